@@ -1,0 +1,114 @@
+"""Every setting: its name, type, default and meaning.
+
+A setting is read from the environment variable of its name once, at import, and can be changed for a block
+with Context(NAME=value). The value belongs to the thread (and asyncio task) that set it, so that two threads
+cannot disturb each other. `python -m tinygraft settings` prints this table.
+"""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar, Token
+from typing import Any, Generic, TypeVar
+
+from tinygraft.errors import SettingError
+
+T = TypeVar("T", int, str)
+
+SETTINGS: dict[str, Setting[Any]] = {}
+
+
+class Setting(Generic[T]):
+    """One setting. `.value` is what holds here and now."""
+
+    __slots__ = ("_default", "_var", "doc", "name")
+
+    def __init__(self, name: str, default: T, doc: str) -> None:
+        self.name, self.doc = name, doc
+        self._default: T = self.parse(os.environ[name], default) if os.environ.get(name) else default
+        self._var: ContextVar[T] = ContextVar(name)
+        SETTINGS[name] = self
+
+    def parse(self, text: object, like: T) -> T:
+        """text as the type of this setting; raises SettingError when it cannot be read."""
+        if isinstance(like, str):
+            return str(text)
+        try:
+            return int(text)  # type: ignore[call-overload,no-any-return]
+        except (TypeError, ValueError):
+            raise SettingError(f"{self.name} must be an integer, got {text!r}") from None
+
+    @property
+    def value(self) -> T:
+        """What the setting is in this thread."""
+        return self._var.get(self._default)
+
+    def set(self, value: object) -> Token[T]:
+        """Change the setting in this thread; the token undoes it."""
+        return self._var.set(self.parse(value, self._default))
+
+    def reset(self, token: Token[T]) -> None:
+        """Undo a set."""
+        self._var.reset(token)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __repr__(self) -> str:
+        return f"{self.name}={self.value!r}"
+
+
+class Context:
+    """Change settings for a block: `with Context(DEBUG=4, NOOPT=1): ...`.
+
+    Raises SettingError for a name that is not in the table.
+
+    >>> with Context(NOOPT=1):
+    ...     NOOPT.value
+    1
+    """
+
+    def __init__(self, **values: object) -> None:
+        for name in values:
+            if name not in SETTINGS:
+                known = ", ".join(sorted(SETTINGS))
+                raise SettingError(f"there is no setting {name}; the settings are {known}")
+        self.values = values
+        self.tokens: list[tuple[Setting[Any], Token[Any]]] = []
+
+    def __enter__(self) -> None:
+        self.tokens = [(SETTINGS[name], SETTINGS[name].set(value)) for name, value in self.values.items()]
+
+    def __exit__(self, *_: object) -> None:
+        for setting, token in reversed(self.tokens):
+            setting.reset(token)
+
+
+# What is printed
+DEBUG = Setting("DEBUG", 0, "how much to print: 1 devices and schedules, 2 a line per kernel with time, GFLOPS and "
+                "GB/s, 3 the actions taken, 4 source, 5 the kernel graph, 6 the linear form, 7 IR or assembly")
+VIZ = Setting("VIZ", 0, "1 writes one self-contained HTML page of every stage and prints its path")
+# How kernels are made
+NOOPT = Setting("NOOPT", 0, "1 takes no optimising action: plain loops, the easiest code to read")
+SPEC = Setting("SPEC", 0, "1 checks the graph after each stage, 2 also checks every node as it is made")
+DEFAULT_FLOAT = Setting("DEFAULT_FLOAT", "float32", "the dtype of a Python float that becomes a tensor")
+DEFAULT_INT = Setting("DEFAULT_INT", "int32", "the dtype of a Python int that becomes a tensor")
+# Which device
+DEV = Setting("DEV", "", "the device to use, such as CPU, CUDA:1 or a chain CUDA,CPU (first that opens)")
+TINYGRAFT_DEVICE = Setting("TINYGRAFT_DEVICE", "", "the long name of DEV; it wins over DEV in the environment")
+TINYGRAFT_PLUGINS = Setting("TINYGRAFT_PLUGINS", "*", "the device plugins that may load, by device or distribution "
+                            "name; * is all, empty is none but those of core")
+TINYGRAFT_DISABLE_PLUGINS = Setting("TINYGRAFT_DISABLE_PLUGINS", "", "device plugins that must not load")
+TINYGRAFT_PROVIDER = Setting("TINYGRAFT_PROVIDER", "", "NAME=distribution, when two distributions provide one device")
+TINYGRAFT_STRICT_PLUGINS = Setting("TINYGRAFT_STRICT_PLUGINS", 0, "1 makes a broken plugin or a fallback an error")
+TINYGRAFT_TRACE_PLUGINS = Setting("TINYGRAFT_TRACE_PLUGINS", 0, "1 prints every change of a plugin's state")
+# Training
+TRAINING = Setting("TRAINING", 0, "1 is training mode: dropout drops, batch norm measures; Tensor.train() sets it")
+# Files
+CACHEDIR = Setting("TINYGRAFT_CACHE", "", "the folder of the disk caches; empty is the user's cache folder")
+CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk")
+
+
+def getenv(name: str, default: Any = 0) -> Any:
+    """The environment variable name as the type of default; default when it is not set."""
+    return type(default)(os.environ.get(name, default))

@@ -1,0 +1,80 @@
+"""Every exception that tinygraft raises on purpose.
+
+    TinygraftError
+    ├── ShapeError (ValueError)          shapes, axes or sizes that do not fit together
+    ├── DTypeError (TypeError)           a dtype that an operation cannot take
+    ├── DeviceError (RuntimeError)       operands on different devices, or a device that cannot be used
+    │   ├── DeviceUnavailable            a device that is not there, with the reason on record
+    │   ├── DeviceMemoryError            the device has no room left (also a MemoryError)
+    │   └── DeviceLostError              the device stopped answering
+    ├── IndexOutOfRange (IndexError)     an index known to lie outside its axis
+    ├── GraphError (ValueError)          a graph that its spec forbids
+    ├── CompileError (RuntimeError)      a kernel that its compiler refused, with the compiler's words
+    ├── UnsupportedError (NotImplementedError)  something that a device declares it cannot do
+    ├── FileFormatError (ValueError)     a file that is corrupt, truncated or lies about its content
+    └── SettingError (ValueError)        a setting with an unknown name or a value that cannot be read
+
+Each one also is the builtin exception that a Python user would expect to catch. A message says what was
+asked, what was found, where, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class TinygraftError(Exception):
+    """Base of all errors that tinygraft raises on purpose."""
+
+
+class ShapeError(TinygraftError, ValueError):
+    """Shapes, axes or sizes that do not fit together."""
+
+
+class DTypeError(TinygraftError, TypeError):
+    """A dtype that an operation cannot take."""
+
+
+class DeviceError(TinygraftError, RuntimeError):
+    """Operands on different devices, or a device that cannot be used."""
+
+
+class DeviceUnavailable(DeviceError):
+    """A device that is not there; the message quotes the record of why."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """The device has no room for a buffer."""
+
+
+class DeviceLostError(DeviceError):
+    """The device stopped answering while work was in flight."""
+
+
+class IndexOutOfRange(TinygraftError, IndexError):
+    """An index that is known to lie outside its axis."""
+
+
+class GraphError(TinygraftError, ValueError):
+    """A graph that the spec of its stage forbids."""
+
+
+class CompileError(TinygraftError, RuntimeError):
+    """A kernel that its compiler refused.
+
+    source is the text that was compiled, log what the compiler said about it.
+    """
+
+    def __init__(self, message: str, source: str = "", log: str = "") -> None:
+        super().__init__(message)
+        self.source, self.log = source, log
+
+
+class UnsupportedError(TinygraftError, NotImplementedError):
+    """Something that a device declares it cannot do."""
+
+
+class FileFormatError(TinygraftError, ValueError):
+    """A file that is corrupt, truncated or lies about its content."""
+
+
+class SettingError(TinygraftError, ValueError):
+    """A setting with an unknown name or a value that cannot be read."""

@@ -1,0 +1,50 @@
+"""Target: what a device can do, as data. Scheduler and codegen read this and never ask which device it is.
+
+Every default is the least able value, so that a field left out costs speed and never correctness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.uop.ops import Ops
+
+BASIC_OPS = frozenset({
+    Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.AND,
+    Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.WHERE, Ops.IDIV, Ops.MOD,
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A device in numbers. Sizes of memory are bytes.
+
+    arch is the whole description that a compiler needs, part of every cache key. dtypes can be stored,
+    compute_dtypes can be computed with (others are widened to float32 for each operation). native_ops are the ops
+    that the renderer has words for; rules.decompose writes the others in terms of BASIC_OPS. vector_bytes is the
+    width of a vector register, 0 for a device whose renderer has no vectors; registers their number.
+
+    chunks is how many threads share a kernel by PARALLEL ranges; grid_dims how many dimensions of groups there
+    are (0: none) and lanes the most threads in a group. joins_nests says that loops over unrelated shapes may
+    live in one kernel.
+    """
+
+    arch: str = ""
+    dtypes: frozenset[DType] = frozenset(dtypes.all)
+    compute_dtypes: frozenset[DType] = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64))
+    native_ops: frozenset[Ops] = BASIC_OPS
+    vector_bytes: int = 0
+    registers: int = 16
+    chunks: int = 1
+    grid_dims: int = 0
+    max_grid: tuple[int, int, int] = (65535, 65535, 65535)
+    lanes: int = 1
+    shared_memory: int = 0
+    local_memory: int = 0
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 1 << 20
+    joins_nests: bool = False
+    max_params: int = 64
+    max_ops: int = 4000
+    alignment: int = 16

@@ -1,0 +1,131 @@
+"""The least and greatest value of an integer or boolean node, from those of its sources.
+
+Called once per node, when it is made. dtypes.index never wraps, so its bounds are exact arithmetic; the other
+integers wrap, so a result that may leave the dtype's range has the whole range as its bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
+
+if TYPE_CHECKING:
+    from tinygraft.uop.uop import UOp
+
+Bounds = tuple[Any, Any]
+UNKNOWN: Bounds = (None, None)
+
+
+def _add(a: UOp, b: UOp) -> Bounds:
+    return a.lo + b.lo, a.hi + b.hi
+
+
+def _sub(a: UOp, b: UOp) -> Bounds:
+    return a.lo - b.hi, a.hi - b.lo
+
+
+def _mul(a: UOp, b: UOp) -> Bounds:
+    if a.lo >= 0 and b.lo >= 0:
+        return a.lo * b.lo, a.hi * b.hi
+    products = (a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi)
+    return min(products), max(products)
+
+
+def _idiv(a: UOp, b: UOp) -> Bounds:
+    if b.lo <= 0:
+        if b.hi >= 0:  # zero is among the divisors and gives 0
+            big = max(abs(a.lo), abs(a.hi))
+            return -big, big
+    quotients = (a.lo // b.lo, a.lo // b.hi, a.hi // b.lo, a.hi // b.hi)
+    return min(quotients), max(quotients)
+
+
+def _mod(a: UOp, b: UOp) -> Bounds:
+    if b.lo > 0:
+        if b.lo == b.hi and a.lo // b.lo == a.hi // b.lo:
+            return a.lo % b.lo, a.hi % b.lo
+        return 0, min(b.hi - 1, a.hi) if a.lo >= 0 else b.hi - 1
+    return min(b.lo + 1, 0), max(b.hi - 1, 0)
+
+
+def _lt(a: UOp, b: UOp) -> Bounds:
+    return a.hi < b.lo, a.lo < b.hi
+
+
+def _eq(a: UOp, b: UOp) -> Bounds:
+    return a.lo == a.hi == b.lo == b.hi, a.lo <= b.hi and b.lo <= a.hi
+
+
+def _ne(a: UOp, b: UOp) -> Bounds:
+    low, high = _eq(a, b)
+    return not high, not low
+
+
+def _and(a: UOp, b: UOp) -> Bounds:
+    if a.dtype is dtypes.bool:
+        return a.lo and b.lo, a.hi and b.hi
+    return (0, min(a.hi, b.hi)) if a.lo >= 0 and b.lo >= 0 else UNKNOWN
+
+
+def _or(a: UOp, b: UOp) -> Bounds:
+    return (a.lo or b.lo, a.hi or b.hi) if a.dtype is dtypes.bool else UNKNOWN
+
+
+def _not(a: UOp) -> Bounds:
+    return (not a.hi, not a.lo) if a.dtype is dtypes.bool else UNKNOWN
+
+
+def _where(_: UOp, a: UOp, b: UOp) -> Bounds:
+    return min(a.lo, b.lo), max(a.hi, b.hi)
+
+
+RULES: dict[Ops, Callable[..., Bounds]] = {
+    Ops.ADD: _add,
+    Ops.SUB: _sub,
+    Ops.MUL: _mul,
+    Ops.IDIV: _idiv,
+    Ops.MOD: _mod,
+    Ops.MAX: lambda a, b: (max(a.lo, b.lo), max(a.hi, b.hi)),
+    Ops.MIN: lambda a, b: (min(a.lo, b.lo), min(a.hi, b.hi)),
+    Ops.NEG: lambda a: (-a.hi, -a.lo),
+    Ops.CMPLT: _lt,
+    Ops.CMPEQ: _eq,
+    Ops.CMPNE: _ne,
+    Ops.AND: _and,
+    Ops.OR: _or,
+    Ops.NOT: _not,
+    Ops.WHERE: _where,
+}
+_KEEP = (MOVEMENT - {Ops.PAD}) | {Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.AFTER}
+
+
+def limits(dtype: DType) -> Bounds:
+    """The bounds of a node of dtype about which nothing else is known; none for floats."""
+    return UNKNOWN if dtype.kind in ("float", "void") else (dtypes.min(dtype), dtypes.max(dtype))
+
+
+def bounds(op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
+    """(least, greatest) value of a node, inclusive; (None, None) for a float."""
+    if dtype.kind in ("float", "void"):
+        return UNKNOWN
+    if op is Ops.CONST:
+        return arg, arg
+    if op is Ops.RANGE:
+        return 0, max(src[0].hi - 1, 0)
+    if op is Ops.VARIABLE:
+        return arg.low, arg.high
+    if op is Ops.BIND:
+        return src[0].lo, src[0].hi
+    whole = limits(dtype)
+    if op in ELEMENTWISE and (rule := RULES.get(op)) is not None and not any(s.lo is None for s in src):
+        low, high = rule(*src)
+        return (low, high) if low is not None and whole[0] <= low and high <= whole[1] else whole
+    if op in _KEEP:
+        return src[0].lo, src[0].hi
+    if op is Ops.CAST and src[0].lo is not None and whole[0] <= src[0].lo and src[0].hi <= whole[1]:
+        return (bool(src[0].lo > 0 or src[0].hi < 0), src[0].lo != 0 or src[0].hi != 0) if dtype is dtypes.bool else (
+            int(src[0].lo), int(src[0].hi))  # fmt: skip
+    return whole

@@ -1,0 +1,436 @@
+"""The operations a graph is made of, and one table of the facts about each that need no graph.
+
+Ops is the vocabulary of all stages: the tensor graph, the kernel graph and the linear form use subsets of it,
+which uop.spec states. An op's arg has one type, declared here; the small frozen classes below are those types.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntEnum, auto
+from typing import Any
+
+from tinygraft.dtype import DType
+
+
+class Ops(IntEnum):
+    """What a node does."""
+
+    # leaves
+    CONST = auto()  # a number, arg is its value
+    DEVICE = auto()  # where values live, arg is the device name
+    BUFFER = auto()  # memory with an identity
+    VARIABLE = auto()  # an integer known only at launch
+    BIND = auto()  # a variable with the value it has now
+    IOTA = auto()  # 0, 1, 2, ... along one axis
+    # movement: the same values at other places
+    RESHAPE = auto()
+    EXPAND = auto()
+    PERMUTE = auto()
+    PAD = auto()
+    SHRINK = auto()
+    FLIP = auto()
+    WINDOW = auto()  # sliding windows: out * stride + k * dilation
+    FOLD = auto()  # sum of windows back to where they came from
+    CAT = auto()  # one after another along an axis
+    # values computed from values at other places
+    REDUCE_AXIS = auto()
+    GATHER = auto()  # a load at a computed address
+    SCATTER = auto()  # stores at computed addresses, in order
+    SCAN = auto()  # a running reduction along an axis
+    # memory and order
+    CONTIGUOUS = auto()
+    CONTIGUOUS_BACKWARD = auto()
+    DETACH = auto()
+    COPY = auto()  # to another device
+    ASSIGN = auto()  # a new value for memory that has one
+    # elementwise, one operand
+    CAST = auto()
+    BITCAST = auto()
+    NEG = auto()
+    NOT = auto()
+    RECIPROCAL = auto()
+    SQRT = auto()
+    EXP2 = auto()
+    LOG2 = auto()
+    SIN = auto()
+    TRUNC = auto()
+    # elementwise, two operands
+    ADD = auto()
+    SUB = auto()
+    MUL = auto()
+    FDIV = auto()
+    IDIV = auto()  # floors, as in Python; by zero gives 0
+    MOD = auto()  # goes with IDIV
+    MAX = auto()
+    MIN = auto()
+    POW = auto()
+    CMPLT = auto()
+    CMPEQ = auto()
+    CMPNE = auto()
+    AND = auto()
+    OR = auto()
+    XOR = auto()
+    SHL = auto()
+    SHR = auto()
+    THREEFRY = auto()  # (counter, key), both uint64, to 64 random bits
+    # elementwise, three operands
+    WHERE = auto()
+    FMA = auto()  # a*b+c, rounded once
+    # the kernel graph: one number at a time
+    PARAM = auto()  # a buffer argument of the kernel
+    LOCAL = auto()  # memory of one thread or shared by a group of threads
+    RANGE = auto()  # a loop counter, a lane or a position in a grid
+    REDUCE = auto()  # a value combined over ranges
+    LOAD = auto()
+    STORE = auto()
+    AFTER = auto()  # a value, once something else has happened
+    BARRIER = auto()
+    SINK = auto()
+    # the linear form: one instruction after another
+    REG = auto()  # a register and its first value
+    ACCUM = auto()  # a register combined with a value
+    GET = auto()  # what a register holds
+    LANES = auto()  # the lanes of a vector combined to one number
+    END = auto()  # of a RANGE's loop
+
+    __str__ = Enum.__str__
+
+
+class AxisKind(Enum):
+    """What a RANGE counts. Only LOOP and PARALLEL become loops."""
+
+    LOOP = "loop"
+    PARALLEL = "parallel"  # a loop over this thread's share
+    GRID = "grid"  # a position of a group of threads
+    LANE = "lane"  # a thread within its group
+    VECTOR = "vector"  # a lane of every vector that depends on it
+    UNROLL = "unroll"  # repeated in the text by the renderer
+
+    def __repr__(self) -> str:
+        return f"AxisKind.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferArg:
+    """Identity of a buffer: uid is unique in the process, size counts elements."""
+
+    uid: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class VariableArg:
+    """A variable and its inclusive bounds."""
+
+    name: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowArg:
+    """A window over the last len(size) axes of its source.
+
+    WINDOW takes (..., *length) to (..., *count, *size): element [o, k] is source[o * stride + k * dilation].
+    FOLD takes (..., *count, *size) back to (..., *length), adding what lands on one place.
+    """
+
+    length: tuple[int, ...]
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @property
+    def count(self) -> tuple[int, ...]:
+        """How many windows fit along each axis."""
+        return tuple(
+            (n - d * (k - 1) - 1) // s + 1
+            for n, k, s, d in zip(self.length, self.size, self.stride, self.dilation, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceArg:
+    """How and over which axes values are combined. axes is empty in the kernel graph, where ranges are sources."""
+
+    op: Ops
+    axes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScanArg:
+    """A running reduction: element i along axis combines elements 0 to i."""
+
+    op: Ops
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterArg:
+    """What a SCATTER does where it lands: set (the last one stays) or combine by an op."""
+
+    axis: int
+    op: Ops | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParamArg:
+    """A kernel argument: its place in the call and its size in elements."""
+
+    slot: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArg:
+    """Scratch memory of a kernel: size counts elements; shared memory is seen by a whole group of threads."""
+
+    number: int
+    size: int
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RangeArg:
+    """axis is the range's number, unique in its kernel and the order of nesting; dim its grid dimension."""
+
+    axis: int
+    kind: AxisKind = AxisKind.LOOP
+    dim: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegArg:
+    """A register's number and the ranges it has a copy for, as a mask."""
+
+    number: int
+
+
+NoneType = type(None)
+Meaning = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OpFacts:
+    """What is known of an op without a graph.
+
+    arity counts the sources, None when it varies. python is the meaning on Python numbers, before rounding to
+    the dtype; it folds constants and judges devices. identity is where a reduction by this op starts.
+    """
+
+    arity: int | None
+    arg: tuple[type, ...] = (NoneType,)
+    python: Meaning | None = None
+    commutative: bool = False
+    identity: Callable[[DType], Any] | None = None
+
+
+def _floordiv(a: int, b: int) -> int:
+    return a // b if b else 0
+
+
+def _mod(a: int, b: int) -> int:
+    return a % b if b else 0
+
+
+def _fdiv(a: float, b: float) -> float:
+    if b != 0:
+        return a / b
+    if a != a or a == 0 or b != b:
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _maximum(a: Any, b: Any) -> Any:
+    return a if a != a or a >= b else b
+
+
+def _minimum(a: Any, b: Any) -> Any:
+    return a if a != a or a <= b else b
+
+
+def _sqrt(a: float) -> float:
+    return math.sqrt(a) if a >= 0 else math.nan
+
+
+def _exp2(a: float) -> float:
+    try:
+        return math.pow(2.0, a)
+    except OverflowError:
+        return math.inf
+
+
+def _log2(a: float) -> float:
+    if a > 0:
+        return math.log2(a)
+    return -math.inf if a == 0 else math.nan
+
+
+def _sin(a: float) -> float:
+    return math.sin(a) if math.isfinite(a) else math.nan
+
+
+def _trunc(a: float) -> float:
+    return math.copysign(float(math.trunc(a)), a) if math.isfinite(a) else a
+
+
+def _pow(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        return a**b if b >= 0 else (a if a == 1 or (a == -1 and b % 2) else int(a == -1))
+    try:
+        return math.pow(a, b)
+    except OverflowError:
+        return -math.inf if a < 0 and b % 2 == 1 else math.inf
+    except ValueError:
+        if a == 0:
+            return math.copysign(math.inf, a) if b % 2 == 1 else math.inf
+        return math.nan
+
+
+def _shl(a: int, b: int) -> int:
+    return a << b if 0 <= b < 64 else 0
+
+
+def _shr(a: int, b: int) -> int:
+    return a >> b if 0 <= b < 64 else -(a < 0)
+
+
+def _rotl(a: int, n: int) -> int:
+    return ((a << n) | (a >> (32 - n))) & 0xFFFFFFFF
+
+
+THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+THREEFRY_PARITY = 0x1BD11BDA
+
+
+def threefry2x32(counter: int, key: int) -> int:
+    """64 random bits from a 64-bit counter and key, low word first: Threefry 2x32 with 20 rounds.
+
+    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+    """
+    x0, x1 = counter & 0xFFFFFFFF, counter >> 32
+    k0, k1 = key & 0xFFFFFFFF, key >> 32
+    keys = (k1, k0 ^ k1 ^ THREEFRY_PARITY, k0)
+    x0, x1 = (x0 + keys[2]) & 0xFFFFFFFF, (x1 + keys[0]) & 0xFFFFFFFF
+    for i in range(5):
+        for rotation in THREEFRY_ROTATIONS[i % 2]:
+            x0 = (x0 + x1) & 0xFFFFFFFF
+            x1 = x0 ^ _rotl(x1, rotation)
+        x0 = (x0 + keys[i % 3]) & 0xFFFFFFFF
+        x1 = (x1 + keys[(i + 1) % 3] + i + 1) & 0xFFFFFFFF
+    return (x1 << 32) | x0
+
+
+def _lowest(dtype: DType) -> Any:
+    return -math.inf if dtype.kind == "float" else 0 if dtype.kind in ("uint", "bool") else -(2 ** (dtype.bits - 1))
+
+
+def _highest(dtype: DType) -> Any:
+    if dtype.kind == "float":
+        return math.inf
+    return True if dtype.kind == "bool" else 2 ** (dtype.bits - (dtype.kind == "int")) - 1
+
+
+def _one(dtype: DType) -> Any:
+    return True if dtype.kind == "bool" else 1.0 if dtype.kind == "float" else 1
+
+
+def _zero(dtype: DType) -> Any:
+    return False if dtype.kind == "bool" else 0.0 if dtype.kind == "float" else 0
+
+
+def _ones(dtype: DType) -> Any:
+    return True if dtype.kind == "bool" else -1 if dtype.kind == "int" else 2**dtype.bits - 1
+
+
+def _identity_first(a: Any) -> Any:
+    return a
+
+
+INTS = (tuple,)
+
+FACTS: dict[Ops, OpFacts] = {
+    Ops.CONST: OpFacts(None, (bool, int, float)),  # its device, where it has one
+    Ops.DEVICE: OpFacts(0, (str,)),
+    Ops.BUFFER: OpFacts(1, (BufferArg,)),
+    Ops.VARIABLE: OpFacts(0, (VariableArg,)),
+    Ops.BIND: OpFacts(1, (int,)),
+    Ops.IOTA: OpFacts(None, (tuple,)),  # arg (length,), sources: its device, and the length where it is symbolic
+    Ops.RESHAPE: OpFacts(None, INTS),
+    Ops.EXPAND: OpFacts(None, INTS),
+    Ops.PERMUTE: OpFacts(1, INTS),
+    Ops.PAD: OpFacts(None, INTS),  # arg ((before, after), ...)
+    Ops.SHRINK: OpFacts(None, INTS),  # arg ((start, end), ...)
+    Ops.FLIP: OpFacts(1, INTS),  # arg: the axes
+    Ops.WINDOW: OpFacts(1, (WindowArg,)),
+    Ops.FOLD: OpFacts(1, (WindowArg,)),
+    Ops.CAT: OpFacts(None, (int,)),
+    Ops.REDUCE_AXIS: OpFacts(1, (ReduceArg,)),
+    Ops.GATHER: OpFacts(2, (int,)),
+    Ops.SCATTER: OpFacts(3, (ScatterArg,)),
+    Ops.SCAN: OpFacts(1, (ScanArg,)),
+    Ops.CONTIGUOUS: OpFacts(1),
+    Ops.CONTIGUOUS_BACKWARD: OpFacts(1),
+    Ops.DETACH: OpFacts(1),
+    Ops.COPY: OpFacts(2),
+    Ops.ASSIGN: OpFacts(None),
+    Ops.CAST: OpFacts(1, python=_identity_first),
+    Ops.BITCAST: OpFacts(1),
+    Ops.NEG: OpFacts(1, python=operator.neg),
+    Ops.NOT: OpFacts(1, python=lambda a: (not a) if isinstance(a, bool) else ~a),
+    Ops.RECIPROCAL: OpFacts(1, python=lambda a: _fdiv(1.0, a)),
+    Ops.SQRT: OpFacts(1, python=_sqrt),
+    Ops.EXP2: OpFacts(1, python=_exp2),
+    Ops.LOG2: OpFacts(1, python=_log2),
+    Ops.SIN: OpFacts(1, python=_sin),
+    Ops.TRUNC: OpFacts(1, python=_trunc),
+    Ops.ADD: OpFacts(2, python=operator.add, commutative=True, identity=_zero),
+    Ops.SUB: OpFacts(2, python=operator.sub),
+    Ops.MUL: OpFacts(2, python=operator.mul, commutative=True, identity=_one),
+    Ops.FDIV: OpFacts(2, python=_fdiv),
+    Ops.IDIV: OpFacts(2, python=_floordiv),
+    Ops.MOD: OpFacts(2, python=_mod),
+    Ops.MAX: OpFacts(2, python=_maximum, commutative=True, identity=_lowest),
+    Ops.MIN: OpFacts(2, python=_minimum, commutative=True, identity=_highest),
+    Ops.POW: OpFacts(2, python=_pow),
+    Ops.CMPLT: OpFacts(2, python=operator.lt),
+    Ops.CMPEQ: OpFacts(2, python=operator.eq, commutative=True),
+    Ops.CMPNE: OpFacts(2, python=operator.ne, commutative=True),
+    Ops.AND: OpFacts(2, python=operator.and_, commutative=True, identity=_ones),
+    Ops.OR: OpFacts(2, python=operator.or_, commutative=True, identity=_zero),
+    Ops.XOR: OpFacts(2, python=operator.xor, commutative=True, identity=_zero),
+    Ops.SHL: OpFacts(2, python=_shl),
+    Ops.SHR: OpFacts(2, python=_shr),
+    Ops.THREEFRY: OpFacts(2, python=threefry2x32),
+    Ops.WHERE: OpFacts(3, python=lambda c, a, b: a if c else b),
+    Ops.FMA: OpFacts(3),
+    Ops.PARAM: OpFacts(0, (ParamArg,)),
+    Ops.LOCAL: OpFacts(0, (LocalArg,)),
+    Ops.RANGE: OpFacts(1, (RangeArg,)),
+    Ops.REDUCE: OpFacts(None, (ReduceArg,)),  # sources: value, ranges
+    Ops.LOAD: OpFacts(None),  # sources: memory, index[, gate]; a closed gate gives 0
+    Ops.STORE: OpFacts(None),  # sources: memory, index, value[, gate]
+    Ops.AFTER: OpFacts(None),  # sources: value, what happens before
+    Ops.BARRIER: OpFacts(None),
+    Ops.SINK: OpFacts(None),
+    Ops.REG: OpFacts(None, (RegArg,)),  # sources: first value, vector and unroll ranges it has a copy for
+    Ops.ACCUM: OpFacts(2, (Ops,)),  # sources: REG, value
+    Ops.GET: OpFacts(1),  # source: REG
+    Ops.LANES: OpFacts(2, (ReduceArg,)),  # sources: vector, VECTOR range
+    Ops.END: OpFacts(1),  # source: RANGE
+}
+
+UNARY = frozenset({Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN,
+                   Ops.TRUNC})  # fmt: skip
+COMPARE = frozenset({Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE})
+BINARY = COMPARE | {Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.IDIV, Ops.MOD, Ops.MAX, Ops.MIN, Ops.POW, Ops.AND, Ops.OR,
+                    Ops.XOR, Ops.SHL, Ops.SHR, Ops.THREEFRY}  # fmt: skip
+TERNARY = frozenset({Ops.WHERE, Ops.FMA})
+ELEMENTWISE = UNARY | BINARY | TERNARY
+MOVEMENT = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.PAD, Ops.SHRINK, Ops.FLIP, Ops.WINDOW})
+COMMUTATIVE = frozenset(op for op, facts in FACTS.items() if facts.commutative)
+REDUCIBLE = frozenset(op for op, facts in FACTS.items() if facts.identity is not None)

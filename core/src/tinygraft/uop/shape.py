@@ -1,0 +1,190 @@
+"""The shape of a node, from the shapes of its sources; raises ShapeError when they do not fit together.
+
+Called once per node, when it is made. A dimension is an int, or a node of dtypes.index where it is symbolic.
+A node of the kernel graph is one number, of shape ().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.errors import ShapeError
+from tinygraft.uop.ops import ELEMENTWISE, Ops
+
+if TYPE_CHECKING:
+    from tinygraft.uop.uop import UOp
+
+sint = Any  # an int, or a UOp of dtypes.index
+Shape = tuple[sint, ...]
+Sources = tuple["UOp", ...]
+
+
+def low(size: sint) -> int:
+    """The least that a dimension can be."""
+    return size if isinstance(size, int) else size.lo  # type: ignore[no-any-return]
+
+
+def high(size: sint) -> int:
+    """The most that a dimension can be."""
+    return size if isinstance(size, int) else size.hi  # type: ignore[no-any-return]
+
+
+def max_shape(shape: Shape) -> tuple[int, ...]:
+    """A shape with each symbolic dimension at its greatest."""
+    return tuple(high(size) for size in shape)
+
+
+def is_concrete(shape: Sequence[sint]) -> bool:
+    """Whether every dimension is an int."""
+    return all(isinstance(size, int) for size in shape)
+
+
+def _same(op: Ops, src: Sources, arg: Any) -> Shape:
+    shape = src[0].shape
+    for other in src[1:]:
+        if other.shape != shape:
+            raise ShapeError(f"{op.name} needs equal shapes, got {', '.join(str(s.shape) for s in src)}")
+    return shape
+
+
+def _first(op: Ops, src: Sources, arg: Any) -> Shape:
+    return src[0].shape
+
+
+def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
+    old = src[0].shape
+    if is_concrete(old) and is_concrete(arg):
+        before = after = 1
+        for size in old:
+            before *= size
+        for size in arg:
+            after *= size
+        if before != after or any(size < 0 for size in arg):
+            raise ShapeError(f"cannot reshape {old}, which has {before} elements, to {arg}, which has {after}")
+    return arg
+
+
+def _expand(op: Ops, src: Sources, arg: Shape) -> Shape:
+    old = src[0].shape
+    if len(old) != len(arg) or any(o is not n and o != n and o != 1 for o, n in zip(old, arg, strict=False)):
+        raise ShapeError(f"cannot expand {old} to {arg}: only axes of size 1 grow, and their number stays")
+    return arg
+
+
+def _permute(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
+    old = src[0].shape
+    if sorted(arg) != list(range(len(old))):
+        raise ShapeError(f"permute needs each axis of {old} once, got {arg}")
+    return tuple(old[axis] for axis in arg)
+
+
+def _pad(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
+    old = src[0].shape
+    if len(arg) != len(old) or any(low(side) < 0 for pair in arg for side in pair):
+        raise ShapeError(f"pad needs one pair of non-negative sizes for each axis of {old}, got {arg}")
+    return tuple(size if before == after == 0 else size + before + after
+                 for size, (before, after) in zip(old, arg, strict=True))  # fmt: skip
+
+
+def _shrink(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
+    old = src[0].shape
+    if len(arg) != len(old):
+        raise ShapeError(f"shrink needs one (start, end) for each axis of {old}, got {arg}")
+    for axis, (size, (start, end)) in enumerate(zip(old, arg, strict=True)):
+        if is_concrete((size, start, end)) and not 0 <= start <= end <= size:
+            raise ShapeError(f"cannot shrink axis {axis} of {old} to ({start}, {end})")
+    return tuple(end if isinstance(start, int) and start == 0 else end - start for start, end in arg)
+
+
+def _flip(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
+    old = src[0].shape
+    if len(set(arg)) != len(arg) or any(not 0 <= axis < len(old) for axis in arg):
+        raise ShapeError(f"flip needs different axes of {old}, got {arg}")
+    return old
+
+
+def _window(op: Ops, src: Sources, arg: Any) -> Shape:
+    old, n = src[0].shape, len(arg.length)
+    if old[len(old) - n :] != arg.length:
+        raise ShapeError(f"a window over {arg.length} does not fit the last axes of {old}")
+    for length, size, stride, dilation in zip(arg.length, arg.size, arg.stride, arg.dilation, strict=True):
+        if size < 1 or stride < 1 or dilation < 1 or dilation * (size - 1) + 1 > length:
+            raise ShapeError(
+                f"a window of size {size}, stride {stride} and dilation {dilation} does not fit an axis of {length}"
+            )
+    return (*old[: len(old) - n], *arg.count, *arg.size)
+
+
+def _fold(op: Ops, src: Sources, arg: Any) -> Shape:
+    old, n = src[0].shape, len(arg.length)
+    if old[len(old) - 2 * n :] != (*arg.count, *arg.size):
+        raise ShapeError(f"fold expects (..., {arg.count}, {arg.size}), got {old}")
+    return (*old[: len(old) - 2 * n], *arg.length)
+
+
+def _cat(op: Ops, src: Sources, arg: int) -> Shape:
+    first = src[0].shape
+    for other in src[1:]:
+        if len(other.shape) != len(first) or any(
+            a != b for i, (a, b) in enumerate(zip(first, other.shape, strict=True)) if i != arg
+        ):
+            raise ShapeError(f"cat along axis {arg} needs equal other axes, got {first} and {other.shape}")
+    total = src[0].shape[arg]
+    for other in src[1:]:
+        total = total + other.shape[arg]
+    return (*first[:arg], total, *first[arg + 1 :])
+
+
+def _reduce_axis(op: Ops, src: Sources, arg: Any) -> Shape:
+    old = src[0].shape
+    if len(set(arg.axes)) != len(arg.axes) or any(not 0 <= axis < len(old) for axis in arg.axes):
+        raise ShapeError(f"a reduction needs different axes of {old}, got {arg.axes}")
+    return tuple(1 if axis in arg.axes else size for axis, size in enumerate(old))
+
+
+def _gather(op: Ops, src: Sources, arg: int) -> Shape:
+    table, index = src[0].shape, src[1].shape
+    return (*table[:arg], *index, *table[arg + 1 :])
+
+
+def _scatter(op: Ops, src: Sources, arg: Any) -> Shape:
+    base, index, value = (s.shape for s in src)
+    if value != (*base[: arg.axis], *index, *base[arg.axis + 1 :]):
+        raise ShapeError(f"cannot scatter {value} at {index} into axis {arg.axis} of {base}")
+    return base
+
+
+def _assign(op: Ops, src: Sources, arg: None) -> Shape:
+    where = src[2] if len(src) == 3 else src[0]
+    if where.shape != src[1].shape:
+        raise ShapeError(f"cannot assign shape {src[1].shape} to shape {where.shape}")
+    return src[0].shape
+
+
+def _nothing(op: Ops, src: Sources, arg: Any) -> Shape:
+    return ()
+
+
+_RULES: dict[Ops, Callable[[Ops, Sources, Any], Shape]] = {
+    **dict.fromkeys(ELEMENTWISE, _same),
+    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.SCAN), _first),
+    Ops.BUFFER: lambda op, src, arg: (arg.size,),
+    Ops.IOTA: lambda op, src, arg: arg,
+    Ops.RESHAPE: _reshape,
+    Ops.EXPAND: _expand,
+    Ops.PERMUTE: _permute,
+    Ops.PAD: _pad,
+    Ops.SHRINK: _shrink,
+    Ops.FLIP: _flip,
+    Ops.WINDOW: _window,
+    Ops.FOLD: _fold,
+    Ops.CAT: _cat,
+    Ops.REDUCE_AXIS: _reduce_axis,
+    Ops.GATHER: _gather,
+    Ops.SCATTER: _scatter,
+    Ops.ASSIGN: _assign,
+}
+SHAPE: tuple[Callable[[Ops, Sources, Any], Shape], ...] = tuple(
+    _RULES.get(Ops(i), _nothing) if i else _nothing for i in range(max(Ops) + 1)
+)

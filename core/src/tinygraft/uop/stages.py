@@ -1,0 +1,112 @@
+"""The boxes between the stages: what the scheduler gives, what codegen gives, what a renderer and compiler give.
+
+    Tensor --tensor/--> UOp graph --schedule/--> [KernelCall] --codegen/--> Kernel -> Linear
+           --render/--> Source --Compiler--> Binary --Backend.load--> Program --engine/--> bytes
+
+Read this first. Inside a box everything is a UOp; a box never holds a live buffer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinygraft.dtype import DType
+from tinygraft.target import Target
+from tinygraft.uop.shape import sint
+from tinygraft.uop.uop import UOp
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What one kernel computes, canonical: equal work gives an equal Kernel, whatever its buffers are.
+
+    sink is a SINK over STOREs. Buffers are PARAMs numbered by slot, loop counters RANGEs numbered from 0.
+    """
+
+    sink: UOp
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """One kernel on its buffers: BUFFER nodes by slot, and the names of the variables that it needs.
+
+    written are the slots that the kernel stores to.
+    """
+
+    kernel: Kernel
+    device: str
+    buffers: tuple[UOp, ...]
+    written: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCall:
+    """The bytes of one buffer to another buffer of the same size, on any device."""
+
+    target: UOp
+    source: UOp
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """An argument of a compiled kernel: element type, elements, whether the kernel writes it."""
+
+    dtype: DType
+    size: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How a compiled kernel is called.
+
+    params by slot, then variables by name, passed as int64. grid is how many groups run along each of three
+    dimensions (a size may be symbolic), lanes how many threads one group has. chunked says that the kernel takes
+    two more int64, its share (part, parts) of every PARALLEL range.
+    """
+
+    params: tuple[Param, ...]
+    variables: tuple[str, ...] = ()
+    grid: tuple[sint, sint, sint] = (1, 1, 1)
+    lanes: int = 1
+    chunked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a kernel does at least: floating point operations and bytes moved. Sizes may be symbolic."""
+
+    flops: sint = 0
+    bytes: sint = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A kernel as a list of instructions, one after another, for a Target. codegen/linear.py says how to read it."""
+
+    name: str
+    uops: tuple[UOp, ...]
+    signature: Signature
+    target: Target
+    actions: tuple[str, ...] = ()
+    cost: Cost = Cost()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A rendered kernel. language names the grammar (c, llvm, python)."""
+
+    name: str
+    text: str
+    language: str
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A compiled kernel, ready to be loaded by its Backend. detail is IR or assembly for DEBUG=7, where known."""
+
+    name: str
+    data: bytes
+    signature: Signature
+    detail: str = ""

@@ -1,0 +1,361 @@
+"""UOp: the one node class of every graph, immutable and interned.
+
+Two nodes built from the same op, dtype, sources, arg and tag are one object, so equality is identity. What
+follows from the sources (shape, device, bounds, open ranges) is computed once, when a node is made. Nothing
+here simplifies: a graph stays as it was written. Behaviour lives in functions over the node.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tinygraft.dtype import DType, coerce, dtypes
+from tinygraft.uop.bounds import bounds
+from tinygraft.uop.ops import BINARY, COMPARE, FACTS, AxisKind, BufferArg, Ops, RangeArg, VariableArg
+from tinygraft.uop.shape import SHAPE, Shape, sint
+
+Key = tuple[Any, ...]
+
+
+class _Entry(weakref.ref["UOp"]):
+    """A weak reference that knows under which key its node is interned."""
+
+    __slots__ = ("key",)
+    key: Key
+
+
+_table: dict[Key, _Entry] = {}
+_lock = threading.RLock()
+_serials = itertools.count(1)
+_buffer_ids = itertools.count(1)
+check_node: Callable[[UOp], None] | None = None  # set by uop.spec: what SPEC=2 does with each new node
+
+
+def _forget(entry: _Entry) -> None:
+    with _lock:
+        if _table.get(entry.key) is entry:
+            del _table[entry.key]
+
+
+def live_nodes() -> int:
+    """How many nodes exist now."""
+    return len(_table)
+
+
+def nodes_made() -> int:
+    """How many nodes have been made since the process started, interning hits not counted."""
+    return _last_serial
+
+
+_last_serial = 0
+
+
+class UOp:
+    """A node: what it does (op), the type of its value (dtype), what it reads (src), what else it needs (arg).
+
+    tag is a note for the reader of a graph; it takes part in identity. Also set at construction: shape, device
+    (None in a kernel graph), lo and hi (inclusive bounds, None for floats), ranges (a mask of the open ranges by
+    their axis number) and serial (sources are older than their users).
+
+    >>> a = UOp.variable("a", 1, 10)
+    >>> a + 1 is a + 1
+    True
+    """
+
+    __slots__ = ("__weakref__", "arg", "device", "dtype", "hi", "lo", "op", "ranges", "serial", "shape", "src", "tag")
+    op: Ops
+    dtype: DType
+    src: tuple[UOp, ...]
+    arg: Any
+    tag: Any
+    shape: Shape
+    device: str | None
+    lo: Any
+    hi: Any
+    ranges: int
+    serial: int
+
+    def __new__(cls, op: Ops, dtype: DType = dtypes.void, src: tuple[UOp, ...] = (), arg: Any = None,
+                tag: Any = None) -> UOp:  # fmt: skip
+        key = (op, dtype, src, _bits(arg) if op is Ops.CONST else arg, tag)
+        entry = _table.get(key)
+        if entry is not None and (found := entry()) is not None:
+            return found
+        return _make(key, op, dtype, src, arg, tag)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a UOp is immutable; make a new one with replace({name}=...)")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UOp, (self.op, self.dtype, self.src, self.arg, self.tag)
+
+    def __deepcopy__(self, memo: object) -> UOp:
+        return self
+
+    def __bool__(self) -> bool:
+        if self.lo is not None and self.lo == self.hi:
+            return bool(self.lo)
+        raise TypeError("the truth of a graph node is not known; compare with `is`, or use where()")
+
+    def replace(self, **changes: Any) -> UOp:
+        """This node with some of op, dtype, src, arg, tag changed."""
+        parts = {"op": self.op, "dtype": self.dtype, "src": self.src, "arg": self.arg, "tag": self.tag} | changes
+        return UOp(**parts)
+
+    # Constructors
+
+    @staticmethod
+    def const(dtype: DType, value: Any, device: str | None = None) -> UOp:
+        """A number of dtype. A CONST of the tensor graph has its device as source."""
+        src = () if device is None else (UOp.on(device),)
+        return UOp(Ops.CONST, dtype, src, coerce(value, dtype))
+
+    @staticmethod
+    def on(device: str) -> UOp:
+        """The DEVICE node of that name."""
+        return UOp(Ops.DEVICE, dtypes.void, (), device)
+
+    @staticmethod
+    def buffer(device: str, size: int, dtype: DType) -> UOp:
+        """A new buffer of size elements; no two calls give the same node."""
+        return UOp(Ops.BUFFER, dtype, (UOp.on(device),), BufferArg(next(_buffer_ids), size))
+
+    @staticmethod
+    def variable(name: str, min_val: int, max_val: int) -> UOp:
+        """An integer that is known only when a kernel is launched, with inclusive bounds."""
+        if not min_val <= max_val:
+            raise ValueError(f"variable {name!r} needs min_val <= max_val, got {min_val} and {max_val}")
+        return UOp(Ops.VARIABLE, dtypes.index, (), VariableArg(name, min_val, max_val))
+
+    @staticmethod
+    def range(size: sint, axis: int, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
+        """A counter from 0 below size, number axis of its kernel."""
+        bound = UOp.const(dtypes.index, size) if isinstance(size, int) else size
+        return UOp(Ops.RANGE, dtypes.index, (bound,), RangeArg(axis, kind, dim))
+
+    def bind(self, value: int) -> UOp:
+        """This variable with the value it has now. Raises ValueError outside its bounds."""
+        if self.op is not Ops.VARIABLE:
+            raise ValueError(f"only a variable can be bound, this is {self.op}")
+        if not self.lo <= value <= self.hi:
+            raise ValueError(f"{self.arg.name} must be in [{self.lo}, {self.hi}], got {value}")
+        return UOp(Ops.BIND, self.dtype, (self,), int(value))
+
+    def const_like(self, value: Any) -> UOp:
+        """A number with this node's dtype, device and shape."""
+        node = UOp.const(self.dtype, value, self.device)
+        if self.shape == ():
+            return node
+        return UOp(Ops.EXPAND, self.dtype,
+                   (UOp(Ops.RESHAPE, self.dtype, (node,), (1,) * len(self.shape)),), self.shape)  # fmt: skip
+
+    def alu(self, op: Ops, *others: UOp | float | int | bool) -> UOp:
+        """op of this node and others; numbers take this node's dtype, a comparison gives bool.
+
+        The dtype is that of the last operand, which for WHERE is the chosen value.
+        """
+        src = (self, *(other if isinstance(other, UOp) else self.const_like(other) for other in others))
+        return UOp(op, dtypes.bool if op in COMPARE else src[-1].dtype if op is Ops.WHERE else self.dtype, src)
+
+    def cast(self, dtype: DType) -> UOp:
+        """The value as another dtype; this node itself when that is its dtype."""
+        return self if dtype is self.dtype else UOp(Ops.CAST, dtype, (self,))
+
+    def bitcast(self, dtype: DType) -> UOp:
+        """The bits as another dtype of the same width."""
+        return self if dtype is self.dtype else UOp(Ops.BITCAST, dtype, (self,))
+
+    def where(self, a: UOp, b: UOp | float | int | bool) -> UOp:
+        """a where this is true, b elsewhere."""
+        return UOp(Ops.WHERE, a.dtype, (self, a, b if isinstance(b, UOp) else a.const_like(b)))
+
+    # Operators build nodes and never simplify; == stays identity, use eq.
+
+    def __add__(self, other: Any) -> UOp:
+        return self.alu(Ops.ADD, other)
+
+    def __radd__(self, other: Any) -> UOp:
+        return self.const_like(other).alu(Ops.ADD, self)
+
+    def __sub__(self, other: Any) -> UOp:
+        return self.alu(Ops.SUB, other)
+
+    def __rsub__(self, other: Any) -> UOp:
+        return self.const_like(other).alu(Ops.SUB, self)
+
+    def __mul__(self, other: Any) -> UOp:
+        return self.alu(Ops.MUL, other)
+
+    def __rmul__(self, other: Any) -> UOp:
+        return self.const_like(other).alu(Ops.MUL, self)
+
+    def __truediv__(self, other: Any) -> UOp:
+        return self.alu(Ops.FDIV, other)
+
+    def __floordiv__(self, other: Any) -> UOp:
+        return self.alu(Ops.IDIV, other)
+
+    def __mod__(self, other: Any) -> UOp:
+        return self.alu(Ops.MOD, other)
+
+    def __and__(self, other: Any) -> UOp:
+        return self.alu(Ops.AND, other)
+
+    def __or__(self, other: Any) -> UOp:
+        return self.alu(Ops.OR, other)
+
+    def __xor__(self, other: Any) -> UOp:
+        return self.alu(Ops.XOR, other)
+
+    def __lshift__(self, other: Any) -> UOp:
+        return self.alu(Ops.SHL, other)
+
+    def __rshift__(self, other: Any) -> UOp:
+        return self.alu(Ops.SHR, other)
+
+    def __neg__(self) -> UOp:
+        return self.alu(Ops.NEG)
+
+    def __invert__(self) -> UOp:
+        return self.alu(Ops.NOT)
+
+    def __lt__(self, other: Any) -> UOp:
+        return self.alu(Ops.CMPLT, other)
+
+    def __gt__(self, other: Any) -> UOp:
+        return (other if isinstance(other, UOp) else self.const_like(other)).alu(Ops.CMPLT, self)
+
+    def __ge__(self, other: Any) -> UOp:
+        return ~(self < other)
+
+    def __le__(self, other: Any) -> UOp:
+        return ~(self > other)
+
+    def eq(self, other: Any) -> UOp:
+        """Whether both are equal, as a node."""
+        return self.alu(Ops.CMPEQ, other)
+
+    def ne(self, other: Any) -> UOp:
+        """Whether both differ, as a node."""
+        return self.alu(Ops.CMPNE, other)
+
+    def maximum(self, other: Any) -> UOp:
+        """The greater of both; NaN where either is."""
+        return self.alu(Ops.MAX, other)
+
+    def minimum(self, other: Any) -> UOp:
+        """The less of both; NaN where either is."""
+        return self.alu(Ops.MIN, other)
+
+
+_set = object.__setattr__
+
+
+def _bits(value: Any) -> Any:
+    """What tells two constants apart: 1, True and 1.0 differ, so do 0.0 and -0.0; a NaN equals itself."""
+    return struct.pack("d", value) if isinstance(value, float) else (type(value), value)
+
+
+def _make(key: Key, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: Any) -> UOp:
+    """A node that is not interned yet."""
+    global _last_serial
+    node = object.__new__(UOp)
+    _set(node, "op", op)
+    _set(node, "dtype", dtype)
+    _set(node, "src", src)
+    _set(node, "arg", arg)
+    _set(node, "tag", tag)
+    _set(node, "shape", SHAPE[op](op, src, arg))
+    _set(node, "device", _device(op, src, arg))
+    low, high = bounds(op, dtype, src, arg)
+    _set(node, "lo", low)
+    _set(node, "hi", high)
+    _set(node, "ranges", _ranges(op, src, arg))
+    if check_node is not None:
+        check_node(node)
+    with _lock:
+        entry = _table.get(key)
+        if entry is not None and (found := entry()) is not None:
+            return found
+        _last_serial = serial = next(_serials)
+        _set(node, "serial", serial)
+        entry = _Entry(node, _forget)
+        entry.key = key
+        _table[key] = entry
+    return node
+
+
+def _device(op: Ops, src: tuple[UOp, ...], arg: Any) -> str | None:
+    if op is Ops.DEVICE:
+        return arg  # type: ignore[no-any-return]
+    if op is Ops.COPY:
+        return src[1].device
+    for source in src:
+        if source.device is not None:
+            return source.device
+    return None
+
+
+def _ranges(op: Ops, src: tuple[UOp, ...], arg: Any) -> int:
+    if op is Ops.RANGE:
+        return src[0].ranges | 1 << arg.axis
+    if op is Ops.REDUCE or op is Ops.LANES:
+        closed = 0
+        for source in src[1:]:
+            closed |= 1 << source.arg.axis
+        return src[0].ranges & ~closed
+    if op is Ops.AFTER:
+        return src[0].ranges
+    mask = 0
+    for source in src:
+        mask |= source.ranges
+    return mask
+
+
+def toposort(*roots: UOp, enter: Callable[[UOp], bool] | None = None) -> list[UOp]:
+    """Every node that roots reach, sources before users. A node for which enter is false hides its sources."""
+    seen: set[UOp] = set(roots)
+    stack = list(seen)
+    found: list[UOp] = []
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        if enter is None or enter(node):
+            for source in node.src:
+                if source not in seen:
+                    seen.add(source)
+                    stack.append(source)
+    found.sort(key=_serial)
+    return found
+
+
+def _serial(node: UOp) -> int:
+    return node.serial
+
+
+def rebuild(roots: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, UOp]:
+    """What each node becomes when the nodes of swap are replaced, by a walk from sources to users."""
+    done = dict(swap)
+    for node in toposort(*roots, enter=lambda n: n not in swap):
+        if node not in done:
+            src = tuple(done[s] for s in node.src)
+            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
+    return done
+
+
+def substitute(root: UOp, swap: dict[UOp, UOp]) -> UOp:
+    """root with the nodes of swap replaced."""
+    return rebuild((root,), swap)[root]
+
+
+def result_dtype(op: Ops, *operands: DType) -> DType:
+    """The dtype of an elementwise op that neither casts nor chooses one freely."""
+    return dtypes.bool if op in COMPARE else operands[-1] if op is Ops.WHERE else operands[0]
+
+
+__all__ = ["BINARY", "FACTS", "UOp", "rebuild", "substitute", "toposort"]
