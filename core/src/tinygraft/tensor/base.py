@@ -1,0 +1,394 @@
+"""TensorBase: what a tensor holds, and the hooks by which every method builds the graph.
+
+A method in: tensors and Python numbers. Out: a new tensor over one more node. The hooks `_op`, `_move`,
+`_reduce`, `_cast`, `_const` and `_join` are the only places that make nodes; they broadcast, promote and check,
+so that a mistake raises on the user's line. All other methods are written with the hooks and with each other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any, Self
+
+from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
+from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
+from tinygraft.uop.shape import Shape, is_concrete, sint
+from tinygraft.uop.uop import UOp
+
+Scalar = bool | int | float
+
+FLOAT_ONLY = frozenset({Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.TRUNC, Ops.FDIV})
+BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR})
+INTEGER_ONLY = frozenset({Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
+_VERBS = {
+    Ops.ADD: "add", Ops.SUB: "subtract", Ops.MUL: "multiply", Ops.FDIV: "divide", Ops.IDIV: "floor-divide",
+    Ops.MOD: "take the remainder of", Ops.MAX: "take the maximum of", Ops.MIN: "take the minimum of",
+    Ops.POW: "raise", Ops.CMPLT: "compare", Ops.CMPEQ: "compare", Ops.CMPNE: "compare", Ops.AND: "take the bits in both of",
+    Ops.OR: "take the bits in any of", Ops.XOR: "take the bits in one of", Ops.SHL: "shift", Ops.SHR: "shift",
+    Ops.WHERE: "choose between", Ops.FMA: "multiply and add", Ops.NOT: "invert", Ops.NEG: "negate",
+}  # fmt: skip
+
+_live: dict[int, weakref.ref[TensorBase]] = {}
+_PACKAGE = __name__.partition(".")[0] + "."
+
+
+def live_tensors() -> list[TensorBase]:
+    """Every tensor that is still referred to, in no particular order."""
+    found = []
+    for key, entry in list(_live.items()):
+        tensor = entry()
+        if tensor is not None:
+            found.append(tensor)
+        elif _live.get(key) is entry:
+            del _live[key]
+    return found
+
+
+def _here() -> tuple[CodeType, int]:
+    """Where the nearest caller outside this package is: its code and instruction, which are cheap to get."""
+    frame = sys._getframe(2)
+    while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def _line(code: CodeType, instruction: int) -> int:
+    for start, end, line in code.co_lines():
+        if start <= instruction < end:
+            return line or code.co_firstlineno
+    return code.co_firstlineno
+
+
+def verb(op: Ops) -> str:
+    """What an op does, as a word in an error message."""
+    return _VERBS.get(op, f"apply {op.name} to")
+
+
+class TensorBase:
+    """The fields of a tensor and the hooks. `Tensor` adds the methods, one file of them per theme.
+
+    uop is the node whose value this is. requires_grad is True, False or None (backward decides); grad is filled
+    by backward. made_at is the (file, line) of the user's code that made this tensor.
+    """
+
+    __slots__ = ("__weakref__", "_made", "grad", "requires_grad", "uop")
+    uop: UOp
+    requires_grad: bool | None
+    grad: Self | None
+    _made: tuple[CodeType, int]
+
+    def _set(self, uop: UOp, requires_grad: bool | None) -> None:
+        """Fill the fields of a new tensor, and list it among the live ones."""
+        self.uop, self.requires_grad, self.grad = uop, requires_grad, None
+        self._made = _here()
+        _live[id(self)] = weakref.ref(self)
+
+    def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
+        """A new tensor over uop, computed from this one and others; needs a gradient if one of them does."""
+        flag = self.requires_grad
+        for other in others:
+            if flag is not True and other.requires_grad is not False:
+                flag = other.requires_grad
+        new = object.__new__(type(self))
+        new._set(uop, flag)
+        return new
+
+    # What is known without computing
+
+    @property
+    def made_at(self) -> tuple[str, int]:
+        """(file, line) of the user's code that made this tensor."""
+        code, instruction = self._made
+        return code.co_filename, _line(code, instruction)
+
+    @property
+    def shape(self) -> Shape:
+        """The length of each axis: ints, or nodes where a size is symbolic."""
+        return self.uop.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return self.uop.dtype
+
+    @property
+    def device(self) -> str:
+        """The name of the device that holds or will hold the values."""
+        return self.uop.device or ""
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return len(self.uop.shape)
+
+    def _axis(self, axis: int, extra: int = 0) -> int:
+        """axis counted from the front, where -1 is the last. extra axes are about to be added."""
+        ndim = self.ndim + extra
+        if not -ndim <= axis < max(ndim, 1) and not (ndim == 0 and axis == -1):
+            raise ShapeError(
+                f"axis {axis} is not an axis of shape {self.shape}: choose from {-ndim} to {ndim - 1}\n"
+                f"  made at {self._where()}"
+            )
+        return axis % ndim if ndim else 0
+
+    def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
+        """One axis, several, or None for all, as a sorted tuple counted from the front."""
+        if axis is None:
+            return tuple(range(self.ndim))
+        axes = tuple(self._axis(a) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+        if len(set(axes)) != len(axes):
+            raise ShapeError(f"each axis can be named once, got {axis} for shape {self.shape}")
+        return tuple(sorted(axes)) if self.ndim else ()
+
+    def _where(self) -> str:
+        """The place that made this tensor, short enough for a message."""
+        file, line = self.made_at
+        relative = os.path.relpath(file) if os.path.isabs(file) else file
+        return f"{file if relative.startswith('..') else relative}:{line}"
+
+    # The hooks
+
+    def _op(self, op: Ops, *others: Any) -> Self:
+        """An elementwise op of this tensor and others (tensors, numbers, anything that a Tensor is made of).
+
+        Operands are broadcast together and promoted by the lattice of dtype.py, where a Python number is weak.
+        Comparisons give bool; ints and bools become the default float for an op that only floats have.
+
+        Raises ShapeError, DTypeError, DeviceError.
+        """
+        uop = self.uop
+        if len(others) == 1 and isinstance(other := others[0], TensorBase):
+            node = other.uop
+            if node.dtype is uop.dtype and node.shape == uop.shape and node.device == uop.device:
+                self._check_dtype(op, uop.dtype)
+                if op not in FLOAT_ONLY or uop.dtype.kind == "float":
+                    dtype = dtypes.bool if op in COMPARE else uop.dtype
+                    return self._wrap(UOp(op, dtype, (uop, node)), other)
+        if not others:
+            self._check_dtype(op, uop.dtype)
+            if op in FLOAT_ONLY and uop.dtype.kind != "float":
+                uop = uop.cast(dtypes.default_float())
+            return self._wrap(UOp(op, uop.dtype, (uop,)))
+        return self._general(op, others)
+
+    def _general(self, op: Ops, others: tuple[Any, ...]) -> Self:
+        """_op for operands that differ in shape or dtype, or are numbers."""
+        operands = [self, *(self._operand(op, other) for other in others)]
+        tensors = [operand for operand in operands if isinstance(operand, TensorBase)]
+        self._same_device(op, tensors)
+        values = operands[1:] if op is Ops.WHERE else operands
+        dtype = _common_dtype(values)
+        if op is Ops.WHERE:
+            if self.dtype is not dtypes.bool:
+                raise DTypeError(
+                    f"where needs a condition of bool, got {self.dtype}\n  made at {self._where()}\n"
+                    "  hint: compare first, as in (t != 0).where(a, b)"
+                )
+        elif op in FLOAT_ONLY and dtype.kind != "float":
+            dtype = dtypes.default_float()
+        elif op in INTEGER_ONLY and dtype is dtypes.bool:
+            dtype = dtypes.default_int()
+        self._check_dtype(op, dtype)
+        shape = _common_shape(op, tensors)
+        src = []
+        for place, operand in enumerate(operands):
+            of = dtypes.bool if op is Ops.WHERE and place == 0 else dtype
+            if isinstance(operand, TensorBase):
+                src.append(expand(operand.uop.cast(of), shape))
+            else:
+                src.append(_number(operand, of, self.uop.device, shape))
+        node = UOp(op, dtypes.bool if op in COMPARE else dtype, tuple(src))
+        return self._wrap(node, *tensors[1:])
+
+    def _operand(self, op: Ops, value: Any) -> Any:
+        """A tensor, a Python number or a symbolic integer as it is; anything else becomes a tensor here."""
+        if isinstance(value, (TensorBase, bool, int, float)) or _is_symbolic(value):
+            return value
+        if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
+            return type(self)(value, device=self.device)  # type: ignore[call-arg]
+        raise DTypeError(f"cannot {verb(op)} a tensor and {type(value).__name__}")
+
+    def _check_dtype(self, op: Ops, dtype: DType) -> None:
+        if dtype.kind == "float" and (op in BITWISE or op in INTEGER_ONLY):
+            needed = "integers" if op in INTEGER_ONLY else "integers or bools"
+            raise DTypeError(
+                f"cannot {verb(op)} values of {dtype}: it needs {needed}\n  made at {self._where()}"
+            )
+
+    def _same_device(self, op: Ops, tensors: Sequence[TensorBase]) -> None:
+        for other in tensors[1:]:
+            if other.device != self.device:
+                raise DeviceError(
+                    f"cannot {verb(op)} tensors on two devices, {self.device} and {other.device}\n"
+                    f"  {self.device} made at {self._where()}      {other.device} made at {other._where()}\n"
+                    f"  hint: move one of them, as in t.to({self.device!r})"
+                )
+
+    def _broadcasted(self, other: Any) -> tuple[Self, Self]:
+        """Both operands with their common shape and dtype. Raises as _op does.
+
+        >>> from tinygraft import Tensor
+        >>> a, b = Tensor.ones(2, 1)._broadcasted(Tensor.ones(3))
+        >>> a.shape, b.shape
+        ((2, 3), (2, 3))
+        """
+        other = self._operand(Ops.ADD, other)
+        dtype = _common_dtype([self, other])
+        if not isinstance(other, TensorBase):
+            return self._cast(dtype), self._const(other, dtype)
+        self._same_device(Ops.ADD, (self, other))
+        shape = _common_shape(Ops.ADD, [self, other])
+        left = self._wrap(expand(self.uop.cast(dtype), shape))
+        return left, self._wrap(expand(other.uop.cast(dtype), shape), other)
+
+    def _move(self, op: Ops, arg: Any) -> Self:
+        """The same values at other places, or another op with one source and an arg (SCAN, FOLD).
+
+        Raises ShapeError, with the line that made this tensor.
+        """
+        try:
+            return self._wrap(UOp(op, self.uop.dtype, (self.uop, *_symbols(op, arg)), arg))
+        except ShapeError as error:
+            if "made at" in str(error):
+                raise
+            raise ShapeError(f"{error}\n  made at {self._where()}") from None
+
+    def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Self:
+        """An op of several tensors that is not elementwise (CAT, GATHER, SCATTER); gives this dtype."""
+        self._same_device(op, (self, *others))
+        try:
+            return self._wrap(
+                UOp(op, self.uop.dtype, (self.uop, *(other.uop for other in others)), arg), *others
+            )
+        except ShapeError as error:
+            places = ", ".join([self._where(), *(other._where() for other in others)])
+            raise ShapeError(f"{error}\n  made at {places}") from None
+
+    def _reduce(self, op: Ops, axes: int | Sequence[int] | None, keepdim: bool = False) -> Self:
+        """op (ADD, MUL, MAX, ...) over axes; None is all of them. The dtype stays: cast before."""
+        chosen = self._axes(axes)
+        if not chosen:
+            return self
+        node = UOp(Ops.REDUCE_AXIS, self.uop.dtype, (self.uop,), ReduceArg(op, chosen))
+        if not keepdim:
+            shape = tuple(size for axis, size in enumerate(node.shape) if axis not in chosen)
+            node = UOp(Ops.RESHAPE, node.dtype, (node, *_symbols(Ops.RESHAPE, shape)), shape)
+        return self._wrap(node)
+
+    def _cast(self, dtype: DTypeLike) -> Self:
+        """The values as another dtype; this tensor itself when it has that dtype."""
+        to = to_dtype(dtype)
+        return self if to is self.uop.dtype else self._wrap(self.uop.cast(to))
+
+    def _const(self, value: Scalar | UOp, dtype: DType | None = None) -> Self:
+        """value in this shape and on this device, with the dtype that an operation of both would have."""
+        of = dtype or _common_dtype([self, value])
+        new = self._wrap(_number(value, of, self.uop.device, self.uop.shape))
+        new.requires_grad = False
+        return new
+
+
+def _is_symbolic(value: object) -> bool:
+    return isinstance(value, UOp) and value.dtype is dtypes.index
+
+
+def _symbols(op: Ops, arg: Any) -> tuple[UOp, ...]:
+    """The symbolic sizes in the arg of a movement op: they are sources of its node."""
+    if op not in (Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK):
+        return ()
+    found = []
+    for item in arg:
+        for size in item if isinstance(item, tuple) else (item,):
+            if isinstance(size, UOp) and size not in found:
+                found.append(size)
+    return tuple(found)
+
+
+def _common_dtype(operands: Sequence[Any]) -> DType:
+    """The dtype of an operation between tensors and Python numbers, which are weak."""
+    strong = [operand.dtype for operand in operands if isinstance(operand, TensorBase)]
+    weak = [
+        0 if isinstance(operand, UOp) else operand
+        for operand in operands
+        if not isinstance(operand, TensorBase)
+    ]
+    if not strong:
+        return dtypes.from_py(weak)
+    dtype = promote(*strong)
+    for value in weak:
+        dtype = promote_scalar(dtype, value)
+    return dtype
+
+
+def _number(value: Any, dtype: DType, device: str | None, shape: Shape) -> UOp:
+    """A number in a shape: CONST, RESHAPE, EXPAND."""
+    if not isinstance(value, UOp):
+        return expand(UOp.const(dtype, value, device), shape)
+    node = UOp(Ops.CAST, dtype, (value,))
+    return expand(node, shape)
+
+
+def expand(node: UOp, shape: Shape) -> UOp:
+    """node repeated to fill shape, with which it broadcasts: new axes come first."""
+    if node.shape == shape:
+        return node
+    if len(node.shape) < len(shape):
+        wide = (1,) * (len(shape) - len(node.shape)) + node.shape
+        node = UOp(Ops.RESHAPE, node.dtype, (node, *_symbols(Ops.RESHAPE, wide)), wide)
+    return (
+        node
+        if node.shape == shape
+        else UOp(Ops.EXPAND, node.dtype, (node, *_symbols(Ops.EXPAND, shape)), shape)
+    )
+
+
+def broadcast_shape(*shapes: Shape) -> Shape | None:
+    """The shape that all shapes expand to, None if there is none.
+
+    >>> broadcast_shape((2, 1), (3,)), broadcast_shape((2,), (3,))
+    ((2, 3), None)
+    """
+    result: list[sint] = []
+    for place in range(-max(map(len, shapes), default=0), 0):
+        sizes = [shape[place] for shape in shapes if len(shape) >= -place]
+        size = next((s for s in sizes if not isinstance(s, int) or s != 1), 1)
+        if any(s is not size and s != size and s != 1 for s in sizes):
+            return None
+        result.append(size)
+    return tuple(result)
+
+
+def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:
+    """The shape of an elementwise op. Raises ShapeError naming the axis that disagrees and both lines."""
+    shape = tensors[0].shape
+    for place, other in enumerate(tensors[1:], 1):
+        if other.shape != shape:
+            common = broadcast_shape(shape, other.shape)
+            if common is None:
+                left = next(t for t in tensors[:place] if broadcast_shape(t.shape, other.shape) is None)
+                raise ShapeError(_disagreement(op, left, other))
+            shape = common
+    return shape
+
+
+def _disagreement(op: Ops, left: TensorBase, right: TensorBase) -> str:
+    a, b = left.shape, right.shape
+    axis = next(
+        axis
+        for axis in range(-1, -min(len(a), len(b)) - 1, -1)
+        if broadcast_shape((a[axis],), (b[axis],)) is None
+    )
+    text = (
+        f"cannot {verb(op)} shapes {a} and {b}: axis {axis} is {a[axis]} on the left "
+        f"and {b[axis]} on the right, and neither is 1\n  left  made at {left._where()}      right made at {right._where()}"
+    )
+    small, large, side = (b, a, "right") if len(b) <= len(a) else (a, b, "left")
+    if len(small) < len(large) and is_concrete(small) and small == large[: len(small)]:
+        wanted = small + (1,) * (len(large) - len(small))
+        text += f"\n  hint: to give one value to each row, reshape the {side} side to {wanted}"
+    return text
