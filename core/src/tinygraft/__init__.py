@@ -1,0 +1,58 @@
+"""tinygraft: lazy tensors, autograd and a compiler whose devices are plugins.
+
+The public names are imported when they are first used: `import tinygraft` loads no numpy, no plugin, no device.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tinygraft import nn as nn
+    from tinygraft.config import Context as Context
+    from tinygraft.config import getenv as getenv
+    from tinygraft.device.counters import GlobalCounters as GlobalCounters
+    from tinygraft.device.registry import Device as Device
+    from tinygraft.dtype import dtypes as dtypes
+    from tinygraft.helpers import fetch as fetch
+    from tinygraft.jit import TinyJit as TinyJit
+    from tinygraft.tensor.tensor import Tensor as Tensor
+    from tinygraft.uop.uop import UOp as UOp
+
+    Variable = UOp.variable
+
+__version__ = "0.1.0"
+
+_HOME = {  # public name -> the module it lives in and what it is called there
+    "Context": ("tinygraft.config", "Context"),
+    "Device": ("tinygraft.device.registry", "Device"),
+    "GlobalCounters": ("tinygraft.device.counters", "GlobalCounters"),
+    "Tensor": ("tinygraft.tensor.tensor", "Tensor"),
+    "TinyJit": ("tinygraft.jit", "TinyJit"),
+    "UOp": ("tinygraft.uop.uop", "UOp"),
+    "Variable": ("tinygraft.uop.uop", "UOp.variable"),
+    "dtypes": ("tinygraft.dtype", "dtypes"),
+    "fetch": ("tinygraft.helpers", "fetch"),
+    "getenv": ("tinygraft.config", "getenv"),
+    "nn": ("tinygraft.nn", ""),
+}
+
+__all__ = ["Context", "Device", "GlobalCounters", "Tensor", "TinyJit", "UOp", "Variable", "dtypes", "fetch", "getenv",
+           "nn"]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tinygraft' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, path = _HOME[name]
+    found = import_module(module)
+    value = attrgetter(path)(found) if path else found
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -14,6 +14,7 @@ BASIC_OPS = frozenset({
     Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.AND,
     Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.WHERE, Ops.IDIV, Ops.MOD,
 })  # fmt: skip
+COMPUTED = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Target:
 
     arch: str = ""
     dtypes: frozenset[DType] = frozenset(dtypes.all)
-    compute_dtypes: frozenset[DType] = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64))
+    compute_dtypes: frozenset[DType] = COMPUTED
     native_ops: frozenset[Ops] = BASIC_OPS
     vector_bytes: int = 0
     registers: int = 16

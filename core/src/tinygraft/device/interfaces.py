@@ -68,8 +68,13 @@ class Compiler:
 
 
 class Backend(ABC):
-    """One opened ordinal of a device, such as CPU:0."""
+    """One opened ordinal of a device, such as CPU:0.
 
+    survives_fork says that memory and programs still work in a forked child, as host memory does. Where it is False
+    (a driver's context never survives) core forgets the backend in the child without closing it.
+    """
+
+    survives_fork: bool = False
     name: str
     target: Target
     renderer: Renderer

@@ -1,0 +1,50 @@
+"""GlobalCounters: what the process has done so far, counted where it happens.
+
+Kernels, operations, bytes and seconds are counted by the engine, memory by the buffers.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import ClassVar
+
+_lock = threading.RLock()
+
+
+class GlobalCounters:
+    """Counts for the whole process; read them as attributes of the class.
+
+    global_ops are operations as the kernels state them, global_mem the bytes they moved, time_sum_s seconds measured
+    (DEBUG=2), kernel_count launches, kernels_compiled kernels that were not in any cache, mem_used the bytes of live
+    buffers on all devices.
+
+    >>> GlobalCounters.reset()
+    >>> GlobalCounters.kernel_count
+    0
+    """
+
+    global_ops: ClassVar[int] = 0
+    global_mem: ClassVar[int] = 0
+    time_sum_s: ClassVar[float] = 0.0
+    kernel_count: ClassVar[int] = 0
+    kernels_compiled: ClassVar[int] = 0
+    mem_used: ClassVar[int] = 0
+
+    @classmethod
+    def reset(cls) -> None:
+        """Start counting anew. mem_used stays: it is a state, not a count."""
+        with _lock:
+            cls.global_ops = cls.global_mem = cls.kernel_count = cls.kernels_compiled = 0
+            cls.time_sum_s = 0.0
+
+    @classmethod
+    def add_memory(cls, nbytes: int) -> None:
+        """Count nbytes more (or less) of live buffers."""
+        with _lock:
+            cls.mem_used += nbytes
+
+
+def renew_lock() -> None:
+    """A fresh lock, for a forked child: another thread of the parent may have held the old one."""
+    global _lock
+    _lock = threading.RLock()

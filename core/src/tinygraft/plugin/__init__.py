@@ -1,0 +1,1 @@
+"""What a device plugin imports: this module and nothing else of tinygraft."""
