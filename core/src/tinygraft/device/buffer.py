@@ -14,6 +14,7 @@ from tinygraft.device.pool import Pool, pool_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.errors import DeviceLostError
+from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -107,9 +108,7 @@ class Buffer:
             raise ValueError(f"{self!r} has {self.nbytes} bytes, the host memory given has {view.nbytes}")
 
     def __repr__(self) -> str:
-        return (
-            f"<buf real:{self.is_allocated()} device:{self.device} size:{self.size} dtype:{self.dtype!r} offset:0>"
-        )
+        return f"<buf real:{self.is_allocated()} device:{self.device} size:{self.size} dtype:{self.dtype!r} offset:0>"
 
 
 _buffers: weakref.WeakKeyDictionary[UOp, Buffer] = weakref.WeakKeyDictionary()
@@ -142,3 +141,6 @@ def bind(node: UOp, buffer: Buffer) -> None:
         )
     with _lock:
         _buffers[node] = buffer
+
+
+uop_table.memory_of = realized

@@ -61,7 +61,9 @@ def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
         for size in arg:
             after *= size
         if before != after or any(size < 0 for size in arg):
-            raise ShapeError(f"cannot reshape {old}, which has {before} elements, to {arg}, which has {after}")
+            raise ShapeError(
+                f"cannot reshape {old}, which has {before} elements, to {arg}, which has {after}"
+            )
     return arg
 
 
@@ -94,7 +96,18 @@ def _shrink(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
     for axis, (size, (start, end)) in enumerate(zip(old, arg, strict=True)):
         if is_concrete((size, start, end)) and not 0 <= start <= end <= size:
             raise ShapeError(f"cannot shrink axis {axis} of {old} to ({start}, {end})")
-    return tuple(end if isinstance(start, int) and start == 0 else end - start for start, end in arg)
+    return tuple(_length(start, end) for start, end in arg)
+
+
+def _length(start: sint, end: sint) -> sint:
+    """end - start, known where end is written as start plus a number."""
+    if isinstance(start, int) and start == 0:
+        return end
+    if start is end:
+        return 0
+    if not isinstance(end, int) and end.op is Ops.ADD and end.src[0] is start and end.src[1].op is Ops.CONST:
+        return int(end.src[1].arg)
+    return end - start
 
 
 def _flip(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:

@@ -16,7 +16,17 @@ from typing import Any
 
 from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.uop.bounds import bounds
-from tinygraft.uop.ops import BINARY, COMPARE, FACTS, AxisKind, BufferArg, Ops, RangeArg, VariableArg
+from tinygraft.uop.ops import (
+    BINARY,
+    COMPARE,
+    FACTS,
+    MOVEMENT,
+    AxisKind,
+    BufferArg,
+    Ops,
+    RangeArg,
+    VariableArg,
+)
 from tinygraft.uop.shape import SHAPE, Shape, sint
 
 Key = tuple[Any, ...]
@@ -34,6 +44,9 @@ _lock = threading.RLock()
 _serials = itertools.count(1)
 _buffer_ids = itertools.count(1)
 check_node: Callable[[UOp], None] | None = None  # set by uop.spec: what SPEC=2 does with each new node
+memory_of: Callable[[UOp], Any] | None = (
+    None  # set by device.buffer: the Buffer of a BUFFER node that has memory
+)
 
 
 def _forget(entry: _Entry) -> None:
@@ -67,7 +80,20 @@ class UOp:
     True
     """
 
-    __slots__ = ("__weakref__", "arg", "device", "dtype", "hi", "lo", "op", "ranges", "serial", "shape", "src", "tag")
+    __slots__ = (
+        "__weakref__",
+        "arg",
+        "device",
+        "dtype",
+        "hi",
+        "lo",
+        "op",
+        "ranges",
+        "serial",
+        "shape",
+        "src",
+        "tag",
+    )
     op: Ops
     dtype: DType
     src: tuple[UOp, ...]
@@ -104,8 +130,27 @@ class UOp:
 
     def replace(self, **changes: Any) -> UOp:
         """This node with some of op, dtype, src, arg, tag changed."""
-        parts = {"op": self.op, "dtype": self.dtype, "src": self.src, "arg": self.arg, "tag": self.tag} | changes
+        parts = {
+            "op": self.op,
+            "dtype": self.dtype,
+            "src": self.src,
+            "arg": self.arg,
+            "tag": self.tag,
+        } | changes
         return UOp(**parts)
+
+    @property
+    def base(self) -> UOp:
+        """The node whose values this one only moves: a BUFFER when a tensor is realised."""
+        node = self
+        while node.op in MOVEMENT or node.op is Ops.DETACH:
+            node = node.src[0]
+        return node
+
+    @property
+    def realized(self) -> Any:
+        """The Buffer of this BUFFER node when it has memory, else None."""
+        return memory_of(self) if memory_of is not None and self.op is Ops.BUFFER else None
 
     # Constructors
 
@@ -160,7 +205,9 @@ class UOp:
         The dtype is that of the last operand, which for WHERE is the chosen value.
         """
         src = (self, *(other if isinstance(other, UOp) else self.const_like(other) for other in others))
-        return UOp(op, dtypes.bool if op in COMPARE else src[-1].dtype if op is Ops.WHERE else self.dtype, src)
+        return UOp(
+            op, dtypes.bool if op in COMPARE else src[-1].dtype if op is Ops.WHERE else self.dtype, src
+        )
 
     def cast(self, dtype: DType) -> UOp:
         """The value as another dtype; this node itself when that is its dtype."""
