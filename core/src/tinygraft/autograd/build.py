@@ -1,0 +1,108 @@
+"""Small builders of tensor-graph nodes, for code that works on UOps rather than on Tensors.
+
+Each takes nodes and plain numbers and gives a node; a builder that would change nothing gives its source back.
+Nothing here broadcasts or promotes: shapes and dtypes are those of the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinygraft.dtype import DType, accumulator, dtypes
+from tinygraft.uop.ops import Ops, ReduceArg, ScanArg, ScatterArg
+from tinygraft.uop.shape import Shape, sint
+from tinygraft.uop.uop import UOp
+
+Pairs = Sequence[tuple[sint, sint]]
+
+
+def _move(op: Ops, x: UOp, arg: tuple[sint, ...] | tuple[tuple[sint, sint], ...]) -> UOp:
+    """A movement node; the symbolic sizes of its arg are sources after x, each once, in order."""
+    symbols: dict[UOp, None] = {}
+    for item in arg:
+        for size in item if isinstance(item, tuple) else (item,):
+            if isinstance(size, UOp):
+                symbols[size] = None
+    return UOp(op, x.dtype, (x, *symbols), tuple(arg))
+
+
+def reshape(x: UOp, shape: Sequence[sint]) -> UOp:
+    """The same elements in another shape."""
+    return x if x.shape == tuple(shape) else _move(Ops.RESHAPE, x, tuple(shape))
+
+
+def expand(x: UOp, shape: Sequence[sint]) -> UOp:
+    """Axes of size 1 repeated to the sizes of shape."""
+    return x if x.shape == tuple(shape) else _move(Ops.EXPAND, x, tuple(shape))
+
+
+def permute(x: UOp, order: Sequence[int]) -> UOp:
+    """The axes of x in another order."""
+    return UOp(Ops.PERMUTE, x.dtype, (x,), tuple(order))
+
+
+def flip(x: UOp, axes: Sequence[int]) -> UOp:
+    """x with some axes read backwards."""
+    return UOp(Ops.FLIP, x.dtype, (x,), tuple(axes))
+
+
+def pad(x: UOp, sizes: Pairs) -> UOp:
+    """Zeros before and after each axis."""
+    return _move(Ops.PAD, x, tuple(sizes))
+
+
+def shrink(x: UOp, bounds: Pairs) -> UOp:
+    """The part of x from start to end of each axis."""
+    return _move(Ops.SHRINK, x, tuple(bounds))
+
+
+def full(shape: Shape, value: bool | int | float, dtype: DType, device: str | None) -> UOp:
+    """One number everywhere in shape."""
+    return expand(reshape(UOp.const(dtype, value, device), (1,) * len(shape)), shape)
+
+
+def full_like(x: UOp, value: bool | int | float) -> UOp:
+    """One number in x's shape and dtype and on its device."""
+    return full(x.shape, value, x.dtype, x.device)
+
+
+def iota(length: int, device: str | None) -> UOp:
+    """0, 1, ..., length - 1, as dtypes.int where that is enough."""
+    dtype = dtypes.int32 if length < 2**31 else dtypes.int64
+    return UOp(Ops.IOTA, dtype, () if device is None else (UOp.on(device),), (length,))
+
+
+def reduce_axes(op: Ops, x: UOp, axes: Sequence[int]) -> UOp:
+    """x combined by op over axes, which stay with size 1."""
+    return UOp(Ops.REDUCE_AXIS, x.dtype, (x,), ReduceArg(op, tuple(axes))) if axes else x
+
+
+def add_up(x: UOp, axes: Sequence[int]) -> UOp:
+    """The sum of floats over axes, which stay with size 1; half types are summed in float32 and rounded once."""
+    return reduce_axes(Ops.ADD, x.cast(accumulator(x.dtype)), axes).cast(x.dtype) if axes else x
+
+
+def scan(op: Ops, x: UOp, axis: int) -> UOp:
+    """The running reduction of x by op along axis."""
+    return UOp(Ops.SCAN, x.dtype, (x,), ScanArg(op, axis))
+
+
+def add_up_from_end(x: UOp, axis: int) -> UOp:
+    """Element i is the sum of the elements i to the last; half types are summed in float32."""
+    wide = flip(x.cast(accumulator(x.dtype)), (axis,))
+    return flip(scan(Ops.ADD, wide, axis), (axis,)).cast(x.dtype)
+
+
+def gather(table: UOp, index: UOp, axis: int) -> UOp:
+    """What table holds at index along axis; 0 outside."""
+    return UOp(Ops.GATHER, table.dtype, (table, index), axis)
+
+
+def scatter(base: UOp, index: UOp, value: UOp, axis: int, op: Ops | None = None) -> UOp:
+    """base with value stored, or combined by op, at index along axis."""
+    return UOp(Ops.SCATTER, base.dtype, (base, index, value), ScatterArg(axis, op))
+
+
+def expanded_axes(small: Shape, large: Shape) -> tuple[int, ...]:
+    """The axes along which EXPAND from small to large repeats."""
+    return tuple(axis for axis, (a, b) in enumerate(zip(small, large, strict=True)) if a is not b and a != b)

@@ -1,0 +1,255 @@
+"""The derivatives: one table, one row per op of the tensor graph.
+
+A row has one rule per source. A rule takes the node and the gradient of some scalar with respect to the node's
+value, and gives the gradient with respect to that source: a graph node of the source's shape and dtype. None in
+place of a rule says that nothing flows there, None in place of a row that the op has no derivative at all;
+a missing row would mean a forgotten op, and a test names it. A row that is one rule serves any number of sources.
+
+The rules only build graph, so a gradient can be differentiated again. Rows of more than a line are functions,
+in `vjp_select.py`. In a row, `n` is the node, `g` its gradient, and a and b are its operands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tinygraft.autograd import vjp_select as select
+from tinygraft.autograd.build import add_up, add_up_from_end, expand, expanded_axes, flip, full_like, pad, permute
+from tinygraft.autograd.build import reshape, shrink
+from tinygraft.helpers import argsort
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+Rule = Callable[[UOp, UOp], UOp]
+
+
+@dataclass(frozen=True, slots=True)
+class EachSource:
+    """A row for an op of any number of sources: one rule that is told which."""
+
+    rule: Callable[[UOp, UOp, int], UOp]
+
+
+Row = tuple[Rule | None, ...] | EachSource | None
+
+
+def _same(n: UOp, g: UOp) -> UOp:
+    return g
+
+
+def _negated(n: UOp, g: UOp) -> UOp:
+    return -g
+
+
+def _mul_a(n: UOp, g: UOp) -> UOp:
+    return g * n.src[1]
+
+
+def _mul_b(n: UOp, g: UOp) -> UOp:
+    return g * n.src[0]
+
+
+def _fdiv_a(n: UOp, g: UOp) -> UOp:
+    return g / n.src[1]
+
+
+def _fdiv_b(n: UOp, g: UOp) -> UOp:
+    """d(a/b)/db = -(a/b)/b."""
+    return -g * (n / n.src[1])
+
+
+def _reciprocal(n: UOp, g: UOp) -> UOp:
+    """d(1/a)/da = -(1/a)**2."""
+    return -g * n * n
+
+
+def _sqrt(n: UOp, g: UOp) -> UOp:
+    return g / (n * 2.0)
+
+
+def _exp2(n: UOp, g: UOp) -> UOp:
+    return g * n * math.log(2.0)
+
+
+def _log2(n: UOp, g: UOp) -> UOp:
+    return g / (n.src[0] * math.log(2.0))
+
+
+def _sin(n: UOp, g: UOp) -> UOp:
+    """cos(a), as 1 - 2 sin(a/2)**2: halving is exact, where adding pi/2 would round a."""
+    half = (n.src[0] * 0.5).alu(Ops.SIN)
+    return g * (full_like(half, 1.0) - half * half * 2.0)
+
+
+def _pow_a(n: UOp, g: UOp) -> UOp:
+    """b * a**(b-1), and 0 where b is 0, so that a**0 is flat even at a = 0."""
+    a, b = n.src
+    return b.eq(0.0).where(full_like(g, 0.0), g * b * a.alu(Ops.POW, b - 1.0))
+
+
+def _pow_b(n: UOp, g: UOp) -> UOp:
+    """a**b * ln(a), and 0 where a is 0 and b is not negative: there 0**b does not change with b."""
+    a, b = n.src
+    flat = a.eq(0.0) & (b >= 0.0)
+    return flat.where(full_like(g, 0.0), g * n * (a.alu(Ops.LOG2) * math.log(2.0)))
+
+
+def _mod_b(n: UOp, g: UOp) -> UOp:
+    """d(a - b*floor(a/b))/db = -floor(a/b), which is (a mod b - a) / b."""
+    a, b = n.src
+    return g * ((n - a) / b)
+
+
+def _expand(n: UOp, g: UOp) -> UOp:
+    return add_up(g, expanded_axes(n.src[0].shape, n.shape))
+
+
+def _reshape(n: UOp, g: UOp) -> UOp:
+    return reshape(g, n.src[0].shape)
+
+
+def _permute(n: UOp, g: UOp) -> UOp:
+    return permute(g, argsort(n.arg))
+
+
+def _flip(n: UOp, g: UOp) -> UOp:
+    return flip(g, n.arg)
+
+
+def _pad(n: UOp, g: UOp) -> UOp:
+    before_and_size = zip(n.arg, n.src[0].shape, strict=True)
+    return shrink(g, [(before, before + size) for (before, _), size in before_and_size])
+
+
+def _shrink(n: UOp, g: UOp) -> UOp:
+    return pad(g, [(start, size - end) for (start, end), size in zip(n.arg, n.src[0].shape, strict=True)])
+
+
+def _window(n: UOp, g: UOp) -> UOp:
+    return UOp(Ops.FOLD, g.dtype, (g,), n.arg)
+
+
+def _fold(n: UOp, g: UOp) -> UOp:
+    return UOp(Ops.WINDOW, g.dtype, (g,), n.arg)
+
+
+def _cat(n: UOp, g: UOp, place: int) -> UOp:
+    """The part of the gradient where that source lies."""
+    start = sum(part.shape[n.arg] for part in n.src[:place])
+    bounds = [(0, size) for size in n.shape]
+    bounds[n.arg] = (start, start + n.src[place].shape[n.arg])
+    return shrink(g, bounds)
+
+
+def _copy(n: UOp, g: UOp) -> UOp:
+    device = n.src[0].device
+    return g if device is None else UOp(Ops.COPY, g.dtype, (g, UOp.on(device)))
+
+
+def _cast(n: UOp, g: UOp) -> UOp:
+    return g.cast(n.src[0].dtype)
+
+
+def _contiguous(n: UOp, g: UOp) -> UOp:
+    return UOp(Ops.CONTIGUOUS, g.dtype, (g,))
+
+
+def _reduce(n: UOp, g: UOp) -> UOp:
+    if n.arg.op is Ops.ADD:
+        return expand(g, n.src[0].shape)
+    return select.reduce_mul(n, g) if n.arg.op is Ops.MUL else select.reduce_extreme(n, g)
+
+
+def _scan(n: UOp, g: UOp) -> UOp:
+    if n.arg.op is Ops.ADD:
+        return add_up_from_end(g, n.arg.axis)
+    return select.scan_mul(n, g) if n.arg.op is Ops.MUL else select.scan_extreme(n, g)
+
+
+VJP: dict[Ops, Row] = {
+    # elementwise
+    Ops.ADD: (_same, _same),
+    Ops.SUB: (_same, _negated),
+    Ops.MUL: (_mul_a, _mul_b),
+    Ops.FDIV: (_fdiv_a, _fdiv_b),
+    Ops.POW: (_pow_a, _pow_b),
+    Ops.MOD: (_same, _mod_b),
+    Ops.MAX: (select.max_a, select.max_b),
+    Ops.MIN: (select.min_a, select.min_b),
+    Ops.FMA: (_mul_a, _mul_b, _same),
+    Ops.WHERE: (None, select.where_true, select.where_false),
+    Ops.NEG: (_negated,),
+    Ops.RECIPROCAL: (_reciprocal,),
+    Ops.SQRT: (_sqrt,),
+    Ops.EXP2: (_exp2,),
+    Ops.LOG2: (_log2,),
+    Ops.SIN: (_sin,),
+    Ops.CAST: (_cast,),
+    # movement
+    Ops.RESHAPE: (_reshape,),
+    Ops.EXPAND: (_expand,),
+    Ops.PERMUTE: (_permute,),
+    Ops.FLIP: (_flip,),
+    Ops.PAD: (_pad,),
+    Ops.SHRINK: (_shrink,),
+    Ops.WINDOW: (_window,),
+    Ops.FOLD: (_fold,),
+    Ops.CAT: EachSource(_cat),
+    # values from other places
+    Ops.REDUCE_AXIS: (_reduce,),
+    Ops.SCAN: (_scan,),
+    Ops.GATHER: (select.gather_table, None),
+    Ops.SCATTER: (select.scatter_base, None, select.scatter_value),
+    # memory and order
+    Ops.CONTIGUOUS: (_same,),
+    Ops.CONTIGUOUS_BACKWARD: (_contiguous,),
+    Ops.COPY: (_copy, None),
+    Ops.ASSIGN: (select.assign_old, select.assign_value, None),
+    Ops.DETACH: None,
+    # steps: flat wherever they have a derivative
+    Ops.TRUNC: None,
+    Ops.CMPLT: None,
+    Ops.CMPEQ: None,
+    Ops.CMPNE: None,
+    # integers, bits and leaves
+    Ops.BITCAST: None,
+    Ops.NOT: None,
+    Ops.IDIV: None,
+    Ops.AND: None,
+    Ops.OR: None,
+    Ops.XOR: None,
+    Ops.SHL: None,
+    Ops.SHR: None,
+    Ops.THREEFRY: None,
+    Ops.CONST: None,
+    Ops.DEVICE: None,
+    Ops.BUFFER: None,
+    Ops.VARIABLE: None,
+    Ops.BIND: None,
+    Ops.IOTA: None,
+}
+
+
+def has_rule(node: UOp, place: int) -> bool:
+    """Whether a gradient of node reaches its source number place: both are floats and the row has a rule."""
+    if node.dtype.kind != "float" or node.src[place].dtype.kind != "float":
+        return False
+    row = VJP.get(node.op)
+    if row is None or isinstance(row, EachSource):
+        return row is not None
+    if node.op is Ops.ASSIGN and len(node.src) == 2 and place == 0:
+        return False  # all of the old value is replaced
+    return place < len(row) and row[place] is not None
+
+
+def gradient_of_source(node: UOp, gradient: UOp, place: int) -> UOp:
+    """The gradient with respect to source number place of node, for which has_rule holds."""
+    row = VJP[node.op]
+    if isinstance(row, EachSource):
+        return row.rule(node, gradient, place)
+    rule = row[place] if row is not None else None
+    if rule is None:
+        raise ValueError(f"{node.op.name} has no derivative with respect to source {place}")
+    return rule(node, gradient)

@@ -1,0 +1,232 @@
+"""Derivatives of the ops that choose, multiply many or store: the rows of `vjp.py` that take more than a line.
+
+Where several values could be the chosen one (ties), MAX and MIN share the gradient equally among them, as
+elementwise ops and as reductions; a running maximum gives it to the latest of them. NaN chooses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tinygraft.autograd.build import (
+    add_up,
+    add_up_from_end,
+    expand,
+    flip,
+    full,
+    full_like,
+    gather,
+    iota,
+    pad,
+    permute,
+    reduce_axes,
+    reshape,
+    scan,
+    scatter,
+    shrink,
+)
+from tinygraft.dtype import accumulator, dtypes
+from tinygraft.helpers import argsort, prod
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, substitute
+
+
+def where_true(n: UOp, g: UOp) -> UOp:
+    """The gradient where the condition holds."""
+    return n.src[0].where(g, full_like(g, 0.0))
+
+
+def where_false(n: UOp, g: UOp) -> UOp:
+    """The gradient where the condition does not hold."""
+    return n.src[0].where(full_like(g, 0.0), g)
+
+
+def _chosen(loses: UOp, ties: UOp, g: UOp) -> UOp:
+    """0 where the operand loses, half the gradient where both are equal, else all of it."""
+    return loses.where(full_like(g, 0.0), ties.where(g * 0.5, g))
+
+
+def max_a(n: UOp, g: UOp) -> UOp:
+    """To the first operand, where it is the greater."""
+    a, b = n.src
+    return _chosen(a < b, a.eq(b), g)
+
+
+def max_b(n: UOp, g: UOp) -> UOp:
+    """To the second operand, where it is the greater."""
+    a, b = n.src
+    return _chosen(b < a, a.eq(b), g)
+
+
+def min_a(n: UOp, g: UOp) -> UOp:
+    """To the first operand, where it is the less."""
+    return max_b(n, g)
+
+
+def min_b(n: UOp, g: UOp) -> UOp:
+    """To the second operand, where it is the less."""
+    return max_a(n, g)
+
+
+def reduce_extreme(n: UOp, g: UOp) -> UOp:
+    """MAX or MIN over axes: an equal share to each element that equals the result."""
+    x = n.src[0]
+    hit = x.eq(expand(n, x.shape))
+    wide = accumulator(x.dtype)
+    share = g.cast(wide) / add_up(hit.cast(wide), n.arg.axes)
+    return hit.where(expand(share.cast(x.dtype), x.shape), full_like(x, 0.0))
+
+
+def reduce_mul(n: UOp, g: UOp) -> UOp:
+    """A product over axes: the product of the other elements.
+
+    That is result / element, except at a zero: there it is the product of the rest if this is the only zero, and
+    0 if there are more. A second derivative is exact where at most one of the elements is zero.
+    """
+    x = n.src[0]
+    zero = x.eq(0.0)
+    one_zero = reduce_axes(Ops.ADD, zero.cast(dtypes.int32), n.arg.axes).eq(1)
+    rest = reduce_axes(Ops.MUL, zero.where(full_like(x, 1.0), x), n.arg.axes)
+    at_zero = expand(one_zero.where(g * rest, full_like(g, 0.0)), x.shape)
+    return zero.where(at_zero, expand(g * n, x.shape) / zero.where(full_like(x, 1.0), x))
+
+
+def scan_mul(n: UOp, g: UOp) -> UOp:
+    """A running product y: the sum over i >= k of g[i] * y[i] / x[k].
+
+    At the first zero the division is not possible and not needed: y is taken again with that zero left out.
+    Behind it all is 0.
+    """
+    x, axis = n.src[0], n.arg.axis
+    zero = x.eq(0.0)
+    first = zero & scan(Ops.ADD, zero.cast(dtypes.int32), axis).eq(1)
+    without = scan(Ops.MUL, first.where(full_like(x, 1.0), x), axis)
+    elsewhere = add_up_from_end(g * n, axis) / zero.where(full_like(x, 1.0), x)
+    at_zero = first.where(add_up_from_end(g * without, axis), full_like(x, 0.0))
+    return zero.where(at_zero, elsewhere)
+
+
+def scan_extreme(n: UOp, g: UOp) -> UOp:
+    """A running maximum or minimum: each output's gradient goes to the latest element that equals it.
+
+    The place of that element is a running maximum of places; the gradients are added there by one scatter.
+    """
+    x, axis = n.src[0], n.arg.axis
+    length, outer = x.shape[axis], prod(x.shape[:axis]) * prod(x.shape[axis + 1 :])
+    place = _along(iota(length, x.device), x, axis)
+    latest = scan(Ops.MAX, x.eq(n).where(place, full_like(place, 0)), axis)
+    rows = _last(latest, axis)  # each scan is one row of a matrix; a place in it is row * length + latest
+    row = expand(reshape(iota(outer, x.device), (outer, 1)), (outer, length)).cast(rows.dtype)
+    flat = reshape(row * length + reshape(rows, (outer, length)), (outer * length,))
+    value = reshape(_last(g, axis), (outer * length,))
+    total = scatter(full((outer * length,), 0.0, g.dtype, g.device), flat, value, 0, Ops.ADD)
+    order = (*(i for i in range(len(x.shape)) if i != axis), axis)
+    return permute(reshape(total, tuple(x.shape[i] for i in order)), argsort(order))
+
+
+def _along(line: UOp, x: UOp, axis: int) -> UOp:
+    """A line of numbers along one axis of x, repeated along the others."""
+    shape = tuple(size if i == axis else 1 for i, size in enumerate(x.shape))
+    return expand(reshape(line, shape), x.shape)
+
+
+def _last(x: UOp, axis: int) -> UOp:
+    """x with axis moved to the end."""
+    return permute(x, (*(i for i in range(len(x.shape)) if i != axis), axis))
+
+
+def gather_table(n: UOp, g: UOp) -> UOp:
+    """What was read at each place, added up there."""
+    table, index = n.src
+    return scatter(full_like(table, 0.0), index, g, n.arg, Ops.ADD)
+
+
+def scatter_base(n: UOp, g: UOp) -> UOp:
+    """To the base: nothing where something was stored, all where it was added, a share for the other ops."""
+    base, index, value = n.src
+    axis, op = n.arg.axis, n.arg.op
+    if op is Ops.ADD:
+        return g
+    if op is None:
+        return scatter(g, index, full_like(value, 0.0), axis)
+    if op is Ops.MUL:
+        return scatter(g, index, value, axis, Ops.MUL)
+    return base.eq(n).where(g / _hits(n), full_like(g, 0.0))
+
+
+def scatter_value(n: UOp, g: UOp) -> UOp:
+    """To the value: the gradient at its place, as far as it counts there."""
+    _, index, value = n.src
+    axis, op = n.arg.axis, n.arg.op
+    if op is Ops.ADD:
+        return gather(g, index, axis)
+    if op is None:
+        return _survives(n).where(gather(g, index, axis), full_like(value, 0.0))
+    if op is Ops.MUL:
+        return _scatter_mul_value(n, g)
+    hit = value.eq(gather(n, index, axis))
+    return hit.where(gather(g / _hits(n), index, axis), full_like(value, 0.0))
+
+
+def _survives(n: UOp) -> UOp:
+    """Which values of a storing SCATTER are still there at the end: the last one for each place."""
+    base, index, value = n.src
+    axis = n.arg.axis
+    number = reshape(iota(prod(index.shape), base.device), index.shape)
+    last = scatter(full((base.shape[axis],), -1, number.dtype, base.device), index, number, 0)
+    wins = gather(last, index, 0).eq(number)
+    inside = (1,) * axis + index.shape + (1,) * (len(base.shape) - axis - 1)
+    return expand(reshape(wins, inside), value.shape)
+
+
+def _hits(n: UOp) -> UOp:
+    """For a SCATTER by MAX or MIN: how many of base and values equal the result; 1 where NaN equals nothing."""
+    base, index, value = n.src
+    axis = n.arg.axis
+    of_value = value.eq(gather(n, index, axis)).cast(n.dtype)
+    return scatter(base.eq(n).cast(n.dtype), index, of_value, axis, Ops.ADD).maximum(1.0)
+
+
+def _scatter_mul_value(n: UOp, g: UOp) -> UOp:
+    """To the values of a SCATTER by MUL: the product of all others at that place, as in reduce_mul."""
+    base, index, value = n.src
+    axis = n.arg.axis
+    zero = value.eq(0.0)
+    others = zero.where(full_like(value, 1.0), value)
+    zeros = scatter(full(base.shape, 0, dtypes.int32, base.device), index, zero.cast(dtypes.int32), axis, Ops.ADD)
+    rest = scatter(base, index, others, axis, Ops.MUL)
+    at_zero = gather(zeros.eq(1).where(g * rest, full_like(g, 0.0)), index, axis)
+    return zero.where(at_zero, gather(g * n, index, axis) / others)
+
+
+def assign_value(n: UOp, g: UOp) -> UOp:
+    """To the assigned value: the gradient at the place it was assigned to."""
+    if len(n.src) == 2:
+        return g
+    return substitute(n.src[2], {n.src[0]: g})
+
+
+_BACK: dict[Ops, Callable[[UOp, UOp], UOp]] = {
+    Ops.RESHAPE: lambda v, ones: reshape(ones, v.src[0].shape),
+    Ops.PERMUTE: lambda v, ones: permute(ones, argsort(v.arg)),
+    Ops.FLIP: lambda v, ones: flip(ones, v.arg),
+    Ops.SHRINK: lambda v, ones: pad(
+        ones, [(start, size - end) for (start, end), size in zip(v.arg, v.src[0].shape, strict=True)]
+    ),
+    Ops.PAD: lambda v, ones: shrink(
+        ones, [(before, before + size) for (before, _), size in zip(v.arg, v.src[0].shape, strict=True)]
+    ),
+}
+
+
+def assign_old(n: UOp, g: UOp) -> UOp:
+    """To the old value: the gradient where the view did not write.
+
+    A mask of the written places comes from the view read backwards: true at its end, false around.
+    """
+    old, value, view = n.src
+    mask = full(value.shape, True, dtypes.bool, n.device)
+    while view is not old:
+        mask = _BACK[view.op](view, mask)
+        view = view.src[0]
+    return mask.where(full_like(g, 0.0), g)

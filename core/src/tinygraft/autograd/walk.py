@@ -1,0 +1,49 @@
+"""The gradient of a node with respect to others: one walk over the graph from the result to its sources.
+
+In: a root, the targets, the gradient of the root. Out: for each target a node of its shape and dtype, or None
+where no differentiable path leads from the root to it. Only nodes on such a path are visited, and nothing is
+computed: the result is graph, which can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tinygraft.autograd.vjp import gradient_of_source, has_rule
+from tinygraft.uop.uop import UOp, toposort
+
+
+def nodes_on_path(root: UOp, targets: Iterable[UOp]) -> dict[UOp, tuple[int, ...]]:
+    """The nodes between root and targets: for each, the sources through which a gradient goes on.
+
+    A target is among them even when nothing goes on from it. Sources come before users.
+    """
+    wanted = set(targets)
+    onward: dict[UOp, tuple[int, ...]] = {}
+    for node in toposort(root, enter=_is_float):
+        places = tuple(i for i, source in enumerate(node.src) if source in onward and has_rule(node, i))
+        if places or node in wanted:
+            onward[node] = places
+    return onward
+
+
+def _is_float(node: UOp) -> bool:
+    return node.dtype.kind == "float"
+
+
+def gradient(root: UOp, targets: Sequence[UOp], seed: UOp) -> list[UOp | None]:
+    """The gradient of root with respect to each target, where seed is the gradient of root itself.
+
+    Contributions to one node are added in the order of its users, latest user first.
+    """
+    onward = nodes_on_path(root, targets)
+    found: dict[UOp, UOp] = {root: seed} if root in onward else {}
+    for node in reversed(onward):
+        node_gradient = found.get(node)
+        if node_gradient is None:
+            continue
+        for place in onward[node]:
+            part = gradient_of_source(node, node_gradient, place)
+            source = node.src[place]
+            found[source] = found[source] + part if source in found else part
+    return [found.get(target) for target in targets]
