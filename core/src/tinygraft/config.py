@@ -25,7 +25,9 @@ class Setting(Generic[T]):
 
     def __init__(self, name: str, default: T, doc: str) -> None:
         self.name, self.doc = name, doc
-        self._default: T = self.parse(os.environ[name], default) if os.environ.get(name) else default
+        text = os.environ.get(name)
+        given = text is not None and (text != "" or isinstance(default, str))  # an empty string is a value, no number
+        self._default: T = self.parse(text, default) if given else default
         self._var: ContextVar[T] = ContextVar(name)
         SETTINGS[name] = self
 
@@ -42,6 +44,11 @@ class Setting(Generic[T]):
     def value(self) -> T:
         """What the setting is in this thread."""
         return self._var.get(self._default)
+
+    @property
+    def in_context(self) -> T | None:
+        """What a Context of this thread set; None outside any."""
+        return self._var.get(None)
 
     def set(self, value: object) -> Token[T]:
         """Change the setting in this thread; the token undoes it."""

@@ -12,7 +12,11 @@
     ├── CompileError (RuntimeError)      a kernel that its compiler refused, with the compiler's words
     ├── UnsupportedError (NotImplementedError)  something that a device declares it cannot do
     ├── FileFormatError (ValueError)     a file that is corrupt, truncated or lies about its content
+    ├── FetchError (OSError)             a download that failed or brought something else
+    ├── TrainingError (RuntimeError)     an optimizer that cannot take its step
     └── SettingError (ValueError)        a setting with an unknown name or a value that cannot be read
+
+and one warning, DeviceFallbackWarning (UserWarning): the automatic choice of a device passed one over.
 
 Each one also is the builtin exception that a Python user would expect to catch. A message says what was
 asked, what was found, where, and what to do.
@@ -76,5 +80,17 @@ class FileFormatError(TinygraftError, ValueError):
     """A file that is corrupt, truncated or lies about its content."""
 
 
+class FetchError(TinygraftError, OSError):
+    """A download that failed or brought something else than what was expected."""
+
+
+class TrainingError(TinygraftError, RuntimeError):
+    """An optimizer that cannot take its step: nothing to train, no gradient, or not in training mode."""
+
+
 class SettingError(TinygraftError, ValueError):
     """A setting with an unknown name or a value that cannot be read."""
+
+
+class DeviceFallbackWarning(UserWarning):
+    """The automatic choice of a device passed over one that should have worked."""

@@ -1,0 +1,53 @@
+"""For every test: graphs are checked at each stage (SPEC=2), disk caches start empty, and what is missing is said.
+
+A test that needs a C compiler or the native extension is marked `@pytest.mark.needs("cc")` or `needs("ext")`. It is
+skipped, with one line in the summary, where there is none; TINYGRAFT_REQUIRE=cc,ext turns these skips into failures.
+"""
+
+import os
+import shutil
+import tempfile
+from functools import cache
+
+import pytest
+
+os.environ.setdefault("SPEC", "2")
+_cache_folder = tempfile.mkdtemp(prefix="tinygraft-test-cache-")
+os.environ["TINYGRAFT_CACHE"] = _cache_folder
+REQUIRED = {name for name in os.environ.get("TINYGRAFT_REQUIRE", "").split(",") if name}
+
+
+@cache
+def missing(need: str) -> str | None:
+    """Why something a test needs is not here; None when it is."""
+    if need == "cc":
+        compiler = os.environ.get("CC") or "cc"
+        return None if shutil.which(compiler) else f"no C compiler ({compiler} is not on PATH)"
+    if need == "ext":
+        try:
+            import tinygraft_cpu._native  # noqa: F401
+        except ImportError as error:
+            return f"no extension ({error})"
+        return None
+    raise pytest.UsageError(f"a test needs {need!r}; conftest.py knows cc and ext")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", "needs(*what): skipped where cc or ext is missing, see conftest.py")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip, or fail where TINYGRAFT_REQUIRE says so, a test whose needs are not met."""
+    for mark in item.iter_markers("needs"):
+        for need in mark.args:
+            reason = missing(need)
+            if reason and need in REQUIRED:
+                pytest.fail(f"{reason}, and TINYGRAFT_REQUIRE={os.environ['TINYGRAFT_REQUIRE']}", pytrace=False)
+            if reason:
+                pytest.skip(reason)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the disk caches of this run."""
+    shutil.rmtree(_cache_folder, ignore_errors=True)
