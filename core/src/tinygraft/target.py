@@ -14,6 +14,7 @@ BASIC_OPS = frozenset({
     Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.AND,
     Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.WHERE, Ops.IDIV, Ops.MOD,
 })  # fmt: skip
+CHECKED_OPS = frozenset({Ops.CAST, Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
 COMPUTED = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64))
 
 
@@ -23,8 +24,11 @@ class Target:
 
     arch is the whole description that a compiler needs, part of every cache key. dtypes can be stored,
     compute_dtypes can be computed with (others are widened to float32 for each operation). native_ops are the ops
-    that the renderer has words for; rules.decompose writes the others in terms of BASIC_OPS. vector_bytes is the
-    width of a vector register, 0 for a device whose renderer has no vectors; registers their number.
+    that the renderer has words for, with our meaning for every operand; rules.decompose writes the others in terms of
+    BASIC_OPS, which every renderer has. The CHECKED_OPS among those are given operands for which plain C does the same
+    (float to integer in range, division of non-negative by positive, shifts below the width), unless native_ops
+    lists them. vector_bytes is the width of a vector register, 0 for a device whose renderer has no vectors;
+    registers their number.
 
     chunks is how many threads share a kernel by PARALLEL ranges; grid_dims how many dimensions of groups there
     are (0: none) and lanes the most threads in a group. joins_nests says that loops over unrelated shapes may
@@ -34,7 +38,7 @@ class Target:
     arch: str = ""
     dtypes: frozenset[DType] = frozenset(dtypes.all)
     compute_dtypes: frozenset[DType] = COMPUTED
-    native_ops: frozenset[Ops] = BASIC_OPS
+    native_ops: frozenset[Ops] = BASIC_OPS - CHECKED_OPS
     vector_bytes: int = 0
     registers: int = 16
     chunks: int = 1
