@@ -1,0 +1,69 @@
+"""Reading the linear form: which ranges a node is repeated over, and how an index moves along a vector.
+
+The list itself is `Linear.uops`; ARCHITECTURE.md, "The linear form", says what each instruction means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.uop import UOp, toposort
+
+Lane = dict[int, int]  # axis of an UNROLL range -> its value
+
+
+def ranges_of(uops: Sequence[UOp], kind: AxisKind) -> dict[int, UOp]:
+    """The RANGEs of one kind, by axis."""
+    return {u.arg.axis: u for u in uops if u.op is Ops.RANGE and u.arg.kind is kind}
+
+
+def lane_stride(index: UOp, vector: UOp) -> int | None:
+    """How far index moves from one lane of vector to the next; 0 when it does not, None when it is not linear.
+
+    >>> r = UOp.range(4, 0, AxisKind.VECTOR)
+    >>> lane_stride(r * 3 + 1, r)
+    3
+    """
+    bit = 1 << vector.arg.axis
+    stride: dict[UOp, int | None] = {}
+    for node in toposort(index, enter=lambda n: bool(n.ranges & bit)):
+        if not node.ranges & bit:
+            stride[node] = 0
+        elif node is vector:
+            stride[node] = 1
+        elif node.op is Ops.ADD:
+            a, b = (stride[s] for s in node.src)
+            stride[node] = None if a is None or b is None else a + b
+        elif node.op is Ops.SUB:
+            a, b = (stride[s] for s in node.src)
+            stride[node] = None if a is None or b is None else a - b
+        elif node.op is Ops.MUL and (factor := _constant(node.src)) is not None:
+            inner = next(s for s in node.src if s.op is not Ops.CONST)
+            a = stride[inner]
+            stride[node] = None if a is None else a * factor
+        elif node.op is Ops.CAST and node.lo is not None and node.src[0].lo is not None:
+            stride[node] = stride[node.src[0]]
+        else:
+            stride[node] = None
+    return stride[index]
+
+
+def _constant(src: Sequence[UOp]) -> int | None:
+    return next((int(s.arg) for s in src if s.op is Ops.CONST), None)
+
+
+def copies(mask: int, unrolled: dict[int, UOp]) -> Iterator[Lane]:
+    """Every combination of values of the UNROLL ranges in mask, the last axis fastest."""
+    axes = [axis for axis in sorted(unrolled) if mask >> axis & 1]
+    sizes = [int(unrolled[axis].src[0].arg) for axis in axes]
+    counters = [0] * len(axes)
+    while True:
+        yield dict(zip(axes, counters, strict=True))
+        place = len(axes) - 1
+        while place >= 0 and counters[place] + 1 == sizes[place]:
+            counters[place] = 0
+            place -= 1
+        if place < 0:
+            return
+        counters[place] += 1
