@@ -1,0 +1,140 @@
+"""Files: written whole or not at all, and fetched from the web once.
+
+Nothing here knows of tensors. `replacing` is the one way in which tinygraft writes a file that somebody else
+may read; `cache_folder` says where its own files live; `fetch` keeps what it downloads there.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from tinygraft import config
+from tinygraft.errors import FetchError
+
+_STALE_SECONDS = 3600
+_BLOCK = 1 << 20
+
+
+def cache_folder() -> Path:
+    """Where tinygraft keeps its files: the setting TINYGRAFT_CACHE, else the user's cache folder."""
+    if config.CACHEDIR.value:
+        return Path(config.CACHEDIR.value)
+    home = Path(os.path.expanduser("~"))
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "tinygraft"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "tinygraft"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "tinygraft"
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file that takes the place of path when the block ends well; after an error path is as it was.
+
+    The bytes go to a temporary file in the same folder, which is flushed to the disk before it is renamed,
+    and the folder after it: at every moment there is either the whole old file or the whole new one. A
+    replaced file keeps its mode bits, a link keeps pointing to where it did. What a killed process left
+    behind an hour ago or earlier is removed.
+    """
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    _remove_stale(folder, name)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{time.monotonic_ns()}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            with suppress(FileNotFoundError):
+                os.chmod(temporary, os.stat(target).st_mode & 0o7777)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def _remove_stale(folder: str, name: str) -> None:
+    """Remove the temporary files of name that nobody has written to for an hour."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(f".{name}.") and entry.name.endswith(".tmp"):
+                with suppress(OSError):
+                    if time.time() - entry.stat().st_mtime > _STALE_SECONDS:
+                        os.unlink(entry.path)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make a rename last through a power cut, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def fetch(
+    url: str,
+    name: str | None = None,
+    subdir: str = "",
+    *,
+    checksum: str | None = None,
+    gunzip: bool = False,
+    hint: str = "",
+) -> Path:
+    """The file at url, downloaded the first time and kept in the cache folder under downloads/subdir/name.
+
+    checksum is the MD5 (32 hex digits) or SHA-256 (64) of what is downloaded, before gunzip unpacks it; a
+    kept file that does not have it is downloaded again. name is by default a digest of the url. hint is added
+    to an error.
+
+    Raises FetchError when the download fails or is not what checksum says; nothing is kept then.
+    """
+    name = name or hashlib.sha256(url.encode()).hexdigest()[:32] + (".gunzip" if gunzip else "")
+    path = cache_folder() / "downloads" / subdir / name
+    if path.is_file() and (gunzip or not checksum or _digest(path.read_bytes(), checksum) == checksum):
+        return path
+    data = _download(url, path.parent, hint)
+    if checksum and (found := _digest(data, checksum)) != checksum:
+        raise FetchError(
+            f"{url} is not the file that was expected: checksum {found}, expected {checksum} "
+            f"({len(data)} bytes); nothing was kept{_with(hint)}"
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(gzip.decompress(data) if gunzip else data)
+    return path
+
+
+def _download(url: str, folder: Path, hint: str) -> bytes:
+    request = urllib.request.Request(url, headers={"User-Agent": "tinygraft"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return b"".join(iter(lambda: response.read(_BLOCK), b""))
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise FetchError(
+            f"cannot download {url}: {reason}\n  it would be kept in {folder}, where you can put it yourself"
+            f"{_with(hint)}"
+        ) from error
+
+
+def _digest(data: bytes, like: str) -> str:
+    """The digest of data, of the kind that like is."""
+    return hashlib.new("md5" if len(like) == 32 else "sha256", data, usedforsecurity=False).hexdigest()
+
+
+def _with(hint: str) -> str:
+    return f"\n  hint: {hint}" if hint else ""

@@ -1,0 +1,148 @@
+"""Convolutions: Conv1d, Conv2d and their transposes, for any number of spatial axes.
+
+The length of kernel_size says how many spatial axes there are. Sizes count elements; an int stands for every
+axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tinygraft.errors import ShapeError
+from tinygraft.helpers import prod
+from tinygraft.nn.dense import uniform_parameter
+from tinygraft.tensor.tensor import Tensor
+
+Sizes = int | Sequence[int]
+
+
+class Conv2d:
+    """x (N, in_channels, *spatial) -> (N, out_channels, *spatial').
+
+    weight is (out_channels, in_channels//groups, *kernel_size), bias (out_channels,); both start uniform in
+    +-1/sqrt(in_channels//groups * prod(kernel_size)). padding is an int, one for each axis, both sides of
+    each axis (as conv2d takes them), or "same", which keeps the size and needs stride 1.
+
+    Raises ShapeError when the channels of x do not fit.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.Conv2d(1, 16, 3, padding=1)(Tensor.rand(2, 1, 8, 8)).shape
+    (2, 16, 8, 8)
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
+        padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
+    ) -> None:  # fmt: skip
+        _check_groups("Conv2d", in_channels, out_channels, groups)
+        self.kernel_size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        self.stride, self.dilation, self.groups = stride, dilation, groups
+        self.padding = self._same() if padding == "same" else _sizes_of(padding)
+        bound = 1 / math.sqrt(in_channels // groups * prod(self.kernel_size))
+        self.weight = uniform_parameter(
+            bound, (*self._channel_axes(in_channels, out_channels), *self.kernel_size)
+        )
+        self.bias = uniform_parameter(bound, (out_channels,)) if bias else None
+
+    def _channel_axes(self, in_channels: int, out_channels: int) -> tuple[int, int]:
+        """The first two axes of the weight."""
+        return out_channels, in_channels // self.groups
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The convolution of x."""
+        _check_input("Conv2d", x, self.weight, self.weight.shape[1] * self.groups)
+        return x.conv2d(self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding)
+
+    def _same(self) -> tuple[int, ...]:
+        """The padding that keeps every size: (before, after) of each axis, the last axis first."""
+        strides = (self.stride,) if isinstance(self.stride, int) else tuple(self.stride)
+        if any(stride != 1 for stride in strides):
+            raise ShapeError(
+                f"padding='same' needs stride 1, got stride {self.stride}; hint: give the padding as numbers"
+            )
+        steps = (
+            (self.dilation,) * len(self.kernel_size)
+            if isinstance(self.dilation, int)
+            else tuple(self.dilation)
+        )
+        sides: list[int] = []
+        for size, step in zip(reversed(self.kernel_size), reversed(steps), strict=True):
+            total = (size - 1) * step
+            sides += [total // 2, total - total // 2]
+        return tuple(sides)
+
+
+def Conv1d(
+    in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int | str = 0,
+    dilation: int = 1, groups: int = 1, bias: bool = True,
+) -> Conv2d:  # fmt: skip
+    """A Conv2d with one spatial axis: x (N, in_channels, L) -> (N, out_channels, L').
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.Conv1d(4, 8, 3)(Tensor.rand(2, 4, 10)).shape
+    (2, 8, 8)
+    """
+    return Conv2d(in_channels, out_channels, (kernel_size,), stride, padding, dilation, groups, bias)
+
+
+class ConvTranspose2d(Conv2d):
+    """x (N, in_channels, *spatial) -> (N, out_channels, *spatial'), the transpose of a convolution.
+
+    A size s becomes (s - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1. weight is
+    (in_channels, out_channels//groups, *kernel_size). Raises ShapeError when the channels of x do not fit.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.ConvTranspose2d(4, 2, 2, stride=2)(Tensor.rand(1, 4, 3, 3)).shape
+    (1, 2, 6, 6)
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
+        output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
+        self.output_padding = output_padding
+
+    def _channel_axes(self, in_channels: int, out_channels: int) -> tuple[int, int]:
+        return in_channels, out_channels // self.groups
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The convolution of x."""
+        _check_input("ConvTranspose2d", x, self.weight, self.weight.shape[0])
+        return x.conv_transpose2d(
+            self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding, self.output_padding
+        )
+
+
+def ConvTranspose1d(
+    in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int = 0,
+    output_padding: int = 0, dilation: int = 1, groups: int = 1, bias: bool = True,
+) -> ConvTranspose2d:  # fmt: skip
+    """A ConvTranspose2d with one spatial axis: x (N, in_channels, L) -> (N, out_channels, L')."""
+    return ConvTranspose2d(
+        in_channels, out_channels, (kernel_size,), stride, padding, output_padding, dilation, groups, bias
+    )
+
+
+def _sizes_of(padding: Sizes | str) -> int | tuple[int, ...]:
+    if isinstance(padding, str):
+        raise ShapeError(f"padding is an int, a tuple of ints or 'same', got {padding!r}")
+    return padding if isinstance(padding, int) else tuple(padding)
+
+
+def _check_groups(layer: str, in_channels: int, out_channels: int, groups: int) -> None:
+    if groups < 1 or in_channels % groups or out_channels % groups:
+        raise ShapeError(
+            f"{layer} in {groups} groups needs channels that {groups} divides, got {in_channels} in and "
+            f"{out_channels} out"
+        )
+
+
+def _check_input(layer: str, x: Tensor, weight: Tensor, channels: int) -> None:
+    spatial = weight.ndim - 2
+    if x.ndim != spatial + 2 or x.shape[1] != channels:
+        raise ShapeError(
+            f"{layer} with weight {weight.shape} needs x (N, {channels}{', size' * spatial}), got shape "
+            f"{x.shape}\n  made at {x._where()}"
+        )

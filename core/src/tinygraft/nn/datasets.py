@@ -1,0 +1,76 @@
+"""Data sets, downloaded once, as tensors."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+
+from tinygraft.errors import FileFormatError
+from tinygraft.files import fetch
+from tinygraft.helpers import prod
+from tinygraft.tensor.tensor import Tensor
+
+_MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+_FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+_OFFLINE = "examples/train_digits.py trains on scikit-learn's digits, which need no download"
+
+# name and shape; the MD5 of the digits and of the clothes, as torchvision lists them
+_FILES = (
+    ("train-images-idx3-ubyte.gz", (60000, 28, 28)),
+    ("train-labels-idx1-ubyte.gz", (60000,)),
+    ("t10k-images-idx3-ubyte.gz", (10000, 28, 28)),
+    ("t10k-labels-idx1-ubyte.gz", (10000,)),
+)
+_DIGITS_MD5 = (
+    "f68b3c2dcbeaaa9fbdd348bbdeb94873", "d53e105ee54ea40749a09fcbcd1e9432",
+    "9fb629c4189551a2d022fa330f9573f3", "ec29112dd5afa0611ce80d1b7f02629c",
+)  # fmt: skip
+_FASHION_MD5 = (
+    "8d4fb7e6c68d591d4c3dfef9ec88bf0d", "25c81989df183df01b3e8a0aad5dffbe",
+    "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310",
+)  # fmt: skip
+
+
+def mnist(device: str | None = None, fashion: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(X_train, Y_train, X_test, Y_test) of MNIST, or of Fashion-MNIST, all uint8.
+
+    Images are (60000, 1, 28, 28) and (10000, 1, 28, 28) from 0 to 255, labels (60000,) and (10000,) from 0 to
+    9. The files (11 MB, or 30) are downloaded the first time, checked, and kept in the cache folder.
+
+    Raises FetchError, which names the address and the folder, when they can be neither found nor downloaded.
+    Source: LeCun, Cortes & Burges, "The MNIST database"; Xiao, Rasul & Vollgraf, arXiv:1708.07747.
+    """
+    base, subdir = (_FASHION, "fashion-mnist") if fashion else (_MNIST, "mnist")
+    found = []
+    for (name, shape), checksum in zip(_FILES, _FASHION_MD5 if fashion else _DIGITS_MD5, strict=True):
+        path = fetch(base + name, name, subdir, checksum=checksum, hint=_OFFLINE)
+        found.append(_tensor(read_idx(path.read_bytes(), str(path)), shape, device))
+    x_train, y_train, x_test, y_test = found
+    return x_train, y_train, x_test, y_test
+
+
+def _tensor(data: tuple[bytes, tuple[int, ...]], expected: tuple[int, ...], device: str | None) -> Tensor:
+    values, shape = data
+    if shape != expected:
+        raise FileFormatError(f"the data set has shape {shape}, expected {expected}")
+    shape = (shape[0], 1, *shape[1:]) if len(shape) > 1 else shape
+    return Tensor(values, dtype="uint8", device=device).reshape(shape)
+
+
+def read_idx(data: bytes, label: str) -> tuple[bytes, tuple[int, ...]]:
+    """(values, shape) of a gzipped IDX file of bytes: 0, 0, 8, the rank, the sizes, then the values.
+
+    Raises FileFormatError when it is not one.
+    """
+    try:
+        raw = gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileFormatError(f"{label}: not a whole gzip file: {error}") from None
+    if len(raw) < 4 or raw[:3] != b"\0\0\x08" or len(raw) < 4 + 4 * raw[3]:
+        raise FileFormatError(f"{label}: not an IDX file of bytes, it starts with {raw[:4]!r}")
+    shape = struct.unpack(f">{raw[3]}I", raw[4 : 4 + 4 * raw[3]])
+    values = raw[4 + 4 * raw[3] :]
+    if len(values) != prod(shape):
+        raise FileFormatError(f"{label}: shape {shape} needs {prod(shape)} bytes, the file has {len(values)}")
+    return values, shape

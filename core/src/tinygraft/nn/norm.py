@@ -1,0 +1,212 @@
+"""Layers that normalise: BatchNorm, LayerNorm, LayerNorm2d, GroupNorm, InstanceNorm, RMSNorm.
+
+Each is (x - mean) * rsqrt(var + eps) * weight + bias, over different axes. The reductions keep their axes, so
+that the scheduler can put a normalisation into one kernel with its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.tensor import Tensor
+
+
+class BatchNorm:
+    """x (N, sz, ...) -> each channel with mean 0 and variance 1, times weight (sz,), plus bias (sz,).
+
+    In training the mean and the (biased) variance are those of the batch, and running_mean and running_var
+    move towards them by momentum, the variance unbiased. Otherwise the running ones are used, if there are
+    any.
+
+    Raises ShapeError when the channels of x do not fit, or when training has one value for each channel.
+    Source: Ioffe & Szegedy, "Batch normalization", arXiv:1502.03167.
+
+    >>> from tinygraft import Tensor, nn
+    >>> norm = nn.BatchNorm(3)
+    >>> with Tensor.train():
+    ...     norm(Tensor.rand(4, 3, 8, 8)).shape
+    (4, 3, 8, 8)
+    """
+
+    def __init__(
+        self,
+        sz: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        momentum: float = 0.1,
+    ) -> None:
+        self.sz, self.eps, self.track_running_stats, self.momentum = sz, eps, track_running_stats, momentum
+        self.weight, self.bias = _affine((sz,), affine)
+        self.num_batches_tracked = Tensor.zeros(dtype=dtypes.int64, requires_grad=False).contiguous()
+        if track_running_stats:
+            self.running_mean = Tensor.zeros(sz, requires_grad=False).contiguous()
+            self.running_var = Tensor.ones(sz, requires_grad=False).contiguous()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x, normalised."""
+        if x.ndim < 2 or x.shape[1] != self.sz:
+            raise ShapeError(
+                f"BatchNorm of {self.sz} channels needs x (N, {self.sz}, ...), got shape {x.shape}\n"
+                f"  made at {x._where()}"
+            )
+        mean, var = self._stats(x)
+        if self.track_running_stats and Tensor.training:
+            self._track(x, mean.reshape(-1), var.reshape(-1))
+        return _scale_and_shift((x - mean) * (var + self.eps).rsqrt(), self.weight, self.bias, mean.shape)
+
+    def calc_stats(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(mean, biased variance) of each channel, both (sz,): the batch's in training, else running ones."""
+        mean, var = self._stats(x)
+        return mean.reshape(-1), var.reshape(-1)
+
+    def _stats(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean and the variance with all axes of x, so that they broadcast with it."""
+        if self.track_running_stats and not Tensor.training:
+            shape = (1, self.sz, *(1,) * (x.ndim - 2))
+            return self.running_mean.reshape(shape), self.running_var.reshape(shape)
+        axes = (0, *range(2, x.ndim))
+        mean = x.mean(axes, keepdim=True)
+        centered = x - mean
+        return mean, (centered * centered).mean(axes, keepdim=True)
+
+    def _track(self, x: Tensor, mean: Tensor, var: Tensor) -> None:
+        count = x.numel() // self.sz
+        if count < 2:
+            raise ShapeError(
+                f"BatchNorm in training needs more than one value for each channel, got shape {x.shape}\n"
+                f"  made at {x._where()}\n  hint: a larger batch, or leave training mode"
+            )
+        keep, add = 1 - self.momentum, self.momentum
+        unbiased = var.detach() * (count / (count - 1))
+        self.running_mean.assign(
+            self.running_mean * keep + (mean.detach() * add).cast(self.running_mean.dtype)
+        )
+        self.running_var.assign(self.running_var * keep + (unbiased * add).cast(self.running_var.dtype))
+        self.num_batches_tracked.assign(self.num_batches_tracked + 1)
+
+
+BatchNorm2d = BatchNorm3d = BatchNorm
+
+
+class LayerNorm:
+    """x (..., *normalized_shape) -> each last block with mean 0 and variance 1, times weight, plus bias.
+
+    weight and bias have normalized_shape. Raises ShapeError when the end of x's shape is not
+    normalized_shape. Source: Ba, Kiros & Hinton, "Layer normalization", arXiv:1607.06450.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.LayerNorm(4)(Tensor.rand(2, 4)).shape
+    (2, 4)
+    """
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True
+    ) -> None:
+        self.normalized_shape = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
+        self.axis = tuple(range(-len(self.normalized_shape), 0))
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.weight, self.bias = _affine(self.normalized_shape, elementwise_affine)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x, normalised."""
+        if x.shape[-len(self.normalized_shape) :] != self.normalized_shape:
+            raise ShapeError(
+                f"LayerNorm of {self.normalized_shape} needs a shape that ends so, got {x.shape}\n"
+                f"  made at {x._where()}"
+            )
+        return _scale_and_shift(
+            x.layernorm(self.axis, self.eps), self.weight, self.bias, self.normalized_shape
+        )
+
+
+class LayerNorm2d(LayerNorm):
+    """x (N, C, H, W) -> each pixel normalised over its channels. weight and bias are (C,)."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x, normalised."""
+        if x.ndim != 4 or (x.shape[1],) != self.normalized_shape:
+            raise ShapeError(
+                f"LayerNorm2d of {self.normalized_shape[0]} channels needs x (N, "
+                f"{self.normalized_shape[0]}, H, W), got shape {x.shape}\n  made at {x._where()}"
+            )
+        return super().__call__(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class GroupNorm:
+    """x (N, num_channels, ...) -> each group of channels of each item with mean 0 and variance 1.
+
+    weight and bias are (num_channels,). Raises ShapeError when the channels of x do not fit, or the groups do
+    not divide them. Source: Wu & He, "Group normalization", arXiv:1803.08494.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.GroupNorm(2, 6)(Tensor.rand(4, 6, 3)).shape
+    (4, 6, 3)
+    """
+
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
+        if num_groups < 1 or num_channels % num_groups:
+            raise ShapeError(f"{num_groups} groups do not divide {num_channels} channels")
+        self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
+        self.weight, self.bias = _affine((num_channels,), affine)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x, normalised."""
+        if x.ndim < 2 or x.shape[1] != self.num_channels:
+            raise ShapeError(
+                f"{type(self).__name__} of {self.num_channels} channels needs x (N, "
+                f"{self.num_channels}, ...), got shape {x.shape}\n  made at {x._where()}"
+            )
+        y = x.reshape(x.shape[0], self.num_groups, -1).layernorm(-1, self.eps).reshape(x.shape)
+        return _scale_and_shift(y, self.weight, self.bias, (1, self.num_channels, *(1,) * (x.ndim - 2)))
+
+
+class InstanceNorm(GroupNorm):
+    """x (N, num_features, ...) -> each channel of each item with mean 0 and variance 1, scaled and shifted.
+
+    Source: Ulyanov et al., "Instance normalization", arXiv:1607.08022.
+    """
+
+    def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = True) -> None:
+        super().__init__(num_features, num_features, eps, affine)
+
+
+class RMSNorm:
+    """x (..., dim) -> x * rsqrt(mean(x*x) + eps) over the last axis, times weight (dim,).
+
+    Half types are normalised in float32. Raises ShapeError when the last axis of x is not dim.
+    Source: Zhang & Sennrich, "Root mean square layer normalization", arXiv:1910.07467.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.RMSNorm(2, eps=0)(Tensor([[3.0, -3.0]])).tolist()
+    [[1.0, -1.0]]
+    """
+
+    def __init__(self, dim: int, eps: float = 1e-6, elementwise_affine: bool = True) -> None:
+        self.dim, self.eps = dim, eps
+        self.weight = Tensor.ones(dim).contiguous() if elementwise_affine else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x, normalised."""
+        if not x.ndim or x.shape[-1] != self.dim:
+            raise ShapeError(
+                f"RMSNorm of {self.dim} needs that on the last axis, got {x.shape}\n  made at {x._where()}"
+            )
+        wide = x.float() if x.dtype.itemsize < 4 else x
+        y = (wide * ((wide * wide).mean(-1, keepdim=True) + self.eps).rsqrt()).cast(x.dtype)
+        return y if self.weight is None else y * self.weight
+
+
+def _affine(shape: tuple[int, ...], wanted: bool) -> tuple[Tensor | None, Tensor | None]:
+    """(weight of ones, bias of zeros), both None when not wanted."""
+    return (Tensor.ones(*shape).contiguous(), Tensor.zeros(*shape).contiguous()) if wanted else (None, None)
+
+
+def _scale_and_shift(y: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
+    if weight is not None:
+        y = y * weight.reshape(shape)
+    return y if bias is None else y + bias.reshape(shape)

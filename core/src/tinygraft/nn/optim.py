@@ -1,0 +1,255 @@
+"""Optimizers: SGD, LARS, Adam, AdamW, LAMB, and the base class that they share.
+
+An optimizer takes parameters (usually nn.state.get_parameters(model)) and, at each step, their gradients; it
+gives each parameter a new value, in its own memory. All its state is memory from the start, so that the
+second step is the same graph as the first and compiles nothing. An update is one elementwise expression for
+each parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import TrainingError
+from tinygraft.tensor.tensor import Tensor
+
+
+class Optimizer:
+    """What all optimizers do; a subclass gives `_step`.
+
+    params keeps each tensor once, if it is of floats and requires_grad is not False, and sets requires_grad.
+    The other tensors given (such as running statistics) are kept in buffers, and realised with each step. lr
+    is a tensor of shape (1,): assign to it to change it, also between replays of a TinyJit.
+
+    Raises TrainingError when there is nothing to train.
+    """
+
+    def __init__(self, params: Iterable[Tensor], lr: float, device: str | None = None) -> None:
+        given = list({id(tensor): tensor for tensor in params}.values())
+        self.params = [t for t in given if t.requires_grad is not False and dtypes.is_float(t.dtype)]
+        self.buffers = [t for t in given if t.requires_grad is False or not dtypes.is_float(t.dtype)]
+        if not self.params:
+            raise TrainingError(
+                f"the optimizer got {len(given)} tensors and none to train; it needs tensors of floats whose "
+                "requires_grad is not False, such as nn.state.get_parameters(model)"
+            )
+        for tensor in self.params:
+            tensor.requires_grad = True
+        self.device = device or self.params[0].device
+        self.lr = self._state([lr])
+        self._made: list[Tensor] = [self.lr]
+
+    def _state(self, values: Sequence[float]) -> Tensor:
+        """Numbers that the optimizer keeps, as a float32 tensor of its device."""
+        return Tensor(list(values), dtype=dtypes.float32, device=self.device, requires_grad=False)
+
+    def _zeros(self) -> list[Tensor]:
+        """A zero for each parameter, of its shape and dtype."""
+        return [
+            Tensor.zeros(*t.shape, dtype=t.dtype, device=t.device, requires_grad=False).contiguous()
+            for t in self.params
+        ]
+
+    def _realize_state(self, *state: Tensor) -> None:
+        """Make memory of the parameters and all state: called once, at the end of a subclass's __init__."""
+        self._made += state
+        self.params[0].realize(*self.params[1:], *self.buffers, *self._made)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients, so that the next backward starts anew."""
+        for tensor in self.params:
+            tensor.grad = None
+
+    def step(self) -> None:
+        """Give each parameter its new value, now. Raises TrainingError as schedule_step does."""
+        first, *others = self.schedule_step()
+        first.realize(*others)
+
+    def schedule_step(self) -> list[Tensor]:
+        """Give each parameter its new value, lazily; returns all that is to be realised, together and once.
+
+        That is parameters, state and buffers, and the gradients too, so that a .grad that is still held stays
+        readable. Raises TrainingError outside training mode, and for a parameter without a gradient.
+        """
+        if not Tensor.training:
+            raise TrainingError(
+                "an optimizer steps in training mode only, in which dropout drops and batch norm measures; "
+                "hint: with Tensor.train(): ..."
+            )
+        grads = [self._grad_of(place, tensor) for place, tensor in enumerate(self.params)]
+        self._step(grads)
+        return [*self.params, *self._made, *self.buffers, *grads]
+
+    def _grad_of(self, place: int, tensor: Tensor) -> Tensor:
+        if tensor.grad is None:
+            raise TrainingError(
+                f"parameter {place} of {len(self.params)}, shape {tensor.shape}, has no gradient: the loss does "
+                f"not depend on it, or backward() was not called since zero_grad()\n  made at {tensor._where()}\n"
+                "  hint: set requires_grad=False on what is not to be trained, before the optimizer is made"
+            )
+        return tensor.grad
+
+    def _step(self, grads: list[Tensor]) -> None:
+        """Assign to params and state. grads are theirs, in order."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it steps")
+
+
+class OptimizerGroup(Optimizer):
+    """Several optimizers that step as one, such as one with weight decay and one without."""
+
+    def __init__(self, *optimizers: Optimizer) -> None:
+        self.optimizers = optimizers
+        self.params = [tensor for optimizer in optimizers for tensor in optimizer.params]
+        self.buffers = [tensor for optimizer in optimizers for tensor in optimizer.buffers]
+
+    def schedule_step(self) -> list[Tensor]:
+        """schedule_step of each, in one list."""
+        return [tensor for optimizer in self.optimizers for tensor in optimizer.schedule_step()]
+
+
+class LARS(Optimizer):
+    """Gradient descent with momentum, where each parameter's rate follows its norm.
+
+    The gradient g + weight_decay*p is scaled by tcoef*|p| / (|g| + weight_decay*|p|) (by 1 if a norm is 0 or
+    tcoef is 0), and enters a momentum. With classic the rate enters the momentum too, as in the paper;
+    without, it multiplies the result, as in PyTorch's SGD. nesterov looks one step ahead.
+
+    Source: You, Gitman & Ginsburg, "Large batch training of convolutional networks", arXiv:1708.03888.
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: float = 0.001, momentum: float = 0.9, weight_decay: float = 1e-4,
+        nesterov: bool = False, classic: bool = True, tcoef: float = 0.001, device: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, device)
+        self.momentum, self.weight_decay, self.tcoef = momentum, weight_decay, tcoef
+        self.nesterov, self.classic = nesterov, classic
+        self.b = self._zeros() if momentum else []
+        self._realize_state(*self.b)
+
+    def _step(self, grads: list[Tensor]) -> None:
+        for place, (p, g) in enumerate(zip(self.params, grads, strict=True)):
+            rate = self.lr.to(p.device).cast(p.dtype)
+            trust = self._trust(p, g)
+            if self.weight_decay:
+                g = g + self.weight_decay * p
+            if trust is not None:
+                g = g * trust
+            if self.classic:
+                g = g * rate
+            if self.momentum:
+                b = self.b[place]
+                new = b * self.momentum + g
+                b.assign(new)
+                g = g + new * self.momentum if self.nesterov else new
+            p.assign(p.detach() - (g if self.classic else g * rate))
+
+    def _trust(self, p: Tensor, g: Tensor) -> Tensor | None:
+        """How far this parameter's rate is from the common one; None for equal."""
+        if not self.tcoef:
+            return None
+        size, pull = p.detach().square().sum().sqrt(), g.square().sum().sqrt()
+        ratio = self.tcoef * size / (pull + self.weight_decay * size)
+        return ((size > 0) & (pull > 0)).where(ratio, 1.0)
+
+
+class SGD(LARS):
+    """Gradient descent: p -= lr * g, with momentum b = momentum*b + g in place of g, as PyTorch's SGD.
+
+    weight_decay adds that share of p to its gradient.
+
+    >>> from tinygraft import Tensor, nn
+    >>> p = Tensor([1.0, 2.0])
+    >>> sgd = nn.optim.SGD([p], lr=0.5)
+    >>> with Tensor.train():
+    ...     p.sum().backward()
+    ...     sgd.step()
+    >>> p.tolist()
+    [0.5, 1.5]
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0,
+        nesterov: bool = False, classic: bool = False, device: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, momentum, weight_decay, nesterov, classic, 0.0, device)
+
+
+class LAMB(Optimizer):
+    """Adam's update, scaled for each parameter by |p| / |update| (by 1 if a norm is 0, or with adam=True).
+
+    m and v are the running means of the gradient and its square, with weights b1 and b2; b1_t and b2_t are
+    the powers of these that undo their start at zero. The update is m' / (sqrt(v') + eps) + weight_decay * p.
+
+    Source: You et al., "Large batch optimization for deep learning", arXiv:1904.00962.
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999,
+        eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False, device: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, device)
+        self.b1, self.b2, self.eps, self.weight_decay, self.adam = b1, b2, eps, weight_decay, adam
+        self.b1_t, self.b2_t = self._state([1.0]), self._state([1.0])
+        self.m, self.v = self._zeros(), self._zeros()
+        self._realize_state(self.b1_t, self.b2_t, *self.m, *self.v)
+
+    def _step(self, grads: list[Tensor]) -> None:
+        b1_t, b2_t = self.b1_t * self.b1, self.b2_t * self.b2
+        for p, g, m, v in zip(self.params, grads, self.m, self.v, strict=True):
+            new_m = m * self.b1 + g * (1 - self.b1)
+            new_v = v * self.b2 + g * g * (1 - self.b2)
+            m.assign(new_m)
+            v.assign(new_v)
+            mean = new_m / (1 - b1_t.to(p.device)).cast(p.dtype)
+            spread = (new_v / (1 - b2_t.to(p.device)).cast(p.dtype)).sqrt()
+            old = p.detach()
+            update = mean / (spread + self.eps)
+            if self.weight_decay:
+                update = update + self.weight_decay * old
+            if not self.adam:
+                update = update * self._trust(old, update)
+            p.assign(old - update * self.lr.to(p.device).cast(p.dtype))
+        self.b1_t.assign(b1_t)
+        self.b2_t.assign(b2_t)
+
+    @staticmethod
+    def _trust(p: Tensor, update: Tensor) -> Tensor:
+        size, pull = p.square().sum().sqrt(), update.square().sum().sqrt()
+        return ((size > 0) & (pull > 0)).where(size / pull, 1.0)
+
+
+class AdamW(LAMB):
+    """Adam whose weight decay does not pass through the running means: p -= lr * (update + weight_decay * p).
+
+    Source: Loshchilov & Hutter, "Decoupled weight decay regularization", arXiv:1711.05101.
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999,
+        eps: float = 1e-8, weight_decay: float = 0.01, device: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device)
+
+
+class Adam(LAMB):
+    """Adaptive moments: p -= lr * m' / (sqrt(v') + eps), with m' and v' as LAMB describes them.
+
+    Source: Kingma & Ba, "Adam: a method for stochastic optimization", arXiv:1412.6980, algorithm 1.
+
+    >>> from tinygraft import Tensor, nn
+    >>> p = Tensor([1.0, 2.0])
+    >>> adam = nn.optim.Adam([p], lr=0.5)
+    >>> with Tensor.train():
+    ...     (p * p).sum().backward()
+    ...     adam.step()
+    >>> [round(value, 4) for value in p.tolist()]
+    [0.5, 1.5]
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999,
+        eps: float = 1e-8, weight_decay: float = 0.0, device: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device)
