@@ -1,0 +1,217 @@
+"""The normal form of integer sums: a node as terms with constant factors, and the canonical node of such terms.
+
+In: nodes of dtypes.index. A sum is a left-associated chain of terms, each a node times a constant: variables
+first, then terms by the number of their innermost range, the constant last. A product has the innermost range
+first. What is written another way (SUB, NEG, sums on the right) is read as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tinygraft.dtype import dtypes
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+Operand = UOp | int
+Terms = dict[UOp, int]  # node -> its constant factor
+
+
+_constants: dict[int, UOp] = {}  # kept, because they are made and dropped all the time
+_KEPT = 1024
+
+
+def const(value: int) -> UOp:
+    """The index constant value."""
+    if (found := _constants.get(value)) is not None:
+        return found
+    found = UOp(Ops.CONST, dtypes.index, (), value)
+    if len(_constants) < _KEPT:
+        _constants[value] = found
+    return found
+
+
+def node(value: Operand) -> UOp:
+    """value as a node."""
+    return value if isinstance(value, UOp) else const(int(value))
+
+
+def terms_of(x: UOp) -> tuple[Terms, int]:
+    """x as the sum of its terms and a constant.
+
+    >>> i, j = UOp.range(4, 0), UOp.range(3, 1)
+    >>> terms_of(i * 3 + (j + 5)) == ({i: 3, j: 1}, 5)
+    True
+    """
+    terms: Terms = {}
+    constant = 0
+    stack = [(x, 1)]
+    while stack:
+        x, factor = stack.pop()
+        op = x.op
+        if op is Ops.ADD:
+            left, right = x.src
+            if right.op is Ops.CONST:
+                constant += right.arg * factor
+            else:
+                stack.append((right, factor))
+            stack.append((left, factor))
+        elif op is Ops.MUL and x.src[1].op is Ops.CONST:
+            stack.append((x.src[0], factor * x.src[1].arg))
+        elif op is Ops.CONST:
+            constant += x.arg * factor
+        elif op is Ops.SUB:
+            stack += ((x.src[1], -factor), (x.src[0], factor))
+        elif op is Ops.NEG:
+            stack.append((x.src[0], -factor))
+        elif op is Ops.MUL and x.src[0].op is Ops.CONST:
+            stack.append((x.src[1], factor * x.src[0].arg))
+        else:
+            terms[x] = terms[x] + factor if x in terms else factor
+    return terms, constant
+
+
+def difference(a: UOp, b: UOp) -> tuple[Terms, int]:
+    """The terms and the constant of a - b; a term that cancels is left out."""
+    terms, constant = terms_of(a)
+    if b.op is Ops.CONST:
+        return terms, constant - int(b.arg)
+    less, offset = terms_of(b)
+    for term, factor in less.items():
+        if left := terms.get(term, 0) - factor:
+            terms[term] = left
+        else:
+            del terms[term]
+    return terms, constant - offset
+
+
+def span(terms: Terms, constant: int) -> tuple[int, int]:
+    """The least and greatest value of a sum, from the bounds of its terms."""
+    low = high = constant
+    for term, factor in terms.items():
+        if factor > 0:
+            low += factor * term.lo
+            high += factor * term.hi
+        else:
+            low += factor * term.hi
+            high += factor * term.lo
+    return low, high
+
+
+def chain(terms: Terms, constant: int) -> UOp:
+    """The canonical sum of terms and a constant."""
+    total: UOp | None = None
+    for term in sorted(terms, key=_order) if len(terms) > 1 else terms:
+        if factor := terms[term]:
+            part = term if factor == 1 else UOp(Ops.MUL, dtypes.index, (term, const(factor)))
+            total = part if total is None else UOp(Ops.ADD, dtypes.index, (total, part))
+    if total is None:
+        return const(constant)
+    return UOp(Ops.ADD, dtypes.index, (total, const(constant))) if constant else total
+
+
+def _order(term: UOp) -> tuple[int, str]:
+    """Variables by name, then terms by their open ranges: what changes least often comes first."""
+    return term.ranges, term.arg.name if term.op is Ops.VARIABLE else ""
+
+
+def factors_of(x: UOp) -> list[UOp]:
+    """The factors of a term; a constant is not expected among them."""
+    if x.op is not Ops.MUL:
+        return [x]
+    found: list[UOp] = []
+    stack = [x]
+    while stack:
+        x = stack.pop()
+        if x.op is Ops.MUL:
+            stack += (x.src[1], x.src[0])
+        else:
+            found.append(x)
+    return found
+
+
+def product(factors: Iterable[UOp]) -> UOp:
+    """The product of factors that are not constant, in canonical order; 1 if there are none."""
+    total: UOp | None = None
+    for factor in sorted(factors, key=lambda f: (-f.ranges, _order(f)[1])):
+        total = factor if total is None else UOp(Ops.MUL, dtypes.index, (total, factor))
+    return const(1) if total is None else total
+
+
+def monomial(x: UOp) -> tuple[list[UOp], int]:
+    """(factors, constant) whose product is x; a sum is a factor of itself."""
+    if x.op is Ops.CONST:
+        return [], x.arg
+    terms, constant = terms_of(x)
+    if constant or len(terms) != 1:
+        return [x], 1
+    term, factor = next(iter(terms.items()))
+    return factors_of(term), factor
+
+
+# Sizes that are not known: whether a sum is negative for all of them
+
+Polynomial = dict[tuple[UOp, ...], int]  # factors, ordered by serial -> constant factor
+
+
+def surely_negative(terms: Terms, constant: int) -> bool:
+    """Whether a sum is below 0 for all values of its variables, taking a counter of a symbolic size at its ends.
+
+    >>> n, m = UOp.variable("n", 1, 9), UOp.variable("m", 1, 9)
+    >>> i, j = UOp.range(n, 0), UOp.range(m, 1)
+    >>> surely_negative(*difference(i * m + j, n * m))
+    True
+    """
+    if not any(_symbolic_limit(f) is not None for term in terms for f in factors_of(term)):
+        return False
+    bound: Polynomial = {(): constant}
+    for term, factor in terms.items():
+        for factors, k in _greatest(factors_of(term), factor).items():
+            bound[factors] = bound.get(factors, 0) + k
+    low, high = 0, 0
+    for factors, k in bound.items():
+        if factors and k:
+            whole = product(factors)
+            low, high = low + k * (whole.lo if k > 0 else whole.hi), high + k * (whole.hi if k > 0 else whole.lo)
+    return high + bound[()] < 0
+
+
+def _symbolic_limit(x: UOp) -> UOp | None:
+    """The symbolic node that a counter or a remainder stays below, if there is one."""
+    if x.op is Ops.RANGE and x.src[0].op is not Ops.CONST:
+        return x.src[0]
+    return x.src[1] if x.op is Ops.MOD and x.src[1].op is not Ops.CONST and x.src[1].lo > 0 else None
+
+
+def _greatest(factors: list[UOp], constant: int) -> Polynomial:
+    """An upper bound of constant times factors: each counter of symbolic size at its last or first value."""
+    total: Polynomial = {(): constant}
+    counters = [f for f in factors if _symbolic_limit(f) is not None]
+    if counters and all(f.lo >= 0 for f in factors) and all(f.src[0].lo > 0 for f in counters if f.op is Ops.RANGE):
+        if constant < 0:
+            return {}
+    else:
+        counters = []
+    for factor in factors:
+        limit = _symbolic_limit(factor) if factor in counters else None
+        total = _times(total, _polynomial(factor if limit is None else limit, 0 if limit is None else -1))
+    return total
+
+
+def _polynomial(x: UOp, more: int) -> Polynomial:
+    """x + more, products of sums not multiplied out below the first level."""
+    terms, constant = terms_of(x)
+    found: Polynomial = {(): constant + more}
+    for term, k in terms.items():
+        key = tuple(sorted(factors_of(term), key=lambda f: f.serial))
+        found[key] = found.get(key, 0) + k
+    return found
+
+
+def _times(a: Polynomial, b: Polynomial) -> Polynomial:
+    total: Polynomial = {}
+    for x, k in a.items():
+        for y, m in b.items():
+            key = tuple(sorted(x + y, key=lambda f: f.serial))
+            total[key] = total.get(key, 0) + k * m
+    return total
