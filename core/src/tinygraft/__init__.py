@@ -38,8 +38,19 @@ _HOME = {  # public name -> the module it lives in and what it is called there
     "nn": ("tinygraft.nn", ""),
 }
 
-__all__ = ["Context", "Device", "GlobalCounters", "Tensor", "TinyJit", "UOp", "Variable", "dtypes", "fetch", "getenv",
-           "nn"]  # fmt: skip
+__all__ = [
+    "Context",
+    "Device",
+    "GlobalCounters",
+    "Tensor",
+    "TinyJit",
+    "UOp",
+    "Variable",
+    "dtypes",
+    "fetch",
+    "getenv",
+    "nn",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -136,9 +136,7 @@ def realized(node: UOp) -> Buffer | None:
 def bind(node: UOp, buffer: Buffer) -> None:
     """Make buffer the memory of a BUFFER node."""
     if (buffer.device, buffer.size, buffer.dtype) != (node.src[0].arg, node.arg.size, node.dtype):
-        raise ValueError(
-            f"{buffer!r} does not fit a node of {node.arg.size} {node.dtype!r} on {node.src[0].arg}"
-        )
+        raise ValueError(f"{buffer!r} does not fit a node of {node.arg.size} {node.dtype!r} on {node.src[0].arg}")
     with _lock:
         _buffers[node] = buffer
 

@@ -1,67 +1,262 @@
-"""The registry of devices: from a name to an opened Backend. `Device` is the process-wide one."""
+"""The registry of devices: from a name to an opened Backend. `Device` is the process-wide one.
+
+A name is canonical (NAME, or NAME:ordinal past the first) before anything is looked up. Reading the declared devices
+imports nothing of them; a plugin is imported when it is asked for, or when the automatic choice comes to it. Each
+opened backend is there once, and closed in the reverse order of opening, also at exit.
+"""
 
 from __future__ import annotations
 
-import importlib
+import atexit
+import os
 import threading
-from importlib.metadata import entry_points
-from typing import Any
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint
 
-from tinygraft.config import DEV, TINYGRAFT_DEVICE
+from tinygraft.config import DEBUG, TINYGRAFT_STRICT_PLUGINS
+from tinygraft.device import messages
+from tinygraft.device.discover import discover, installed_entries
 from tinygraft.device.interfaces import Backend
-from tinygraft.device.spec import DeviceSpec
-from tinygraft.errors import DeviceUnavailable
-
-GROUP = "tinygraft.devices"
-
-
-def resolve(path: str) -> Any:
-    """The object that "module:name" names."""
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
+from tinygraft.device.known import KNOWN
+from tinygraft.device.load import backend_class, probe
+from tinygraft.device.pool import pool_of
+from tinygraft.device.records import PluginRecord, Status, describe
+from tinygraft.device.select import asked_by_context, asked_by_environment, automatic
+from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable
 
 
 class Registry:
-    """Devices by name: `Device["CPU:0"]` is the opened backend."""
+    """Devices by name.
 
-    def __init__(self) -> None:
-        self._opened: dict[str, Backend] = {}
+    registry[name] opens a device once and gives its Backend; registry.DEFAULT is the name of the one to use when
+    none is given. entries gives the entry points to look at; by default those that are installed.
+    """
+
+    def __init__(self, entries: Callable[[], Iterable[EntryPoint]] = installed_entries) -> None:
+        self._entries = entries
         self._lock = threading.RLock()
+        self._records: dict[str, list[PluginRecord]] | None = None
+        self._names: dict[str, str] = {}  # what was given -> canonical, checked
+        self._opened: dict[str, Backend] = {}  # in the order of opening
+        self._opening: set[str] = set()
+        self._lost: list[Backend] = []  # of the parent process; kept, so that nothing of theirs is freed here
+        self._default: str | None = None
+        _registries.add(self)
 
-    def canonicalize(self, name: str | None) -> str:
-        """NAME or NAME:ordinal in capitals, without an ordinal of 0; None is the default device."""
+    # What is there
+
+    def records(self) -> list[PluginRecord]:
+        """One record for each device and distribution, by name. Reads metadata only."""
+        table = self._table()
+        return [record for name in sorted(table) for record in table[name]]
+
+    def names(self) -> list[str]:
+        """The names of all declared devices."""
+        return sorted(self._table())
+
+    def opened(self) -> list[str]:
+        """The names of the open devices, in the order of opening."""
+        return list(self._opened)
+
+    def refresh(self) -> None:
+        """Look again at what is installed and at the settings. What is open stays open."""
+        with self._lock:
+            self._records = self._default = None
+            self._names.clear()
+
+    def probe(self, name: str) -> PluginRecord:
+        """The record of a device after its probe, without opening it. Raises DeviceUnavailable for an unknown name."""
+        with self._lock:
+            record = self._record(self.canonicalize(name).partition(":")[0])
+            self._imported_here(record)
+            probe(record)
+            return record
+
+    # Names
+
+    def canonicalize(self, name: str | None = None) -> str:
+        """NAME in capitals, with its ordinal unless that is 0; the default device for None.
+
+        A device that is known but not installed has a name too, so that graphs on it can be made and printed.
+        Raises DeviceUnavailable for a name that nobody knows, DeviceError for what is not a name.
+
+        >>> Device.canonicalize("python:0"), Device.canonicalize("null:1")
+        ('PYTHON', 'NULL:1')
+        """
         if name is None:
             return self.DEFAULT
-        base, _, ordinal = name.upper().partition(":")
-        return base if ordinal in ("", "0") else f"{base}:{int(ordinal)}"
+        try:
+            return self._names[name]
+        except (KeyError, TypeError):
+            return self._check_name(name)
 
-    def _specs(self) -> dict[str, DeviceSpec]:
-        return {ep.name.upper(): ep.load() for ep in entry_points(group=GROUP)}
+    def _check_name(self, name: object) -> str:
+        if not isinstance(name, str):
+            raise DeviceError(f"a device is named by a string NAME or NAME:ordinal, got {name!r}")
+        base, colon, ordinal = name.strip().upper().partition(":")
+        if not base.replace("_", "").isalnum() or (colon and not (ordinal.isascii() and ordinal.isdigit())):
+            raise DeviceError(f"{name!r} is not the name of a device; write NAME or NAME:ordinal, such as NULL:1")
+        if base not in self._table() and base not in KNOWN:
+            raise DeviceUnavailable(messages.not_there(base, self.names()))
+        canonical = f"{base}:{int(ordinal)}" if colon and int(ordinal) else base
+        self._names[name] = canonical
+        return canonical
+
+    # The choice
 
     @property
     def DEFAULT(self) -> str:
-        """The name of the device that is used when none is given."""
-        asked = DEV.value or TINYGRAFT_DEVICE.value
-        if asked:
-            return self.canonicalize(asked)
-        specs = [s for s in self._specs().values() if s.priority > 0]
-        if not specs:
-            raise DeviceUnavailable("no device is installed")
-        return max(specs, key=lambda s: s.priority).name
+        """The device that is used when none is named: what the settings ask for, else the best that works here.
 
-    def __getitem__(self, name: str) -> Backend:
-        name = self.canonicalize(name)
-        found = self._opened.get(name)
-        if found is not None:
-            return found
+        Raises DeviceUnavailable when nothing that was asked for opens, or when there is nothing to choose from.
+        """
+        if asked := asked_by_context():
+            return self._asked(asked)
+        if self._default is None:
+            with self._lock:
+                if self._default is None:
+                    asked = asked_by_environment(self._table())
+                    self._default = self._asked(asked) if asked else self._choose()
+        return self._default
+
+    def _asked(self, text: str) -> str:
+        """The device of a setting: a name, or the first of a chain A,B that opens."""
+        names = [self.canonicalize(part) for part in text.split(",") if part.strip()]
+        if len(names) == 1:
+            return names[0]
+        reasons = []
+        for name in names:
+            try:
+                return self[name].name
+            except DeviceError as error:
+                reasons.append(str(error))
+        raise DeviceUnavailable("\n".join([f"none of {text} can be used:", *reasons]))
+
+    def _choose(self) -> str:
+        """The device of the highest priority that opens; says once what it had to pass over."""
+        records = self.records()
+        for record in automatic(records):
+            try:
+                chosen = self[record.name].name
+            except DeviceError:
+                continue
+            if problems := [r for r in records if r.status.is_problem]:
+                self._report(messages.passed_over(chosen, problems))
+            return chosen
+        reasons = [r for r in records if r.status in messages.SENTENCES]
+        raise DeviceUnavailable(messages.nothing_to_run_on(reasons))
+
+    def _report(self, text: str) -> None:
+        if TINYGRAFT_STRICT_PLUGINS.value:
+            raise DeviceError(f"TINYGRAFT_STRICT_PLUGINS=1 does not allow this: {text}")
+        warnings.warn(text, DeviceFallbackWarning, stacklevel=5)
+
+    # Opening and closing
+
+    def __getitem__(self, name: str | None) -> Backend:
+        backend = self._opened.get(name)  # type: ignore[arg-type]
+        return backend if backend is not None else self._open(self.canonicalize(name))
+
+    def _open(self, name: str) -> Backend:
         with self._lock:
-            if name not in self._opened:
-                base, _, ordinal = name.partition(":")
-                specs = self._specs()
-                if base not in specs:
-                    raise DeviceUnavailable(f"there is no device {base}")
-                self._opened[name] = resolve(specs[base].backend)(name, int(ordinal or 0))
-            return self._opened[name]
+            if (backend := self._opened.get(name)) is not None:
+                return backend
+            if name in self._opening:
+                raise DeviceError(f"{name} was asked for while it is being opened: its plugin asks for itself")
+            self._opening.add(name)
+            try:
+                backend = self._open_new(name)
+            finally:
+                self._opening.discard(name)
+            if self is Device and not self._opened:
+                atexit.register(self.close)
+            self._opened[name] = backend
+            return backend
 
+    def _open_new(self, name: str) -> Backend:
+        base, _, ordinal = name.partition(":")
+        record = self._record(base)
+        self._imported_here(record)
+        if not probe(record):
+            raise DeviceUnavailable(messages.unusable(name, record, self.names()))
+        count = record.probe.count if record.probe is not None else None
+        if count is not None and int(ordinal or 0) >= count:
+            raise DeviceUnavailable(messages.no_such_ordinal(name, base, count))
+        start = time.perf_counter()
+        kind = backend_class(record)
+        if kind is None:
+            raise DeviceUnavailable(messages.unusable(name, record, self.names()))
+        try:
+            backend = kind(name, int(ordinal or 0))
+        except (Exception, SystemExit) as error:
+            hint = record.spec.install_hint if record.spec else ""
+            record.move(Status.FAILED, describe(error), hint, error)
+            raise DeviceUnavailable(messages.unusable(name, record, self.names())) from error
+        record.milliseconds["open"] = (time.perf_counter() - start) * 1e3
+        record.move(Status.OPEN, record.detail)
+        if DEBUG.value >= 1:
+            print(f"opened {name} of {record.provided_by} in {record.milliseconds['open']:.1f} ms")
+        return backend
+
+    def close(self) -> None:
+        """Close every open device, the last opened first. A device that fails to close does not keep others open."""
+        with self._lock:
+            while self._opened:
+                name, backend = self._opened.popitem()
+                try:
+                    pool_of(backend).close()
+                    backend.close()
+                except Exception as error:
+                    warnings.warn(f"{name} could not be closed: {describe(error)}", RuntimeWarning, stacklevel=2)
+                for record in (self._records or {}).get(name.partition(":")[0], ()):
+                    if record.status is Status.OPEN:
+                        record.move(Status.AVAILABLE, record.detail)
+
+    # Records
+
+    def _table(self) -> dict[str, list[PluginRecord]]:
+        if self._records is None:
+            with self._lock:
+                if self._records is None:
+                    self._records = discover(self._entries())
+        return self._records
+
+    def _record(self, base: str) -> PluginRecord:
+        """The record that stands for a name; where several provide it, the one that is not switched off."""
+        records = self._table().get(base)
+        if not records:
+            raise DeviceUnavailable(messages.not_there(base, self.names()))
+        return next((r for r in records if r.status is not Status.DISABLED), records[0])
+
+    def _imported_here(self, record: PluginRecord) -> None:
+        """A record that only a child process has seen starts anew; so does one that failed to open."""
+        if record.tried:
+            record.tried = False
+            record.move(Status.DECLARED)
+        elif record.status is Status.FAILED:
+            record.move(Status.COMPATIBLE)
+
+    def _after_fork(self) -> None:
+        """In a forked child: a new lock, and no backend that belongs to the parent alone."""
+        self._lock = threading.RLock()
+        self._opening.clear()
+        for name, backend in list(self._opened.items()):
+            if not backend.survives_fork:
+                self._lost.append(self._opened.pop(name))
+
+
+_registries: weakref.WeakSet[Registry] = weakref.WeakSet()
+
+
+def _renew_registries() -> None:
+    for registry in list(_registries):
+        registry._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_registries)
 
 Device = Registry()

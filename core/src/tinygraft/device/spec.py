@@ -26,12 +26,15 @@ class ApiRange:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Whether a device can be used here: ok, what was found, what to do about it, how many ordinals there are."""
+    """Whether a device can be used here: ok, what was found, what to do about it, how many ordinals there are.
+
+    count is None where any number of ordinals can be opened, as of a device that lives in host memory.
+    """
 
     ok: bool
     detail: str
     hint: str = ""
-    count: int = 1
+    count: int | None = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from tinygraft.device.spec import ApiRange, DeviceSpec, Probe
 
 def always() -> Probe:
     """Part of core: there wherever core is."""
-    return Probe(ok=True, detail="part of core")
+    return Probe(ok=True, detail="part of core", count=None)
 
 
 PYTHON = DeviceSpec(

@@ -1,0 +1,136 @@
+"""One record, one step at a time: import its spec, check it, run its probe, find its backend class.
+
+Whatever a plugin's code does (raise, exit, return nonsense) ends as a state of its record; only KeyboardInterrupt
+and the like pass through. Nothing here looks at any other plugin.
+"""
+
+from __future__ import annotations
+
+import time
+from importlib import import_module
+from typing import Any
+
+from tinygraft.device.interfaces import Backend
+from tinygraft.device.known import CORE
+from tinygraft.device.records import PluginRecord, Status, describe
+from tinygraft.device.spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
+
+STARTED = (Status.DECLARED, Status.LOADED, Status.COMPATIBLE, Status.AVAILABLE, Status.OPEN)
+
+
+def resolve(path: str) -> Any:
+    """The object that "module:name" names."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+def load(record: PluginRecord) -> bool:
+    """Import the spec of a declared record and check it; whether it is compatible."""
+    if record.status is Status.DECLARED:
+        start = time.perf_counter()
+        try:
+            spec = record.entry.load()
+            if callable(spec) and not isinstance(spec, DeviceSpec):
+                spec = spec()
+        except (Exception, SystemExit) as error:
+            _blame(record, error)
+        else:
+            if (fault := fault_of_spec(record.name, spec)) is not None:
+                record.move(Status.INVALID, fault, f"tell the authors of {record.provided_by}")
+            else:
+                record.spec = spec
+                record.move(Status.LOADED, spec.summary)
+                _check_api(record, spec)
+        record.milliseconds["load"] = (time.perf_counter() - start) * 1e3
+    return record.spec is not None and record.status in STARTED
+
+
+def probe(record: PluginRecord) -> bool:
+    """Load a record and ask its probe whether the device is here; whether it is."""
+    if not load(record):
+        return False
+    assert record.spec is not None
+    if record.status is Status.COMPATIBLE:
+        start = time.perf_counter()
+        try:
+            found = resolve(record.spec.probe)()
+        except (Exception, SystemExit) as error:
+            _blame(record, error, "its probe failed: ")
+        else:
+            note_probe(record, found)
+        record.milliseconds["probe"] = (time.perf_counter() - start) * 1e3
+    return record.status in (Status.AVAILABLE, Status.OPEN)
+
+
+def note_probe(record: PluginRecord, found: object) -> None:
+    """Move a record by what its probe gave."""
+    if not isinstance(found, Probe):
+        fault = f"its probe {record.spec and record.spec.probe} gave a {type(found).__name__}, not a Probe"
+        record.move(Status.INVALID, fault, f"tell the authors of {record.provided_by}")
+        return
+    record.probe = found
+    if found.ok:
+        record.move(Status.AVAILABLE, found.detail)
+    else:
+        hint = found.hint or (record.spec.install_hint if record.spec else "")
+        record.move(Status.UNAVAILABLE, found.detail, hint)
+
+
+def backend_class(record: PluginRecord) -> type[Backend] | None:
+    """The class to open a record with; None, with the record moved, when there is none."""
+    assert record.spec is not None
+    try:
+        found = resolve(record.spec.backend)
+    except (Exception, SystemExit) as error:
+        _blame(record, error)
+        return None
+    if isinstance(found, type) and issubclass(found, Backend):
+        return found
+    record.move(Status.INVALID, f"its backend {record.spec.backend} is no Backend class",
+                f"tell the authors of {record.provided_by}")  # fmt: skip
+    return None
+
+
+def fault_of_spec(name: str, spec: object) -> str | None:
+    """What is wrong with what an entry point gave; None when it is a DeviceSpec for that name."""
+    if not isinstance(spec, DeviceSpec):
+        return f"its entry point gives a {type(spec).__name__}, not a DeviceSpec"
+    if not isinstance(spec.name, str) or spec.name != name:
+        return f"its entry point is called {name.lower()}, its spec is for {spec.name!r}"
+    if not isinstance(spec.api, ApiRange):
+        return f"its api is {spec.api!r}, not an ApiRange"
+    if not isinstance(spec.priority, int):
+        return f"its priority is {spec.priority!r}, not an integer"
+    for part in ("probe", "backend"):
+        path = getattr(spec, part)
+        if not isinstance(path, str) or not all(path.partition(":")):
+            return f'its {part} is {path!r}, not "module:name"'
+    return None
+
+
+def _check_api(record: PluginRecord, spec: DeviceSpec) -> None:
+    """Move a loaded record to compatible, or say which side is too old."""
+    if spec.api.accepts(PLUGIN_API):
+        record.move(Status.COMPATIBLE, spec.summary)
+        return
+    low, below, ours = (".".join(map(str, v)) for v in (spec.api.min, spec.api.below, PLUGIN_API))
+    old = CORE if spec.api.min > PLUGIN_API else record.distribution
+    detail = f"it works with plugin API >={low},<{below}, and this {CORE} provides {ours}"
+    record.move(Status.INCOMPATIBLE, detail, f"pip install -U {old}")
+
+
+def _blame(record: PluginRecord, error: BaseException, prefix: str = "") -> None:
+    """Move a record by an exception of its code. What looks like another version of core is called that."""
+    missing = (error.name or "") if isinstance(error, ImportError) else ""
+    module = record.entry.module
+    if missing.partition(".")[0] == CORE or (isinstance(error, TypeError) and "DeviceSpec.__init__" in str(error)):
+        detail = f"it wants something that this {CORE} does not have: {describe(error)}"
+        record.move(Status.INCOMPATIBLE, detail, f"pip install -U {CORE} {record.distribution}", error)
+    elif missing and (module == missing or module.startswith(missing + ".")):
+        detail = f"its metadata names the module {module}, which is not there"
+        hint = f"reinstall it, or pip uninstall {record.distribution}"
+        record.move(Status.BROKEN, prefix + detail, hint, error)
+    else:
+        hint = record.spec.install_hint if record.spec else ""
+        hint = hint or f"pip install --force-reinstall {record.distribution}"
+        record.move(Status.BROKEN, prefix + describe(error), hint, error)

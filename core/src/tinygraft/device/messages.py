@@ -1,0 +1,78 @@
+"""The sentences about devices that cannot be used: one text for each of not installed, disabled, ambiguous, broken,
+invalid, incompatible, not here and failed to open. Each quotes the record, so that the cause is never lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from tinygraft.device.known import FIRST_CHOICE, INTERPRETER, KNOWN, how_to_install
+from tinygraft.device.records import PluginRecord, Status
+
+SENTENCES = {
+    Status.DISABLED: "is installed ({by}) but switched off",
+    Status.AMBIGUOUS: "is ambiguous",
+    Status.BROKEN: "is installed ({by}) but could not be loaded",
+    Status.INVALID: "is installed ({by}) but is not a proper plugin",
+    Status.INCOMPATIBLE: "is installed ({by}) but does not fit this version of tinygraft",
+    Status.UNAVAILABLE: "is installed ({by}) but there is none here",
+    Status.FAILED: "is installed ({by}) but could not be opened",
+}
+
+
+def why(record: PluginRecord) -> str:
+    """Why the device of a record cannot be used, in one line."""
+    return f"{record.name} {SENTENCES[record.status].format(by=record.provided_by)}: {record.detail}"
+
+
+def unusable(name: str, record: PluginRecord, installed: Iterable[str]) -> str:
+    """The whole message for a device that was asked for and cannot be used."""
+    lines = [f"{name} {SENTENCES[record.status].format(by=record.provided_by)}:", f"  {record.detail}"]
+    if record.hint:
+        lines.append(f"  fix: {record.hint}")
+    lines.append(f"  installed: {_listed(installed)}      details: python -m tinygraft devices -v")
+    return "\n".join(lines)
+
+
+def not_there(name: str, installed: Iterable[str]) -> str:
+    """The message for a device that no distribution provides."""
+    if name in KNOWN:
+        return f"{name} is not installed (installed: {_listed(installed)}); {how_to_install(name)}"
+    names = sorted({*installed, *KNOWN})
+    close = get_close_matches(name, names, 1)
+    meant = f" Did you mean {close[0]}?" if close else ""
+    return f"no plugin provides a device {name} (installed: {_listed(installed)}).{meant}"
+
+
+def no_such_ordinal(name: str, base: str, count: int) -> str:
+    """The message for an ordinal past the last."""
+    there = f"there is only {base}" if count == 1 else f"there are {base} and {base}:1 to {base}:{count - 1}"
+    return f"{name} does not exist: {there}"
+
+
+def nothing_to_run_on(problems: Sequence[PluginRecord]) -> str:
+    """The message when no device is left for the automatic choice."""
+    lines = ["no device to run on: nothing but core's own interpreter is installed, which is never chosen by itself"]
+    if problems:
+        lines = [
+            "no device to run on: none of those installed can be used",
+            *(f"  {why(record)}" for record in problems),
+        ]
+    if all(record.name != FIRST_CHOICE for record in problems):
+        lines.append(f"  fix: {how_to_install(FIRST_CHOICE)}")
+    lines.append(f"  or set DEV={INTERPRETER} to use the interpreter: right, and slow")
+    return "\n".join(lines)
+
+
+def passed_over(chosen: str, problems: Sequence[PluginRecord]) -> str:
+    """The warning of an automatic choice that could not take what it should have taken."""
+    names = ",".join(record.name for record in problems)
+    return (
+        f"using {chosen}; passed over: {'; '.join(why(record) for record in problems)}. To silence this, set "
+        f"DEV={chosen} or TINYGRAFT_DISABLE_PLUGINS={names}; details: python -m tinygraft devices -v"
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
