@@ -1,0 +1,88 @@
+"""Host memory for buffers: aligned to 64 bytes, and to huge pages from 2 MiB up."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+from tinygraft.plugin import Allocator, DeviceMemoryError
+
+ALIGNMENT = 64
+HUGE = 2 << 20  # bytes of a huge page
+SMALL = 64 << 10  # below this a bytearray is cheaper than pages of its own
+
+
+class HostMemory:
+    """nbytes at address. view is the same memory to Python, and keeps it alive."""
+
+    __slots__ = ("__weakref__", "address", "nbytes", "view")
+
+    def __init__(self, view: memoryview) -> None:
+        self.view, self.nbytes = view, view.nbytes
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(view)) if view.nbytes else 0
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return self.view
+
+    def __repr__(self) -> str:
+        return f"<{self.nbytes} bytes of host memory at {self.address:#x}>"
+
+
+class HostAllocator(Allocator):
+    """Memory of this process. A handle is a HostMemory."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def alloc(self, nbytes: int) -> HostMemory:
+        """nbytes of memory. Raises DeviceMemoryError when the system has no room."""
+        step = HUGE if nbytes >= HUGE else ALIGNMENT
+        try:
+            if nbytes < SMALL:
+                whole = memoryview(bytearray(nbytes + step))
+            else:
+                pages = _pages(nbytes + step)
+                if nbytes >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+                    _advise_huge(pages)
+                whole = memoryview(pages)
+        except (OSError, MemoryError, OverflowError, ValueError) as error:
+            raise DeviceMemoryError(
+                f"{self.name} could not allocate {nbytes} bytes of host memory: {error}; drop tensors that are no "
+                "longer needed, or use a smaller batch"
+            ) from error
+        start = -ctypes.addressof(ctypes.c_char.from_buffer(whole)) % step
+        return HostMemory(whole[start : start + nbytes])
+
+    def copy_in(self, target: HostMemory, source: memoryview) -> None:
+        """Copy host bytes into a buffer."""
+        target.view[: source.nbytes] = _bytes(source)
+
+    def copy_out(self, target: memoryview, source: HostMemory) -> None:
+        """Copy a buffer to host bytes."""
+        _bytes(target)[:] = source.view[: target.nbytes]
+
+    def view(self, handle: HostMemory, offset: int, nbytes: int) -> HostMemory:
+        """A part of a buffer, which keeps the whole alive."""
+        return HostMemory(handle.view[offset : offset + nbytes])
+
+    def as_host(self, handle: HostMemory) -> memoryview:
+        """The buffer itself."""
+        return handle.view
+
+
+def _pages(nbytes: int) -> mmap.mmap:
+    """Fresh pages of this process alone: a forked child gets copies."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return mmap.mmap(-1, nbytes)
+
+
+def _advise_huge(pages: mmap.mmap) -> None:
+    try:
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    except OSError:  # a kernel without huge pages: slower, nothing else
+        pass
+
+
+def _bytes(view: memoryview) -> memoryview:
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")

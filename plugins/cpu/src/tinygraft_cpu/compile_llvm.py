@@ -1,0 +1,103 @@
+"""LLVM in this process through llvmlite: from IR to an object file, and from an object file to an address.
+
+The pass pipeline is short because the IR already has its vectors and unrolled copies: it turns stack slots into
+values, simplifies, rotates loops and finds what is computed twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import Any
+
+from tinygraft.plugin import DEBUG, Binary, Compiler, CompileError, Source
+
+PASSES = (
+    "sroa", "instruction_combine", "simplify_cfg", "loop_rotate", "new_gvn", "instruction_combine",
+    "simplify_cfg",
+)  # fmt: skip
+
+
+class Machine:
+    """LLVM for this processor. llvmlite is imported and the target made when they are first needed."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.llvm = llvm
+        self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        self.version = ".".join(map(str, llvm.llvm_version_info))
+        self.lock = threading.Lock()
+        self.target = self.target_machine()
+        self.jit = llvm.create_lljit_compiler(self.target_machine())
+        self.loaded = 0
+
+    def target_machine(self) -> Any:
+        """A new target machine with the features of this processor named one by one."""
+        return self.llvm.Target.from_default_triple().create_target_machine(
+            cpu=self.cpu, features=self.features, opt=2, reloc="pic", codemodel="small", jit=True
+        )
+
+    def optimised(self, text: str) -> Any:
+        """The module that text is, after the passes. Raises RuntimeError with LLVM's words."""
+        llvm = self.llvm
+        module = llvm.parse_assembly(text)
+        module.verify()
+        passes = llvm.create_new_module_pass_manager()
+        for name in PASSES:
+            getattr(passes, f"add_{name}_pass")()
+        passes.run(module, llvm.create_pass_builder(self.target, llvm.create_pipeline_tuning_options(speed_level=1)))
+        return module
+
+
+_machine: Machine | None = None
+_lock = threading.Lock()
+
+
+def machine() -> Machine:
+    """The one Machine of this process."""
+    global _machine
+    with _lock:
+        if _machine is None:
+            _machine = Machine()
+        return _machine
+
+
+class LLVMCompiler(Compiler):
+    """IR to the bytes of an object file."""
+
+    def __init__(self) -> None:
+        host = machine()
+        described = "\n".join((host.cpu, host.features, *PASSES))
+        self.key = f"llvm-{host.version}-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+
+    def compile(self, source: Source) -> Binary:
+        """The object file; detail is its assembly when DEBUG is at least 7. Raises CompileError."""
+        host = machine()
+        with host.lock:
+            try:
+                module = host.optimised(source.text)
+            except RuntimeError as error:
+                raise CompileError(
+                    f"LLVM {host.version} refused kernel {source.name}: {error}", source.text, str(error)
+                ) from error
+            detail = host.target.emit_assembly(module) if DEBUG.value >= 7 else ""
+            return Binary(source.name, host.target.emit_object(module), source.signature, detail)
+
+
+class LoadedObject:
+    """Machine code of one kernel in memory, given back when this goes away."""
+
+    def __init__(self, binary: Binary) -> None:
+        host = machine()
+        with host.lock:
+            host.loaded += 1
+            builder = host.llvm.JITLibraryBuilder().add_object_img(binary.data).export_symbol(binary.name)
+            self.code = builder.link(host.jit, f"{binary.name}.{host.loaded}")
+        self.address = int(self.code[binary.name])
+
+    def close(self) -> None:
+        """Give the memory back now."""
+        self.code.close()

@@ -1,0 +1,86 @@
+"""The CPU backend: this machine as a Target, with the compiler that CPU_COMPILER asks for."""
+
+from __future__ import annotations
+
+from tinygraft.plugin import BASIC_OPS, Backend, Binary, Compiler, DeviceUnavailable, Ops, Program, Renderer, Setting
+from tinygraft.plugin import SettingError, Target
+from tinygraft_cpu import machine
+from tinygraft_cpu.allocator import ALIGNMENT, HostAllocator
+from tinygraft_cpu.program import CpuProgram
+
+CPU_COMPILER = Setting("CPU_COMPILER", "", "llvm or c: how kernels become machine code; empty is llvm where installed")
+CPU_THREADS = Setting("CPU_THREADS", 0, "how many threads a kernel may use; 0 is as many as this process may run on")
+
+NATIVE_OPS = BASIC_OPS | {Ops.MAX, Ops.MIN, Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.RECIPROCAL}
+
+
+class CpuBackend(Backend):
+    """The host's processor. compiler_name says which route is used, llvm or c."""
+
+    survives_fork = True
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.compiler_name = choose_compiler()
+        self.threads = CPU_THREADS.value if CPU_THREADS.value > 0 else machine.thread_limit()
+        self.target = host_target(self.threads, self.compiler_name)
+        self.allocator = HostAllocator(name)
+        self.renderer, self.compiler = _route(self.compiler_name, self.target)
+
+    def load(self, binary: Binary) -> Program:
+        """The machine code in memory, ready to be called."""
+        if self.compiler_name == "llvm":
+            from tinygraft_cpu.compile_llvm import LoadedObject
+
+            return CpuProgram(LoadedObject(binary), binary.signature, self.threads)
+        from tinygraft_cpu.compile_c import SharedLibrary
+
+        return CpuProgram(SharedLibrary(binary), binary.signature, self.threads)
+
+
+def choose_compiler() -> str:
+    """llvm or c, by CPU_COMPILER and what is there. Raises SettingError and DeviceUnavailable."""
+    wanted, found = CPU_COMPILER.value.lower(), machine.compilers()
+    if wanted not in ("", "llvm", "c"):
+        raise SettingError(f"CPU_COMPILER must be llvm or c, got {wanted!r}")
+    if wanted == "llvm" and "llvm" not in found:
+        raise DeviceUnavailable("CPU_COMPILER=llvm needs llvmlite, which is not installed; pip install llvmlite")
+    if wanted == "c" and "c" not in found:
+        raise DeviceUnavailable(
+            "CPU_COMPILER=c needs a C compiler, and none of CC, cc, gcc and clang is on the PATH; install gcc or clang, "
+            "or set CC to one"
+        )
+    if not found:
+        raise DeviceUnavailable(
+            "the CPU device needs a compiler: llvmlite is not installed and no C compiler is on the PATH; "
+            "pip install llvmlite, or install gcc or clang"
+        )
+    return wanted or next(iter(found))
+
+
+def host_target(threads: int, compiler: str) -> Target:
+    """This machine in numbers."""
+    return Target(
+        arch=f"{compiler} {machine.arch()}",
+        native_ops=NATIVE_OPS,
+        vector_bytes=machine.vector_bytes(),
+        registers=machine.registers(),
+        chunks=threads,
+        local_memory=256 << 10,
+        l1_bytes=machine.cache_bytes(1),
+        l2_bytes=machine.cache_bytes(2),
+        joins_nests=True,
+        alignment=ALIGNMENT,
+    )
+
+
+def _route(name: str, target: Target) -> tuple[Renderer, Compiler]:
+    if name == "llvm":
+        from tinygraft_cpu.compile_llvm import LLVMCompiler
+        from tinygraft_cpu.dialect import llvm_renderer
+
+        return llvm_renderer(target), LLVMCompiler()
+    from tinygraft_cpu.compile_c import CCompiler
+    from tinygraft_cpu.dialect import c_renderer
+
+    return c_renderer(target), CCompiler()

@@ -1,0 +1,129 @@
+"""What this machine is: its processor's features, caches, usable threads and compilers.
+
+Every question has an answer on any system: what cannot be read has a modest default.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+import os
+import platform
+import re
+import shutil
+from pathlib import Path
+
+CC_NAMES = ("cc", "gcc", "clang")
+X86_FEATURES = frozenset({
+    "sse4_1", "sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16",
+    "avx512_fp16", "amx_tile", "amx_bf16",
+})  # fmt: skip
+
+
+@functools.cache
+def features() -> frozenset[str]:
+    """The instruction set extensions by the names of /proc/cpuinfo; empty where that cannot be read."""
+    match = re.search(r"^(?:flags|Features)\s*:(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    return frozenset(match.group(1).split()) if match else frozenset()
+
+
+def arch() -> str:
+    """The processor as one line: everything that code generation depends on."""
+    return f"{platform.machine()} {' '.join(sorted(features() & X86_FEATURES))}".strip()
+
+
+def is_x86() -> bool:
+    """Whether this is a 64-bit x86 processor."""
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+def vector_bytes() -> int:
+    """The width of the vector registers that kernels should use."""
+    if not is_x86():
+        return 16
+    if {"avx512f", "avx512dq", "avx512bw", "avx512vl"} <= features():
+        return 64
+    return 32 if "avx2" in features() else 16
+
+
+def registers() -> int:
+    """How many vector registers there are."""
+    return 32 if vector_bytes() == 64 or not is_x86() else 16
+
+
+def has_half_conversion() -> bool:
+    """Whether float16 and float32 convert in hardware."""
+    return not is_x86() or "f16c" in features()
+
+
+@functools.cache
+def cache_bytes(level: int) -> int:
+    """The size of one data cache of a level, shared by the threads that share it; a default where unknown."""
+    for entry in range(8):
+        folder = f"/sys/devices/system/cpu/cpu0/cache/index{entry}"
+        if _read(f"{folder}/level").strip() == str(level) and _read(f"{folder}/type").strip() != "Instruction":
+            size = re.fullmatch(r"(\d+)([KM]?)", _read(f"{folder}/size").strip())
+            if size:
+                return int(size[1]) << {"": 0, "K": 10, "M": 20}[size[2]]
+    return {1: 32 << 10, 2: 1 << 20}.get(level, 8 << 20)
+
+
+def thread_limit() -> int:
+    """How many threads this process may run at once: affinity and the quotas of its control groups."""
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    return max(1, min(count, _quota()))
+
+
+def _quota() -> int:
+    """Processors that the control groups allow, rounded up; a large number where there is no limit."""
+    limit = math.inf
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            for folder in _upwards(Path("/sys/fs/cgroup") / path.lstrip("/"), Path("/sys/fs/cgroup")):
+                limit = min(limit, _ratio(*(_read(folder / "cpu.max").split() or ["max", "1"])[:2]))
+        elif "cpu" in controllers.split(","):
+            for root in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"):
+                for folder in _upwards(Path(root) / path.lstrip("/"), Path(root)):
+                    quota, period = _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+                    limit = min(limit, _ratio(quota.strip(), period.strip()))
+    return 1 << 20 if limit == math.inf else max(1, math.ceil(limit))
+
+
+def _upwards(folder: Path, root: Path) -> list[Path]:
+    return [p for p in (folder, *folder.parents) if p == root or root in p.parents]
+
+
+def _ratio(quota: str, period: str) -> float:
+    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        return math.inf
+    return int(quota) / int(period)
+
+
+def compilers() -> dict[str, str]:
+    """The routes from a kernel to machine code that are there, the preferred one first, and what each uses."""
+    found = {}
+    if importlib.util.find_spec("llvmlite") is not None:
+        found["llvm"] = "llvmlite"
+    if (cc := find_cc()) is not None:
+        found["c"] = cc[0]
+    return found
+
+
+def find_cc() -> list[str] | None:
+    """The C compiler's command: CC with its options, else the first of cc, gcc and clang on the PATH."""
+    if os.environ.get("CC", "").strip():
+        words = os.environ["CC"].split()
+        return words if shutil.which(words[0]) else None
+    return next(([name] for name in CC_NAMES if shutil.which(name)), None)
+
+
+def _read(path: str | Path) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
