@@ -101,7 +101,7 @@ SPEC = Setting("SPEC", 0, "1 checks the graph after each stage, 2 also checks ev
 DEFAULT_FLOAT = Setting("DEFAULT_FLOAT", "float32", "the dtype of a Python float that becomes a tensor")
 DEFAULT_INT = Setting("DEFAULT_INT", "int32", "the dtype of a Python int that becomes a tensor")
 # Which device
-DEV = Setting("DEV", "", "the device to use, such as CPU, CUDA:1 or a chain CUDA,CPU (first that opens)")
+DEV = Setting("DEV", "", "the device to use: NAME, NAME:ordinal, or a chain of them, of which the first that opens is taken")
 TINYGRAFT_DEVICE = Setting("TINYGRAFT_DEVICE", "", "the long name of DEV; it wins over DEV in the environment")
 TINYGRAFT_PLUGINS = Setting("TINYGRAFT_PLUGINS", "*", "the device plugins that may load, by device or distribution "
                             "name; * is all, empty is none but those of core")

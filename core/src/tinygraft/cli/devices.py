@@ -11,7 +11,7 @@ from typing import Any
 
 from tinygraft.device.known import CORE
 from tinygraft.device.load import probe
-from tinygraft.device.records import PluginRecord
+from tinygraft.device.records import PluginRecord, Status
 from tinygraft.device.registry import Device
 from tinygraft.device.trial import verdict_on
 from tinygraft.errors import TinygraftError
@@ -55,13 +55,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _look(record: PluginRecord) -> None:
     """Take a record as far as its probe, a plugin's in a child process first."""
-    if record.status.value != "declared":
-        return
-    if record.distribution != CORE:
-        verdict = verdict_on(record)
-        verdict.apply(record)
-    else:
+    if record.distribution == CORE:
         probe(record)
+    elif record.status is Status.DECLARED:
+        verdict_on(record).apply(record)
 
 
 def _default() -> tuple[str, str]:

@@ -38,7 +38,7 @@ def load(record: PluginRecord) -> bool:
             if (fault := fault_of_spec(record.name, spec)) is not None:
                 record.move(Status.INVALID, fault, f"tell the authors of {record.provided_by}")
             else:
-                record.spec = spec
+                record.spec, record.priority = spec, spec.priority
                 record.move(Status.LOADED, spec.summary)
                 _check_api(record, spec)
         record.milliseconds["load"] = (time.perf_counter() - start) * 1e3

@@ -43,7 +43,8 @@ class Status(Enum):
 
 @dataclass(slots=True)
 class PluginRecord:
-    """One device of one distribution. name is in capitals; shadowed are other entries of it that lost.
+    """One device of one distribution. name is in capitals; shadowed are other entries of it that lost; priority is
+    0 until the spec has been seen.
 
     milliseconds says what each step cost. tried: a child process took the steps, nothing was imported here.
     """
@@ -58,6 +59,7 @@ class PluginRecord:
     traceback: str = ""
     milliseconds: dict[str, float] = field(default_factory=dict)
     shadowed: tuple[str, ...] = ()
+    priority: int = 0
     tried: bool = False
     spec: DeviceSpec | None = None
     probe: Probe | None = None

@@ -25,7 +25,7 @@ from tinygraft.device.load import backend_class, probe
 from tinygraft.device.pool import pool_of
 from tinygraft.device.records import PluginRecord, Status, describe
 from tinygraft.device.select import asked_by_context, asked_by_environment, automatic
-from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable
+from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError
 
 
 class Registry:
@@ -194,6 +194,8 @@ class Registry:
         except (Exception, SystemExit) as error:
             hint = record.spec.install_hint if record.spec else ""
             record.move(Status.FAILED, describe(error), hint, error)
+            if isinstance(error, SettingError):  # the user's mistake, not the device's
+                raise
             raise DeviceUnavailable(messages.unusable(name, record, self.names())) from error
         record.milliseconds["open"] = (time.perf_counter() - start) * 1e3
         record.move(Status.OPEN, record.detail)

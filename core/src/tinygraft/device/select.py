@@ -41,20 +41,17 @@ def asked_by_environment(names: Iterable[str], environment: Mapping[str, str] = 
 def automatic(records: Iterable[PluginRecord]) -> Iterator[PluginRecord]:
     """The records that work here by falling priority, ties by name. Core's own devices are never among them.
 
-    A spec of a third party is tried in a child process first, and imported here only when its turn has come.
+    A spec of a third party is tried in a child process first, and imported here only when its turn has come. Specs
+    of ours are not: their tests show that they import nothing heavy, and a child costs as much as a whole start.
     """
-    priorities: dict[str, int] = {}
-    candidates: list[PluginRecord] = []
+    usable: list[PluginRecord] = []
     for record in records:
         if record.distribution == CORE:
             continue
         if record.status is Status.DECLARED and record.distribution not in FIRST_PARTY:
-            verdict = verdict_on(record)
-            verdict.apply(record)
-            priorities[record.name] = verdict.priority
-        else:
+            verdict_on(record).apply(record)
+        elif not record.tried:
             probe(record)
-            priorities[record.name] = record.spec.priority if record.spec else 0
-        if record.status in (Status.AVAILABLE, Status.OPEN) and priorities[record.name] > 0:
-            candidates.append(record)
-    yield from sorted(candidates, key=lambda r: (-priorities[r.name], r.name))
+        if record.status in (Status.AVAILABLE, Status.OPEN) and record.priority > 0:
+            usable.append(record)
+    yield from sorted(usable, key=lambda r: (-r.priority, r.name))

@@ -52,7 +52,7 @@ class Verdict:
     def apply(self, record: PluginRecord) -> None:
         """Move a record that is not imported here to where the child got."""
         record.move(Status(self.status), self.detail, self.hint)
-        record.traceback, record.tried = self.traceback, True
+        record.traceback, record.priority, record.tried = self.traceback, self.priority, True
         if record.status in (Status.AVAILABLE, Status.UNAVAILABLE):
             ok = record.status is Status.AVAILABLE
             record.probe = Probe(ok=ok, detail=self.detail, hint=self.hint, count=self.ordinals)
@@ -81,11 +81,8 @@ def child(job: dict[str, Any]) -> None:
         record = PluginRecord(job["name"].upper(), job["distribution"], job["version"], entry)
         probe(record)
         ordinals = record.probe.count if record.probe is not None else 1
-        priority = record.spec.priority if record.spec is not None else 0
-        verdict = Verdict(
-            record.status.value, record.detail, record.hint, record.traceback, priority, ordinals, time.time()
-        )
-        out.write(json.dumps(asdict(verdict)) + "\n")
+        reasons = (record.status.value, record.detail, record.hint, record.traceback)
+        out.write(json.dumps(asdict(Verdict(*reasons, record.priority, ordinals, time.time()))) + "\n")
 
 
 def _try_in_child(record: PluginRecord) -> Verdict:

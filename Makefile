@@ -1,0 +1,43 @@
+# Needs Python 3.11 or newer and make, nothing else. Everything is installed into .venv in this folder.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+METADATA := pyproject.toml core/pyproject.toml plugins/cpu/pyproject.toml $(wildcard plugins/cpu/setup.py plugins/cpu/*.py plugins/cpu/src/tinygraft_cpu/*.c plugins/cpu/src/tinygraft_cpu/*.h)
+
+.PHONY: help train test check clean
+
+help:  ## what the targets do
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+train: $(VENV)/.train  ## train a convolutional network on handwritten digits, on the CPU
+	$(BIN)/python examples/train_digits.py
+
+test: $(VENV)/.test  ## run every test
+	SPEC=2 $(BIN)/python -m pytest
+
+check: $(VENV)/.check  ## lint, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu
+
+clean:  ## remove the environment
+	rm -rf $(VENV)
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tinygraft needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+
+# One stamp for each set of packages: made anew when the metadata of a package changes.
+$(VENV)/.train: $(METADATA) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --group train -e core -e plugins/cpu
+	@touch $@
+
+$(VENV)/.test: $(METADATA) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu
+	@touch $@ $(VENV)/.train
+
+$(VENV)/.check: $(METADATA) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --group check -e core -e plugins/cpu
+	@touch $@
