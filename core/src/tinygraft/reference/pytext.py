@@ -1,0 +1,308 @@
+"""Python text: a Linear of any Target as a Python module, the executable meaning of the linear form.
+
+In goes a Linear, out comes a Source of language "python". Loops stay loops; a node that depends on VECTOR or UNROLL
+ranges becomes one statement per lane and copy. The module defines
+
+    thread(data0, ..., variables, part, parts, g0, g1, g2, lane, shared memory)   one thread of one group
+    group(data0, ..., variables, part, parts, g0, g1, g2)                         all threads of one group
+
+A kernel with barriers has a `thread` that yields at each of them, and `group` runs its threads in lockstep.
+Names that are not defined in the text are those of numbers.namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tinygraft.codegen.linear import Lane, copies
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import GraphError
+from tinygraft.render.renderer import Renderer
+from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
+from tinygraft.uop.stages import Linear, Source
+from tinygraft.uop.uop import UOp
+
+SYMBOLS = {
+    Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.CMPLT: "<", Ops.CMPEQ: "==", Ops.CMPNE: "!=", Ops.AND: "&",
+    Ops.OR: "|", Ops.XOR: "^", Ops.SHR: ">>",
+}  # fmt: skip
+# Ops whose result, on values of a dtype, is a value of that dtype without rounding or wrapping.
+EXACT = frozenset({Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.AND, Ops.OR, Ops.XOR, Ops.WHERE, Ops.MAX, Ops.MIN, Ops.TRUNC})
+COPIED = (AxisKind.VECTOR, AxisKind.UNROLL)
+
+
+class PythonRenderer(Renderer):
+    """Renderer of Python modules."""
+
+    language = "python"
+
+    def render(self, linear: Linear) -> Source:
+        """The module of one kernel."""
+        return Source(linear.name, _Text(linear).module(), self.language, linear.signature)
+
+
+def literal(value: bool | int | float) -> str:
+    """A constant as Python text, safe beside any operator."""
+    text = repr(value)
+    return text if text.isalnum() or not text.startswith("-") else f"({text})"
+
+
+def fitted(text: str, dtype: DType) -> str:
+    """An expression rounded or wrapped to dtype; its operands were values of dtype."""
+    if dtype in (dtypes.index, dtypes.float64):
+        return text
+    if dtype is dtypes.float32:
+        return f"f32({text}).value"
+    if dtype.kind == "float":
+        return f"round_half({text})" if dtype is dtypes.float16 else f"to_bfloat16({text})"
+    if dtype.kind == "bool":
+        return f"({text}) != 0"
+    mask = (1 << dtype.bits) - 1
+    if dtype.kind == "uint":
+        return f"({text}) & {mask}"
+    return f"(({text}) + {mask // 2 + 1} & {mask}) - {mask // 2 + 1}"
+
+
+def cast(a: str, source: DType, target: DType) -> str:
+    """An expression of source as one of target."""
+    if source is target:
+        return a
+    if target.kind == "bool":
+        return f"{a} != 0"
+    if source.kind == "float":
+        if target.kind != "float":
+            return f"to_{target.name}({a})"
+        return a if target.itemsize > source.itemsize else fitted(a, target)
+    if target.kind == "float":
+        return f"to_{target.name}({a})"
+    if target is dtypes.index or dtypes.min(target) <= dtypes.min(source) and dtypes.max(source) <= dtypes.max(target):
+        return f"int({a})" if source.kind == "bool" else a
+    return fitted(a, target)
+
+
+def expression(op: Ops, dtype: DType, sources: Sequence[DType], names: Sequence[str]) -> str:
+    """An elementwise op on operands given by names or literals, as a Python expression of dtype."""
+    a, b = names[0], names[-1]
+    if op is Ops.CAST:
+        return cast(a, sources[0], dtype)
+    if op is Ops.BITCAST:
+        return f"from_bits_{dtype.name}(bits_{sources[0].name}({a}))"
+    if op is Ops.WHERE:
+        return f"{names[1]} if {a} else {b}"
+    if op in (Ops.MAX, Ops.MIN):
+        order = f"{a} {'>=' if op is Ops.MAX else '<='} {b}"
+        return f"{a} if {f'{a} != {a} or ' if dtype.kind == 'float' else ''}{order} else {b}"
+    if op is Ops.NOT:
+        return (
+            f"not {a}"
+            if dtype.kind == "bool"
+            else f"{a} ^ {(1 << dtype.bits) - 1}"
+            if dtype.kind == "uint"
+            else f"~{a}"
+        )
+    if op is Ops.NEG:
+        return f"-{a}" if dtype.kind == "float" else fitted(f"-{a}", dtype)
+    if op is Ops.FMA:
+        return (
+            f"fma_{dtype.name}({', '.join(names)})"
+            if dtype.kind == "float"
+            else fitted(f"{a} * {names[1]} + {b}", dtype)
+        )
+    if op is Ops.FDIV:
+        return fitted(f"{a} / {b} if {b} else fdiv({a}, {b})", dtype)
+    if op is Ops.SQRT:
+        return fitted(f"math_sqrt({a}) if {a} >= 0 else nan", dtype)
+    plain = op in SYMBOLS and op is not Ops.SHR
+    text = f"{a} {SYMBOLS[op]} {b}" if plain else f"{op.name.lower()}({', '.join(names)})"
+    return text if op in EXACT else fitted(text, dtype)
+
+
+class _Text:
+    """The text of one Linear, as it is written."""
+
+    def __init__(self, linear: Linear) -> None:
+        self.linear = linear
+        self.copied = {u.arg.axis: u for u in linear.uops if u.op is Ops.RANGE and u.arg.kind in COPIED}
+        self.number = {u: i for i, u in enumerate(linear.uops)}
+        self.shared = [u for u in linear.uops if u.op is Ops.LOCAL and u.arg.shared]
+        self.lines: list[str] = []
+        self.depth = 1
+
+    # Names
+
+    def lanes(self, mask: int) -> Iterator[Lane]:
+        """Every lane and copy of a node with this mask of ranges."""
+        return copies(mask, self.copied)
+
+    def name(self, node: UOp, lane: Lane) -> str:
+        """What node is called in one of its lanes and copies."""
+        op = node.op
+        if op is Ops.CONST:
+            return literal(node.arg)
+        if op is Ops.AFTER:
+            return self.name(node.src[0], lane)
+        if op is Ops.PARAM:
+            return f"data{node.arg.slot}"
+        if op is Ops.LOCAL:
+            return f"local{node.arg.number}"
+        if op is Ops.VARIABLE:
+            return f"var{self.linear.signature.variables.index(node.arg.name)}"
+        if op is Ops.RANGE and node.arg.axis in self.copied:
+            return str(lane[node.arg.axis])
+        stem = (
+            f"r{node.arg.axis}"
+            if op is Ops.RANGE
+            else f"reg{node.arg.number}"
+            if op is Ops.REG
+            else f"x{self.number[node]}"
+        )
+        return stem + "".join(f"_{lane[axis]}" for axis in sorted(self.copied) if node.ranges >> axis & 1)
+
+    # Text
+
+    def put(self, line: str) -> None:
+        self.lines.append("    " * self.depth + line)
+
+    def module(self) -> str:
+        """The whole module."""
+        signature = self.linear.signature
+        data = [f"data{slot}" for slot in range(len(signature.params))]
+        variables = [f"var{i}" for i in range(len(signature.variables))]
+        place = [*data, *variables, "part", "parts", "g0", "g1", "g2"]
+        shared = [f"local{u.arg.number}" for u in self.shared]
+        for node in self.linear.uops:
+            self.instruction(node)
+        threads = f"(thread({', '.join([*place, 'lane', *shared])}) for lane in range({signature.lanes}))"
+        waits = any(u.op is Ops.BARRIER for u in self.linear.uops)
+        actions = ", ".join(self.linear.actions)
+        head = [f"# {self.linear.name}" + (f": {actions}" if actions else "")]
+        head += [f"# var{i} is {name}" for i, name in enumerate(signature.variables)]
+        head += [f"parts = {self.linear.target.chunks if signature.chunked else 1}", ""]
+        group = [f"local{u.arg.number} = [None] * {u.arg.size}" for u in self.shared]
+        group += [f"lockstep({threads})"] if waits else [f"for _ in {threads}:", "    pass"]
+        return "\n".join([
+            *head, f"def thread({', '.join([*place, 'lane', *shared])}):", *self.lines, "    return", "",
+            f"def group({', '.join(place)}):", *("    " + line for line in group), "",
+        ])  # fmt: skip
+
+    def instruction(self, node: UOp) -> None:
+        """The statements of one instruction."""
+        op = node.op
+        if op is Ops.RANGE:
+            self.range(node)
+        elif op is Ops.END:
+            if self.lines[-1].endswith(":"):
+                self.put("pass")
+            self.depth -= 1
+        elif op is Ops.LOCAL:
+            if not node.arg.shared:
+                self.put(f"local{node.arg.number} = [None] * {node.arg.size}")
+        elif op is Ops.BARRIER:
+            self.put("yield")
+        elif op is Ops.STORE:
+            self.store(node)
+        elif op is Ops.LOAD:
+            for lane in self.lanes(node.ranges):
+                self.put(f"{self.name(node, lane)} = {self.load(node, lane)}")
+        elif op in (Ops.REG, Ops.GET):
+            for lane in self.lanes(node.ranges):
+                self.put(f"{self.name(node, lane)} = {self.name(node.src[0], lane)}")
+        elif op is Ops.ACCUM:
+            self.accumulate(node)
+        elif op is Ops.LANES:
+            self.fold_lanes(node)
+        elif op in ELEMENTWISE:
+            for lane in self.lanes(node.ranges):
+                names = [self.name(s, lane) for s in node.src]
+                text = expression(op, node.dtype, [s.dtype for s in node.src], names)
+                self.put(f"{self.name(node, lane)} = {text}")
+        elif op not in (Ops.CONST, Ops.PARAM, Ops.VARIABLE, Ops.AFTER, Ops.SINK):
+            raise GraphError(f"kernel {self.linear.name}: {op.name} is not an instruction of the linear form")
+
+    def range(self, node: UOp) -> None:
+        kind, size, name = node.arg.kind, self.name(node.src[0], {}), self.name(node, _ANY)
+        if kind in (AxisKind.LOOP, AxisKind.ORDERED):
+            self.put(f"for {name} in range({size}):")
+            self.depth += 1
+        elif kind is AxisKind.PARALLEL:
+            self.put(f"for {name} in range({size} * part // parts, {size} * (part + 1) // parts):")
+            self.depth += 1
+        elif kind is AxisKind.GRID:
+            self.put(f"{name} = g{node.arg.dim}")
+        elif kind is AxisKind.LANE:
+            self.put(f"{name} = lane")
+            if node.src[0].hi < self.linear.signature.lanes:
+                raise GraphError(f"kernel {self.linear.name}: a LANE range counts to {node.src[0].hi} in groups of "
+                                 f"{self.linear.signature.lanes} threads")  # fmt: skip
+
+    def load(self, node: UOp, lane: Lane) -> str:
+        """One element of memory as an expression; a closed gate reads nothing and gives 0."""
+        memory, index = _memory(node.src[0]), self.name(node.src[1], lane)
+        name = self.name(memory, lane)
+        if memory.op is Ops.LOCAL:
+            text = f"peek({name}, {name!r}, {index})"
+        else:
+            element = f"{name}[{index}]"
+            if memory.dtype in (dtypes.float16, dtypes.bfloat16):
+                element = f"table_{memory.dtype.name}[{element}]"
+            text = f"{element} if 0 <= {index} < {memory.arg.size} else outside({name!r}, {index}, {memory.arg.size})"
+        if len(node.src) == 2:
+            return text
+        zero = False if node.dtype.kind == "bool" else 0.0 if node.dtype.kind == "float" else 0
+        return f"({text}) if {self.name(node.src[2], lane)} else {zero}"
+
+    def store(self, node: UOp) -> None:
+        memory = _memory(node.src[0])
+        for lane in self.lanes(node.ranges):
+            name, index, value = self.name(memory, lane), self.name(node.src[1], lane), self.name(node.src[2], lane)
+            if memory.op is Ops.PARAM and memory.dtype in (dtypes.float16, dtypes.bfloat16):
+                value = f"bits_{memory.dtype.name}({value})"
+            gated = len(node.src) == 4
+            if gated:
+                self.put(f"if {self.name(node.src[3], lane)}:")
+            self.depth += gated
+            self.put(f"if not 0 <= {index} < {memory.arg.size}: outside({name!r}, {index}, {memory.arg.size})")
+            self.put(f"{name}[{index}] = {value}")
+            self.depth -= gated
+
+    def accumulate(self, node: UOp) -> None:
+        register, value = node.src
+        extra = value.ranges & ~register.ranges
+        for axis, vector in self.copied.items():
+            if extra >> axis & 1 and vector.arg.kind is AxisKind.VECTOR:
+                raise GraphError(f"kernel {self.linear.name}: a vector over axis {axis} is accumulated into register "
+                                 f"{register.arg.number}, which has no lanes for it; combine them with LANES")  # fmt: skip
+        for lane in self.lanes(value.ranges | register.ranges):
+            name = self.name(register, lane)
+            text = expression(node.arg, register.dtype, (register.dtype, value.dtype), (name, self.name(value, lane)))
+            self.put(f"{name} = {text}")
+
+    def fold_lanes(self, node: UOp) -> None:
+        """Halves folded onto each other until one lane is left; of an odd number the middle one waits."""
+        vector, axis = node.src[0], node.src[1].arg.axis
+        for lane in self.lanes(node.ranges):
+            result = self.name(node, lane)
+            names = [self.name(vector, lane | {axis: i}) for i in range(int(node.src[1].src[0].arg))]
+            while len(names) > 1:
+                half = (len(names) + 1) // 2
+                for i in range(len(names) - half):
+                    text = expression(node.arg.op, node.dtype, (node.dtype,) * 2, (names[i], names[i + half]))
+                    names[i] = f"{result}l{i}"
+                    self.put(f"{names[i]} = {text}")
+                del names[half:]
+            self.put(f"{result} = {names[0]}")
+
+
+class _AnyLane(dict[int, int]):
+    def __missing__(self, axis: int) -> int:
+        return 0
+
+
+_ANY: Lane = _AnyLane()
+
+
+def _memory(node: UOp) -> UOp:
+    """The PARAM or LOCAL behind the AFTERs."""
+    while node.op is Ops.AFTER:
+        node = node.src[0]
+    return node

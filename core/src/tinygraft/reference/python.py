@@ -1,0 +1,124 @@
+"""The PYTHON device: runs the linear form of any Target in Python, slowly and exactly.
+
+It is the oracle of the other devices and a sanitizer: every access outside a buffer, every read of scratch memory
+before it is written and every barrier that not all threads reach raises an error that names the kernel. Numbers are
+Python numbers, rounded once to their dtype after each op; no numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+from tinygraft.device.interfaces import Allocator, Backend, Compiler, Handle, Program
+from tinygraft.dtype import dtypes
+from tinygraft.errors import CompileError, DeviceMemoryError, GraphError
+from tinygraft.reference.numbers import VIEW, namespace
+from tinygraft.reference.pytext import PythonRenderer
+from tinygraft.target import Target
+from tinygraft.uop.ops import ELEMENTWISE
+from tinygraft.uop.stages import Binary, Signature, Source
+
+TARGET = Target(
+    arch="python",
+    compute_dtypes=frozenset(dtypes.all),
+    native_ops=ELEMENTWISE,
+    vector_bytes=0,
+    chunks=1,
+    joins_nests=True,
+)
+
+
+class HostAllocator(Allocator):
+    """Memory of the process, as flat memoryviews of bytes."""
+
+    def alloc(self, nbytes: int) -> Handle:
+        """A memoryview of zeros. Raises DeviceMemoryError when the process has no room."""
+        try:
+            return memoryview(bytearray(nbytes))
+        except MemoryError:
+            raise DeviceMemoryError(f"the process has no room for a buffer of {nbytes} bytes") from None
+
+    def copy_in(self, target: Handle, source: memoryview) -> None:
+        """Copy bytes."""
+        target[: source.nbytes] = source.cast("B") if source.nbytes else source
+
+    def copy_out(self, target: memoryview, source: Handle) -> None:
+        """Copy bytes."""
+        if target.nbytes:
+            target.cast("B")[:] = source[: target.nbytes]
+
+    def view(self, handle: Handle, offset: int, nbytes: int) -> Handle:
+        """The same memory from offset on."""
+        return handle[offset : offset + nbytes]
+
+    def as_host(self, handle: Handle) -> memoryview | None:
+        """The memory itself."""
+        return handle  # type: ignore[no-any-return]
+
+
+class PythonCompiler(Compiler):
+    """Python's own compile, asked only whether the text is Python; the binary is the text."""
+
+    def compile(self, source: Source) -> Binary:
+        """Raises CompileError with Python's words."""
+        _code(source.name, source.text)
+        return Binary(source.name, source.text.encode(), source.signature)
+
+
+def _code(name: str, text: str) -> CodeType:
+    try:
+        return compile(text, f"<kernel {name}>", "exec")
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise CompileError(f"Python refused kernel {name}: {error}", text, str(error)) from error
+
+
+class PythonProgram(Program):
+    """A kernel as two Python functions, run group by group and part by part."""
+
+    def __init__(self, name: str, text: str, signature: Signature) -> None:
+        names = namespace(name)
+        exec(_code(name, text), names)
+        self.name, self.signature = name, signature
+        self.group, self.parts = names["group"], int(names["parts"])
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
+        """Run every part of every group. Raises GraphError for a buffer that is smaller than the kernel says."""
+        arguments = [*self._views(buffers), *variables]
+        for g2 in range(grid[2]):
+            for g1 in range(grid[1]):
+                for g0 in range(grid[0]):
+                    for part in range(self.parts):
+                        self.group(*arguments, part, self.parts, g0, g1, g2)
+
+    def _views(self, buffers: Sequence[Handle]) -> list[Any]:
+        params = self.signature.params
+        if len(buffers) != len(params):
+            raise GraphError(f"kernel {self.name} takes {len(params)} buffers, got {len(buffers)}")
+        views: list[Any] = []
+        for slot, (param, buffer) in enumerate(zip(params, buffers, strict=True)):
+            nbytes = param.size * param.dtype.itemsize
+            if buffer.nbytes < nbytes:
+                raise GraphError(
+                    f"kernel {self.name} takes {nbytes} bytes as data{slot}, the buffer has {buffer.nbytes}"
+                )
+            views.append(buffer[:nbytes].cast(VIEW[param.dtype]) if nbytes else [])
+        return views
+
+
+class PythonBackend(Backend):
+    """One ordinal of PYTHON; all of them are the same process."""
+
+    survives_fork = True
+
+    def __init__(self, name: str, ordinal: int, target: Target = TARGET) -> None:
+        super().__init__(name, ordinal)
+        self.target = target
+        self.renderer = PythonRenderer()
+        self.allocator = HostAllocator()
+        self.compiler = PythonCompiler()
+
+    def load(self, binary: Binary) -> Program:
+        """The program of a binary."""
+        return PythonProgram(binary.name, binary.data.decode(), binary.signature)
