@@ -6,6 +6,7 @@ import threading
 import warnings
 
 import pytest
+
 from tinygraft import events
 
 
@@ -27,7 +28,8 @@ def test_observer_sees_every_stage_until_undone() -> None:
     finally:
         stop()
     events.stage("schedule", subject)
-    assert [(e.name, e.subject, e.kernel) for e in seen] == [("schedule", subject, ""), ("source", subject, "k1")]
+    told = [(e.name, e.subject, e.kernel) for e in seen]
+    assert told == [("schedule", subject, ""), ("source", subject, "k1")]
     assert events.active is False
 
 
@@ -71,7 +73,7 @@ def test_observer_that_raises_is_dropped_with_one_warning() -> None:
 
 
 def test_many_threads_may_observe_and_stage_at_once() -> None:
-    """Observers added, told and dropped from eight threads lose no event of their own thread and leave none behind."""
+    """Observers added, told and dropped from eight threads lose no event of theirs and leave none behind."""
     lost: list[int] = []
 
     def work(number: int) -> None:

@@ -17,8 +17,8 @@ class StageEvent:
     """A stage has given its result.
 
     name says which stage ("tensor graph", "schedule", "kernel", "pass: NAME", "linear", "source", "binary",
-    "launch"), subject is the result (a UOp, a box of uop/stages.py, a list of calls or a LaunchEvent), kernel the
-    name of the kernel it belongs to, empty for what concerns a whole schedule.
+    "launch"), subject is the result (a UOp, a box of uop/stages.py, a list of calls or a LaunchEvent), kernel
+    the name of the kernel it belongs to, empty for what concerns a whole schedule.
     """
 
     name: str
@@ -90,8 +90,8 @@ def stage(name: str, subject: object, kernel: str = "") -> None:
         except Exception as error:
             if _drop(callback):
                 warnings.warn(
-                    f"the observer {callback!r} raised {type(error).__name__}: {error} when told of the stage "
-                    f"{name!r}; it is not told of anything else",
+                    f"the observer {callback!r} raised {type(error).__name__}: {error} when told of the "
+                    f"stage {name!r}; it is not told of anything else",
                     RuntimeWarning,
                     stacklevel=2,
                 )
