@@ -1,40 +1,63 @@
 """Files: written whole or not at all, and fetched from the web once.
 
-Nothing here knows of tensors. `replacing` is the one way in which tinygraft writes a file that somebody else
-may read; `cache_folder` says where its own files live; `fetch` keeps what it downloads there.
+Nothing here knows of tensors. `cache_folder` says where tinygraft's own files live; `write_atomic` is for a file that
+may be lost, `replacing` for one that must not; `fetch` keeps what it downloads. What only fetch needs is imported
+there, because this file is on the way of `import tinygraft`.
 """
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import os
 import sys
+import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tinygraft import config
+from tinygraft.config import CACHEDIR, CACHELEVEL
 from tinygraft.errors import FetchError
 
 _STALE_SECONDS = 3600
 _BLOCK = 1 << 20
 
 
-def cache_folder() -> Path:
-    """Where tinygraft keeps its files: the setting TINYGRAFT_CACHE, else the user's cache folder."""
-    if config.CACHEDIR.value:
-        return Path(config.CACHEDIR.value)
-    home = Path(os.path.expanduser("~"))
+def cache_folder() -> Path | None:
+    """The folder of all disk caches, made when it is missing; None where nothing may or can be kept on disk.
+
+    It is TINYGRAFT_CACHE, or tinygraft in the user's cache folder. A file in it may vanish or be corrupt at any time.
+    """
+    if CACHELEVEL.value < 1:
+        return None
+    try:
+        folder = Path(CACHEDIR.value) if CACHEDIR.value else _users_caches() / "tinygraft"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return folder
+
+
+def _users_caches() -> Path:
+    """Where programs keep what can be made again. Raises RuntimeError when there is no home folder."""
     if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "tinygraft"
+        return Path.home() / "Library" / "Caches"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "tinygraft"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "tinygraft"
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def write_atomic(path: Path, data: bytes) -> bool:
+    """Write a file so that readers see the old or the new content, never a part; False where that cannot be."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        return False
+    return True
 
 
 @contextmanager
@@ -94,7 +117,9 @@ def fetch(
     gunzip: bool = False,
     hint: str = "",
 ) -> Path:
-    """The file at url, downloaded the first time and kept in the cache folder under downloads/subdir/name.
+    """The file at url, downloaded the first time and kept as downloads/subdir/name in the cache folder.
+
+    Without a cache folder it is kept in the system's temporary one.
 
     checksum is the MD5 (32 hex digits) or SHA-256 (64) of what is downloaded, before gunzip unpacks it; a
     kept file that does not have it is downloaded again. name is by default a digest of the url. hint is added
@@ -102,8 +127,12 @@ def fetch(
 
     Raises FetchError when the download fails or is not what checksum says; nothing is kept then.
     """
+    import gzip
+    import hashlib
+    import tempfile
+
     name = name or hashlib.sha256(url.encode()).hexdigest()[:32] + (".gunzip" if gunzip else "")
-    path = cache_folder() / "downloads" / subdir / name
+    path = (cache_folder() or Path(tempfile.gettempdir(), "tinygraft")) / "downloads" / subdir / name
     if path.is_file() and (gunzip or not checksum or _digest(path.read_bytes(), checksum) == checksum):
         return path
     data = _download(url, path.parent, hint)
@@ -119,6 +148,9 @@ def fetch(
 
 
 def _download(url: str, folder: Path, hint: str) -> bytes:
+    import urllib.error
+    import urllib.request
+
     request = urllib.request.Request(url, headers={"User-Agent": "tinygraft"})
     try:
         with urllib.request.urlopen(request, timeout=30) as response:
@@ -133,6 +165,8 @@ def _download(url: str, folder: Path, hint: str) -> bytes:
 
 def _digest(data: bytes, like: str) -> str:
     """The digest of data, of the kind that like is."""
+    import hashlib
+
     return hashlib.new("md5" if len(like) == 32 else "sha256", data, usedforsecurity=False).hexdigest()
 
 

@@ -6,18 +6,15 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
-import threading
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-from tinygraft.config import CACHEDIR, CACHELEVEL, Context, getenv
+from tinygraft.config import Context, getenv
+from tinygraft.files import cache_folder, fetch, write_atomic
 
-__all__ = ["Context", "argfix", "argsort", "cache_folder", "getenv", "prod", "user_line", "write_atomic"]
+__all__ = ["Context", "argfix", "argsort", "cache_folder", "fetch", "getenv", "prod", "user_line", "write_atomic"]
 
 T = TypeVar("T")
 
@@ -41,35 +38,6 @@ def argfix(*args: T | Sequence[T]) -> tuple[T, ...]:
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         return tuple(args[0])
     return args  # type: ignore[return-value]
-
-
-def cache_folder() -> Path | None:
-    """The folder of all disk caches, made when it is missing; None where nothing may or can be kept on disk.
-
-    It is TINYGRAFT_CACHE, or tinygraft in the user's cache folder. A file in it may vanish or be corrupt at any time.
-    """
-    if CACHELEVEL.value < 1:
-        return None
-    try:
-        parent = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = Path(CACHEDIR.value) if CACHEDIR.value else parent / _PACKAGE
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return None
-    return folder
-
-
-def write_atomic(path: Path, data: bytes) -> bool:
-    """Write a file so that readers see the old or the new content, never a part; False where that cannot be."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        return False
-    return True
 
 
 _PACKAGE = __name__.rpartition(".")[0]

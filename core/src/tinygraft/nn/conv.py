@@ -40,9 +40,7 @@ class Conv2d:
         self.stride, self.dilation, self.groups = stride, dilation, groups
         self.padding = self._same() if padding == "same" else _sizes_of(padding)
         bound = 1 / math.sqrt(in_channels // groups * prod(self.kernel_size))
-        self.weight = uniform_parameter(
-            bound, (*self._channel_axes(in_channels, out_channels), *self.kernel_size)
-        )
+        self.weight = uniform_parameter(bound, (*self._channel_axes(in_channels, out_channels), *self.kernel_size))
         self.bias = uniform_parameter(bound, (out_channels,)) if bias else None
 
     def _channel_axes(self, in_channels: int, out_channels: int) -> tuple[int, int]:
@@ -61,11 +59,7 @@ class Conv2d:
             raise ShapeError(
                 f"padding='same' needs stride 1, got stride {self.stride}; hint: give the padding as numbers"
             )
-        steps = (
-            (self.dilation,) * len(self.kernel_size)
-            if isinstance(self.dilation, int)
-            else tuple(self.dilation)
-        )
+        steps = (self.dilation,) * len(self.kernel_size) if isinstance(self.dilation, int) else tuple(self.dilation)
         sides: list[int] = []
         for size, step in zip(reversed(self.kernel_size), reversed(steps), strict=True):
             total = (size - 1) * step

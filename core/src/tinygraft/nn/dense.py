@@ -105,9 +105,7 @@ class LSTMCell:
                     f"LSTMCell needs {name} {(x.shape[0], hidden)} beside x {x.shape}, got shape "
                     f"{state.shape}\n  made at {state._where()}"
                 )
-        gates = x.linear(self.weight_ih.transpose(), self.bias_ih) + h.linear(
-            self.weight_hh.transpose(), self.bias_hh
-        )
+        gates = x.linear(self.weight_ih.transpose(), self.bias_ih) + h.linear(self.weight_hh.transpose(), self.bias_hh)
         i, f, g, o = gates.chunk(4, dim=1)
         new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         return o.sigmoid() * new_c.tanh(), new_c

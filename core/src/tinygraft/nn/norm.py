@@ -81,9 +81,7 @@ class BatchNorm:
             )
         keep, add = 1 - self.momentum, self.momentum
         unbiased = var.detach() * (count / (count - 1))
-        self.running_mean.assign(
-            self.running_mean * keep + (mean.detach() * add).cast(self.running_mean.dtype)
-        )
+        self.running_mean.assign(self.running_mean * keep + (mean.detach() * add).cast(self.running_mean.dtype))
         self.running_var.assign(self.running_var * keep + (unbiased * add).cast(self.running_var.dtype))
         self.num_batches_tracked.assign(self.num_batches_tracked + 1)
 
@@ -105,9 +103,7 @@ class LayerNorm:
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True
     ) -> None:
-        self.normalized_shape = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.axis = tuple(range(-len(self.normalized_shape), 0))
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight, self.bias = _affine(self.normalized_shape, elementwise_affine)
@@ -119,9 +115,7 @@ class LayerNorm:
                 f"LayerNorm of {self.normalized_shape} needs a shape that ends so, got {x.shape}\n"
                 f"  made at {x._where()}"
             )
-        return _scale_and_shift(
-            x.layernorm(self.axis, self.eps), self.weight, self.bias, self.normalized_shape
-        )
+        return _scale_and_shift(x.layernorm(self.axis, self.eps), self.weight, self.bias, self.normalized_shape)
 
 
 class LayerNorm2d(LayerNorm):

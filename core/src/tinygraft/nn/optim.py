@@ -84,8 +84,8 @@ class Optimizer:
     def _grad_of(self, place: int, tensor: Tensor) -> Tensor:
         if tensor.grad is None:
             raise TrainingError(
-                f"parameter {place} of {len(self.params)}, shape {tensor.shape}, has no gradient: the loss does "
-                f"not depend on it, or backward() was not called since zero_grad()\n  made at {tensor._where()}\n"
+                f"parameter {place} of {len(self.params)}, shape {tensor.shape}, has no gradient: the loss "
+                f"does not depend on it, or backward() was not called since zero_grad()\n  made at {tensor._where()}\n"
                 "  hint: set requires_grad=False on what is not to be trained, before the optimizer is made"
             )
         return tensor.grad

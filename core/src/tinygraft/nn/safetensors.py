@@ -136,9 +136,7 @@ def _read_header(file: BinaryIO, label: str) -> tuple[list[Entry], dict[str, str
     if length > MAX_HEADER:
         raise FileFormatError(f"{label}: the header claims {length} bytes, the format allows {MAX_HEADER}")
     if length > size - 8:
-        raise FileFormatError(
-            f"{label}: the header claims {length} bytes, the file has {size - 8} after its length"
-        )
+        raise FileFormatError(f"{label}: the header claims {length} bytes, the file has {size - 8} after its length")
     header = _parse(file.read(length), label)
     metadata = _metadata(header.pop("__metadata__", {}), label)
     entries = [_entry(name, fields, label) for name, fields in header.items()]
@@ -156,9 +154,7 @@ def _parse(text: bytes, label: str) -> dict[str, Any]:
         return found
 
     if not text.startswith(b"{"):
-        raise FileFormatError(
-            f"{label}: the header must be a JSON object, it starts with {bytes(text[:8])!r}"
-        )
+        raise FileFormatError(f"{label}: the header must be a JSON object, it starts with {bytes(text[:8])!r}")
     try:
         header = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=_no_constant)
     except RecursionError:
@@ -196,13 +192,9 @@ def _entry(name: str, fields: Any, label: str) -> Entry:
             raise UnsupportedError(f"{label}: tensor {name!r} is {dtype}, which tinygraft has no dtype for")
         raise FileFormatError(f"{label}: tensor {name!r} has the unknown dtype {_brief(dtype)}")
     if not _are_sizes(shape):
-        raise FileFormatError(
-            f"{label}: tensor {name!r} has the shape {_brief(shape)}; sizes are integers from 0"
-        )
+        raise FileFormatError(f"{label}: tensor {name!r} has the shape {_brief(shape)}; sizes are integers from 0")
     if not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise FileFormatError(
-            f"{label}: tensor {name!r} has the data_offsets {_brief(offsets)}, not [start, end]"
-        )
+        raise FileFormatError(f"{label}: tensor {name!r} has the data_offsets {_brief(offsets)}, not [start, end]")
     expected, actual = prod(shape) * _DTYPES[dtype].itemsize, offsets[1] - offsets[0]
     if expected != actual:
         raise FileFormatError(
@@ -229,8 +221,7 @@ def _check_layout(entries: list[Entry], size: int, label: str) -> None:
         if entry.start != end:
             what = "overlaps" if entry.start < end else "leaves a hole after"
             raise FileFormatError(
-                f"{label}: tensor {entry.name!r} {what} {last}: it starts at byte {entry.start}, "
-                f"expected {end}"
+                f"{label}: tensor {entry.name!r} {what} {last}: it starts at byte {entry.start}, expected {end}"
             )
         if entry.end > size:
             raise FileFormatError(
@@ -239,9 +230,7 @@ def _check_layout(entries: list[Entry], size: int, label: str) -> None:
             )
         end, last = entry.end, repr(entry.name)
     if end != size:
-        raise FileFormatError(
-            f"{label}: the tensors take {end} bytes, the file has {size}: {size - end} too many"
-        )
+        raise FileFormatError(f"{label}: the tensors take {end} bytes, the file has {size}: {size - end} too many")
 
 
 def _read_tensor(file: BinaryIO, entry: Entry, start: int, label: str, device: str | None) -> Tensor:
@@ -293,15 +282,11 @@ def _check_request(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
                 "format's own"
             )
         if not isinstance(tensor, Tensor):
-            raise DTypeError(
-                f"safe_save writes tensors, {name!r} is {type(tensor).__name__}; hint: Tensor(value)"
-            )
+            raise DTypeError(f"safe_save writes tensors, {name!r} is {type(tensor).__name__}; hint: Tensor(value)")
         _sizes(name, tensor)
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise DTypeError(
-                f"safetensors metadata is text by text, {key!r} is {value!r}; hint: str({value!r})"
-            )
+            raise DTypeError(f"safetensors metadata is text by text, {key!r} is {value!r}; hint: str({value!r})")
 
 
 def _sizes(name: str, tensor: Tensor) -> tuple[int, ...]:

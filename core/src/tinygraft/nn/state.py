@@ -105,9 +105,7 @@ def load_state_dict(
     pairs = [(name, tensor, state_dict[name]) for name, tensor in own.items() if name in state_dict]
     for name, tensor, value in pairs:
         if tensor.shape != value.shape:
-            raise FileFormatError(
-                f"{name!r} has shape {tensor.shape} in the model and {value.shape} in the state"
-            )
+            raise FileFormatError(f"{name!r} has shape {tensor.shape} in the model and {value.shape} in the state")
     loaded = []
     for _, tensor, value in pairs:
         tensor.assign(value.detach().to(tensor.device).cast(tensor.dtype))

@@ -1,0 +1,70 @@
+"""nn.datasets: MNIST is read from the cache, checked, and missed with a clear sentence."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+from tinygraft import nn
+from tinygraft.config import Context
+from tinygraft.errors import FetchError, FileFormatError
+from tinygraft.nn import datasets
+
+
+def idx(shape: tuple[int, ...], values: bytes) -> bytes:
+    """A gzipped IDX file."""
+    return gzip.compress(bytes((0, 0, 8, len(shape))) + struct.pack(f">{len(shape)}I", *shape) + values)
+
+
+def test_mnist_offline_says_where_and_what_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a network the error names the address, the folder, and the data that need no download."""
+    monkeypatch.setattr(datasets, "_MNIST", "http://127.0.0.1:9/mnist/")
+    with Context(TINYGRAFT_CACHE=str(tmp_path)), pytest.raises(FetchError) as caught:
+        nn.datasets.mnist()
+    assert re.fullmatch(
+        r"cannot download http://127\.0\.0\.1:9/mnist/train-images-idx3-ubyte\.gz: .*refused.*\n"
+        rf"  it would be kept in {tmp_path}/downloads/mnist, where you can put it yourself\n"
+        r"  hint: examples/train_digits\.py trains on scikit-learn's digits, which need no download",
+        str(caught.value),
+    )
+
+
+def test_mnist_reads_the_kept_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images come as (N, 1, H, W) and labels as (N,), uint8, in the order of the files."""
+    from hashlib import md5
+
+    files = [idx((2, 2, 2), bytes(range(8))), idx((2,), b"\1\2"), idx((1, 2, 2), bytes(4)), idx((1,), b"\3")]
+    names = [name for name, _ in datasets._FILES]
+    monkeypatch.setattr(datasets, "_FILES", tuple(zip(names, ((2, 2, 2), (2,), (1, 2, 2), (1,)), strict=True)))
+    monkeypatch.setattr(datasets, "_DIGITS_MD5", tuple(md5(data).hexdigest() for data in files))
+    folder = tmp_path / "downloads" / "mnist"
+    folder.mkdir(parents=True)
+    for name, data in zip(names, files, strict=True):
+        (folder / name).write_bytes(data)
+    with Context(TINYGRAFT_CACHE=str(tmp_path)):
+        x_train, y_train, x_test, y_test = nn.datasets.mnist()
+    assert [t.shape for t in (x_train, y_train, x_test, y_test)] == [(2, 1, 2, 2), (2,), (1, 1, 2, 2), (1,)]
+    assert {t.dtype.name for t in (x_train, y_train, x_test, y_test)} == {"uchar"}
+    assert x_train.tolist() == [[[[0, 1], [2, 3]]], [[[4, 5], [6, 7]]]]
+    assert y_train.tolist() == [1, 2]
+    assert y_test.tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"nonsense", "a.gz: not a whole gzip file: "),
+        (gzip.compress(b"abcdefgh"), "a.gz: not an IDX file of bytes, it starts with b'abcd'"),
+        (idx((2,), b"\1\2")[:-9], "a.gz: not a whole gzip file: "),
+        (idx((3,), b"\1\2"), "a.gz: shape (3,) needs 3 bytes, the file has 2"),
+    ],
+)
+def test_read_idx_refuses_what_it_is_not(data: bytes, message: str) -> None:
+    """A file that is no gzip, no IDX, cut short or too small says so."""
+    with pytest.raises(FileFormatError) as caught:
+        datasets.read_idx(data, "a.gz")
+    assert str(caught.value).startswith(message)
