@@ -1,0 +1,117 @@
+"""A recorded run as text for people: each schedule, its kernels one after another, then the time line.
+
+In: Schedules of record.py. Out: lines. `python -m tinygraft explain SCRIPT` prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tinygraft.engine.record import KernelRecord, Launch, Schedule, Stage
+
+WIDTH = 100
+BAR = 40
+
+
+def explain(schedule: Schedule, passes: bool = False, bodies: dict[str, int] | None = None) -> Iterator[str]:
+    """The lines for one schedule.
+
+    passes also prints the kernel graph after each pass. bodies remembers in which schedule a kernel was
+    printed: one that was compiled before is not compiled again, and the text says where to look.
+
+    >>> from tinygraft.engine.record import Launch
+    >>> replay = Schedule(2, "train.py:7", launches=[Launch("E_4", "DEV", 0.0, 2e-6, 32, 4)], launched=1)
+    >>> print(list(explain(replay))[1].strip("= "))
+    replay 2, asked for at train.py:7
+    """
+    bodies = {} if bodies is None else bodies
+    kind = "replay" if schedule.calls is None and not schedule.stages else "schedule"
+    yield ""
+    yield heading(f"{kind} {schedule.number}, asked for at {schedule.where}", "=")
+    for stage in schedule.stages:
+        yield from stage_lines(stage)
+    for kernel in schedule.kernels:
+        yield from kernel_lines(kernel, passes)
+        bodies[kernel.name] = schedule.number
+    yield from timeline(schedule, bodies)
+
+
+def heading(text: str, rule: str) -> str:
+    """text set into a rule that goes to the right margin.
+
+    >>> heading("source", "-")[:16]
+    '---- source ----'
+    """
+    start = f"{rule * 4} {text} "
+    return start + rule * max(4, WIDTH - len(start))
+
+
+def stage_lines(stage: Stage) -> Iterator[str]:
+    """One stage under its heading."""
+    took = f", {duration(stage.seconds)}" if stage.seconds else ""
+    yield ""
+    yield heading(f"{stage.name}: {stage.about}{took}", "-")
+    if stage.text:
+        yield stage.text
+
+
+def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
+    """The stages of one kernel; its passes as a table, or each with its graph."""
+    yield ""
+    yield heading(f"kernel {kernel.name}", "=")
+    listed = [stage for stage in kernel.stages if stage.name.startswith("pass: ")]
+    for stage in kernel.stages:
+        if stage not in listed:
+            yield from stage_lines(Stage(f"{stage.name} graph", stage.about, stage.text, None, stage.seconds)
+                                   if stage.name == "kernel" else stage)  # fmt: skip
+        elif passes:
+            yield from stage_lines(stage)
+        elif stage is listed[0]:
+            yield ""
+            yield heading(f"passes: {len(listed)} (--passes prints the graph after each)", "-")
+            for one in listed:
+                yield f"  {one.name.removeprefix('pass: '):30} {one.about:>12} {duration(one.seconds):>10}"
+
+
+def timeline(schedule: Schedule, bodies: dict[str, int]) -> Iterator[str]:
+    """What was launched, in order, each with a bar in proportion to its time."""
+    launches = schedule.launches
+    if not launches:
+        return
+    begin = launches[0].start
+    end = max(launch.start + launch.seconds for launch in launches)
+    busy = sum(launch.seconds for launch in launches)
+    span = max(end - begin, 1e-9)
+    yield ""
+    yield heading(f"time line: {schedule.launched} launched, {duration(busy)} of {duration(span)}", "-")
+    for launch in launches:
+        first = int((launch.start - begin) / span * BAR)
+        bar = "#" * max(1, min(BAR - first, round(launch.seconds / span * BAR)))
+        known = bodies.get(launch.name)
+        note = f"  printed in schedule {known}" if known is not None and known != schedule.number else ""
+        yield (
+            f"  {duration(launch.start - begin):>9}  |{' ' * first}{bar}".ljust(BAR + 14)
+            + f"| {launch.device} {launch.name:24} {duration(launch.seconds):>9}{rates(launch)}{note}"
+        )
+    if schedule.launched > len(launches):
+        yield f"  ... {schedule.launched - len(launches)} more"
+
+
+def rates(launch: Launch) -> str:
+    """How fast a launch computed and moved bytes, empty where neither is known."""
+    if not launch.seconds or not (launch.flops or launch.bytes):
+        return ""
+    flops, moved = launch.flops / launch.seconds, launch.bytes / launch.seconds
+    return f"  {flops * 1e-9:8.2f} GFLOPS {moved * 1e-9:7.2f} GB/s"
+
+
+def duration(seconds: float) -> str:
+    """Seconds with a unit that leaves few digits.
+
+    >>> duration(3.28e-6), duration(0.0123), duration(2)
+    ('3.28 us', '12.30 ms', '2.00 s')
+    """
+    for unit, factor in (("us", 1e6), ("ms", 1e3)):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.2f} {unit}"
+    return f"{seconds:.2f} s"

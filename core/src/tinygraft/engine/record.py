@@ -1,0 +1,213 @@
+"""What a run did, stage by stage, as text and drawings: what `explain` prints and what the VIZ page shows.
+
+In: the events of tinygraft.events. Out: Schedules with their kernels, stages and launches. Records hold text
+and boxes, never nodes: a recorded program frees its memory as if nobody looked.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tinygraft.engine.drawing import Drawing, buffer_text, draw_calls, draw_graph
+from tinygraft.events import LaunchEvent, StageEvent
+from tinygraft.helpers import user_line
+from tinygraft.uop.show import show_kernel, show_linear
+from tinygraft.uop.stages import Binary, CopyCall, Kernel, KernelCall, Linear, Source
+from tinygraft.uop.uop import UOp, toposort
+
+MOST_LINES = 2000  # of one stage's text
+MOST_LAUNCHES = 2000  # of one schedule that are kept
+MOST_SCHEDULES = 400  # that are kept: a training loop makes more than anybody reads
+
+
+@dataclass(slots=True)
+class Stage:
+    """One box of the road: its name, a few words about it, its text and drawing, and the time it took."""
+
+    name: str
+    about: str
+    text: str
+    drawing: Drawing | None = None
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class KernelRecord:
+    """The stages that one kernel went through."""
+
+    name: str
+    stages: list[Stage] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Launch:
+    """One line of the time line. start counts seconds from the first event of the recording."""
+
+    name: str
+    device: str
+    start: float
+    seconds: float
+    bytes: int
+    flops: int
+
+
+@dataclass(slots=True)
+class Schedule:
+    """What one request for values did: its own stages, the kernels that were made for it, what was launched.
+
+    calls counts the kernel and copy calls, None where no schedule was told (a replay). where is the user's
+    line.
+    """
+
+    number: int
+    where: str
+    stages: list[Stage] = field(default_factory=list)
+    kernels: list[KernelRecord] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    launched: int = 0
+    calls: int | None = None
+    done: bool = False
+
+
+class Recorder:
+    """An observer that sorts events into Schedules, one at a time per thread.
+
+    draw says whether drawings are kept. on_done is called with each Schedule when its last launch has run, or
+    when the thread begins another; finish() ends those that are still open.
+    """
+
+    def __init__(self, draw: bool = False, on_done: Callable[[Schedule], object] | None = None) -> None:
+        self.draw, self.on_done = draw, on_done
+        self.schedules: list[Schedule] = []
+        self.left_out = 0
+        self._start = time.perf_counter()
+        self._lock = threading.RLock()
+        self._open: dict[int, Schedule] = {}
+        self._last: dict[int, float] = {}
+
+    def __call__(self, event: StageEvent) -> None:
+        """Take one event."""
+        now, thread = time.perf_counter(), threading.get_ident()
+        with self._lock:
+            since = now - self._last.get(thread, now)
+            if isinstance(event.subject, LaunchEvent):
+                self._launch(thread, event.subject, now)
+            else:
+                self._stage(thread, event, since)
+            self._last[thread] = time.perf_counter()
+
+    def finish(self) -> None:
+        """End every schedule that is still open."""
+        with self._lock:
+            for thread in list(self._open):
+                self._close(thread)
+
+    def _stage(self, thread: int, event: StageEvent, since: float) -> None:
+        schedule = self._open.get(thread)
+        scheduled_before = event.name == "schedule" and schedule is not None and schedule.calls is not None
+        if schedule is None or scheduled_before or event.name == "tensor graph":
+            schedule = self._begin(thread)
+        if schedule.number > MOST_SCHEDULES:
+            return
+        stage = describe(event.name, event.subject, self.draw)
+        stage.seconds = 0.0 if event.name == "tensor graph" else since
+        if not event.kernel:
+            schedule.stages.append(stage)
+            if event.name == "schedule" and isinstance(event.subject, Sequence):
+                schedule.calls = len(event.subject)
+            return
+        kernel = next((k for k in reversed(schedule.kernels) if k.name == event.kernel), None)
+        if kernel is None or event.name == "kernel":
+            kernel = KernelRecord(event.kernel)
+            schedule.kernels.append(kernel)
+        kernel.stages.append(stage)
+
+    def _launch(self, thread: int, launch: LaunchEvent, now: float) -> None:
+        schedule = self._open.get(thread)
+        if schedule is None or schedule.done:
+            schedule = self._begin(thread)
+        schedule.launched += 1
+        if len(schedule.launches) < MOST_LAUNCHES:
+            start = max(0.0, now - launch.seconds - self._start)
+            schedule.launches.append(
+                Launch(launch.name, launch.device, start, launch.seconds, launch.bytes, launch.flops)
+            )
+        if schedule.calls == schedule.launched:
+            self._close(thread)
+
+    def _begin(self, thread: int) -> Schedule:
+        self._close(thread)
+        number = len(self.schedules) + self.left_out + 1
+        schedule = Schedule(number, "{}:{}".format(*user_line()))
+        if number > MOST_SCHEDULES:
+            self.left_out += 1
+        else:
+            self.schedules.append(schedule)
+        self._open[thread] = schedule
+        return schedule
+
+    def _close(self, thread: int) -> None:
+        schedule = self._open.pop(thread, None)
+        if schedule is not None:
+            schedule.done = True
+            if self.on_done is not None:
+                self.on_done(schedule)
+
+
+def describe(name: str, subject: object, draw: bool) -> Stage:
+    """One stage as text and, if draw is set, as a drawing.
+
+    >>> describe("tensor graph", UOp.variable("n", 1, 9) + 1, draw=False).about
+    '3 nodes'
+    """
+    if isinstance(subject, Kernel):
+        subject = subject.sink
+    if isinstance(subject, UOp):
+        nodes = len(toposort(subject))
+        about = f"{nodes} node{'s' * (nodes != 1)}"
+        text = repr(subject) if name == "tensor graph" else show_kernel(subject)
+        return Stage(name, about, cut(text), draw_graph(subject) if draw else None)
+    if isinstance(subject, Linear):
+        about = f"{len(subject.uops)} instructions; actions: {', '.join(subject.actions) or 'none'}"
+        return Stage(name, about, cut(show_linear(subject.uops)))
+    if isinstance(subject, Source):
+        return Stage(name, subject.language, cut(subject.text.rstrip("\n")))
+    if isinstance(subject, Binary):
+        return Stage(name, f"{len(subject.data)} bytes", cut(subject.detail.rstrip("\n")))
+    if isinstance(subject, Sequence) and all(isinstance(call, (KernelCall, CopyCall)) for call in subject):
+        copies = sum(isinstance(call, CopyCall) for call in subject)
+        kernels = len(subject) - copies
+        about = f"{kernels} kernel{'s' * (kernels != 1)}, {copies} cop{'ies' if copies != 1 else 'y'}"
+        text = "\n".join(f"{number:4}  {call_text(call)}" for number, call in enumerate(subject, 1))
+        return Stage(name, about, cut(text), draw_calls(subject) if draw else None)
+    return Stage(name, type(subject).__name__, cut(str(subject)))
+
+
+def call_text(call: KernelCall | CopyCall) -> str:
+    """One call of a schedule in a line: what it writes and what it reads, and where."""
+    if isinstance(call, CopyCall):
+        to, start = call.target, call.source
+        return f"copy    {to.device} {buffer_text(to)} <- {start.device} {buffer_text(start)}"
+    writes = [buffer_text(b) for slot, b in enumerate(call.buffers) if slot in call.written]
+    reads = [buffer_text(b) for slot, b in enumerate(call.buffers) if slot not in call.written]
+    text = f"kernel  on {call.device} writes {', '.join(writes)}"
+    return f"{text}; reads {', '.join(reads)}" if reads else text
+
+
+def cut(text: str) -> str:
+    """text, or its first lines with a note of how many are left out."""
+    lines = text.split("\n")
+    if len(lines) <= MOST_LINES:
+        return text
+    return "\n".join([*lines[:MOST_LINES], f"... {len(lines) - MOST_LINES} more lines"])
+
+
+def bind_names(schedule: Schedule) -> None:
+    """Give the boxes of a drawn schedule the names under which its calls were launched."""
+    for stage in schedule.stages:
+        if stage.name == "schedule" and stage.drawing is not None:
+            for box, launch in zip(stage.drawing.boxes, schedule.launches, strict=False):
+                box.title = box.title.replace("  kernel", f"  {launch.name}")
