@@ -19,4 +19,4 @@ def probe() -> Probe:
     routes = ", ".join(f"{route} ({what})" for route, what in found.items())
     threads = thread_limit()
     pool = "native thread pool" if extension.library() is not None else f"no thread pool ({extension.why_missing()})"
-    return Probe(ok=True, detail=f"compilers {routes}; {threads} threads; {pool}")
+    return Probe(ok=True, detail=f"compilers {routes}; {threads} threads; {pool}", count=None)

@@ -1,0 +1,40 @@
+"""Builds the thread pool as a cffi extension where there is a C compiler; without one the package installs as it is.
+
+A wheel gets a platform tag only when it holds the extension.
+"""
+
+from pathlib import Path
+
+from cffi import FFI
+from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
+
+ffi = FFI()
+ffi.cdef("""
+int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts);
+int tg_workers(void);
+""")
+ffi.set_source(
+    "tinygraft_cpu._native",
+    (Path(__file__).parent / "src/tinygraft_cpu/pool.c").read_text(),
+    extra_compile_args=["-O2", "-std=c11", "-pthread"],
+    extra_link_args=["-pthread"],
+)
+
+
+class Wheel(bdist_wheel):
+    """A wheel of this platform with the extension, or one for any platform without."""
+
+    def run(self) -> None:
+        """Build the extension first, and drop it from the distribution when that failed."""
+        self.run_command("build_ext")
+        built = [Path(path) for path in self.get_finalized_command("build_ext").get_outputs()]
+        if not all(path.exists() for path in built):
+            self.distribution.ext_modules = []
+            self.root_is_pure = True
+        super().run()
+
+
+extension = ffi.distutils_extension("build/native")
+extension.optional = True
+setup(ext_modules=[extension], cmdclass={"bdist_wheel": Wheel})
