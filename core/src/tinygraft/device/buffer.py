@@ -71,7 +71,7 @@ class Buffer:
     def handle(self) -> Handle:
         """What the allocator calls this memory; allocates. None for a buffer of no elements."""
         self.allocate()
-        if self._pool is not None and self._pool.lost:
+        if self._pool is not None and (self._pool.lost or self._pool.closed):
             raise DeviceLostError(self._pool.why_lost())
         return self._handle
 

@@ -7,7 +7,8 @@ allowed and disabled plugins act here, before any import, so that a plugin that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, distributions
 
 from tinygraft.config import TINYGRAFT_DISABLE_PLUGINS, TINYGRAFT_PLUGINS, TINYGRAFT_PROVIDER
@@ -18,10 +19,10 @@ from tinygraft.errors import SettingError
 GROUP = "tinygraft.devices"
 
 
-def installed_entries() -> list[EntryPoint]:
-    """The entry points of our group of every distribution on the path, in the order of the path."""
+def installed_entries(path: Sequence[str] | None = None) -> list[EntryPoint]:
+    """The entry points of our group of every distribution on path (sys.path for None), in its order."""
     found: list[EntryPoint] = []
-    for distribution in distributions():
+    for distribution in distributions(path=list(sys.path if path is None else path)):
         try:
             text = distribution.read_text("entry_points.txt")
             if text and GROUP in text:

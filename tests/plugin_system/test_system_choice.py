@@ -1,0 +1,321 @@
+"""Which device is used when none is named, and what an explicit request never does."""
+
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tinygraft import config
+from tinygraft.config import Context
+from tinygraft.device import trial
+from tinygraft.device.records import Status
+from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError
+
+FAILS_TO_OPEN = "class Backend(NullBackend):\n    def __init__(self, name, ordinal):\n        raise OSError('in use')\n"
+ABSENT = "def probe():\n    return Probe(ok=False, detail='no {0} here')\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_surprises(monkeypatch):
+    """A warning that a test does not expect is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeviceFallbackWarning)
+        yield
+
+
+def test_highest_priority_wins(fakes):
+    """The automatic choice takes the highest priority; a tie goes to the first name."""
+    fakes.add("SLOW", priority=10)
+    fakes.add("FAST", priority=100)
+    fakes.add("ALSO_FAST", distribution="tinygraft-also", priority=100)
+    assert fakes.registry().DEFAULT == "ALSO_FAST"
+
+
+def test_priority_zero_is_never_automatic(fakes):
+    """With nothing but devices of priority 0 there is no default; the error says what to install or to set."""
+    fakes.add("SHY", priority=0)
+    with pytest.raises(DeviceUnavailable) as caught:
+        fakes.registry().DEFAULT  # noqa: B018
+    assert str(caught.value) == (
+        "no device to run on: nothing but core's own interpreter is installed, which is never chosen by itself\n"
+        "  fix: pip install tinygraft-cpu (or, from a checkout: pip install ./plugins/cpu)\n"
+        "  or set DEV=PYTHON to use the interpreter: right, and slow"
+    )
+
+
+def test_nothing_works_here(fakes):
+    """When all that is installed is absent or broken, the error quotes each reason."""
+    fakes.add("TOY", ABSENT.format("toy"))
+    fakes.add("WRECK", "#!\nraise OSError('wrecked')\n")
+    with pytest.raises(DeviceUnavailable) as caught:
+        fakes.registry().DEFAULT  # noqa: B018
+    message = str(caught.value)
+    assert message.startswith("no device to run on: none of those installed can be used\n")
+    assert "  TOY is installed (tinygraft-toy 1.0) but there is none here: no toy here\n" in message
+    assert "  WRECK is installed (tinygraft-wreck 1.0) but could not be loaded: OSError: wrecked\n" in message
+
+
+def test_the_choice_imports_only_the_winner(fakes):
+    """Specs of third parties are seen in a child process; only the chosen one is imported here."""
+    slow, fast = fakes.add("SLOW", priority=10), fakes.add("FAST", priority=100)
+    registry = fakes.registry()
+    assert registry.DEFAULT == "FAST"
+    assert (fast in sys.modules, slow in sys.modules) == (True, False)
+
+
+def test_an_absent_device_is_passed_over_silently(fakes):
+    """A device that is merely not here is no reason for a warning."""
+    fakes.add("GONE", ABSENT.format("card"), priority=100)
+    fakes.add("TOY")
+    assert fakes.registry().DEFAULT == "TOY"
+
+
+def test_fallback_warns_once(fakes):
+    """A winner that fails to open is passed over with one warning that says how to silence it."""
+    fakes.add("FAST", FAILS_TO_OPEN, priority=100)
+    fakes.add("TOY")
+    registry = fakes.registry()
+    with pytest.warns(DeviceFallbackWarning) as said:
+        assert registry.DEFAULT == "TOY"
+    assert [str(w.message) for w in said] == [
+        "using TOY; passed over: FAST is installed (tinygraft-fast 1.0) but could not be opened: OSError: in use. "
+        "To silence this, set DEV=TOY or TINYGRAFT_DISABLE_PLUGINS=FAST; "
+        "details: python -m tinygraft devices -v"
+    ]
+    assert registry.DEFAULT == "TOY"  # without another warning
+
+
+def test_strict_forbids_the_fallback(fakes, setting):
+    """TINYGRAFT_STRICT_PLUGINS=1 makes the fallback an error."""
+    setting(config.TINYGRAFT_STRICT_PLUGINS, 1)
+    fakes.add("FAST", FAILS_TO_OPEN, priority=100)
+    fakes.add("TOY")
+    with pytest.raises(DeviceError, match="does not allow this: using TOY; passed over: FAST is installed"):
+        fakes.registry().DEFAULT  # noqa: B018
+
+
+def test_an_explicit_request_never_falls_back(fakes, setting):
+    """A device that was asked for and fails is an error, whoever asked."""
+    fakes.add("FAST", FAILS_TO_OPEN, priority=100)
+    fakes.add("TOY")
+    registry = fakes.registry()
+    for ask in (lambda: registry["FAST"], lambda: registry[registry.DEFAULT]):
+        setting(config.DEV, "FAST")
+        with pytest.raises(DeviceUnavailable, match="FAST is installed .* but could not be opened"):
+            ask()
+
+
+def test_an_explicit_request_imports_only_that_plugin(fakes):
+    """Asking for a device by name neither imports another plugin nor starts a child process."""
+    fakes.add("TOY")
+    wreck = fakes.add("WRECK", "#!\nimport os; os.abort()\n")
+    registry = fakes.registry()
+    assert registry["TOY"].name == "TOY"
+    assert wreck not in sys.modules
+    assert all("trial" not in r.milliseconds for r in registry.records())
+
+
+def test_order_of_choice(fakes, setting, monkeypatch):
+    """Context, then TINYGRAFT_DEVICE, then DEV, then NAME=1, then priority."""
+    for name in ("ONE", "TWO", "THREE", "FOUR"):
+        fakes.add(name)
+    fakes.add("FIVE", priority=100)
+
+    def chosen():
+        return fakes.registry().DEFAULT
+
+    assert chosen() == "FIVE"
+    monkeypatch.setenv("FOUR", "1")
+    assert chosen() == "FOUR"
+    setting(config.DEV, "three")
+    assert chosen() == "THREE"
+    setting(config.TINYGRAFT_DEVICE, "two")
+    assert chosen() == "TWO"
+    with Context(DEV="one:0"):
+        assert chosen() == "ONE"
+    assert chosen() == "TWO"
+
+
+@pytest.mark.parametrize("value", ["0", "", "2", "true", "01"])
+def test_name_setting_counts_only_when_it_is_one(fakes, monkeypatch, value):
+    """NAME=1 chooses a device for the value 1 only: other programs may use the name for something else."""
+    fakes.add("TOY", priority=10)
+    fakes.add("FAST", priority=100)
+    monkeypatch.setenv("TOY", value)
+    assert fakes.registry().DEFAULT == "FAST"
+
+
+def test_name_setting_of_no_device_is_ignored(fakes, monkeypatch):
+    """NAME=1 for a name that no plugin declares means nothing, even for a name of the closed table."""
+    fakes.add("TOY")
+    monkeypatch.setenv("METAL", "1")
+    assert fakes.registry().DEFAULT == "TOY"
+
+
+def test_two_name_settings(fakes, monkeypatch):
+    """Two devices chosen at once is a mistake that is said."""
+    for name in ("TOY", "DOLL"):
+        fakes.add(name)
+        monkeypatch.setenv(name, "1")
+    with pytest.raises(
+        SettingError, match="DOLL=1 and TOY=1 are both set; set one of them, or DEV=DOLL,TOY for an order"
+    ):
+        fakes.registry().DEFAULT  # noqa: B018
+
+
+def test_a_chain_takes_the_first_that_opens(fakes):
+    """DEV=A,B is an order of preference among named devices."""
+    fakes.add("FAST", FAILS_TO_OPEN)
+    fakes.add("GONE", ABSENT.format("card"))
+    fakes.add("TOY")
+    with Context(DEV="fast,gone,metal,toy"):
+        assert fakes.registry().DEFAULT == "TOY"
+
+
+def test_a_chain_of_which_none_opens(fakes):
+    """The error of a chain quotes each reason."""
+    fakes.add("FAST", FAILS_TO_OPEN)
+    fakes.add("GONE", ABSENT.format("card"))
+    with Context(DEV="FAST,GONE"), pytest.raises(DeviceUnavailable) as caught:
+        fakes.registry().DEFAULT  # noqa: B018
+    assert str(caught.value).startswith("none of FAST,GONE can be used:\nFAST is installed")
+    assert "OSError: in use" in str(caught.value)
+    assert "no card here" in str(caught.value)
+
+
+def test_an_unknown_name_in_a_setting(fakes):
+    """A setting that names what nobody knows is an error, also in a chain."""
+    fakes.add("TOY")
+    for asked in ("TOYY", "TOYY,TOY"):
+        with Context(DEV=asked), pytest.raises(DeviceUnavailable, match="no plugin provides a device TOYY .* mean TOY"):
+            fakes.registry().DEFAULT  # noqa: B018
+
+
+def test_naming_a_device_in_a_setting_does_not_open_it(fakes):
+    """DEV=NAME gives the name; graphs on a device can be made where it does not open."""
+    fakes.add("FAST", FAILS_TO_OPEN)
+    registry = fakes.registry()
+    with Context(DEV="FAST"):
+        assert registry.DEFAULT == "FAST"
+    assert registry.opened() == []
+
+
+# The trial in a child process
+
+
+def trial_file(tmp_path) -> Path:
+    """The only verdict on disk."""
+    (file,) = (tmp_path / "cache").glob("trial-*.json")
+    return file
+
+
+def test_a_plugin_that_kills_its_process(fakes):
+    """A spec that dies by a signal is a record with the signal's name, and this process goes on."""
+    fakes.add("CRASH", "#!\nimport os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n", priority=100)
+    fakes.add("TOY")
+    registry = fakes.registry()
+    with pytest.warns(DeviceFallbackWarning, match="loading it in a child process ended it by SIGSEGV"):
+        assert registry.DEFAULT == "TOY"
+    (crash,) = [r for r in registry.records() if r.name == "CRASH"]
+    assert crash.status is Status.BROKEN
+    assert crash.hint == "pip uninstall tinygraft-crash, or set TINYGRAFT_DISABLE_PLUGINS=CRASH"
+
+
+def test_a_plugin_that_ends_its_process_quietly(fakes):
+    """os._exit in a spec is noticed by the missing answer."""
+    fakes.add("QUIET", "#!\nimport os; os._exit(0)\n")
+    fakes.add("TOY")
+    with pytest.warns(DeviceFallbackWarning, match="ended it with exit code 0 and no answer"):
+        assert fakes.registry().DEFAULT == "TOY"
+
+
+def test_a_plugin_that_hangs(fakes, monkeypatch):
+    """A spec that takes longer than the limit is broken; its process is ended."""
+    monkeypatch.setattr(trial, "LIMIT", 0.2)
+    fakes.add("HANG", "#!\nimport time; time.sleep(3600)\n")
+    fakes.add("TOY")
+    with pytest.warns(DeviceFallbackWarning, match="loading it in a child process took more than 0.2 s"):
+        assert fakes.registry().DEFAULT == "TOY"
+
+
+def test_what_a_plugin_prints_does_not_disturb_the_trial(fakes):
+    """A spec may print; the answer of the child is told apart."""
+    fakes.add("LOUD", "print('hello')\nimport os; os.write(1, b'{}')\n")
+    assert fakes.registry().DEFAULT == "LOUD"
+
+
+def test_a_verdict_is_kept_on_disk(fakes, tmp_path, monkeypatch):
+    """One trial serves later processes, until the distribution's RECORD changes."""
+    fakes.add("TOY")
+    assert fakes.registry().DEFAULT == "TOY"
+    kept = json.loads(trial_file(tmp_path).read_text())
+    assert (kept["status"], kept["priority"], kept["ordinals"]) == ("available", 50, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(trial, "_try_in_child", lambda record: pytest.fail("tried again"))
+        assert fakes.registry().DEFAULT == "TOY"
+    (record,) = fakes.folder.glob("*.dist-info/RECORD")
+    record.write_text("changed,,\n")
+    assert fakes.registry().DEFAULT == "TOY"
+    assert len(list((tmp_path / "cache").glob("trial-*.json"))) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\xff", b"{}", b"[]", b'{"status": "fine"}', b'"x"'])
+def test_a_corrupt_verdict_is_no_verdict(fakes, tmp_path, content):
+    """A file that cannot be read is written anew."""
+    fakes.add("TOY")
+    assert fakes.registry().DEFAULT == "TOY"
+    trial_file(tmp_path).write_bytes(content)
+    assert fakes.registry().DEFAULT == "TOY"
+    assert json.loads(trial_file(tmp_path).read_text())["status"] == "available"
+
+
+def test_a_hang_is_forgotten_after_a_while(fakes, tmp_path, monkeypatch):
+    """A busy machine may make a good spec slow: such a verdict is not for ever."""
+    monkeypatch.setattr(trial, "LIMIT", 0.0)
+    fakes.add("TOY")
+    with pytest.raises(DeviceUnavailable, match="took more than 0 s"):
+        fakes.registry().DEFAULT  # noqa: B018
+    monkeypatch.undo()
+    file = tmp_path / "cache" / trial_file(tmp_path).name
+    kept = json.loads(file.read_text())
+    assert trial._read(file) is not None
+    file.write_text(json.dumps(kept | {"when": kept["when"] - trial.HANG_IS_FORGOTTEN - 1}))
+    assert trial._read(file) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions work otherwise there")
+def test_an_unwritable_cache_stops_nothing(fakes, tmp_path, setting):
+    """Where nothing can be kept, each process tries for itself."""
+    (tmp_path / "file").write_text("")
+    setting(config.CACHEDIR, str(tmp_path / "file" / "below"))
+    fakes.add("TOY")
+    assert fakes.registry().DEFAULT == "TOY"
+
+
+def test_cachelevel_0_keeps_no_verdict(fakes, tmp_path, setting):
+    """CACHELEVEL=0 writes nothing."""
+    setting(config.CACHELEVEL, 0)
+    fakes.add("TOY")
+    assert fakes.registry().DEFAULT == "TOY"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_no_verdict_is_kept_of_an_editable_install(fakes, tmp_path):
+    """The RECORD of an editable install does not change with its code, so its verdict is not kept."""
+    fakes.add("TOY")
+    (info,) = fakes.folder.glob("*.dist-info")
+    (info / "direct_url.json").write_text('{"url": "file:///x", "dir_info": {"editable": true}}')
+    assert fakes.registry().DEFAULT == "TOY"
+    assert not list((tmp_path / "cache").glob("trial-*.json"))
+
+
+def test_an_explicit_request_imports_what_failed_in_the_child(fakes):
+    """The verdict of a child binds the automatic choice only: who asks by name gets the real thing."""
+    fakes.add("MOODY", "import os, sys\nif sys.argv[0] == '-c': os._exit(1)\n")
+    registry = fakes.registry()
+    with pytest.raises(DeviceUnavailable, match="ended it with exit code 1"):
+        registry.DEFAULT  # noqa: B018
+    assert registry["MOODY"].name == "MOODY"
