@@ -1,0 +1,253 @@
+"""nn.optim: five steps of each optimizer equal its formula in numpy float64, and mistakes are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import GlobalCounters, Tensor, TinyJit, nn
+from tinygraft.dtype import dtypes
+from tinygraft.errors import TrainingError
+
+SHAPE, STEPS = (3, 4), 5
+Rule = Callable[[Any, Any, dict[str, Any], int], Any]
+
+
+def start() -> Any:
+    """The parameter's first value."""
+    return np.random.RandomState(0).standard_normal(SHAPE).astype(np.float32)
+
+
+def gradients() -> Iterator[Any]:
+    """A gradient for each step."""
+    random = np.random.RandomState(1)
+    return (random.standard_normal(SHAPE).astype(np.float32) for _ in range(STEPS))
+
+
+def trained(make: Callable[[list[Tensor]], nn.optim.Optimizer]) -> Any:
+    """The parameter after five steps with our optimizer; the loss is sum(p * g), whose gradient is g."""
+    p = Tensor(start())
+    optimizer = make([p])
+    with Tensor.train():
+        for gradient in gradients():
+            optimizer.zero_grad()
+            (p * Tensor(gradient)).sum().backward()
+            optimizer.step()
+    return p.numpy()
+
+
+def expected(rule: Rule) -> Any:
+    """The parameter after five steps with a rule (p, g, state, step from 1) -> p."""
+    p, state = start().astype(np.float64), {"m": np.zeros(SHAPE), "v": np.zeros(SHAPE)}
+    for step, gradient in enumerate(gradients(), 1):
+        p = rule(p, gradient.astype(np.float64), state, step)
+    return p
+
+
+def norm(x: Any) -> float:
+    """The Euclidean length of all of x."""
+    return float(np.sqrt((x * x).sum()))
+
+
+def momentum_rule(lr: float, mu: float, wd: float, nesterov: bool) -> Rule:
+    """Sutskever's momentum as PyTorch has it."""
+
+    def rule(p: Any, g: Any, state: dict[str, Any], step: int) -> Any:
+        g = g + wd * p
+        state["m"] = mu * state["m"] + g
+        return p - lr * (g + mu * state["m"] if nesterov else state["m"])
+
+    return rule
+
+
+def adam_rule(lr: float, eps: float, wd: float, lamb: bool = False) -> Rule:
+    """Algorithm 1 of the Adam paper, with decoupled weight decay, and LAMB's trust ratio if asked."""
+
+    def rule(p: Any, g: Any, state: dict[str, Any], step: int) -> Any:
+        state["m"] = 0.9 * state["m"] + 0.1 * g
+        state["v"] = 0.999 * state["v"] + 0.001 * g * g
+        update = state["m"] / (1 - 0.9**step) / (np.sqrt(state["v"] / (1 - 0.999**step)) + eps) + wd * p
+        return p - lr * update * (norm(p) / norm(update) if lamb else 1)
+
+    return rule
+
+
+def lars_rule(p: Any, g: Any, state: dict[str, Any], step: int) -> Any:
+    """Algorithm 1 of the LARS paper."""
+    rate = 0.1 * 0.001 * norm(p) / (norm(g) + 1e-4 * norm(p))
+    state["m"] = 0.9 * state["m"] + rate * (g + 1e-4 * p)
+    return p - state["m"]
+
+
+CASES: dict[str, tuple[Callable[[list[Tensor]], nn.optim.Optimizer], Rule]] = {
+    "sgd": (lambda p: nn.optim.SGD(p, lr=0.1), momentum_rule(0.1, 0, 0, False)),
+    "sgd, decay": (lambda p: nn.optim.SGD(p, lr=0.1, weight_decay=0.2), momentum_rule(0.1, 0, 0.2, False)),
+    "momentum": (lambda p: nn.optim.SGD(p, lr=0.1, momentum=0.9), momentum_rule(0.1, 0.9, 0, False)),
+    "classic": (lambda p: nn.optim.SGD(p, lr=0.1, momentum=0.9, classic=True), momentum_rule(0.1, 0.9, 0, False)),
+    "nesterov": (
+        lambda p: nn.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.2, nesterov=True),
+        momentum_rule(0.1, 0.9, 0.2, True),
+    ),
+    "adam": (lambda p: nn.optim.Adam(p, lr=0.1), adam_rule(0.1, 1e-8, 0)),
+    "adamw": (lambda p: nn.optim.AdamW(p, lr=0.1), adam_rule(0.1, 1e-8, 0.01)),
+    "lamb": (lambda p: nn.optim.LAMB(p, lr=0.1, weight_decay=0.1), adam_rule(0.1, 1e-6, 0.1, lamb=True)),
+    "lars": (lambda p: nn.optim.LARS(p, lr=0.1), lars_rule),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_five_steps(case: str) -> None:
+    """The parameter is where the formula leads."""
+    make, rule = CASES[case]
+    np.testing.assert_allclose(trained(make), expected(rule), rtol=2e-5, atol=2e-6)
+
+
+def test_lr_is_a_tensor_that_can_be_assigned() -> None:
+    """A new lr holds from the next step on."""
+    p = Tensor([1.0])
+    optimizer = nn.optim.SGD([p], lr=0.5)
+    assert (optimizer.lr.shape, optimizer.lr.device) == ((1,), p.device)
+    with Tensor.train():
+        for lr, value in ((0.5, 0.5), (0.25, 0.25)):
+            optimizer.lr.assign(Tensor([lr]))
+            optimizer.zero_grad()
+            p.sum().backward()
+            optimizer.step()
+            assert p.item() == value
+
+
+def test_a_held_gradient_stays_readable() -> None:
+    """The step realises the gradients too: reading .grad afterwards launches nothing."""
+    p = Tensor([1.0, 2.0])
+    optimizer = nn.optim.Adam([p])
+    with Tensor.train():
+        (p * p).sum().backward()
+        optimizer.step()
+    before = GlobalCounters.kernel_count
+    assert p.grad is not None
+    assert p.grad.tolist() == [2.0, 4.0]
+    assert GlobalCounters.kernel_count == before
+
+
+def test_a_step_is_one_schedule_that_repeats() -> None:
+    """Adam's update of one tensor is one kernel, and the second step compiles nothing."""
+    p = Tensor(start())
+    gradient = Tensor(start() * 0.5).realize()
+    optimizer = nn.optim.Adam([p])
+    with Tensor.train():
+        for step in range(3):
+            p.grad = gradient
+            launched, compiled = GlobalCounters.kernel_count, GlobalCounters.kernels_compiled
+            optimizer.step()
+            assert GlobalCounters.kernel_count - launched <= 2, "the update, and the powers of b1 and b2"
+            assert step == 0 or GlobalCounters.kernels_compiled == compiled
+
+
+def test_the_powers_advance_in_a_replay() -> None:
+    """A captured step is not frozen in time: 6 jitted steps equal 6 plain ones."""
+    results = []
+    for wrap in (TinyJit, lambda function: function):
+        p = Tensor(start())
+        optimizer = nn.optim.Adam([p], lr=0.1)
+
+        def step(p: Tensor = p, optimizer: nn.optim.Optimizer = optimizer) -> Tensor:
+            with Tensor.train():
+                optimizer.zero_grad()
+                loss = (p * p).sum().backward()
+                return loss.realize(*optimizer.schedule_step())
+
+        jitted = wrap(step)
+        for _ in range(6):
+            jitted()
+        results.append((p.numpy(), optimizer.b1_t.item()))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    assert results[0][1] == results[1][1] == pytest.approx(0.9**6, rel=1e-6)
+
+
+def test_parameters_are_taken_once_and_flagged() -> None:
+    """Doubles go, buffers and integers are kept apart, requires_grad is set, what is False stays so."""
+    weight, frozen, count = Tensor([1.0]), Tensor([2.0], requires_grad=False), Tensor([3])
+    optimizer = nn.optim.SGD([weight, frozen, weight, count])
+    assert [id(t) for t in optimizer.params] == [id(weight)]
+    assert [id(t) for t in optimizer.buffers] == [id(frozen), id(count)]
+    assert (weight.requires_grad, frozen.requires_grad) == (True, False)
+
+
+def test_zero_grad_forgets() -> None:
+    """After zero_grad there is no gradient."""
+    p = Tensor([1.0])
+    optimizer = nn.optim.SGD([p])
+    p.sum().backward()
+    optimizer.zero_grad()
+    assert p.grad is None
+
+
+def test_a_group_steps_as_one() -> None:
+    """Each optimizer of a group does its own."""
+    a, b = Tensor([1.0]), Tensor([1.0])
+    group = nn.optim.OptimizerGroup(nn.optim.SGD([a], lr=0.5), nn.optim.SGD([b], lr=0.25))
+    with Tensor.train():
+        for _ in range(2):
+            group.zero_grad()
+            (a + b).sum().backward()
+            group.step()
+    assert (a.item(), b.item()) == (0.0, 0.5)
+
+
+def test_half_parameters_stay_half() -> None:
+    """State and update have the parameter's dtype."""
+    p = Tensor(start()).half()
+    optimizer = nn.optim.Adam([p], lr=0.1, eps=1e-4)
+    with Tensor.train():
+        p.sum().backward()
+        optimizer.step()
+    assert {t.dtype for t in (p, *optimizer.m, *optimizer.v)} == {dtypes.float16}
+    np.testing.assert_allclose(p.numpy(), start().astype(np.float16) - 0.1, atol=5e-3)
+
+
+def test_nothing_to_train() -> None:
+    """An optimizer without parameters says what it got."""
+    with pytest.raises(
+        TrainingError, match=r"^the optimizer got 1 tensors and none to train; it needs tensors of floats"
+    ):
+        nn.optim.Adam([Tensor([1.0], requires_grad=False)])
+
+
+def test_a_missing_gradient_is_named() -> None:
+    """The error says which parameter, its shape and where it was made; nothing has stepped."""
+    used, unused = Tensor([1.0]), Tensor([[1.0, 2.0]])
+    optimizer = nn.optim.SGD([used, unused])
+    used.sum().backward()
+    with Tensor.train(), pytest.raises(TrainingError) as caught:
+        optimizer.step()
+    first, second, third = str(caught.value).split("\n")
+    assert first == (
+        "parameter 1 of 2, shape (1, 2), has no gradient: the loss does not depend on it, or backward() was not called "
+        "since zero_grad()"
+    )
+    assert "test_nn_optim.py:" in second
+    assert third.startswith("  hint: set requires_grad=False")
+    assert used.item() == 1.0
+
+
+def test_a_step_outside_training_is_refused() -> None:
+    """Outside training mode a step would train another network than the one meant."""
+    p = Tensor([1.0])
+    optimizer = nn.optim.SGD([p])
+    p.sum().backward()
+    with pytest.raises(TrainingError, match=r"an optimizer steps in training mode only.*hint: with Tensor\.train\(\)"):
+        optimizer.step()
+
+
+def test_what_is_used_after_the_step_is_new() -> None:
+    """An expression written before the step keeps the old value, one written after has the new."""
+    p = Tensor([1.0])
+    optimizer = nn.optim.SGD([p], lr=0.5)
+    before = p * 10
+    with Tensor.train():
+        p.sum().backward()
+        optimizer.step()
+    assert (before.item(), (p * 10).item()) == (10.0, 5.0)
