@@ -1,0 +1,151 @@
+"""The documents run: Python blocks in order and their output, every shell line, every path and link.
+
+A document's ```python blocks share one interpreter; an ```output block holds what the block before it prints. Each
+line of an ```sh block is run, or checked as COMMANDS says; a line that no entry knows fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    path.relative_to(ROOT).as_posix()
+    for path in sorted(
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("core/*.md"), *ROOT.glob("plugins/*/*.md")]
+    )
+]
+SCRIPT = "from tinygraft import Tensor\nprint(((Tensor([1.0, 2.0, 3.0, 4.0]) + 1) * 2).sum().item())\n"
+Block = tuple[str, str]
+
+
+def blocks(document: str) -> list[Block]:
+    """The fenced blocks of a document: language and text."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+
+
+def shell_lines(document: str) -> list[str]:
+    """The commands of a document's sh blocks."""
+    lines = [line for language, text in blocks(document) if language == "sh" for line in text.splitlines()]
+    return [line.split("  #")[0].strip() for line in lines if line.strip()]
+
+
+def test_there_are_documents() -> None:
+    """The documents that a newcomer opens first are among those that run."""
+    assert {"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/looking.md"} <= set(DOCUMENTS)
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if any(language == "python" for language, _ in blocks(d))])
+def test_python_blocks_print_what_is_shown(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every python block of a document runs, and the output block after it holds exactly what it prints."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": document}
+    found = blocks(document)
+    for number, (language, text) in enumerate(found):
+        if language != "python":
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(text, f"{document}, block {number + 1}", "exec"), names)
+        if number + 1 < len(found) and found[number + 1][0] == "output":
+            assert printed.getvalue() == found[number + 1][1]
+
+
+def run(line: str, folder: Path) -> None:
+    """A line of a document runs in a folder with script.py in it; NAME=value words before the command are set."""
+    words = shlex.split(line)
+    settings = {}
+    while "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        settings[name] = value
+    (folder / "script.py").write_text(SCRIPT)
+    if words[0] == "python":
+        words[0] = sys.executable
+    elif words[0] == "pytest":
+        words[:1] = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        folder = ROOT
+    left_out = ("DEBUG", "VIZ", "DEV", "TINYGRAFT_DEVICE", "NOOPT", "CPU")
+    env = {k: v for k, v in os.environ.items() if k not in left_out} | settings
+    done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    if "script.py" in words:
+        assert "28.0" in done.stdout.splitlines()
+
+
+def has_make_target(line: str, folder: Path) -> None:
+    """A make target exists: make can say what it would do."""
+    done = subprocess.run([*shlex.split(line), "-n"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def has_paths(line: str, folder: Path) -> None:
+    """The paths of a line that installs or starts something exist in the tree."""
+    for word in shlex.split(line):
+        if word.startswith("./") or (word.endswith(".py") and "/" in word):
+            assert (ROOT / word).exists(), word
+
+
+def has_group(line: str, folder: Path) -> None:
+    """A dependency group that uv is asked for is in the workspace's pyproject.toml."""
+    group = line.rpartition(" ")[2]
+    assert re.search(rf"^{group} = \[", (ROOT / "pyproject.toml").read_text(), re.M)
+
+
+def collects(line: str, folder: Path) -> None:
+    """A line of pytest that would run much finds tests."""
+    run(f"{line} --collect-only", folder)
+
+
+# A line and what is done about it, first match first. Installing and training are what make and CI do.
+COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
+    (r"make \w+$", has_make_target),
+    (r"python3 -m venv|pip install|python examples/|uv run", has_paths),
+    (r"uv sync --group", has_group),
+    (r"pytest -m ", collects),
+    (r"pytest core/tests/test_uop_index.py", run),
+    (r"([A-Z]+=\w+ )*python (script.py|-c )", run),
+    (r"python -m tinygraft (devices|settings|explain)", run),
+]
+
+
+@pytest.mark.parametrize(("document", "line"), [(d, line) for d in DOCUMENTS for line in shell_lines(d)])
+def test_shell_lines_work(document: str, line: str, tmp_path: Path) -> None:
+    """Every shell line of a document is known here, and runs or names what exists."""
+    check = next((check for pattern, check in COMMANDS if re.match(pattern, line)), None)
+    assert check is not None, f"{document} has a line that no test covers: {line}"
+    check(line, tmp_path)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_and_paths_exist(document: str) -> None:
+    """Every relative link, and every path in backquotes that begins at the root, exists."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    missing = [link for link in links if not ((ROOT / document).parent / link).exists()]
+    paths = re.findall(r"`((?:core|plugins|tests|docs|examples|benchmarks)/[\w./-]*)`", text)
+    missing += [path for path in paths if not (ROOT / path).exists()]
+    assert missing == []
+
+
+def test_the_first_screen_has_the_two_commands() -> None:
+    """make train and make test stand within the first forty lines of the README."""
+    first = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:40]
+    assert "make train" in first
+    assert "make test" in first
+
+
+def test_core_readme_is_not_the_root_readme() -> None:
+    """Each distribution has a README of its own: what PyPI shows is about that package."""
+    texts = {path: (ROOT / path).read_text() for path in ("README.md", "core/README.md", "plugins/cpu/README.md")}
+    assert len(set(texts.values())) == 3
