@@ -7,25 +7,14 @@ which keeps the one bit that decides a tie (Boldo and Melquiond, "When double ro
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from tinygraft.dtype import DType, dtypes
-
-
-class Writer(Protocol):
-    """The part of a function under construction that a cast needs."""
-
-    def let(self, text: str, hint: str = ...) -> str:
-        """Write an instruction; the name of its result."""
-
-    def call(self, name: str, result: str, *arguments: tuple[str, str]) -> str:
-        """Call an intrinsic; the name of its result."""
+from tinygraft.render.llvm_block import Block
 
 
 class _Lanes:
     """Words for vectors of one width."""
 
-    def __init__(self, f: Writer, width: int) -> None:
+    def __init__(self, f: Block, width: int) -> None:
         self.f, self.width = f, width
 
     def type(self, element: str) -> str:
@@ -46,10 +35,12 @@ class _Lanes:
 
     def select(self, test: str, element: str, a: str, b: str) -> str:
         a, b = self.operand(element, a), self.operand(element, b)
-        return self.f.let(f"select {self.type('i1')} {test}, {self.type(element)} {a}, {self.type(element)} {b}", "cast")
+        return self.f.let(
+            f"select {self.type('i1')} {test}, {self.type(element)} {a}, {self.type(element)} {b}", "cast"
+        )
 
 
-def cast(f: Writer, value: str, old: DType, new: DType, width: int) -> str:
+def cast(f: Block, value: str, old: DType, new: DType, width: int) -> str:
     """Write the conversion of value; the name of the result."""
     lanes = _Lanes(f, width)
     if new is old or (new.kind == old.kind == "index"):

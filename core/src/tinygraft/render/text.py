@@ -1,23 +1,25 @@
-"""What a renderer of text asks about a Linear: copies, widths, and which of two forms of an index is written.
+"""What the renderers of text share: the walk over a Linear, with its unrolled copies, widths and index forms.
 
 An index that moves along a vector is written in one or both of two forms: `whole`, a vector of all lanes, and
 `base`, the number of lane 0 alone, which is all that a load or store of neighbouring elements needs.
-Used by render.cstyle and render.llvm.
+render.cstyle and render.llvm fill a Writer with the words of their languages.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of
+from tinygraft.dtype import DType
 from tinygraft.errors import GraphError
-from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of
+from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.stages import Linear
 from tinygraft.uop.uop import UOp
 
 Copy = tuple[int, ...]  # the values of a node's own UNROLL ranges, by axis
-EFFECTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.LOCAL})
+EFFECTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.LOCAL, Ops.RANGE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,16 @@ class Access:
     def is_row(self) -> bool:
         """Whether it is one access of neighbouring elements."""
         return self.width > 1 and self.stride == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An elementwise op to write: the dtypes of its result and of its first operand, and its number of lanes."""
+
+    op: Ops
+    dtype: DType
+    operand: DType
+    width: int
 
 
 class Walk:
@@ -52,7 +64,7 @@ class Walk:
         if len(found) > 1:
             axes = " and ".join(str(r.arg.axis) for r in found)
             raise GraphError(
-                f"kernel {self.linear.name}: {node.op.name} is a vector over axes {axes}; a node may have one VECTOR range"
+                f"kernel {self.linear.name}: {node.op} is a vector over axes {axes}; a node may have one VECTOR range"
             )
         return found[0] if found else None
 
@@ -78,7 +90,7 @@ class Walk:
     def _ask_sources(self, node: UOp) -> None:
         if node.op in EFFECTS or node in self.whole:
             for place, source in enumerate(node.src):
-                by_base = node in self.accesses and place == 1 and self.accesses[node].stride is not None
+                by_base = place == 1 and node in self.accesses and self.accesses[node].stride is not None
                 self._ask(source, self.base if by_base else self.whole)
         if node in self.base:
             for source in node.src:
@@ -88,9 +100,151 @@ class Walk:
         (form if self.vector(node) is not None else self.whole).add(node)
 
 
+class Writer(ABC):
+    """One kernel while it is written, instruction by instruction; names holds the text by which each value is read."""
+
+    def __init__(self, linear: Linear) -> None:
+        self.linear, self.walk = linear, Walk(linear)
+        self.names: dict[tuple[UOp, Copy], str] = {}
+        self.bases: dict[tuple[UOp, Copy], str] = {}
+
+    def write(self) -> None:
+        """All instructions in order. Raises GraphError for what the linear form does not have."""
+        by_op = {
+            Ops.CONST: self.const, Ops.VARIABLE: self.variable, Ops.LOCAL: self.local, Ops.RANGE: self.range_,
+            Ops.END: self.end, Ops.REG: self.reg, Ops.ACCUM: self.accum, Ops.GET: self.get, Ops.LANES: self.fold,
+            Ops.LOAD: self.load, Ops.STORE: self.store, Ops.BARRIER: self.barrier, Ops.AFTER: self.after,
+        }  # fmt: skip
+        for u in self.linear.uops:
+            if u.op in by_op:
+                by_op[u.op](u)
+            elif u.op in ELEMENTWISE:
+                self.elementwise(u)
+            elif u.op is not Ops.PARAM and u.op is not Ops.SINK:
+                raise GraphError(f"kernel {self.linear.name}: {u.op} is no instruction of the linear form")
+
+    def elementwise(self, u: UOp) -> None:
+        """Each copy of an elementwise op, in the forms that are asked for."""
+        for lane in self.walk.lanes(u):
+            copy = self.walk.copy(u, lane)
+            if u in self.walk.base:
+                operands = [self.scalar(s, lane) for s in u.src]
+                self.bases[u, copy] = self.value(u, Step(u.op, u.dtype, u.src[0].dtype, 1), operands)
+            if u in self.walk.whole:
+                width = self.walk.width(u)
+                operands = [self.operand(s, lane, width) for s in u.src]
+                self.names[u, copy] = self.value(u, Step(u.op, u.dtype, u.src[0].dtype, width), operands)
+
+    def scalar(self, u: UOp, lane: Lane) -> str:
+        """The value of a scalar, or of lane 0 of a vector."""
+        key = u, self.walk.copy(u, lane)
+        return self.names[key] if self.walk.vector(u) is None else self.bases[key]
+
+    def operand(self, u: UOp, lane: Lane, width: int) -> str:
+        """The value of u in the copy for lane, as a vector of width lanes where that is more than 1."""
+        name = self.names[u, self.walk.copy(u, lane)]
+        if width > 1 and self.walk.vector(u) is None:
+            return self.splat(name, u.dtype, width)
+        return name
+
+    def after(self, u: UOp) -> None:
+        """AFTER is another name for its first source."""
+        source = u.src[0]
+        for names in (self.names, self.bases):
+            for lane in self.walk.lanes(source):
+                key = source, self.walk.copy(source, lane)
+                if key in names:
+                    names[u, self.walk.copy(u, lane)] = names[key]
+
+    def accumulated(self, u: UOp) -> Iterator[tuple[str, str, Step]]:
+        """For each copy of an ACCUM its register, the value that comes in, and how they combine."""
+        reg, value = u.src
+        width = self.walk.width(reg)
+        if self.walk.width(value) > width:
+            raise GraphError(
+                f"kernel {self.linear.name}: ACCUM puts a vector into a scalar register; LANES comes first"
+            )
+        for lane in self.walk.lanes(u):
+            yield self.register(reg, lane), self.operand(value, lane, width), Step(u.arg, reg.dtype, reg.dtype, width)
+
+    def register(self, reg: UOp, lane: Lane) -> str:
+        """The name of a register's copy."""
+        return "_".join([f"acc{reg.arg.number}", *map(str, self.walk.copy(reg, lane))])
+
+    def wrong_range(self, u: UOp) -> GraphError:
+        """The error for a range of a kind that the language has no words for."""
+        return GraphError(
+            f"kernel {self.linear.name}: range {u.arg.axis} is a {u.arg.kind.value} range, which the language of this "
+            "renderer does not have"
+        )
+
+    @abstractmethod
+    def value(self, u: UOp, step: Step, operands: list[str]) -> str:
+        """The text of an elementwise result for its users."""
+
+    @abstractmethod
+    def splat(self, value: str, dtype: DType, width: int) -> str:
+        """A scalar in every lane of a vector."""
+
+    @abstractmethod
+    def const(self, u: UOp) -> None:
+        """A number."""
+
+    @abstractmethod
+    def variable(self, u: UOp) -> None:
+        """An integer argument."""
+
+    @abstractmethod
+    def local(self, u: UOp) -> None:
+        """Scratch memory."""
+
+    @abstractmethod
+    def range_(self, u: UOp) -> None:
+        """The begin of a loop, or a position."""
+
+    @abstractmethod
+    def end(self, u: UOp) -> None:
+        """The end of a loop."""
+
+    @abstractmethod
+    def reg(self, u: UOp) -> None:
+        """A register set to its first value."""
+
+    @abstractmethod
+    def accum(self, u: UOp) -> None:
+        """A register combined with a value."""
+
+    @abstractmethod
+    def get(self, u: UOp) -> None:
+        """What a register holds."""
+
+    @abstractmethod
+    def fold(self, u: UOp) -> None:
+        """LANES: the lanes of a vector combined."""
+
+    @abstractmethod
+    def load(self, u: UOp) -> None:
+        """A LOAD."""
+
+    @abstractmethod
+    def store(self, u: UOp) -> None:
+        """A STORE."""
+
+    @abstractmethod
+    def barrier(self, u: UOp) -> None:
+        """Wait for the group."""
+
+
 def memory(node: UOp) -> UOp:
     """The PARAM or LOCAL that a LOAD or STORE is into: AFTER is only a name for its first source."""
     while node.op is Ops.AFTER:
         node = node.src[0]
     return node
 
+
+def halves(linear: Linear, span: UOp) -> int:
+    """The number of lanes of a vector that LANES folds; raises GraphError where it cannot be halved down to 1."""
+    size = int(span.src[0].arg)
+    if size & (size - 1):
+        raise GraphError(f"kernel {linear.name}: LANES folds halves, and {size} lanes cannot be halved down to one")
+    return size

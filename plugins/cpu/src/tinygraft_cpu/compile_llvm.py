@@ -10,7 +10,7 @@ import hashlib
 import threading
 from typing import Any
 
-from tinygraft.plugin import DEBUG, Binary, Compiler, CompileError, Source
+from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, Source
 
 PASSES = (
     "sroa", "instruction_combine", "simplify_cfg", "loop_rotate", "new_gvn", "instruction_combine",

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from tinygraft.plugin import BASIC_OPS, Backend, Binary, Compiler, DeviceUnavailable, Ops, Program, Renderer, Setting
-from tinygraft.plugin import SettingError, Target
+from tinygraft.plugin import (
+    BASIC_OPS,
+    Backend,
+    Binary,
+    Compiler,
+    DeviceUnavailable,
+    Ops,
+    Program,
+    Renderer,
+    Setting,
+    SettingError,
+    Target,
+)
 from tinygraft_cpu import machine
 from tinygraft_cpu.allocator import ALIGNMENT, HostAllocator
 from tinygraft_cpu.program import CpuProgram
@@ -47,8 +58,8 @@ def choose_compiler() -> str:
         raise DeviceUnavailable("CPU_COMPILER=llvm needs llvmlite, which is not installed; pip install llvmlite")
     if wanted == "c" and "c" not in found:
         raise DeviceUnavailable(
-            "CPU_COMPILER=c needs a C compiler, and none of CC, cc, gcc and clang is on the PATH; install gcc or clang, "
-            "or set CC to one"
+            "CPU_COMPILER=c needs a C compiler, and none of CC, cc, gcc and clang is on the PATH; install gcc or "
+            "clang, or set CC to one"
         )
     if not found:
         raise DeviceUnavailable(

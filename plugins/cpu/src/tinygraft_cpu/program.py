@@ -32,7 +32,9 @@ class CpuProgram(Program):
             self.parts = 1
             self.function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address)
 
-    def launch(self, buffers: Sequence[HostMemory | None], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
+    def launch(
+        self, buffers: Sequence[HostMemory | None], variables: Sequence[int], grid: tuple[int, int, int]
+    ) -> None:
         """Run the kernel and wait for it. A buffer of no elements is None."""
         addresses = [0 if b is None else b.address for b in buffers]
         if self.library is not None:
