@@ -206,7 +206,8 @@ def test_a_setting_error_while_opening_is_the_users(fakes):
 
 def test_a_plugin_that_asks_for_itself(fakes):
     """A backend that asks for its own device while it is being opened is told so."""
-    code = "class Backend(NullBackend):\n    def __init__(self, name, ordinal):\n        registries[0][name]\nregistries = []\n"
+    opening = "def __init__(self, name, ordinal):\n        registries[0][name]\n"
+    code = f"registries = []\nclass Backend(NullBackend):\n    {opening}"
     module = fakes.add("TOY", code)
     registry = fakes.registry()
     registry.probe("TOY")

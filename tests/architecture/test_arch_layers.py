@@ -1,0 +1,118 @@
+"""Who may import whom, as ARCHITECTURE.md draws it, and what an import may load."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "core" / "src" / "tinygraft"
+LAYERS = [
+    {"errors", "config", "helpers", "files"},
+    {"dtype", "events"},
+    {"uop", "target"},
+    {"rules"},
+    {"autograd", "schedule", "render"},
+    {"codegen", "device"},
+    {"engine"},
+    {"tensor"},
+    {"jit", "nn", "mlops", "reference"},
+    {"plugin"},
+    {"conformance"},
+    {"cli", "__init__", "__main__"},
+]
+NUMBER = {unit: number for number, units in enumerate(LAYERS) for unit in units}
+
+
+def unit_of(file: Path) -> str:
+    """The folder of a module below the package, or the module itself where it lies in no folder."""
+    return file.relative_to(CORE).parts[0].removesuffix(".py")
+
+
+def imports(file: Path, package: str) -> set[str]:
+    """What a file imports of a package, wherever it does so: the first name below the package, or __init__."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {a.name for a in node.names if a.name.partition(".")[0] == package}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: line {node.lineno}: imports are absolute here"
+            if node.module == package:
+                found |= {f"{package}.{a.name}" if a.name in NUMBER else f"{package}.__init__" for a in node.names}
+            elif (node.module or "").partition(".")[0] == package:
+                found.add(node.module)
+    return {name.split(".")[1] if "." in name else "__init__" for name in found}
+
+
+def allowed(user: str, used: str) -> bool:
+    """Lower layers, one's own folder, and single files of one's own layer."""
+    single = (CORE / f"{user}.py").exists() or (CORE / f"{used}.py").exists()
+    return NUMBER[used] < NUMBER[user] or used == user or (NUMBER[used] == NUMBER[user] and single)
+
+
+@pytest.mark.parametrize("file", sorted(CORE.rglob("*.py")), ids=lambda f: str(f.relative_to(CORE)))
+def test_imports_go_down(file):
+    """A module imports from its own folder and from lower layers, also inside functions and for type checkers."""
+    user = unit_of(file)
+    assert user in NUMBER, f"{user} has no layer; give it one here and in ARCHITECTURE.md"
+    wrong = sorted(used for used in imports(file, "tinygraft") if not allowed(user, used))
+    assert not wrong, f"layer {NUMBER[user]} ({user}) may not import {', '.join(wrong)}"
+
+
+def test_the_drawing_agrees():
+    """ARCHITECTURE.md lists every folder and file under its number."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    for number, units in enumerate(LAYERS):
+        for unit in units:
+            name = f"{unit}/" if (CORE / unit).is_dir() else f"{unit}.py"
+            if (CORE / name).exists():
+                assert any(name in line and str(number) in line for line in text.splitlines()), f"{number} {name}"
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "plugins").glob("*/src/**/*.py")), ids=lambda f: f.stem)
+def test_plugins_see_only_the_contract(file):
+    """A plugin imports tinygraft.plugin and nothing else of tinygraft."""
+    assert imports(file, "tinygraft") <= {"plugin"}
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that a fresh process has after running code."""
+    command = [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.split())
+
+
+HEAVY = {"numpy", "pluggy", "cffi", "llvmlite", "tinygraft_cpu", "importlib.metadata", "importlib_metadata"}
+
+
+def test_import_tinygraft_is_light():
+    """import tinygraft loads nothing of its own but the package, no numpy, no pluggy and no plugin."""
+    loaded = loaded_by("import tinygraft")
+    assert not loaded & HEAVY
+    assert {name for name in loaded if name.startswith("tinygraft")} == {"tinygraft"}
+
+
+def test_the_public_names_are_light():
+    """Every public name can be imported without numpy, pluggy or a plugin, and without opening a device."""
+    code = "from tinygraft import *\nassert Device.opened() == []"
+    assert not loaded_by(code) & {"numpy", "pluggy", "cffi", "llvmlite", "tinygraft_cpu"}
+
+
+def test_public_names_exist():
+    """Each name of __all__ is there, dir lists it, and what is not there is an AttributeError."""
+    import tinygraft
+
+    for name in tinygraft.__all__:
+        assert getattr(tinygraft, name) is not None
+        assert name in dir(tinygraft)
+    with pytest.raises(AttributeError, match="module 'tinygraft' has no attribute 'Tensors'"):
+        tinygraft.Tensors  # noqa: B018
+
+
+@pytest.mark.parametrize("command", ["--help", "devices --no-probe", "settings"])
+def test_commands_that_import_no_plugin(command):
+    """Help, settings and the listing without probes work whatever is installed."""
+    code = f"sys.argv = ['tinygraft', *{command.split()!r}]\nfrom tinygraft.cli.main import main\n"
+    code += "try: main()\nexcept SystemExit as end: assert not end.code"
+    assert not loaded_by(code) & {"tinygraft_cpu", "llvmlite", "cffi"}

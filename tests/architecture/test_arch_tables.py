@@ -1,0 +1,121 @@
+"""Nothing is forgotten and nothing is said twice: tables have a row per op, methods one owner, tests a place."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tinygraft.autograd.vjp import VJP
+from tinygraft.render import cstyle, llvm, llvm_expr
+from tinygraft.uop import bounds, shape
+from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, Ops
+
+ROOT = Path(__file__).parents[2]
+TENSOR_OPS = {op for op in Ops if op < Ops.PARAM}  # Ops lists them by stage
+LINEAR_OPS = ELEMENTWISE | {
+    Ops.CONST, Ops.VARIABLE, Ops.RANGE, Ops.PARAM, Ops.LOCAL, Ops.LOAD, Ops.STORE, Ops.AFTER, Ops.BARRIER, Ops.REG,
+    Ops.ACCUM, Ops.GET, Ops.LANES, Ops.END,
+}  # fmt: skip
+SOURCES = sorted([*(ROOT / "core" / "src").rglob("*.py"), *(ROOT / "plugins").glob("*/src/**/*.py")])
+TEST_FOLDERS = [ROOT / "tests", ROOT / "core" / "tests", *sorted((ROOT / "plugins").glob("*/tests"))]
+TEST_FILES = sorted(file for folder in TEST_FOLDERS for file in folder.rglob("test_*.py"))
+
+
+def test_every_op_has_its_facts():
+    """FACTS has one row for each op."""
+    assert set(FACTS) == set(Ops)
+
+
+def test_every_tensor_op_has_a_derivative_row():
+    """The table of derivatives says of each op of the tensor graph what its derivative is, or that it has none."""
+    assert set(VJP) == TENSOR_OPS
+
+
+def test_every_op_with_sources_has_a_shape():
+    """An op of the tensor graph that is no leaf and no scalar has a shape rule."""
+    scalars = {Ops.CONST, Ops.DEVICE, Ops.VARIABLE, Ops.BIND}
+    assert TENSOR_OPS - scalars <= set(shape._RULES)
+
+
+def test_every_integer_op_has_bounds():
+    """An op on integers has a bounds rule, or is here as one whose result may be any value of its dtype."""
+    anything = {Ops.XOR, Ops.SHL, Ops.SHR, Ops.POW, Ops.THREEFRY, Ops.BITCAST}
+    only_floats = {Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.TRUNC, Ops.FDIV, Ops.FMA}
+    by_hand = {Ops.CAST}
+    assert set(bounds.RULES) | anything | only_floats | by_hand == ELEMENTWISE
+    assert not set(bounds.RULES) & (anything | only_floats | by_hand)
+
+
+@pytest.mark.parametrize(
+    ("tables"), [(llvm.WRITERS, llvm_expr.EXPR), (cstyle.WRITERS, cstyle.EXPR)], ids=["llvm", "cstyle"]
+)
+def test_every_renderer_has_every_instruction(tables):
+    """A renderer's tables together have one row for each instruction of the linear form."""
+    rows = Counter(op for table in tables for op in table)
+    assert set(rows) - {Ops.SINK} == LINEAR_OPS
+    assert set(rows.values()) == {1}
+
+
+def test_movement_is_shape_only():
+    """Movement ops are a subset of the tensor ops that no elementwise op is in."""
+    assert MOVEMENT <= TENSOR_OPS
+    assert not MOVEMENT & ELEMENTWISE
+
+
+def test_every_tensor_method_has_one_owner():
+    """Each public name of Tensor is defined by exactly one class of its bases."""
+    from tinygraft import Tensor
+
+    owners = {}
+    for cls in Tensor.__mro__[:-1]:
+        for name in vars(cls):
+            if not name.startswith("_"):
+                owners.setdefault(name, []).append(cls.__name__)
+    assert len(owners) > 100
+    assert {name: classes for name, classes in owners.items() if len(classes) > 1} == {}
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda f: f.stem)
+def test_nothing_is_defined_twice(file):
+    """A class or module defines each of its functions once; a second one would silently replace the first."""
+    tree = ast.parse(file.read_text())
+    for scope in ast.walk(tree):
+        if isinstance(scope, ast.Module | ast.ClassDef):
+            names = Counter(
+                node.name
+                for node in scope.body
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and not _may_repeat(node)
+            )
+            assert {name for name, count in names.items() if count > 1} == set()
+
+
+def _may_repeat(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    """An overload, or the setter of a property."""
+    return any(ast.unparse(d).split(".")[-1] in ("overload", "setter", "deleter") for d in node.decorator_list)
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda f: f.stem)
+def test_every_file_says_what_is_in_it(file):
+    """A module that holds anything begins with a docstring."""
+    tree = ast.parse(file.read_text())
+    assert not tree.body or ast.get_docstring(tree)
+
+
+def test_tests_have_no_init_and_distinct_names():
+    """With an __init__.py or a name used twice, pytest's importlib mode would skip a file without a word."""
+    assert [str(file) for folder in TEST_FOLDERS for file in folder.rglob("__init__.py")] == []
+    names = Counter(file.name for file in TEST_FILES)
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+@pytest.mark.parametrize("file", TEST_FILES, ids=lambda f: f.stem)
+def test_test_files_test(file):
+    """A test file has tests, and each says in its docstring what holds."""
+    tests = [
+        node
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert tests, "no test in this file"
+    assert [test.name for test in tests if not ast.get_docstring(test)] == []
