@@ -10,6 +10,7 @@ import argparse
 import os
 import runpy
 import sys
+import traceback
 from typing import Any
 
 from tinygraft import events
@@ -77,4 +78,4 @@ def _print_error(error: Exception, path: str) -> None:
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != path:
         trace = trace.tb_next
-    sys.excepthook(type(error), error, trace or error.__traceback__)
+    traceback.print_exception(type(error), error, trace or error.__traceback__)
