@@ -7,6 +7,8 @@ import hashlib
 import http.server
 import os
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -51,6 +53,32 @@ def test_replacing_where_nothing_can_be_written(tmp_path: Path) -> None:
     """A folder that is not there is an OSError from the start."""
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "nowhere" / "a.bin"):
         pytest.fail("the block must not run")
+
+
+DIE = """
+import os, sys
+from tinygraft.files import replacing
+path, call, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def dies(*args, real=getattr(os, call)):
+    global left
+    left -= 1
+    if left < 0:
+        os._exit(9)
+    return real(*args)
+setattr(os, call, dies)
+with replacing(path) as file:
+    file.write(b"new")
+"""
+
+
+@pytest.mark.parametrize(("call", "left"), [("chmod", 0), ("fsync", 0), ("replace", 0), ("fsync", 1)])
+def test_replacing_survives_a_killed_process(tmp_path: Path, call: str, left: int) -> None:
+    """A process that ends inside any call of the save leaves the whole old file, or the whole new one."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    killed = subprocess.run([sys.executable, "-c", DIE, str(path), call, str(left)], check=False)
+    assert killed.returncode == 9
+    assert path.read_bytes() == (b"new" if left else b"old")
 
 
 def test_replacing_keeps_mode_bits_and_links(tmp_path: Path) -> None:

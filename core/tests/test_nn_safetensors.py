@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors
 
 from tinygraft import Tensor
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, FileFormatError, UnsupportedError
 from tinygraft.nn.state import safe_load, safe_load_metadata, safe_save
 
-safetensors = pytest.importorskip("safetensors")
 NAMES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "F16": "float16", "BF16": "bfloat16",
          "I32": "int32", "U32": "uint32", "F32": "float32", "F64": "float64", "I64": "int64", "U64": "uint64"}  # fmt: skip
 

@@ -22,7 +22,7 @@ class Inner:
     """An object with a tensor."""
 
     def __init__(self, value: float) -> None:
-        self.weight = Tensor([value])
+        self.weight = Tensor([float(value)])
         self.name = "not a tensor"
 
 

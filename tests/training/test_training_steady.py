@@ -67,7 +67,8 @@ import hashlib, numpy as np
 from tinygraft import Tensor, nn
 random = np.random.RandomState(0)
 Tensor.manual_seed(0)
-layers = [nn.Conv2d(1, 8, 3), Tensor.relu, nn.BatchNorm(8), Tensor.max_pool2d, lambda x: x.flatten(1), nn.Linear(968, 10)]
+layers = [nn.Conv2d(1, 8, 3), Tensor.relu, nn.BatchNorm(8), Tensor.max_pool2d]
+layers += [lambda x: x.flatten(1), nn.Linear(968, 10)]
 optimizer = nn.optim.Adam(nn.state.get_parameters(layers))
 for _ in range(3):
     x = Tensor(random.random_sample((32, 1, 24, 24)).astype(np.float32))

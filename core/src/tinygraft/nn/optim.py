@@ -130,10 +130,10 @@ class LARS(Optimizer):
 
     def _step(self, grads: list[Tensor]) -> None:
         for place, (p, g) in enumerate(zip(self.params, grads, strict=True)):
-            rate = self.lr.to(p.device).cast(p.dtype)
-            trust = self._trust(p, g)
+            rate, old = self.lr.to(p.device).cast(p.dtype), p.detach()
+            trust = self._trust(old, g)
             if self.weight_decay:
-                g = g + self.weight_decay * p
+                g = g + self.weight_decay * old
             if trust is not None:
                 g = g * trust
             if self.classic:
@@ -143,13 +143,13 @@ class LARS(Optimizer):
                 new = b * self.momentum + g
                 b.assign(new)
                 g = g + new * self.momentum if self.nesterov else new
-            p.assign(p.detach() - (g if self.classic else g * rate))
+            p.assign(old - (g if self.classic else g * rate))
 
     def _trust(self, p: Tensor, g: Tensor) -> Tensor | None:
         """How far this parameter's rate is from the common one; None for equal."""
         if not self.tcoef:
             return None
-        size, pull = p.detach().square().sum().sqrt(), g.square().sum().sqrt()
+        size, pull = p.square().sum().sqrt(), g.square().sum().sqrt()
         ratio = self.tcoef * size / (pull + self.weight_decay * size)
         return ((size > 0) & (pull > 0)).where(ratio, 1.0)
 

@@ -182,7 +182,7 @@ def _metadata(found: Any, label: str) -> dict[str, str]:
 def _entry(name: str, fields: Any, label: str) -> Entry:
     """One line of the header, checked by itself."""
     if not isinstance(fields, dict) or fields.keys() != {"dtype", "shape", "data_offsets"}:
-        keys = sorted(fields) if isinstance(fields, dict) else _brief(fields)
+        keys = sorted(fields) if isinstance(fields, dict) else fields
         raise FileFormatError(
             f"{label}: tensor {name!r} must have dtype, shape and data_offsets, it has {_brief(keys)}"
         )

@@ -35,21 +35,21 @@ def get_state_dict(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) 
     ['layers.0', 'layers.1.0', 'w']
     """
     found: dict[str, Any] = {}
-    _collect(obj, prefix, tensor_type, found, set())
+    _collect(obj, prefix.strip("."), tensor_type, found, set())
     return found
 
 
 def _collect(obj: Any, prefix: str, tensor_type: type[Any], found: dict[str, Any], inside: set[int]) -> None:
     """Add the tensors of obj to found. inside are the objects on the way here."""
     if isinstance(obj, tensor_type):
-        found[prefix.strip(".")] = obj
+        found[prefix] = obj
         return
     items = _items(obj)
     if not items or id(obj) in inside:
         return
     inside.add(id(obj))
     for name, value in items.items():
-        _collect(value, f"{prefix}{name}.", tensor_type, found, inside)
+        _collect(value, f"{prefix}.{name}" if prefix else str(name), tensor_type, found, inside)
     inside.remove(id(obj))
 
 
