@@ -139,7 +139,7 @@ def test_sums_are_canonical() -> None:
 
 
 def test_a_flat_index_takes_apart_and_joins_again() -> None:
-    """Quotients and remainders of a sum of strides give its ranges back, and joining those of one range gives it back."""
+    """Quotients and remainders of a flat index give its ranges back, and those of one range join to it again."""
     a, b, c = UOp.range(5, 0), UOp.range(7, 1), UOp.range(11, 2)
     flat = ix.add(ix.mul(ix.add(ix.mul(a, 7), b), 11), c)
     assert ix.idiv(flat, 77) is a

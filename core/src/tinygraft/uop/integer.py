@@ -265,7 +265,7 @@ def _factored(a: UOp, b: UOp) -> tuple[UOp, UOp, int, int] | None:
     for g in sorted({math.gcd(k, b.arg) for k in terms.values()} - {1}, reverse=True):
         rest = {term: k for term, k in terms.items() if k % g}
         low, high = span(rest, constant % g)
-        if 0 <= low and high < g:
+        if low >= 0 and high < g:
             s = chain({term: k // g for term, k in terms.items() if k % g == 0}, constant // g)
             return s, chain(rest, constant % g), g, b.arg // g
     return None
