@@ -153,6 +153,14 @@ def test_explain_prints_every_box_in_order() -> None:
     assert re.search(r"kernel +on DEV writes buffer \d+ \(4 float\); reads buffer \d+ \(4 float\)", text)
 
 
+def test_a_call_names_its_first_buffers() -> None:
+    """A kernel of many buffers names the first six that it reads, and counts the others."""
+    buffers = tuple(UOp.buffer("DEV", 4, dtypes.float) for _ in range(10))
+    text = record.call_text(KernelCall(Kernel(kernel_sink()), "DEV", buffers, (0,)))
+    assert text.count("(4 float)") == 7
+    assert text.endswith(" and 3 more")
+
+
 def test_explain_prints_passes_when_asked() -> None:
     """With passes, the graph after each pass has a heading of its own."""
     (schedule,) = recorded(Recorder(), compute)

@@ -19,6 +19,7 @@ from tinygraft.uop.stages import Binary, CopyCall, Kernel, KernelCall, Linear, S
 from tinygraft.uop.uop import UOp, toposort
 
 MOST_LINES = 2000  # of one stage's text
+MOST_BUFFERS = 6  # of one call that are named
 MOST_LAUNCHES = 2000  # of one schedule that are kept
 MOST_SCHEDULES = 400  # that are kept: a training loop makes more than anybody reads
 
@@ -191,10 +192,16 @@ def call_text(call: KernelCall | CopyCall) -> str:
     if isinstance(call, CopyCall):
         to, start = call.target, call.source
         return f"copy    {to.device} {buffer_text(to)} <- {start.device} {buffer_text(start)}"
-    writes = [buffer_text(b) for slot, b in enumerate(call.buffers) if slot in call.written]
-    reads = [buffer_text(b) for slot, b in enumerate(call.buffers) if slot not in call.written]
-    text = f"kernel  on {call.device} writes {', '.join(writes)}"
-    return f"{text}; reads {', '.join(reads)}" if reads else text
+    writes = [b for slot, b in enumerate(call.buffers) if slot in call.written]
+    reads = [b for slot, b in enumerate(call.buffers) if slot not in call.written]
+    text = f"kernel  on {call.device} writes {_buffers_text(writes)}"
+    return f"{text}; reads {_buffers_text(reads)}" if reads else text
+
+
+def _buffers_text(buffers: Sequence[UOp]) -> str:
+    """The first few buffers, and how many more there are: an optimizer's update has hundreds."""
+    text = ", ".join(buffer_text(b) for b in buffers[:MOST_BUFFERS])
+    return text if len(buffers) <= MOST_BUFFERS else f"{text} and {len(buffers) - MOST_BUFFERS} more"
 
 
 def cut(text: str) -> str:
