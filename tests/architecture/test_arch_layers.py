@@ -116,3 +116,9 @@ def test_commands_that_import_no_plugin(command):
     code = f"sys.argv = ['tinygraft', *{command.split()!r}]\nfrom tinygraft.cli.main import main\n"
     code += "try: main()\nexcept SystemExit as end: assert not end.code"
     assert not loaded_by(code) & {"tinygraft_cpu", "llvmlite", "cffi"}
+
+
+@pytest.mark.parametrize("plugin", sorted((ROOT / "plugins").glob("*/src/*/spec.py")), ids=lambda f: f.parent.name)
+def test_specs_of_ours_are_light(plugin):
+    """A spec of ours may be imported without a trial in a child process: it loads no library and no driver."""
+    assert not loaded_by(f"import {plugin.parent.name}.spec") & {"numpy", "cffi", "llvmlite", "ctypes.util"}
