@@ -28,7 +28,8 @@ INTEGER_ONLY = frozenset({Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
 _VERBS = {
     Ops.ADD: "add", Ops.SUB: "subtract", Ops.MUL: "multiply", Ops.FDIV: "divide", Ops.IDIV: "floor-divide",
     Ops.MOD: "take the remainder of", Ops.MAX: "take the maximum of", Ops.MIN: "take the minimum of",
-    Ops.POW: "raise", Ops.CMPLT: "compare", Ops.CMPEQ: "compare", Ops.CMPNE: "compare", Ops.AND: "take the bits in both of",
+    Ops.POW: "raise", Ops.CMPLT: "compare", Ops.CMPEQ: "compare", Ops.CMPNE: "compare",
+    Ops.AND: "take the bits in both of",
     Ops.OR: "take the bits in any of", Ops.XOR: "take the bits in one of", Ops.SHL: "shift", Ops.SHR: "shift",
     Ops.WHERE: "choose between", Ops.FMA: "multiply and add", Ops.NOT: "invert", Ops.NEG: "negate",
 }  # fmt: skip
@@ -216,9 +217,7 @@ class TensorBase:
     def _check_dtype(self, op: Ops, dtype: DType) -> None:
         if dtype.kind == "float" and (op in BITWISE or op in INTEGER_ONLY):
             needed = "integers" if op in INTEGER_ONLY else "integers or bools"
-            raise DTypeError(
-                f"cannot {verb(op)} values of {dtype}: it needs {needed}\n  made at {self._where()}"
-            )
+            raise DTypeError(f"cannot {verb(op)} values of {dtype}: it needs {needed}\n  made at {self._where()}")
 
     def _same_device(self, op: Ops, tensors: Sequence[TensorBase]) -> None:
         for other in tensors[1:]:
@@ -262,9 +261,7 @@ class TensorBase:
         """An op of several tensors that is not elementwise (CAT, GATHER, SCATTER); gives this dtype."""
         self._same_device(op, (self, *others))
         try:
-            return self._wrap(
-                UOp(op, self.uop.dtype, (self.uop, *(other.uop for other in others)), arg), *others
-            )
+            return self._wrap(UOp(op, self.uop.dtype, (self.uop, *(other.uop for other in others)), arg), *others)
         except ShapeError as error:
             places = ", ".join([self._where(), *(other._where() for other in others)])
             raise ShapeError(f"{error}\n  made at {places}") from None
@@ -312,11 +309,7 @@ def _symbols(op: Ops, arg: Any) -> tuple[UOp, ...]:
 def _common_dtype(operands: Sequence[Any]) -> DType:
     """The dtype of an operation between tensors and Python numbers, which are weak."""
     strong = [operand.dtype for operand in operands if isinstance(operand, TensorBase)]
-    weak = [
-        0 if isinstance(operand, UOp) else operand
-        for operand in operands
-        if not isinstance(operand, TensorBase)
-    ]
+    weak = [0 if isinstance(operand, UOp) else operand for operand in operands if not isinstance(operand, TensorBase)]
     if not strong:
         return dtypes.from_py(weak)
     dtype = promote(*strong)
@@ -340,11 +333,7 @@ def expand(node: UOp, shape: Shape) -> UOp:
     if len(node.shape) < len(shape):
         wide = (1,) * (len(shape) - len(node.shape)) + node.shape
         node = UOp(Ops.RESHAPE, node.dtype, (node, *_symbols(Ops.RESHAPE, wide)), wide)
-    return (
-        node
-        if node.shape == shape
-        else UOp(Ops.EXPAND, node.dtype, (node, *_symbols(Ops.EXPAND, shape)), shape)
-    )
+    return node if node.shape == shape else UOp(Ops.EXPAND, node.dtype, (node, *_symbols(Ops.EXPAND, shape)), shape)
 
 
 def broadcast_shape(*shapes: Shape) -> Shape | None:
@@ -379,13 +368,12 @@ def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:
 def _disagreement(op: Ops, left: TensorBase, right: TensorBase) -> str:
     a, b = left.shape, right.shape
     axis = next(
-        axis
-        for axis in range(-1, -min(len(a), len(b)) - 1, -1)
-        if broadcast_shape((a[axis],), (b[axis],)) is None
+        axis for axis in range(-1, -min(len(a), len(b)) - 1, -1) if broadcast_shape((a[axis],), (b[axis],)) is None
     )
     text = (
         f"cannot {verb(op)} shapes {a} and {b}: axis {axis} is {a[axis]} on the left "
-        f"and {b[axis]} on the right, and neither is 1\n  left  made at {left._where()}      right made at {right._where()}"
+        f"and {b[axis]} on the right, and neither is 1\n"
+        f"  left  made at {left._where()}      right made at {right._where()}"
     )
     small, large, side = (b, a, "right") if len(b) <= len(a) else (a, b, "left")
     if len(small) < len(large) and is_concrete(small) and small == large[: len(small)]:

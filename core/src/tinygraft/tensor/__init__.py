@@ -1,0 +1,1 @@
+"""Tensor and its methods, one file per theme."""

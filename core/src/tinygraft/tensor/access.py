@@ -1,0 +1,354 @@
+"""Access: what a tensor knows about itself, reading its values, and when they are computed and where they live.
+
+A tensor in; Python numbers, bytes or a numpy array out. A read realises the tensor, so that a second one computes
+nothing; only an expression of constants is computed anew each time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from tinygraft.device.buffer import Buffer, buffer_of
+from tinygraft.device.registry import Device
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import TensorBase, expand
+from tinygraft.tensor.casting import Casting
+from tinygraft.tensor.data import numpy_name
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
+from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
+from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    import numpy
+
+_CONSTANT = ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.VARIABLE, Ops.BIND}
+
+
+class Size(int):
+    """How many elements there are; called, the shape, or the length of one axis.
+
+    >>> from tinygraft import Tensor
+    >>> t = Tensor([[4, 5, 6], [7, 8, 9]])
+    >>> t.size, t.size(), t.size(dim=1)
+    (6, (2, 3), 3)
+    """
+
+    shape: Shape
+
+    def __call__(self, dim: int | None = None) -> Any:
+        """The shape, or the length of axis dim."""
+        return self.shape if dim is None else self.shape[dim]
+
+
+class Access(Casting):
+    """Properties, reads, and the methods that say when and where values exist."""
+
+    __slots__ = ()
+
+    # Properties
+
+    @property
+    def lazydata(self) -> UOp:
+        """uop, by its older name."""
+        return self.uop
+
+    def numel(self) -> sint:
+        """How many elements there are."""
+        return lengths.product(self.shape)
+
+    @property
+    def size(self) -> Size:
+        """How many elements there are (at most, where sizes are symbolic); `size()` and `size(dim)` give lengths."""
+        found = Size(lengths.product(max_shape(self.shape)))
+        found.shape = self.shape
+        return found
+
+    def dim(self) -> int:
+        """ndim, by PyTorch's name."""
+        return self.ndim
+
+    @property
+    def max_shape(self) -> tuple[int, ...]:
+        """The shape with each symbolic size at its greatest."""
+        return max_shape(self.shape)
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def nbytes(self) -> sint:
+        """Bytes of all elements."""
+        return lengths.mul(self.numel(), self.dtype.itemsize)
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are of a float dtype."""
+        return self.dtype.kind == "float"
+
+    def __repr__(self) -> str:
+        node = self.uop
+        text = f"<UOp {node.device} {node.shape} {node.dtype.name} ({node.op!r}, {node.base.realized})>"
+        return f"<Tensor {text} on {self.device} with grad {self.grad!r}>"
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a tensor without axes has no len()")
+        return lengths.as_int(self.shape[0], "len")
+
+    # Reading
+
+    def _stored(self) -> Buffer:
+        """The memory with the elements in row-major order, computed if need be."""
+        if not is_concrete(self.shape):
+            raise ShapeError(
+                f"cannot read a tensor of symbolic shape {self.shape}: bind its variables and shrink first"
+            )
+        ready = self if _owns_memory(self.uop) else self.realize()
+        if not _owns_memory(ready.uop):
+            ready = self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,))).realize()
+        return buffer_of(ready.uop.base)
+
+    def _bytes(self) -> bytearray:
+        buffer = self._stored()
+        out = bytearray(buffer.nbytes)
+        buffer.copy_out(memoryview(out))
+        return out
+
+    def data(self) -> memoryview:
+        """The values as a memoryview of this shape (flat where it has no elements).
+
+        Raises DTypeError for dtypes that memoryview has no format for.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[1, 2], [3, 4]]).data().tolist()
+        [[1, 2], [3, 4]]
+        """
+        fmt = self.dtype.fmt
+        if fmt is None or fmt == "e":
+            raise DTypeError(f"memoryview has no format for {self.dtype}; cast first, as in t.float().data()")
+        view = memoryview(self._bytes())
+        return view.cast(fmt, self.shape) if view.nbytes and self.ndim else view.cast(fmt)
+
+    def _numbers(self) -> list[Any]:
+        """The elements as Python numbers, in row-major order."""
+        raw, dtype = self._bytes(), self.dtype
+        if dtype is dtypes.bfloat16:
+            raw = bytearray(byte for i in range(0, len(raw), 2) for byte in (0, 0, raw[i], raw[i + 1]))
+        fmt = "f" if dtype is dtypes.bfloat16 else dtype.fmt
+        return list(struct.unpack(f"={len(raw) // struct.calcsize(f'={fmt}')}{fmt}", raw))
+
+    def item(self) -> Any:
+        """The one element as a Python number. Raises ShapeError when there are more or none.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor(42).item()
+        42
+        """
+        if self.numel() != 1:
+            raise ShapeError(
+                f"item needs a tensor of one element, this one has shape {self.shape}\n  made at {self._where()}"
+            )
+        return self._numbers()[0]
+
+    def tolist(self) -> Any:
+        """The values as nested lists, or a number when there are no axes.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3, 4]).tolist()
+        [1, 2, 3, 4]
+        """
+        nested: list[Any] = self._numbers()
+        for axis in range(self.ndim - 1, 0, -1):
+            length, count = self.shape[axis], lengths.product(self.shape[:axis])
+            nested = [nested[i * length : (i + 1) * length] for i in range(count)]
+        return nested if self.ndim else nested[0]
+
+    def numpy(self) -> numpy.ndarray[Any, Any]:
+        """The values as a numpy array of its own memory; bfloat16 becomes float32.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3, 4]).numpy()
+        array([1, 2, 3, 4], dtype=int32)
+        """
+        import numpy as np
+
+        if self.dtype is dtypes.bfloat16:
+            wide = np.frombuffer(self._bytes(), np.uint16).astype(np.uint32) << 16
+            return wide.view(np.float32).reshape(self.shape)
+        return np.frombuffer(self._bytes(), numpy_name(self.dtype)).reshape(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise ShapeError(
+                f"the truth of a tensor of shape {self.shape} is not one value: use any(), all() or where()\n"
+                f"  made at {self._where()}"
+            )
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in ("int", "uint"):
+            raise DTypeError(f"an index is an integer, got a tensor of {self.dtype}\n  made at {self._where()}")
+        return int(self.item())
+
+    def __iter__(self) -> Iterator[Self]:
+        if not self.ndim:
+            raise TypeError("a tensor without axes cannot be iterated over")
+        return iter(self.unbind())
+
+    # When values are computed
+
+    def realize(self, *others: TensorBase, do_update_stats: bool = True) -> Self:
+        """Compute this tensor and others now, and keep the results. An expression of constants stays one.
+
+        do_update_stats is accepted for older scripts.
+        """
+        from tinygraft.engine.realize import realize_tensors
+
+        todo = [tensor for tensor in (self, *others) if not _owns_memory(tensor.uop) and not _is_constant(tensor.uop)]
+        if todo:
+            realize_tensors(todo)
+        return self
+
+    def contiguous(self) -> Self:
+        """The values in memory of their own, in row-major order; what already is so stays as it is."""
+        return self._wrap(self.uop if _owns_memory(self.uop) else UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
+
+    def contiguous_backward(self) -> Self:
+        """This tensor, whose gradient is made contiguous."""
+        return self._wrap(UOp(Ops.CONTIGUOUS_BACKWARD, self.dtype, (self.uop,)))
+
+    def clone(self) -> Self:
+        """A copy in memory of its own."""
+        return self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
+
+    def detach(self) -> Self:
+        """The values without their history: no gradient flows through the result.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0], requires_grad=True).detach().requires_grad
+        False
+        """
+        new = self._wrap(UOp(Ops.DETACH, self.dtype, (self.uop,)))
+        new.requires_grad = False
+        return new
+
+    def requires_grad_(self, requires_grad: bool | None = True) -> Self:
+        """Set whether backward fills grad; None lets backward choose."""
+        self.requires_grad = requires_grad
+        return self
+
+    # A new value for a tensor that exists
+
+    def assign(self, x: Any) -> Self:
+        """Give this tensor a new value of the same shape and dtype, in the same memory where it has any.
+
+        Tensors made from this one before keep the values they have. A number or a list is converted and
+        broadcast. Raises ShapeError, DTypeError, DeviceError.
+
+        >>> from tinygraft import Tensor
+        >>> t = Tensor([1, 2])
+        >>> before = t + 0
+        >>> t.assign(Tensor([3, 4])).tolist(), before.tolist()
+        ([3, 4], [1, 2])
+        """
+        value = self._value_for(x)
+        if value.shape != self.shape:
+            raise ShapeError(
+                f"cannot assign shape {value.shape} to a tensor of shape {self.shape}\n"
+                f"  made at {value._where()}      assigned to the tensor made at {self._where()}"
+            )
+        self._rebind(value.uop)
+        return self
+
+    def _value_for(self, x: Any) -> TensorBase:
+        """x as a tensor of this dtype on this device. Data from Python is converted, a tensor has to fit."""
+        if not isinstance(x, TensorBase):
+            made = type(self)(x, device=self.device, dtype=self.dtype)  # type: ignore[call-arg]
+            return made._wrap(expand(made.uop, self.shape)) if made.ndim == 0 else made
+        if x.dtype is not self.dtype:
+            raise DTypeError(
+                f"cannot assign {x.dtype} to a tensor of {self.dtype}\n  made at {x._where()}\n"
+                f"  hint: cast it first, as in t.assign(x.cast({self.dtype}))"
+            )
+        if x.device != self.device:
+            raise DeviceError(
+                f"cannot assign a tensor on {x.device} to one on {self.device}\n  made at {x._where()}\n"
+                f"  hint: move it first, as in t.assign(x.to({self.device!r}))"
+            )
+        return x
+
+    def _rebind(self, value: UOp, view: UOp | None = None) -> None:
+        """Let value, or value in place of a view of the old node, be the new node of this tensor."""
+        old = self.uop
+        if value is old:
+            return
+        if view is not None:
+            self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
+        elif _owns_memory(old) or old.op is Ops.ASSIGN:
+            self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value))
+        else:
+            self.uop = value
+
+    def replace(self, x: TensorBase) -> Self:
+        """Let this tensor be x from now on; only the shapes have to agree."""
+        if x.shape != self.shape:
+            raise ShapeError(f"cannot replace a tensor of shape {self.shape} by one of shape {x.shape}")
+        self.uop = x.uop
+        return self
+
+    # Devices
+
+    def to(self, device: str | None) -> Self:
+        """The values on a device (None is the default one); this tensor itself when they are there.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor(1, device="CUDA").to(device="PYTHON").device
+        'PYTHON'
+        """
+        name = Device.canonicalize(device)
+        if name == self.device:
+            return self
+        new = self._wrap(UOp(Ops.COPY, self.dtype, (self.uop, UOp.on(name))))
+        if self.grad is not None:
+            new.grad = self.grad.to(name)
+        return new
+
+    def to_(self, device: str | None) -> Self:
+        """Move this tensor, and its gradient, to a device."""
+        moved = self.to(device)
+        self.uop, self.grad = moved.uop, moved.grad
+        return self
+
+
+def _owns_memory(node: UOp) -> bool:
+    """Whether a node is a whole buffer, in order."""
+    while node.op is Ops.RESHAPE:
+        node = node.src[0]
+    return node.op is Ops.BUFFER
+
+
+def _is_constant(node: UOp) -> bool:
+    """Whether a node is computed from constants only, one element like another: nothing worth keeping."""
+    seen, stack = {node}, [node]
+    while stack:
+        current = stack.pop()
+        if current.op not in _CONSTANT:
+            return False
+        for source in current.src:
+            if source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return True

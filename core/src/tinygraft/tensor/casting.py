@@ -1,0 +1,111 @@
+"""Casting: the same values, or the same bits, as another dtype."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.movement import Movement
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+Int = int  # the methods float, int and bool hide these names in the class below
+
+_UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+
+
+class Casting(Movement):
+    """Methods that change the dtype."""
+
+    __slots__ = ()
+
+    def cast(self, dtype: DTypeLike) -> Self:
+        """The values as dtype: integers wrap, a float truncates to an integer, saturates, and NaN gives 0.
+
+        >>> from tinygraft import Tensor, dtypes
+        >>> Tensor([1.7, -2.5]).cast(dtypes.int32).tolist()
+        [1, -2]
+        """
+        return self._cast(dtype)
+
+    def bitcast(self, dtype: DTypeLike) -> Self:
+        """The bits as dtype. Of another width, the last axis grows or shrinks, low bits first.
+
+        >>> from tinygraft import Tensor, dtypes
+        >>> Tensor([1.0]).bitcast(dtypes.uint32).tolist()
+        [1065353216]
+        """
+        to = to_dtype(dtype)
+        if (to is dtypes.bool) is not (self.dtype is dtypes.bool):
+            raise DTypeError(f"cannot bitcast {self.dtype} to {to}: a bool has no bits to share")
+        if to.itemsize == self.dtype.itemsize:
+            return self._bits_as(to)
+        if self.ndim == 0:
+            raise ShapeError(f"cannot bitcast a tensor without axes from {self.dtype} to {to}: their widths differ")
+        if to.itemsize < self.dtype.itemsize:
+            return self._narrower(_UNSIGNED[to.itemsize])._bits_as(to)
+        return self._wider(_UNSIGNED[to.itemsize])._bits_as(to)
+
+    def _bits_as(self, dtype: DType) -> Self:
+        """A bitcast to a dtype of the same width."""
+        return self._wrap(self.uop if dtype is self.dtype else UOp(Ops.BITCAST, dtype, (self.uop,)))
+
+    def _narrower(self, dtype: DType) -> Self:
+        """Each element as several of a narrower unsigned dtype."""
+        count = self.dtype.itemsize // dtype.itemsize
+        bits = self._bits_as(_UNSIGNED[self.dtype.itemsize]).unsqueeze(-1)
+        parts = bits.expand((*self.shape, count))
+        step = parts._steps(count)._op(Ops.MUL, dtype.bits)
+        split = parts._op(Ops.SHR, step)._cast(dtype)
+        return split._reshape((*self.shape[:-1], lengths.mul(self.shape[-1], count)))
+
+    def _wider(self, dtype: DType) -> Self:
+        """Several neighbours along the last axis as one element of a wider unsigned dtype."""
+        count, last = dtype.itemsize // self.dtype.itemsize, self.shape[-1]
+        if isinstance(last, int) and last % count:
+            raise ShapeError(
+                f"cannot bitcast {self.shape} of {self.dtype} to {dtype}: the last axis is no multiple of {count}\n"
+                f"  made at {self._where()}"
+            )
+        bits = self._bits_as(_UNSIGNED[self.dtype.itemsize])._cast(dtype)
+        parts = bits._reshape((*self.shape[:-1], lengths.div(last, count), count))
+        shifted = parts._op(Ops.SHL, parts._steps(count)._op(Ops.MUL, self.dtype.bits))
+        return shifted._reduce(Ops.OR, -1)
+
+    def _steps(self, count: Int) -> Self:
+        """0, 1, ..., count-1 with this dtype and device, one-dimensional."""
+        return self._wrap(UOp(Ops.IOTA, dtypes.int32, (UOp.on(self.device),), (count,)))._cast(self.dtype)
+
+    def float(self) -> Self:
+        """cast to float32."""
+        return self._cast(dtypes.float32)
+
+    def double(self) -> Self:
+        """cast to float64."""
+        return self._cast(dtypes.float64)
+
+    def half(self) -> Self:
+        """cast to float16."""
+        return self._cast(dtypes.float16)
+
+    def bfloat16(self) -> Self:
+        """cast to bfloat16."""
+        return self._cast(dtypes.bfloat16)
+
+    def int(self) -> Self:
+        """cast to int32."""
+        return self._cast(dtypes.int32)
+
+    def long(self) -> Self:
+        """cast to int64."""
+        return self._cast(dtypes.int64)
+
+    def short(self) -> Self:
+        """cast to int16."""
+        return self._cast(dtypes.int16)
+
+    def bool(self) -> Self:
+        """cast to bool: False for zero, True for all else."""
+        return self._cast(dtypes.bool)

@@ -1,0 +1,200 @@
+"""Creation: tensors of given values, without data from Python.
+
+A shape or a range in, a lazy tensor out. What is one number everywhere is a CONST expanded, so it takes no memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
+from tinygraft.errors import ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import Scalar, TensorBase, expand
+from tinygraft.tensor.casting import Casting
+from tinygraft.tensor.lengths import as_sizes
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import Shape, max_shape
+from tinygraft.uop.uop import UOp
+
+
+class Creation(Casting):
+    """Class methods that make tensors, and their `_like` forms."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _from(cls, node: UOp, requires_grad: bool | None = None) -> Self:
+        new = object.__new__(cls)
+        new._set(node, requires_grad)
+        return new
+
+    @classmethod
+    def empty(
+        cls, *shape: Any, device: str | None = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
+    ) -> Self:
+        """Memory of a shape, holding whatever it held before. A symbolic size gets memory for its greatest value.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.empty(2, 3).shape
+        (2, 3)
+        """
+        sizes, to, name = _place(shape, device, dtype)
+        largest = max_shape(sizes)
+        node = UOp.buffer(name, math.prod(largest), to)
+        new = cls._from(UOp(Ops.RESHAPE, to, (node,), largest), requires_grad)
+        return new if largest == sizes else new.shrink_to(sizes)
+
+    @classmethod
+    def full(
+        cls, shape: Any, fill_value: Scalar | UOp, device: str | None = None, dtype: DTypeLike | None = None,
+        requires_grad: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """fill_value everywhere. Without a dtype it has the default one of the value's type.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.full((2, 2), 7).tolist()
+        [[7, 7], [7, 7]]
+        """
+        symbolic = isinstance(fill_value, UOp)
+        like = dtype or (dtypes.default_int() if symbolic else dtypes.from_py(fill_value))
+        sizes, to, name = _place((shape,) if isinstance(shape, (tuple, list)) else shape, device, like)
+        value = cls(fill_value, device=name, dtype=to)  # type: ignore[call-arg]
+        return cls._from(expand(value.uop, sizes), requires_grad)
+
+    @classmethod
+    def zeros(cls, *shape: Any, **kwargs: Any) -> Self:
+        """0 everywhere; float unless dtype says otherwise. Takes the keywords of full.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.zeros(2).tolist()
+        [0.0, 0.0]
+        """
+        return cls.full(as_sizes(shape, "a shape"), 0.0, **{"dtype": dtypes.default_float(), **kwargs})
+
+    @classmethod
+    def ones(cls, *shape: Any, **kwargs: Any) -> Self:
+        """1 everywhere; float unless dtype says otherwise. Takes the keywords of full."""
+        return cls.full(as_sizes(shape, "a shape"), 1.0, **{"dtype": dtypes.default_float(), **kwargs})
+
+    @classmethod
+    def arange(
+        cls, start: Scalar, stop: Scalar | None = None, step: Scalar = 1, device: str | None = None,
+        dtype: DTypeLike | None = None, requires_grad: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """start, start + step, ... before stop; from 0 when only one number is given.
+
+        An int dtype unless one of the numbers is a float. Raises ShapeError for a step of 0.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.arange(2, 8, 3).tolist()
+        [2, 5]
+        """
+        if stop is None:
+            start, stop = 0, start
+        if step == 0:
+            raise ShapeError(f"arange needs a step other than 0, got arange({start}, {stop}, {step})")
+        to = to_dtype(dtype or dtypes.from_py([start, stop, step]))
+        count = max(0, math.ceil((stop - start) / step))
+        line = cls._iota(count, Device.canonicalize(device))
+        if to.kind == "float":
+            # computed in a float that is exact for the counter, so that no element is rounded twice
+            wide = dtypes.float64 if to is dtypes.float64 else dtypes.float32
+            line = line._cast(wide)
+        elif max(abs(int(start)), abs(int(stop)), 1) < 2**31:
+            wide = dtypes.int32
+        else:
+            wide = dtypes.int64
+            line = line._cast(wide)
+        if step != 1:
+            line = line._op(Ops.MUL, line._const(step, wide))
+        if start != 0:
+            line = line._op(Ops.ADD, line._const(start, wide))
+        return cls._from(line._cast(to).uop, requires_grad)
+
+    @classmethod
+    def _iota(cls, count: Any, device: str) -> Self:
+        """0, 1, ..., count-1 as int32, or int64 when count does not fit; count may be symbolic."""
+        symbols = (count,) if isinstance(count, UOp) else ()
+        dtype = dtypes.int32 if max_shape((count,))[0] < 2**31 else dtypes.int64
+        return cls._from(UOp(Ops.IOTA, dtype, (UOp.on(device), *symbols), (count,)), False)
+
+    @classmethod
+    def linspace(
+        cls, start: Scalar, stop: Scalar, steps: int, device: str | None = None, dtype: DTypeLike | None = None,
+        requires_grad: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """That many numbers from start to stop, both included, equally far apart.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.linspace(0, 1, 5).tolist()
+        [0.0, 0.25, 0.5, 0.75, 1.0]
+        """
+        if steps < 0:
+            raise ShapeError(f"linspace needs a number of steps that is not negative, got {steps}")
+        to = to_dtype(dtype or dtypes.default_float())
+        wide = dtypes.float64 if to is dtypes.float64 else dtypes.float32
+        if steps == 1:
+            return cls.full((1,), start, device, to, requires_grad)
+        line = cls._iota(steps, Device.canonicalize(device))._cast(wide)
+        scaled = line._op(Ops.MUL, (stop - start) / max(steps - 1, 1))._op(Ops.ADD, start)
+        return cls._from(scaled._cast(to).uop, requires_grad)
+
+    @classmethod
+    def eye(
+        cls, n: int, m: int | None = None, device: str | None = None, dtype: DTypeLike | None = None,
+        requires_grad: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """n rows and m columns (n when not given), 1 on the diagonal and 0 elsewhere.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.eye(2).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
+        columns = n if m is None else m
+        if n < 0 or columns < 0:
+            raise ShapeError(f"eye needs sizes that are not negative, got {n} and {columns}")
+        name = Device.canonicalize(device)
+        rows = cls._iota(n, name)._reshape((n, 1))
+        on = rows._op(Ops.CMPEQ, cls._iota(columns, name)._reshape((1, columns)))
+        return cls._from(on._cast(dtype or dtypes.default_float()).uop, requires_grad)
+
+    # The same shape, device and dtype as another tensor
+
+    def full_like(self, fill_value: Scalar, **kwargs: Any) -> Self:
+        """fill_value in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
+        return type(self).full(self.shape, fill_value, **self._like(kwargs))
+
+    def zeros_like(self, **kwargs: Any) -> Self:
+        """0 in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
+        return self.full_like(0, **kwargs)
+
+    def ones_like(self, **kwargs: Any) -> Self:
+        """1 in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
+        return self.full_like(1, **kwargs)
+
+    def empty_like(self, **kwargs: Any) -> Self:
+        """Memory in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
+        return type(self).empty(self.shape, **self._like(kwargs))
+
+    def const_like(self, value: Scalar, dtype: DType | None = None) -> Self:
+        """full_like, by its other name."""
+        return self.full_like(value, **({} if dtype is None else {"dtype": dtype}))
+
+    def _like(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return {"device": self.device, "dtype": self.dtype, **{k: v for k, v in kwargs.items() if v is not None}}
+
+
+def _place(shape: Any, device: str | None, dtype: DTypeLike | None) -> tuple[Shape, DType, str]:
+    """What a keyword or its default gives: a checked shape, a dtype, the name of a device."""
+    sizes = as_sizes(shape if isinstance(shape, tuple) else (shape,), "a shape")
+    if any(isinstance(size, int) and size < 0 for size in sizes):
+        raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
+    return sizes, to_dtype(dtype or dtypes.default_float()), Device.canonicalize(device)
+
+
+def numel(tensor: TensorBase) -> Any:
+    """How many elements a tensor has."""
+    return lengths.product(tensor.shape)

@@ -1,0 +1,142 @@
+"""From Python data to a node that holds it: numbers, nested lists, bytes and numpy arrays.
+
+Data in, with a device and a dtype; out: a CONST for a single number, else a BUFFER of that device which already
+has the bytes. numpy is imported only where a numpy value is given.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from tinygraft.device.buffer import buffer_of
+from tinygraft.dtype import BY_NAME, DType, coerce, dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+NUMPY_NAMES = {
+    "bool": dtypes.bool, "int8": dtypes.int8, "uint8": dtypes.uint8, "int16": dtypes.int16, "uint16": dtypes.uint16,
+    "int32": dtypes.int32, "uint32": dtypes.uint32, "int64": dtypes.int64, "uint64": dtypes.uint64,
+    "float16": dtypes.float16, "float32": dtypes.float32, "float64": dtypes.float64, "bfloat16": dtypes.bfloat16,
+}  # fmt: skip
+
+
+def number_node(value: bool | int | float, device: str, dtype: DType | None) -> UOp:
+    """A CONST. Without a dtype it has the default one of its type, or a wider one if it does not fit."""
+    return UOp.const(dtype or _fitting(dtypes.from_py(value), [value]), value, device)
+
+
+def bytes_node(data: bytes | bytearray | memoryview, shape: Sequence[int], device: str, dtype: DType) -> UOp:
+    """Bytes as the memory of a tensor of shape and dtype: RESHAPE(BUFFER)."""
+    size = 1
+    for length in shape:
+        size *= length
+    node = UOp.buffer(device, size, dtype)
+    buffer_of(node).allocate().copy_in(memoryview(data).cast("B"))
+    return UOp(Ops.RESHAPE, dtype, (node,), tuple(shape))
+
+
+def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp:
+    """Nested lists or tuples of numbers. Raises ShapeError for a ragged one, DTypeError for other elements."""
+    shape, flat = flatten(data)
+    kinds = set(map(type, flat))
+    if not kinds <= {bool, int, float}:
+        if any(hasattr(value, "__array__") for value in flat):
+            return numpy_node(data, device, dtype)
+        strange = next(value for value in flat if type(value) not in (bool, int, float))
+        if not isinstance(strange, (bool, int, float)):
+            raise DTypeError(f"a tensor is made of bool, int and float, got {type(strange).__name__}")
+        flat = [float(v) if isinstance(v, float) else int(v) if isinstance(v, int) else v for v in flat]
+    to = dtype or _fitting(dtypes.from_py(flat), flat)
+    return bytes_node(pack(flat, to), shape, device, to)
+
+
+def flatten(data: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
+    """The shape of nested lists and their elements in order. Raises ShapeError naming the place that differs.
+
+    >>> flatten([[1, 2], [3, 4]])
+    ((2, 2), [1, 2, 3, 4])
+    """
+    shape, level = [len(data)], list(data)
+    while any(isinstance(item, (list, tuple)) for item in level):
+        lengths = [len(item) if isinstance(item, (list, tuple)) else None for item in level]
+        if (place := next((i for i, length in enumerate(lengths) if length != lengths[0]), None)) is not None:
+            raise ShapeError(
+                f"nested lists must have equal lengths: {_path(0, shape)} {_holds(lengths[0])}, "
+                f"{_path(place, shape)} {_holds(lengths[place])}"
+            )
+        shape.append(len(level[0]))
+        level = [element for item in level for element in item]
+    return tuple(shape), level
+
+
+def _path(place: int, shape: Sequence[int]) -> str:
+    indices = []
+    for length in reversed(shape):
+        indices.append(place % length)
+        place //= length
+    return "data" + "".join(f"[{i}]" for i in reversed(indices))
+
+
+def _holds(length: int | None) -> str:
+    return "is a number" if length is None else f"has {length} elements"
+
+
+def _fitting(dtype: DType, values: Sequence[Any]) -> DType:
+    """dtype, or a 64-bit integer where it is an integer type that cannot hold the values."""
+    if dtype.kind not in ("int", "uint") or not values:
+        return dtype
+    low, high = min(values), max(values)
+    for wider in (dtype, dtypes.int64, dtypes.uint64):
+        if dtypes.min(wider) <= low and high <= dtypes.max(wider):
+            return wider
+    raise DTypeError(f"no integer dtype holds {low if low < 0 else high}")
+
+
+def pack(values: Sequence[Any], dtype: DType) -> bytes:
+    """Python numbers as the bytes of dtype, each coerced to it."""
+    kinds = set(map(type, values))
+    if dtype is dtypes.bfloat16:
+        return b"".join(struct.pack("<f", coerce(value, dtype))[2:] for value in values)
+    fmt = dtype.fmt or ""
+    exact = kinds <= {float} if dtype.kind == "float" else kinds <= {int, bool}
+    if exact and dtype.kind != "bool" and dtype is not dtypes.float16:
+        try:
+            return array(fmt, values).tobytes()
+        except OverflowError:
+            pass
+    return struct.pack(f"={len(values)}{fmt}", *(coerce(value, dtype) for value in values))
+
+
+def numpy_node(data: Any, device: str, dtype: DType | None) -> UOp:
+    """A copy of a numpy array (or of what numpy makes one of), in any layout and byte order."""
+    import numpy as np
+
+    found = np.asarray(data)
+    own = NUMPY_NAMES.get(found.dtype.name)
+    if own is None:
+        raise DTypeError(f"a tensor cannot hold numpy's {found.dtype}; it holds {', '.join(NUMPY_NAMES)}")
+    if found.ndim == 0 and own is not dtypes.bfloat16:
+        return UOp.const(dtype or own, coerce(found.item(), own), device)
+    native = np.ascontiguousarray(found, dtype=found.dtype.newbyteorder("="))
+    to = dtype or own
+    if to is own or dtypes.bfloat16 in (to, own) or (own.kind == "float" and to.kind != "float"):
+        node = bytes_node(native.reshape(-1).view(np.uint8).data, found.shape, device, own)
+        return node.cast(to)
+    with np.errstate(over="ignore"):
+        converted = native.astype(numpy_name(to))
+    return bytes_node(converted.reshape(-1).view(np.uint8).data, found.shape, device, to)
+
+
+def numpy_name(dtype: DType) -> str:
+    """The name by which numpy knows dtype. Raises DTypeError for bfloat16, which numpy lacks."""
+    for name, known in NUMPY_NAMES.items():
+        if known is dtype and dtype is not dtypes.bfloat16:
+            return name
+    raise DTypeError(f"numpy has no {dtype}; cast first, as in t.float().numpy()")
+
+
+assert NUMPY_NAMES.keys() <= BY_NAME.keys()

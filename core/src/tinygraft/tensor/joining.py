@@ -1,0 +1,247 @@
+"""Joining: tensors put together, repeated, rolled and padded.
+
+Tensors in, one larger tensor out, whose elements are theirs (or a number, around them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+from tinygraft.dtype import dtypes, promote
+from tinygraft.errors import ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import Scalar, broadcast_shape
+from tinygraft.tensor.lengths import as_ints, as_sizes
+from tinygraft.tensor.movement import Movement, Pair
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import Shape, low, sint
+
+
+class Joining(Movement):
+    """Methods whose result holds more elements than one of their sources."""
+
+    __slots__ = ()
+
+    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
+        """Elements moved along axes, those that leave at the end coming back at the start.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3, 4]).roll(1).tolist()
+        [4, 1, 2, 3]
+        """
+        if dims is None:
+            return self.flatten().roll(shifts, 0)._reshape(self.shape)
+        steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+        axes = (dims,) if isinstance(dims, int) else tuple(dims)
+        if len(steps) != len(axes):
+            raise ShapeError(f"roll needs one shift for each axis, got {shifts} and {dims}")
+        result = self
+        for step, dim in zip(steps, axes, strict=True):
+            axis = self._axis(dim)
+            size = lengths.as_int(self.shape[axis], "roll")
+            if size and (cut := -step % size):
+                result = result._part(axis, cut, size).cat(result._part(axis, 0, cut), dim=axis)
+        return result
+
+    def cat(self, *args: Any, dim: int = 0) -> Self:
+        """This and other tensors one after another along dim, promoted to a common dtype.
+
+        `Tensor.cat(a, b)`, `a.cat(b)` and `Tensor.cat([a, b])` are the same. Raises ShapeError when other axes differ.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2]).cat(Tensor([3])).tolist()
+        [1, 2, 3]
+        """
+        parts: list[Self] = _several(self, args)
+        first = parts[0]
+        axis = first._axis(dim)
+        for part in parts[1:]:
+            if part.ndim != first.ndim:
+                raise ShapeError(
+                    f"cannot cat shapes {first.shape} and {part.shape}: they have {first.ndim} and {part.ndim} axes\n"
+                    f"  first made at {first._where()}      other made at {part._where()}"
+                )
+            for i, (a, b) in enumerate(zip(first.shape, part.shape, strict=True)):
+                if i != axis and not lengths.same(a, b):
+                    raise ShapeError(
+                        f"cannot cat shapes {first.shape} and {part.shape} along axis {axis}: axis {i} is {a} in the "
+                        f"first and {b} in the other\n"
+                        f"  first made at {first._where()}      other made at {part._where()}"
+                    )
+        if len(parts) == 1:
+            return first._wrap(first.uop)
+        dtype = promote(*(part.dtype for part in parts))
+        cast = [part._cast(dtype) for part in parts]
+        return cast[0]._join(Ops.CAT, *cast[1:], arg=axis)
+
+    def stack(self, *args: Any, dim: int = 0) -> Self:
+        """This and other tensors of the same shape along a new axis.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2]).stack(Tensor([3, 4])).tolist()
+        [[1, 2], [3, 4]]
+        """
+        parts: list[Self] = _several(self, args)
+        for part in parts[1:]:
+            if part.shape != parts[0].shape:
+                raise ShapeError(
+                    f"cannot stack shapes {parts[0].shape} and {part.shape}: they must be equal\n"
+                    f"  first made at {parts[0]._where()}      other made at {part._where()}"
+                )
+        wide = [part.unsqueeze(dim) for part in parts]
+        return wide[0].cat(*wide[1:], dim=dim if dim >= 0 else dim + wide[0].ndim)
+
+    def repeat(self, *repeats: Any) -> Self:
+        """The whole tensor repeated along each axis; more repeats than axes add axes at the front.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2]).repeat(2, 2).tolist()
+        [[1, 2, 1, 2], [1, 2, 1, 2]]
+        """
+        times = as_sizes(repeats, "the list of repeats")
+        if len(times) < self.ndim:
+            raise ShapeError(f"repeat needs a number for each axis of {self.shape}, got {times}")
+        old = (1,) * (len(times) - self.ndim) + self.shape
+        between = tuple(size for n in old for size in (1, n))
+        grown = tuple(size for r, n in zip(times, old, strict=True) for size in (r, n))
+        final = tuple(lengths.mul(r, n) for r, n in zip(times, old, strict=True))
+        return self._reshape(between).expand(grown)._reshape(final)
+
+    def tile(self, *repeats: Any) -> Self:
+        """repeat, by numpy's name: axes that have no number are not repeated."""
+        times = as_sizes(repeats, "the list of repeats")
+        return self.repeat((1,) * (self.ndim - len(times)) + times)
+
+    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
+        """Each element repeated in place, along dim or in the flat tensor.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2]).repeat_interleave(2).tolist()
+        [1, 1, 2, 2]
+        """
+        x, axis = (self.flatten(), 0) if dim is None else (self, self._axis(dim))
+        before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+        grown = x._reshape((*before, size, 1, *after)).expand((*before, size, repeats, *after))
+        return grown._reshape((*before, lengths.mul(size, repeats), *after))
+
+    def meshgrid(self, *args: Any, indexing: Literal["ij", "xy"] = "ij") -> tuple[Self, ...]:
+        """Grids of the coordinates in one-dimensional tensors.
+
+        >>> from tinygraft import Tensor
+        >>> [g.tolist() for g in Tensor([1, 2]).meshgrid(Tensor([3, 4]))]
+        [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+        """
+        if indexing not in ("ij", "xy"):
+            raise ShapeError(f"meshgrid knows the indexing 'ij' and 'xy', got {indexing!r}")
+        given: list[Self] = _several(self, args)
+        if any(t.ndim > 1 for t in given):
+            raise ShapeError(f"meshgrid needs one axis each, got {', '.join(str(t.shape) for t in given)}")
+        axes = list(range(len(given)))
+        if indexing == "xy" and len(axes) > 1:
+            axes[0], axes[1] = 1, 0
+        lines = [
+            t.reshape((1,) * axis + (-1,) + (1,) * (len(given) - axis - 1)) for t, axis in zip(given, axes, strict=True)
+        ]
+        shape = broadcast_shape(*(line.shape for line in lines)) or ()
+        return tuple(line.expand(shape) for line in lines)
+
+    # Padding
+
+    def pad(self, padding: Any, mode: str = "constant", value: Scalar = 0.0) -> Self:
+        """More elements around, or fewer where a number is negative.
+
+        padding is a (before, after) or None for each axis, or a flat list from the last axis on: left, right, top,
+        bottom, ... mode is constant (filled with value), reflect, replicate or circular.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3]).pad((1, 1)).tolist()
+        [0, 1, 2, 3, 0]
+        >>> Tensor([1, 2, 3]).pad((2, 0), mode="reflect").tolist()
+        [3, 2, 1, 2, 3]
+        """
+        pairs = self._pad_pairs(padding)
+        if mode == "constant":
+            return self._pad_constant(pairs, value)
+        if mode not in ("reflect", "replicate", "circular"):
+            raise ShapeError(f"pad knows the modes constant, reflect, replicate and circular, got {mode!r}")
+        result = self
+        for axis, pair in enumerate(pairs):
+            before, after = as_ints(pair, f"pad with mode {mode}")
+            if before or after:
+                result = result._pad_axis(axis, before, after, mode)
+        return result
+
+    def _pad_pairs(self, padding: Any) -> list[Pair]:
+        """(before, after) for each axis, from either way of writing them."""
+        given = tuple(padding)
+        if any(pair is None or isinstance(pair, (tuple, list)) for pair in given):
+            if len(given) != self.ndim:
+                raise ShapeError(f"pad needs one pair or None for each axis of {self.shape}, got {given}")
+            return [(0, 0) if pair is None else (pair[0], pair[1]) for pair in given]
+        if len(given) % 2 or len(given) > 2 * self.ndim:
+            raise ShapeError(f"pad needs pairs of numbers, at most one pair for each axis of {self.shape}, got {given}")
+        flat = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
+        return [(0, 0)] * (self.ndim - len(flat)) + flat[::-1]
+
+    def _pad_constant(self, pairs: Sequence[Pair], value: Scalar) -> Self:
+        cut = tuple(
+            (-before if _negative(before) else 0, lengths.add(size, after) if _negative(after) else size)
+            for (before, after), size in zip(pairs, self.shape, strict=True)
+        )
+        x = self.shrink(cut)
+        grow = tuple((0 if _negative(before) else before, 0 if _negative(after) else after) for before, after in pairs)
+        if all(lengths.same(side, 0) for pair in grow for side in pair):
+            return x
+        padded = x._move(Ops.PAD, grow)
+        if value == 0:
+            return padded
+        inside = x._const(True, dtypes.bool)._move(Ops.PAD, grow)
+        return inside._op(Ops.WHERE, padded, value)
+
+    def _pad_axis(self, axis: int, before: int, after: int, mode: str) -> Self:
+        """One axis padded from its own elements."""
+        x = self._part(axis, max(-before, 0), self.shape[axis] + min(after, 0))
+        before, after = max(before, 0), max(after, 0)
+        size = lengths.as_int(x.shape[axis], "pad")
+        limit = {"reflect": size - 1, "circular": size}.get(mode)
+        if (limit is not None and max(before, after) > limit) or size == 0:
+            raise ShapeError(f"pad with mode {mode} has room for {max(limit or 0, 0)} on axis {axis} of {self.shape}")
+        if mode == "reflect":
+            left = x._part(axis, 1, before + 1).flip(axis)
+            right = x._part(axis, size - 1 - after, size - 1).flip(axis)
+        elif mode == "circular":
+            left, right = x._part(axis, size - before, size), x._part(axis, 0, after)
+        else:
+            left = x._part(axis, 0, 1).expand(_with(x.shape, axis, before))
+            right = x._part(axis, size - 1, size).expand(_with(x.shape, axis, after))
+        parts = [part for part, n in ((left, before), (x, size), (right, after)) if n]
+        return parts[0].cat(*parts[1:], dim=axis)
+
+    def pad_to(self, *shape: Any, value: Scalar = 0) -> Self:
+        """Filled up with value at the end of each axis, to the sizes of shape; None keeps an axis."""
+        wanted = as_sizes(shape, "a shape")
+        if len(wanted) != self.ndim:
+            raise ShapeError(f"pad_to needs a size or None for each axis of {self.shape}, got {wanted}")
+        return self.pad(
+            [None if n is None else (0, lengths.sub(n, old)) for n, old in zip(wanted, self.shape, strict=True)],
+            value=value,
+        )
+
+
+def _several(first: Any, others: tuple[Any, ...]) -> list[Any]:
+    """Tensors given one by one, or as one list in place of the first."""
+    given = [*first] if isinstance(first, (list, tuple)) else [first]
+    for other in others:
+        given += other if isinstance(other, (list, tuple)) else [other]
+    if not given:
+        raise ShapeError("at least one tensor is needed, got none")
+    return given
+
+
+def _negative(size: sint) -> bool:
+    return bool(low(size) < 0)
+
+
+def _with(shape: Shape, axis: int, size: sint) -> Shape:
+    return (*shape[:axis], size, *shape[axis + 1 :])

@@ -1,0 +1,49 @@
+"""Training mode, as a property of the Tensor class and as a block or decorator."""
+
+from __future__ import annotations
+
+from contextlib import ContextDecorator
+from contextvars import Token
+
+from tinygraft.config import TRAINING
+
+
+class Mode(ContextDecorator):
+    """Training mode on or off for a block or a function: `with Tensor.train(): ...`, `@Tensor.train()`."""
+
+    def __init__(self, training: bool) -> None:
+        self.training = training
+        self.tokens: list[Token[int]] = []
+
+    def __enter__(self) -> None:
+        self.tokens.append(TRAINING.set(int(self.training)))
+
+    def __exit__(self, *_: object) -> None:
+        TRAINING.reset(self.tokens.pop())
+
+
+class TensorType(type):
+    """The type of Tensor: gives `Tensor.training`, the setting TRAINING under another name."""
+
+    @property
+    def training(cls) -> bool:
+        """Whether dropout drops and batch norm measures."""
+        return bool(TRAINING.value)
+
+    @training.setter
+    def training(cls, value: bool) -> None:
+        TRAINING.set(int(value))
+
+    def train(cls, mode: bool = True) -> Mode:
+        """Training mode for a block or a decorated function.
+
+        >>> from tinygraft import Tensor
+        >>> with Tensor.train():
+        ...     Tensor.training
+        True
+        """
+        return Mode(mode)
+
+    def test(cls, mode: bool = True) -> Mode:
+        """The opposite of train."""
+        return Mode(not mode)

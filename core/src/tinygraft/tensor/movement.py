@@ -1,0 +1,311 @@
+"""Movement: the same elements in another shape or order, and parts of a tensor.
+
+A tensor and sizes, axes or ranges in; a view out. Nothing is copied before the scheduler decides so. Sizes may
+be symbolic wherever the result has a shape for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from tinygraft.errors import ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.lengths import as_ints, as_sizes
+from tinygraft.uop.ops import Ops, WindowArg
+from tinygraft.uop.shape import Shape, sint
+
+Pair = tuple[sint, sint]
+
+
+class Movement(TensorBase):
+    """Methods that change where elements are, and not what they are."""
+
+    __slots__ = ()
+
+    # Shapes
+
+    def reshape(self, *shape: Any) -> Self:
+        """The same elements, in row-major order, in another shape. -1 is the size that is left, None keeps a size.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.arange(6).reshape(2, -1).shape
+        (2, 3)
+        """
+        old = self.shape
+        new = list(as_sizes(shape, "a shape"))
+        for axis, size in enumerate(new):
+            if size is None:
+                if axis >= len(old):
+                    raise ShapeError(f"None keeps axis {axis} of {old}, which has no such axis")
+                new[axis] = old[axis]
+        return self._reshape(self._fill(tuple(new), lengths.product(old)))
+
+    def _fill(self, shape: Shape, total: sint) -> Shape:
+        """shape with its -1, if it has one, replaced by what is left of total elements."""
+        free = [axis for axis, size in enumerate(shape) if isinstance(size, int) and size == -1]
+        if not free:
+            return shape
+        if len(free) > 1:
+            raise ShapeError(f"one size can be -1, got {shape} for shape {self.shape}\n  made at {self._where()}")
+        known = lengths.product(size for axis, size in enumerate(shape) if axis != free[0])
+        if isinstance(known, int) and isinstance(total, int) and (known == 0 or total % known):
+            raise ShapeError(
+                f"cannot reshape {self.shape} to {shape}: {total} elements are no multiple of {known}\n"
+                f"  made at {self._where()}"
+            )
+        return (*shape[: free[0]], lengths.div(total, known), *shape[free[0] + 1 :])
+
+    def _reshape(self, shape: Shape) -> Self:
+        return self._wrap(self.uop) if shape == self.shape else self._move(Ops.RESHAPE, shape)
+
+    def view(self, *shape: Any) -> Self:
+        """reshape, by its other name."""
+        return self.reshape(*shape)
+
+    def view_as(self, other: TensorBase) -> Self:
+        """The elements in the shape of other."""
+        return self.reshape(other.shape)
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
+        """Axes start_dim to end_dim as one axis.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.ones(2, 3, 4).flatten(1).shape
+        (2, 12)
+        """
+        if self.ndim == 0:
+            return self._reshape((1,))
+        start, end = self._axis(start_dim), self._axis(end_dim)
+        if start > end:
+            raise ShapeError(f"flatten needs start_dim <= end_dim, got {start_dim} and {end_dim} for {self.shape}")
+        middle = lengths.product(self.shape[start : end + 1])
+        return self._reshape((*self.shape[:start], middle, *self.shape[end + 1 :]))
+
+    def unflatten(self, dim: int, sizes: Sequence[sint]) -> Self:
+        """Axis dim as several axes of the given sizes.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.ones(3, 4, 1).unflatten(1, (2, 2)).shape
+        (3, 2, 2, 1)
+        """
+        axis = self._axis(dim)
+        inner = self._fill(as_sizes((sizes,), "a shape"), self.shape[axis])
+        return self._reshape((*self.shape[:axis], *inner, *self.shape[axis + 1 :]))
+
+    def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
+        """Without the axes of size 1, or without those named if they have size 1."""
+        axes = range(self.ndim) if dim is None else self._axes(dim)
+        gone = {axis for axis in axes if self.ndim and lengths.same(self.shape[axis], 1)}
+        return self._reshape(tuple(size for axis, size in enumerate(self.shape) if axis not in gone))
+
+    def unsqueeze(self, dim: int) -> Self:
+        """With a new axis of size 1 at dim."""
+        axis = self._axis(dim, extra=1)
+        return self._reshape((*self.shape[:axis], 1, *self.shape[axis:]))
+
+    def expand(self, *shape: Any) -> Self:
+        """Axes of size 1 repeated. -1 and None keep a size; new axes come first.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3]).expand(4, -1).shape
+        (4, 3)
+        """
+        wanted = as_sizes(shape, "a shape")
+        if len(wanted) < self.ndim:
+            raise ShapeError(f"cannot expand {self.shape} to {wanted}, which has fewer axes")
+        old = (1,) * (len(wanted) - self.ndim) + self.shape
+        new = tuple(o if n is None or (isinstance(n, int) and n == -1) else n for o, n in zip(old, wanted, strict=True))
+        wide = self._reshape(old)
+        return wide if wide.shape == new else wide._move(Ops.EXPAND, new)
+
+    def expand_as(self, other: TensorBase) -> Self:
+        """Expanded to the shape of other."""
+        return self.expand(other.shape)
+
+    def broadcast_to(self, *shape: Any) -> Self:
+        """expand, by numpy's name."""
+        return self.expand(*shape)
+
+    # Order
+
+    def permute(self, *order: Any) -> Self:
+        """The axes in another order: axis i of the result is axis order[i] of this.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.ones(2, 3, 4).permute(2, 0, 1).shape
+        (4, 2, 3)
+        """
+        given = as_sizes(order, "an order of axes")
+        axes = tuple(self._axis(axis) for axis in given)
+        if sorted(axes) != list(range(self.ndim)):
+            raise ShapeError(f"permute needs each axis of {self.shape} once, got {given}\n  made at {self._where()}")
+        return self._wrap(self.uop) if axes == tuple(range(self.ndim)) else self._move(Ops.PERMUTE, axes)
+
+    def transpose(self, dim0: int = 1, dim1: int = 0) -> Self:
+        """Two axes exchanged."""
+        order = list(range(self.ndim))
+        a, b = self._axis(dim0), self._axis(dim1)
+        if order:
+            order[a], order[b] = order[b], order[a]
+        return self.permute(order)
+
+    def swapaxes(self, dim0: int, dim1: int) -> Self:
+        """transpose, by numpy's name."""
+        return self.transpose(dim0, dim1)
+
+    @property
+    def T(self) -> Self:
+        """The first two axes exchanged; fewer than two axes stay."""
+        return self.transpose() if self.ndim > 1 else self._wrap(self.uop)
+
+    @property
+    def mT(self) -> Self:
+        """The last two axes exchanged: each matrix transposed."""
+        return self.transpose(-1, -2)
+
+    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """Axes moved to other places; the others keep their order."""
+        from_axes = [self._axis(a) for a in ((source,) if isinstance(source, int) else source)]
+        to_axes = [self._axis(a) for a in ((destination,) if isinstance(destination, int) else destination)]
+        if len(from_axes) != len(to_axes):
+            raise ShapeError(f"movedim needs as many sources as destinations, got {source} and {destination}")
+        rest = iter(axis for axis in range(self.ndim) if axis not in from_axes)
+        moved = dict(zip(to_axes, from_axes, strict=True))
+        return self.permute([moved[axis] if axis in moved else next(rest) for axis in range(self.ndim)])
+
+    def flip(self, *axis: Any) -> Self:
+        """The elements in reverse order along some axes; along all of them when none is named.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3]).flip(0).tolist()
+        [3, 2, 1]
+        """
+        axes = self._axes(as_sizes(axis, "a list of axes") if axis else None)
+        return self._move(Ops.FLIP, axes) if axes else self._wrap(self.uop)
+
+    # Parts
+
+    def shrink(self, arg: Sequence[Pair | None]) -> Self:
+        """The part from start to end along each axis, given as pairs; None keeps an axis.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.arange(9).reshape(3, 3).shrink(((0, 2), None)).shape
+        (2, 3)
+        """
+        if len(arg) != self.ndim:
+            raise ShapeError(f"shrink needs one (start, end) or None for each axis of {self.shape}, got {tuple(arg)}")
+        pairs = tuple((0, size) if pair is None else tuple(pair) for pair, size in zip(arg, self.shape, strict=True))
+        if all(lengths.same(a, 0) and lengths.same(b, n) for (a, b), n in zip(pairs, self.shape, strict=True)):
+            return self._wrap(self.uop)
+        return self._move(Ops.SHRINK, pairs)
+
+    def shrink_to(self, *shape: Any) -> Self:
+        """The first elements along each axis, as many as shape says; None keeps an axis."""
+        wanted = as_sizes(shape, "a shape")
+        return self.shrink([None if size is None else (0, size) for size in wanted])
+
+    def _part(self, axis: int, start: sint, end: sint) -> Self:
+        """start to end along one axis."""
+        return self.shrink([(start, end) if i == axis else None for i in range(self.ndim)])
+
+    def narrow(self, dim: int, start: int, length: int) -> Self:
+        """length elements along dim, from start on."""
+        axis = self._axis(dim)
+        first = start + self.shape[axis] if start < 0 else start
+        return self._part(axis, first, lengths.add(first, length))
+
+    def _every(self, steps: Sequence[int]) -> Self:
+        """Each steps[i]-th element along axis i, from the first on."""
+        if all(step == 1 for step in steps) or not self.ndim:
+            return self
+        first = next(axis for axis, step in enumerate(steps) if step != 1)
+        if any(size == 0 for size in self.shape):
+            return self._reshape(
+                tuple(-(-n // s) if isinstance(n, int) else n for n, s in zip(self.shape, steps, strict=True))
+            )
+        tail = as_ints(self.shape[first:], "a step")
+        ones = (1,) * len(tail)
+        window = self._move(Ops.WINDOW, WindowArg(tail, ones, tuple(steps[first:]), ones))
+        return window._reshape(window.shape[: self.ndim])
+
+    def split(self, sizes: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Parts along dim: of one size, the last one smaller, or of the sizes in a list.
+
+        >>> from tinygraft import Tensor
+        >>> [part.shape for part in Tensor.arange(10).split(4)]
+        [(4,), (4,), (2,)]
+        """
+        axis = self._axis(dim)
+        total = self.shape[axis]
+        if not isinstance(total, int):
+            raise ShapeError(f"split needs a size that is known, axis {axis} of {self.shape} is symbolic")
+        if isinstance(sizes, int):
+            if sizes < 1:
+                raise ShapeError(f"split needs parts of at least 1 element, got {sizes}")
+            parts = [min(sizes, total - start) for start in range(0, max(total, 1), sizes)]
+        else:
+            parts = list(sizes)
+        if sum(parts) != total:
+            raise ShapeError(f"split needs sizes that add up to {total}, axis {axis} of {self.shape}; {parts} do not")
+        starts = [sum(parts[:i]) for i in range(len(parts))]
+        return tuple(self._part(axis, start, start + n) for start, n in zip(starts, parts, strict=True))
+
+    def chunk(self, chunks: int, dim: int = 0) -> list[Self]:
+        """At most that many parts of equal size along dim, the last one smaller."""
+        size = lengths.as_int(self.shape[self._axis(dim)], "chunk")
+        if chunks < 1:
+            raise ShapeError(f"chunk needs at least 1 part, got {chunks}")
+        return list(self.split(-(-size // chunks), dim) if size else self.split([0] * chunks, dim))
+
+    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
+        """The slices along dim, without that axis."""
+        axis = self._axis(dim)
+        rest = self.shape[:axis] + self.shape[axis + 1 :]
+        size = lengths.as_int(self.shape[axis], "unbind")
+        return tuple(self._part(axis, i, i + 1)._reshape(rest) for i in range(size))
+
+    def unfold(self, dim: int, size: int, step: int) -> Self:
+        """Windows of size elements along dim, step apart, as a new last axis.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.arange(8).unfold(0, 3, 2).tolist()
+        [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
+        """
+        axis = self._axis(dim)
+        length = lengths.as_int(self.shape[axis], "unfold")
+        if not 0 < size <= length or step < 1:
+            raise ShapeError(f"a window of {size} elements, {step} apart, does not fit axis {axis} of {self.shape}")
+        windows = self.movedim(axis, -1)._move(Ops.WINDOW, WindowArg((length,), (size,), (step,), (1,)))
+        return windows.movedim(-2, axis)
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
+        """The diagonal of two axes as a new last axis; a positive offset is above the main one.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.arange(9).reshape(3, 3).diagonal().tolist()
+        [0, 4, 8]
+        """
+        a, b = self._axis(dim1), self._axis(dim2)
+        if a == b:
+            raise ShapeError(f"diagonal needs two axes, got {dim1} and {dim2} of {self.shape}")
+        x = self.movedim((a, b), (-2, -1))
+        rows, columns = as_ints(x.shape[-2:], "diagonal")
+        length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+        flat = x._reshape((*x.shape[:-2], rows * columns))
+        if length == 0:
+            return flat._part(flat.ndim - 1, 0, 0)
+        start = max(-offset, 0) * columns + max(offset, 0)
+        part = flat._part(flat.ndim - 1, start, start + (length - 1) * (columns + 1) + 1)
+        return part._every((1,) * (flat.ndim - 1) + (columns + 1,))
+
+    def diag(self) -> Self:
+        """A matrix with these elements on its diagonal; of a matrix, its diagonal."""
+        if self.ndim == 2:
+            return self.diagonal()
+        if self.ndim != 1:
+            raise ShapeError(f"diag needs one or two axes, got {self.shape}")
+        n = lengths.as_int(self.shape[0], "diag")
+        wide = self._reshape((n, 1))._move(Ops.PAD, ((0, 0), (0, n)))
+        return wide._reshape((n * (n + 1),))._part(0, 0, n * n)._reshape((n, n))

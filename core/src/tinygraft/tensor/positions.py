@@ -1,0 +1,229 @@
+"""What a user wrote between the brackets of t[...], as one list of what happens to each axis.
+
+An index in, a list of picks out, one for each axis of the tensor and each new axis, in order. Errors name the
+axis, what was asked and the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import TensorBase
+from tinygraft.uop.shape import Shape, sint
+from tinygraft.uop.uop import UOp
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A slice of an axis: from start to end (in memory order), reversed, then each step-th element."""
+
+    start: sint
+    end: sint
+    step: int = 1
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """A single place of an axis, which is then gone."""
+
+    place: sint
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """A new axis of size 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """A tensor of integers: places along an axis. known says that all of them lie in it and are not negative."""
+
+    index: Any
+    known: bool
+
+
+Pick = Part | One | New | Places
+
+
+def parse(tensor: Any, index: Any) -> list[Pick]:
+    """The picks of an index. Raises IndexOutOfRange for places that are known to lie outside, ShapeError for too
+    many indices, DTypeError for what is no index.
+    """  # fmt: skip
+    shape: Shape = tensor.shape
+    items = _unmasked(tensor, list(index) if isinstance(index, tuple) else [index])
+    used = sum(1 for item in items if item is not None and item is not Ellipsis)
+    if used > len(shape):
+        raise IndexOutOfRange(f"{used} indices for a tensor of {len(shape)} axes, shape {shape}")
+    dots = [place for place, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexOutOfRange("an index can have one ellipsis (...)")
+    rest = [slice(None)] * (len(shape) - used)
+    place = dots[0] if dots else len(items)
+    items = items[:place] + rest + items[place + len(dots) :]
+    picks: list[Pick] = []
+    axis = 0
+    for item in items:
+        if item is None:
+            picks.append(New())
+            continue
+        picks.append(_pick(tensor, item, axis))
+        axis += 1
+    return picks
+
+
+def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
+    """Items with lists as numpy arrays, and each mask as the places where it is true."""
+    found: list[Any] = []
+    for number, item in enumerate(items):
+        if isinstance(item, bool):
+            raise DTypeError(f"an index is made of integers, slices, None, ... and tensors, got {item}")
+        if isinstance(item, (list, tuple)) or (_is_array(item) and item.ndim):
+            item = _array(tensor, item)
+        if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool:
+            found.append(item)
+            continue
+        before = sum(1 for f in found if f is not None and f is not Ellipsis)
+        after = sum(1 for i in items[number + 1 :] if i is not None and i is not Ellipsis)
+        dotted = any(f is Ellipsis for f in found)
+        found += _true_places(tensor, item, tensor.ndim - item.ndim - after if dotted else before)
+    return found
+
+
+def _is_array(item: Any) -> bool:
+    """Whether an item is a numpy array, or something like one, and no tensor."""
+    return hasattr(item, "__array__") and not isinstance(item, TensorBase)
+
+
+def _array(tensor: Any, item: Any) -> Any:
+    """A list or array of integers as a numpy array, one of bools as a mask on the tensor's device."""
+    import numpy as np
+
+    found = np.asarray(item)
+    if found.dtype.kind == "b":
+        return type(tensor)(found, device=tensor.device)
+    if found.size == 0:
+        return found.astype(np.int32)
+    if found.dtype.kind not in "iu":
+        raise DTypeError(f"an index is made of integers or bools, got a list or array of {found.dtype}")
+    return found
+
+
+def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
+    """Where a mask over axes from axis on is true: an index for each of them. Reads the mask."""
+    covered = tensor.shape[axis : axis + mask.ndim]
+    if covered != mask.shape or mask.ndim == 0:
+        raise IndexOutOfRange(
+            f"a mask of shape {mask.shape} does not fit axes {axis} to {axis + mask.ndim - 1} of shape {tensor.shape}\n"
+            f"  mask made at {mask._where()}"
+        )
+    import numpy as np
+
+    where = np.nonzero(mask.numpy())
+    return [Places(type(tensor)(part.astype(np.int32), device=tensor.device), True) for part in where]
+
+
+def _pick(tensor: Any, item: Any, axis: int) -> Pick:
+    size = tensor.shape[axis]
+    if isinstance(item, Places):
+        return item
+    if isinstance(item, slice):
+        return _part(tensor, item, axis)
+    if isinstance(item, UOp):
+        return One(item)
+    if isinstance(item, TensorBase):
+        if item.dtype.kind not in ("int", "uint"):
+            raise DTypeError(
+                f"an index is made of integers or bools, got a tensor of {item.dtype}\n  made at {item._where()}"
+            )
+        return _places(tensor, item, axis)
+    if _is_array(item) and item.ndim:
+        return _listed(tensor, item, axis)
+    try:
+        place = item.__index__()
+    except (AttributeError, TypeError):
+        raise DTypeError(
+            f"an index is made of integers, slices, None, ... and tensors, got {type(item).__name__}"
+        ) from None
+    if not isinstance(size, int):
+        return One(place if place >= 0 else lengths.add(size, place))
+    if not -size <= place < size:
+        raise IndexOutOfRange(_outside(tensor, place, axis))
+    return One(place % size)
+
+
+def _outside(tensor: Any, place: int, axis: int) -> str:
+    return (
+        f"index {place} is out of range for axis {axis} of shape {tensor.shape}: "
+        f"it has {tensor.shape[axis]} elements\n"
+        f"  made at {tensor._where()}"
+    )
+
+
+def _listed(tensor: Any, places: Any, axis: int) -> Places:
+    """An array of integers, every one of them checked."""
+    import numpy as np
+
+    size = lengths.as_int(tensor.shape[axis], "a list as an index")
+    for place in places[(places < -size) | (places >= size)][:1].tolist():
+        raise IndexOutOfRange(_outside(tensor, place, axis))
+    front = np.where(places < 0, places.astype(np.int64) + size, places)
+    return Places(type(tensor)(front.astype(np.int32 if size < 2**31 else np.int64), device=tensor.device), True)
+
+
+def _places(tensor: Any, index: Any, axis: int) -> Places:
+    """An index tensor, negative places counted from the end."""
+    size, node = tensor.shape[axis], index.uop
+    if isinstance(size, int) and node.lo is not None and index.size:
+        for bound, outside in ((node.lo, node.lo >= size), (node.hi, node.hi < -size)):
+            if outside:
+                raise IndexOutOfRange(_outside(tensor, bound, axis))
+    return Places(index, False)
+
+
+def _part(tensor: Any, item: slice, axis: int) -> Part:
+    size = tensor.shape[axis]
+    step = 1 if item.step is None else item.step.__index__()
+    if step == 0:
+        raise ShapeError("a slice needs a step other than 0")
+    bounds = (item.start, item.stop)
+    if isinstance(size, int) and not any(isinstance(bound, UOp) for bound in bounds):
+        start, stop, step = slice(*(None if b is None else b.__index__() for b in bounds), step).indices(size)
+        count = len(range(start, stop, step))
+        if count == 0:
+            return Part(0, 0)
+        last = start + (count - 1) * step
+        return Part(start, last + 1, step) if step > 0 else Part(last, start + 1, -step, True)
+    if step != 1:
+        raise ShapeError(f"a slice with symbolic bounds needs a step of 1, got {step} on axis {axis}")
+    ends = [default if bound is None else bound for bound, default in zip(bounds, (0, size), strict=True)]
+    start, end = (lengths.add(size, end) if isinstance(end, int) and end < 0 else end for end in ends)
+    return Part(start, end)
+
+
+def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
+    """The view that the picks without tensors make; axes with places stay whole."""
+    axes = [pick for pick in picks if not isinstance(pick, New)]
+    pairs: list[tuple[sint, sint] | None] = []
+    for pick in axes:
+        if isinstance(pick, Part):
+            pairs.append((pick.start, pick.end))
+        else:
+            pairs.append((pick.place, lengths.add(pick.place, 1)) if isinstance(pick, One) else None)
+    view = tensor.shrink(pairs)
+    backward = [axis for axis, pick in enumerate(axes) if isinstance(pick, Part) and pick.reverse]
+    if backward:
+        view = view.flip(backward)
+    view = view._every([pick.step if isinstance(pick, Part) else 1 for pick in axes])
+    sizes = iter(view.shape)
+    shape: list[sint] = []
+    for pick in picks:
+        size = 1 if isinstance(pick, New) else next(sizes)
+        if not isinstance(pick, One):
+            shape.append(size)
+    return view._reshape(tuple(shape))

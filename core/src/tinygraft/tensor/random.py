@@ -1,0 +1,323 @@
+"""Random numbers: Threefry 2x32 with a counter for each device, equal on every device and with every compiler.
+
+A shape in, a lazy tensor of random values out. The state of a device is one buffer of two uint64: how many 32-bit
+words have been drawn, and the key. A draw of n words first assigns the counter plus n, then reads it back and takes
+n off again; so each draw depends on the update that goes with it, graphs of equal draws are equal, and a replayed
+graph moves on by itself.
+
+Source of the generator: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from typing import Any, Self
+
+from tinygraft.config import TRAINING
+from tinygraft.device.buffer import buffer_of
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DTypeLike, dtypes, to_dtype
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.creation import Creation
+from tinygraft.tensor.data import bytes_node
+from tinygraft.tensor.lengths import as_ints, as_sizes
+from tinygraft.tensor.sorting import Sorting
+from tinygraft.uop.ops import Ops, ScanArg
+from tinygraft.uop.shape import Shape
+from tinygraft.uop.uop import UOp
+
+# What a device's draws depend on: its name, and the tensor that holds (words drawn, key).
+_states: dict[str, Any] = {}
+_seed = int(time.time()) & 0xFFFFFFFF
+
+
+def _state_bytes(device: str) -> bytes:
+    """The state of a device from which nothing has been drawn."""
+    ordinal = int(device.partition(":")[2] or 0)
+    low = int.from_bytes(hashlib.sha256(ordinal.to_bytes(4, "big")).digest(), "big") & 0xFFFFFFFF
+    return (0).to_bytes(8, "little") + ((_seed & 0xFFFFFFFF) << 32 | low).to_bytes(8, "little")
+
+
+class Random(Sorting, Creation):
+    """Methods that draw random numbers."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def manual_seed(seed: int = 0) -> None:
+        """Start all random numbers anew from seed.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.manual_seed(1)
+        >>> first = Tensor.rand(3).tolist()
+        >>> Tensor.manual_seed(1)
+        >>> Tensor.rand(3).tolist() == first
+        True
+        """
+        global _seed
+        _seed = seed
+        for device, state in list(_states.items()):
+            # Written in place, so that captured graphs see it too; a draw that is not computed yet keeps the old one.
+            if state.uop.op is Ops.RESHAPE and state.uop.base.realized is not None:
+                buffer_of(state.uop.base).copy_in(memoryview(_state_bytes(device)))
+            else:
+                del _states[device]
+
+    @classmethod
+    def _draw(cls, words: int, device: str) -> tuple[Self, Self]:
+        """The number of words drawn before, and the key, each of shape (1,); words more count as drawn."""
+        state = _states.get(device)
+        if state is None:
+            state = _states[device] = cls._from(bytes_node(_state_bytes(device), (2,), device, dtypes.uint64), False)
+        step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
+        state._rebind(state._op(Ops.ADD, step).uop)
+        count = cls._from(state.uop, False)._part(0, 0, 1)._op(Ops.SUB, words)
+        return count, cls._from(state.uop, False)._part(0, 1, 2)
+
+    @classmethod
+    def random_bits(cls, key: TensorBase, counter: TensorBase, num: int) -> Self:
+        """num random uint32 for a key and a counter, both uint64 of shape (1,).
+
+        The key and counter give a new key; words i and i + ceil(num / 2) are what it gives for the counter
+        (i, i + ceil(num / 2)).
+        """
+        half = -(-num // 2)
+        inner = counter._op(Ops.THREEFRY, key)
+        low = cls._iota(half, key.device)._cast(dtypes.uint64)
+        counters = low._op(Ops.ADD, half)._op(Ops.SHL, 32)._op(Ops.OR, low)
+        pairs = counters._op(Ops.THREEFRY, inner)._reshape((1, half))
+        shifts = cls._iota(2, key.device)._cast(dtypes.uint64)._op(Ops.MUL, 32)._reshape((2, 1))
+        return pairs._op(Ops.SHR, shifts)._cast(dtypes.uint32)._reshape((2 * half,))._part(0, 0, num)
+
+    def threefry(self, seed: TensorBase) -> Self:
+        """64 random bits for each counter in this tensor and a key, both uint64."""
+        for tensor in (self, seed):
+            if tensor.dtype is not dtypes.uint64:
+                raise DTypeError(f"threefry needs uint64, got {tensor.dtype}\n  made at {tensor._where()}")
+        return self._op(Ops.THREEFRY, seed)
+
+    @classmethod
+    def rand(
+        cls, *shape: Any, device: str | None = None, dtype: DTypeLike | None = None, contiguous: bool = True,
+        requires_grad: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """Numbers from [0, 1), uniform. Raises DTypeError for a dtype that is no float.
+
+        contiguous=False leaves them as an expression, which may be computed anew where it is used.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.manual_seed(42)
+        >>> [round(x, 4) for x in Tensor.rand(2).tolist()]
+        [0.997, 0.5899]
+        """
+        sizes = as_ints(as_sizes(shape, "a shape"), "rand")
+        if any(size < 0 for size in sizes):
+            raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
+        to = to_dtype(dtype or dtypes.default_float())
+        if to.kind != "float":
+            raise DTypeError(f"rand gives floats, asked for {to}; randint gives integers")
+        name, count = Device.canonicalize(device), math.prod(sizes)
+        if count == 0:
+            return cls.zeros(sizes, device=name, dtype=to, requires_grad=requires_grad)
+        words = -(-count * to.itemsize // 4)
+        before, key = cls._draw(words, name)
+        bits = cls.random_bits(key, before, words)
+        unsigned = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}[to.itemsize]
+        if unsigned is not dtypes.uint32:
+            bits = bits._narrower(unsigned) if to.itemsize == 2 else bits._wider(unsigned)
+            bits = bits._part(0, 0, count)
+        mantissa = dtypes.finfo(to)[1]
+        one = {dtypes.float16: 0x3C00, dtypes.bfloat16: 0x3F80, dtypes.float32: 0x3F800000}.get(to, 0x3FF << 52)
+        unit = bits._op(Ops.SHR, to.bits - mantissa)._op(Ops.OR, one)._bits_as(to)._op(Ops.SUB, 1)._reshape(sizes)
+        node = UOp(Ops.CONTIGUOUS, to, (unit.uop,)) if contiguous else unit.uop
+        return cls._from(node, requires_grad)
+
+    def rand_like(self, **kwargs: Any) -> Self:
+        """rand with the shape, device and dtype of this tensor, unless keywords differ."""
+        return type(self).rand(self.shape, **self._like(kwargs))
+
+    @classmethod
+    def randn(
+        cls, *shape: Any, device: str | None = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
+    ) -> Self:
+        """Numbers from the normal distribution with mean 0 and standard deviation 1, by Box and Muller.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.manual_seed(42)
+        >>> [round(x, 4) for x in Tensor.randn(2).tolist()]
+        [0.9779, 0.4678]
+        """
+        sizes = as_ints(as_sizes(shape, "a shape"), "randn")
+        to = to_dtype(dtype or dtypes.default_float())
+        if to.kind != "float":
+            raise DTypeError(f"randn gives floats, asked for {to}")
+        both = cls.rand((2, *sizes), device=device, dtype=dtypes.float32)
+        angle, radius = (part._reshape(sizes) for part in (both._part(0, 0, 1), both._part(0, 1, 2)))
+        turn = angle._op(Ops.MUL, 2 * math.pi)
+        cosine = turn._const(math.pi / 2)._op(Ops.SUB, turn)._op(Ops.SIN)
+        rest = radius._const(1)._op(Ops.SUB, radius)
+        length = rest._op(Ops.LOG2)._op(Ops.MUL, math.log(2))._op(Ops.MUL, -2)._op(Ops.SQRT)
+        return cls._from(cosine._op(Ops.MUL, length)._cast(to).uop, requires_grad)
+
+    def randn_like(self, **kwargs: Any) -> Self:
+        """randn with the shape, device and dtype of this tensor, unless keywords differ."""
+        return type(self).randn(self.shape, **self._like(kwargs))
+
+    @classmethod
+    def normal(cls, *shape: Any, mean: float = 0.0, std: float = 1.0, requires_grad: bool | None = None,
+               **kwargs: Any) -> Self:  # fmt: skip
+        """Numbers from the normal distribution.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.manual_seed(42)
+        >>> [round(x, 4) for x in Tensor.normal(2, mean=10, std=2).tolist()]
+        [11.9557, 10.9356]
+        """
+        scaled = cls.randn(*shape, **kwargs)._op(Ops.MUL, std)._op(Ops.ADD, mean)
+        return cls._from(scaled.uop, requires_grad)
+
+    @classmethod
+    def uniform(
+        cls, *shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None,
+        requires_grad: bool | None = None, **kwargs: Any,
+    ) -> Self:  # fmt: skip
+        """Numbers from [low, high), uniform; cast when the dtype is no float."""
+        to = to_dtype(dtype or dtypes.default_float())
+        unit = cls.rand(*shape, dtype=to if to.kind == "float" else dtypes.default_float(), **kwargs)
+        scaled = unit._op(Ops.MUL, high - low)._cast(to)._op(Ops.ADD, low)
+        return cls._from(scaled._cast(to).uop, requires_grad)
+
+    @classmethod
+    def randint(cls, *shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Self:
+        """Integers from low to high - 1. Raises DTypeError for a dtype that is no integer.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.manual_seed(42)
+        >>> Tensor.randint(2, 3, low=5, high=10).tolist()
+        [[9, 7, 5], [5, 9, 7]]
+        """
+        to = to_dtype(dtype)
+        if to.kind not in ("int", "uint"):
+            raise DTypeError(f"randint gives integers, asked for {to}")
+        if not all(isinstance(bound, int) for bound in (low, high)):
+            raise DTypeError(f"randint needs integers as bounds, got low={low!r} and high={high!r}")
+        return cls.uniform(*shape, low=low, high=high, dtype=to, **kwargs)
+
+    @classmethod
+    def randperm(cls, n: int, device: str | None = None, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Self:
+        """The numbers 0 to n - 1 in random order."""
+        return cls.rand(n, device=device, **kwargs).argsort()._cast(dtype)
+
+    # First values of weights
+
+    @classmethod
+    def scaled_uniform(cls, *shape: Any, **kwargs: Any) -> Self:
+        """Uniform from [-1, 1) divided by the square root of the number of elements."""
+        sizes = _initial(shape)
+        return cls._scaled(sizes, 1 / math.sqrt(max(math.prod(sizes), 1)), kwargs)
+
+    @classmethod
+    def glorot_uniform(cls, *shape: Any, **kwargs: Any) -> Self:
+        """Uniform within sqrt(6 / (fan_in + fan_out)) of 0 (Glorot and Bengio, AISTATS 2010).
+
+        The first axis is the output; all others together are the input.
+        """
+        sizes = _initial(shape)
+        bound = math.sqrt(6 / max(sizes[0] + math.prod(sizes[1:]), 1))
+        return cls._scaled(sizes, bound, kwargs)
+
+    @classmethod
+    def kaiming_uniform(cls, *shape: Any, a: float = 0.01, **kwargs: Any) -> Self:
+        """Uniform within sqrt(3) * gain / sqrt(fan_in) of 0, where gain = sqrt(2 / (1 + a**2)).
+
+        Source: He et al., "Delving deep into rectifiers", arXiv:1502.01852.
+        """
+        sizes = _initial(shape)
+        bound = math.sqrt(3.0) * _gain(a) / math.sqrt(max(math.prod(sizes[1:]), 1))
+        return cls.uniform(sizes, low=-bound, high=bound, **kwargs)
+
+    @classmethod
+    def kaiming_normal(cls, *shape: Any, a: float = 0.01, **kwargs: Any) -> Self:
+        """Normal with standard deviation gain / sqrt(fan_in), where gain = sqrt(2 / (1 + a**2)).
+
+        Source: He et al., "Delving deep into rectifiers", arXiv:1502.01852.
+        """
+        sizes = _initial(shape)
+        return cls.normal(sizes, mean=0.0, std=_gain(a) / math.sqrt(max(math.prod(sizes[1:]), 1)), **kwargs)
+
+    @classmethod
+    def _scaled(cls, sizes: tuple[int, ...], bound: float, kwargs: dict[str, Any]) -> Self:
+        flag = kwargs.pop("requires_grad", None)
+        unit = cls.uniform(sizes, low=-1.0, high=1.0, **kwargs)
+        return cls._from(unit._op(Ops.MUL, bound).uop, flag)
+
+    # Random choices
+
+    def dropout(self, p: float = 0.5) -> Self:
+        """Each element kept with probability 1 - p and scaled by 1 / (1 - p), else 0; only in training mode.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.manual_seed(42)
+        >>> with Tensor.train():
+        ...     Tensor.ones(4).dropout(0.5).tolist()
+        [2.0, 2.0, 0.0, 0.0]
+        """
+        if not 0 <= p <= 1:
+            raise ShapeError(f"dropout needs a probability from 0 to 1, got {p}")
+        if not TRAINING.value or p == 0:
+            return self
+        if p == 1:
+            return self._op(Ops.WHERE, self._const(0), self._const(0)) if self.dtype is dtypes.bool else self._const(0)
+        drawn = type(self).rand(self.shape, device=self.device, dtype=dtypes.default_float(), contiguous=False)
+        keep = drawn._op(Ops.CMPLT, p)._op(Ops.NOT)
+        kept = keep._wrap(UOp(Ops.CONTIGUOUS, dtypes.bool, (keep.uop,)))
+        chosen = kept._op(Ops.WHERE, self, 0)
+        return self._wrap(chosen._op(Ops.MUL, 1 / (1 - p)).uop)
+
+    def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Self:
+        """Indices drawn with these weights, along the last axis of one or two.
+
+        Without replacement no index is drawn twice. Raises ShapeError when that asks for too many.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.manual_seed(42)
+        >>> Tensor([1, 2, 3, 4]).multinomial(20, replacement=True).tolist()
+        [3, 2, 0, 0, 3, 2, 1, 1, 3, 2, 3, 3, 1, 0, 1, 3, 3, 0, 1, 3]
+        """
+        if not 1 <= self.ndim <= 2 or num_samples < 1:
+            raise ShapeError(
+                f"multinomial needs one or two axes and at least 1 sample, got {self.shape} and {num_samples}"
+            )
+        count = lengths.as_int(self.shape[-1], "multinomial")
+        if not replacement and num_samples > count:
+            raise ShapeError(f"cannot draw {num_samples} of {count} without replacement")
+        weight = (self.unsqueeze(0) if self.ndim == 1 else self)._cast(dtypes.float32)
+        rows = weight.shape[0]
+        if replacement or num_samples == 1:
+            sums = weight._move(Ops.SCAN, ScanArg(Ops.ADD, 1))
+            share = sums._op(Ops.FDIV, sums._part(1, count - 1, count))
+            drawn = type(self).rand(num_samples, rows, 1, device=self.device, dtype=dtypes.float32)
+            below = share._op(Ops.CMPLT, drawn)._op(Ops.OR, share._op(Ops.CMPEQ, drawn))
+            found = below._cast(dtypes.int32)._reduce(Ops.ADD, 2).permute(1, 0)
+        else:
+            drawn = type(self).rand(weight.shape, device=self.device, dtype=dtypes.float32)
+            order = drawn._op(Ops.LOG2)._op(Ops.MUL, -math.log(2))._op(Ops.FDIV, weight).argsort()
+            found = order._part(1, 0, num_samples)
+        found = found._cast(dtypes.int32)
+        return found._reshape((num_samples,)) if self.ndim == 1 else found
+
+
+def _initial(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of a weight, which has at least one axis."""
+    sizes: Shape = as_ints(as_sizes(shape, "a shape"), "a weight")
+    if not sizes:
+        raise ShapeError("a weight has at least one axis, got shape ()")
+    return sizes
+
+
+def _gain(a: float) -> float:
+    return math.sqrt(2.0 / (1 + a**2))

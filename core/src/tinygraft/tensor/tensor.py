@@ -1,0 +1,85 @@
+"""Tensor: the class that users meet. Its methods live in the mixins, one file per theme.
+
+Data in, a lazy tensor out. A method adds nodes to `uop`; nothing is computed before realize or a read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DTypeLike, dtypes, to_dtype
+from tinygraft.errors import DTypeError
+from tinygraft.tensor import data as from_data
+from tinygraft.tensor.mode import TensorType
+from tinygraft.tensor.random import Random
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+__all__ = ["Tensor"]
+
+
+class Tensor(Random, metaclass=TensorType):
+    """A lazy array of one dtype on one device.
+
+    data is a number, nested lists or tuples of numbers, a numpy array (copied), bytes (uint8 unless dtype says
+    how to read them), a path (the bytes of that file), a symbolic integer, a graph node, another tensor or None
+    (0.0). A Python float becomes DEFAULT_FLOAT, an int DEFAULT_INT (or 64 bits wide if it does not fit).
+
+    requires_grad is True or False to have, or never to have, a gradient after backward; None lets backward choose.
+
+    Raises ShapeError for ragged lists, DTypeError for elements that are no numbers.
+
+    >>> t = Tensor([[1, 2], [3, 4]])
+    >>> t.shape, t.dtype
+    ((2, 2), dtypes.int)
+    """
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __init__(
+        self,
+        data: Any = None,
+        device: str | None = None,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool | None = None,
+    ) -> None:
+        self._set(_node(data, device, None if dtype is None else to_dtype(dtype)), requires_grad)
+
+
+def _node(data: Any, device: str | None, dtype: Any) -> UOp:
+    """The node that holds data."""
+    if isinstance(data, (UOp, Tensor)):
+        return _existing(data if isinstance(data, UOp) else data.uop, device, dtype)
+    name = Device.canonicalize(device)
+    if data is None:
+        return UOp.const(dtype or dtypes.default_float(), 0, name)
+    if type(data) in (bool, int, float):
+        return from_data.number_node(data, name, dtype)
+    if isinstance(data, (list, tuple)):
+        return from_data.list_node(data, name, dtype)
+    if isinstance(data, Path):
+        data = data.read_bytes()
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        to = dtype or dtypes.uint8
+        size = memoryview(data).nbytes
+        if size % to.itemsize:
+            raise DTypeError(f"{size} bytes are no whole number of {to} elements of {to.itemsize} bytes")
+        return from_data.bytes_node(data, (size // to.itemsize,), name, to)
+    if hasattr(data, "__array__"):
+        return from_data.numpy_node(data, name, dtype)
+    if isinstance(data, (bool, int, float)):
+        return from_data.number_node(data, name, dtype)
+    raise DTypeError(f"a tensor is made of numbers, lists, bytes or numpy arrays, got {type(data).__name__}")
+
+
+def _existing(node: UOp, device: str | None, dtype: Any) -> UOp:
+    """A node of the graph, or a symbolic integer as a value."""
+    if node.dtype is dtypes.index:
+        to = dtype or dtypes.default_int()
+        return node.cast(to) + UOp.const(to, 0, Device.canonicalize(device))
+    if device is not None and node.device is not None and Device.canonicalize(device) != node.device:
+        node = UOp(Ops.COPY, node.dtype, (node, UOp.on(Device.canonicalize(device))))
+    return node if dtype is None else node.cast(dtype)
