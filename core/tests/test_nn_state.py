@@ -79,6 +79,20 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert b.bias.tolist() == a.bias.tolist()
 
 
+def test_what_is_loaded_is_a_copy() -> None:
+    """Two models loaded from one state share nothing, with each other or with it."""
+    state = {"weight": Tensor([2.0])}
+    first, second = Inner(1), Inner(1)
+    for model in (first, second):
+        load_state_dict(model, state)
+    first.weight.assign(Tensor([3.0])).realize()
+    assert (first.weight.item(), second.weight.item(), state["weight"].item()) == (3, 2, 2)
+    lazy = nn.Linear(1, 1, bias=False)  # its weight is not computed yet
+    load_state_dict(lazy, {"weight": state["weight"].reshape(1, 1)})
+    lazy.weight.assign(Tensor([[4.0]])).realize()
+    assert (lazy.weight.item(), state["weight"].item()) == (4, 2)
+
+
 def test_load_converts_the_dtype() -> None:
     """The model's dtype stays."""
     model = Inner(1)

@@ -251,24 +251,19 @@ def _from_bytes(data: bytes, entry: Entry, device: str | None) -> Tensor:
     return Tensor(_little_endian(data, entry.dtype), dtype=entry.dtype, device=device).reshape(entry.shape)
 
 
-def _to_bytes(tensor: Tensor) -> bytes:
+def _to_bytes(tensor: Tensor) -> bytes | bytearray:
     """The bytes of a realised tensor, row-major and little endian."""
-    if 0 in tensor.shape:
-        return b""
-    dtype = tensor.dtype
-    if dtype in (dtypes.float16, dtypes.bfloat16):  # memoryview has no format for them
-        tensor = tensor.bitcast(dtypes.uint16)
-    return _little_endian(tensor.data().tobytes(), dtype)
+    return _little_endian(tensor._bytes(), tensor.dtype)
 
 
-def _little_endian(data: bytes, dtype: DType) -> bytes:
+def _little_endian(data: bytes | bytearray, dtype: DType) -> bytes | bytearray:
     """data between the order of this machine and little endian."""
     if sys.byteorder == "little" or dtype.itemsize == 1:
         return data
     swapped = bytearray(data)
     for place in range(dtype.itemsize):
         swapped[place :: dtype.itemsize] = data[dtype.itemsize - 1 - place :: dtype.itemsize]
-    return bytes(swapped)
+    return swapped
 
 
 # What the caller asks to write

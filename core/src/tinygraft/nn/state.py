@@ -13,6 +13,7 @@ from typing import Any
 from tinygraft.errors import FileFormatError
 from tinygraft.nn.safetensors import safe_load, safe_load_metadata, safe_save
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.ops import Ops
 
 __all__ = [
     "get_parameters",
@@ -108,7 +109,9 @@ def load_state_dict(
             raise FileFormatError(f"{name!r} has shape {tensor.shape} in the model and {value.shape} in the state")
     loaded = []
     for _, tensor, value in pairs:
-        tensor.assign(value.detach().to(tensor.device).cast(tensor.dtype))
+        value = value.detach().to(tensor.device).cast(tensor.dtype)
+        in_memory = tensor.uop.base.op in (Ops.BUFFER, Ops.ASSIGN)
+        tensor.assign(value if in_memory else value.clone())  # never the memory of the state itself
         loaded.append(tensor)
     if realize and loaded:
         loaded[0].realize(*loaded[1:])
