@@ -11,9 +11,12 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import DType
+
+if TYPE_CHECKING:
+    from tinygraft.uop.uop import UOp as UOp
 
 
 class Ops(IntEnum):
@@ -101,9 +104,10 @@ class Ops(IntEnum):
 
 
 class AxisKind(Enum):
-    """What a RANGE counts. Only LOOP and PARALLEL become loops."""
+    """What a RANGE counts. LOOP, ORDERED and PARALLEL become loops."""
 
     LOOP = "loop"
+    ORDERED = "ordered"  # a loop whose turns depend on each other: never split, shared out or vectorised
     PARALLEL = "parallel"  # a loop over this thread's share
     GRID = "grid"  # a position of a group of threads
     LANE = "lane"  # a thread within its group
@@ -245,6 +249,7 @@ def _fdiv(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
+# Of two zeros MAX and MIN give the first here; a device may give either, so the sign of max(-0.0, 0.0) is open.
 def _maximum(a: Any, b: Any) -> Any:
     return a if a != a or a >= b else b
 
@@ -280,7 +285,9 @@ def _trunc(a: float) -> float:
 
 def _pow(a: Any, b: Any) -> Any:
     if isinstance(a, int) and isinstance(b, int):
-        return a**b if b >= 0 else (a if a == 1 or (a == -1 and b % 2) else int(a == -1))
+        if b < 0:
+            return a if a == 1 or (a == -1 and b % 2) else int(a == -1)
+        return a**b if b <= 64 else pow(a, b, 1 << 64)  # 64 bits of it are enough for every dtype
     try:
         return math.pow(a, b)
     except OverflowError:
@@ -434,3 +441,12 @@ ELEMENTWISE = UNARY | BINARY | TERNARY
 MOVEMENT = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.PAD, Ops.SHRINK, Ops.FLIP, Ops.WINDOW})
 COMMUTATIVE = frozenset(op for op, facts in FACTS.items() if facts.commutative)
 REDUCIBLE = frozenset(op for op, facts in FACTS.items() if facts.identity is not None)
+
+
+def __getattr__(name: str) -> Any:
+    """UOp is in uop.py, which builds on this file; people import both from here."""
+    if name != "UOp":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tinygraft.uop.uop import UOp as node
+
+    return node

@@ -128,6 +128,11 @@ class UOp:
             return bool(self.lo)
         raise TypeError("the truth of a graph node is not known; compare with `is`, or use where()")
 
+    def __repr__(self) -> str:
+        from tinygraft.uop.show import show  # printing builds on this file
+
+        return show(self)
+
     def replace(self, **changes: Any) -> UOp:
         """This node with some of op, dtype, src, arg, tag changed."""
         parts = {
@@ -385,6 +390,26 @@ def _serial(node: UOp) -> int:
     return node.serial
 
 
+def postorder(*roots: UOp) -> list[UOp]:
+    """Like toposort, in an order that follows from the graph alone, whichever node was made first."""
+    seen: set[UOp] = set()
+    found: list[UOp] = []
+    for root in roots:
+        stack = [(root, iter(root.src))] if root not in seen else []
+        seen.add(root)
+        while stack:
+            node, rest = stack[-1]
+            for source in rest:
+                if source not in seen:
+                    seen.add(source)
+                    stack.append((source, iter(source.src)))
+                    break
+            else:
+                stack.pop()
+                found.append(node)
+    return found
+
+
 def rebuild(roots: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, UOp]:
     """What each node becomes when the nodes of swap are replaced, by a walk from sources to users."""
     done = dict(swap)
@@ -405,4 +430,4 @@ def result_dtype(op: Ops, *operands: DType) -> DType:
     return dtypes.bool if op in COMPARE else operands[-1] if op is Ops.WHERE else operands[0]
 
 
-__all__ = ["BINARY", "FACTS", "UOp", "rebuild", "substitute", "toposort"]
+__all__ = ["BINARY", "FACTS", "UOp", "postorder", "rebuild", "substitute", "toposort"]

@@ -1,0 +1,114 @@
+"""What can be done to a loop: vectorise, unroll, share out, give to a grid. Each action keeps what a kernel computes.
+
+An action takes a kernel graph and one of its RANGEs. Sizes that do not divide leave a rest, which becomes a second
+store (or a second reduction, joined by its op) over what is left: so every size is right, symbolic ones too, and
+nothing in the body asks where it is. Axis numbers are spaced by SPACING, so that new ranges fit between old ones.
+"""
+
+from __future__ import annotations
+
+from tinygraft.codegen.collapse import apply
+from tinygraft.rules.fold import fold
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import AxisKind, Ops, RangeArg, ReduceArg
+from tinygraft.uop.uop import UOp, postorder
+
+SPACING = 8
+REST, VECTOR, UNROLL, LANE = 1, 2, 3, 4  # places of new ranges behind the one that is split
+
+
+def spaced(sink: UOp) -> UOp:
+    """The same kernel with axis numbers spaced, which the other actions need."""
+    nodes = postorder(sink)
+    swap = {n: UOp.range(n.src[0], n.arg.axis * SPACING, n.arg.kind) for n in nodes if n.op is Ops.RANGE}
+    return apply(sink, nodes, swap) if swap else sink
+
+
+def split(sink: UOp, loop: UOp, width: int, kind: AxisKind, place: int) -> UOp:
+    """loop as blocks of width with an inner range of that kind, then the rest one by one."""
+    size, axis = loop.src[0], loop.arg.axis
+    blocks, rest = ix.idiv(size, width), ix.mod(size, width)
+    inner = UOp.range(width, axis + place, kind)
+    main = ix.add(ix.mul(UOp.range(blocks, axis), width), inner)
+    tail = ix.add(ix.mul(blocks, width), UOp.range(rest, axis + REST))
+    parts = [p for p, some in ((main, blocks.hi), (tail, rest.hi)) if some]
+    reduced = [n for n in postorder(sink) if n.op is Ops.REDUCE and loop in n.src[1:]]
+    return _split_reduce(sink, reduced, loop, parts) if reduced else _split_stores(sink, loop, parts)
+
+
+def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
+    stores: list[UOp] = []
+    made = [ix.rebuild_simplified((sink,), {loop: part})[sink] for part in parts]
+    for i, store in enumerate(sink.src):
+        inside = bool(store.ranges >> loop.arg.axis & 1)
+        stores.extend(copy.src[i] for copy in (made if inside else made[:1]))
+    return UOp(Ops.SINK, src=tuple(dict.fromkeys(stores)))
+
+
+def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp]) -> UOp:
+    swap: dict[UOp, UOp] = {}
+    for node in reduced:
+        results = []
+        for part in parts:
+            value = ix.rebuild_simplified((node.src[0],), {loop: part})[node.src[0]]
+            new = [r for r in postorder(part) if r.op is Ops.RANGE]
+            ranges = (*(r for r in node.src[1:] if r is not loop), *new)
+            results.append(UOp(Ops.REDUCE, node.dtype, (value, *ranges), ReduceArg(node.arg.op)))
+        total = results[0]
+        for result in results[1:]:
+            total = fold(node.arg.op, node.dtype, (total, result))
+        swap[node] = total
+    return ix.rebuild_simplified((sink,), swap)[sink]
+
+
+def vectorise(sink: UOp, loop: UOp, width: int) -> UOp:
+    """loop in vectors of width."""
+    return split(sink, loop, width, AxisKind.VECTOR, VECTOR)
+
+
+def unroll(sink: UOp, loop: UOp, width: int) -> UOp:
+    """loop with width turns written out side by side, which share what does not depend on it."""
+    return split(sink, loop, width, AxisKind.UNROLL, UNROLL)
+
+
+def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:
+    """Loops as ranges of another kind."""
+    nodes = postorder(sink)
+    return apply(sink, nodes, {r: UOp(Ops.RANGE, r.dtype, r.src, arg) for r, arg in kinds.items()})
+
+
+def parallel(sink: UOp, loops: list[UOp]) -> UOp:
+    """Loops shared out among the threads of a pool."""
+    return rekind(sink, {r: RangeArg(r.arg.axis, AxisKind.PARALLEL) for r in loops})
+
+
+def grid(sink: UOp, loop: UOp, dim: int) -> UOp:
+    """loop as the position of a group of threads along one dimension."""
+    return rekind(sink, {loop: RangeArg(loop.arg.axis, AxisKind.GRID, dim)})
+
+
+def local(sink: UOp, loop: UOp, lanes: int, dim: int) -> UOp:
+    """loop as groups along dim of lanes threads each. Threads past the end neither load nor store."""
+    size, axis = loop.src[0], loop.arg.axis
+    groups = ix.idiv(ix.add(size, lanes - 1), lanes)
+    position = UOp.range(groups, axis, AxisKind.GRID, dim)
+    thread = UOp.range(lanes, axis + LANE, AxisKind.LANE)
+    place = ix.add(ix.mul(position, lanes), thread)
+    inside = ix.valid(ix.lt(place, size))
+    nodes = postorder(sink)
+    moved = apply(sink, nodes, {loop: place})
+    return moved if inside is None else _gated(moved, inside)
+
+
+def _gated(sink: UOp, inside: UOp) -> UOp:
+    """sink with a further condition on every load and store that depends on what it tests."""
+    done: dict[UOp, UOp] = {}
+    for node in postorder(sink):
+        src = tuple(done[s] for s in node.src)
+        memory = 2 if node.op is Ops.LOAD else 3 if node.op is Ops.STORE else 0
+        if memory and node.ranges & inside.ranges:
+            gate = inside if len(src) == memory else ix.and_(src[memory], inside)
+            done[node] = UOp(node.op, node.dtype, (*src[:memory], gate), node.arg)
+        else:
+            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg)
+    return done[sink]

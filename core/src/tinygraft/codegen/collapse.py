@@ -1,0 +1,76 @@
+"""Adjacent loops over contiguous memory become one loop, so that short inner axes do not cut vectors short.
+
+Two neighbours (outer a of any size, inner b of size n) become one range m with a = m // n and b = m % n, when no address
+then divides more than before. Gates may divide: they are computed where the range changes, outside of inner loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import AxisKind, Ops, ReduceArg
+from tinygraft.uop.uop import UOp, postorder
+
+
+def collapse(sink: UOp) -> UOp:
+    """sink with every pair of neighbouring loops joined that can be."""
+    nodes = postorder(sink)
+    addresses = [n.src[1] for n in nodes if n.op in (Ops.LOAD, Ops.STORE)]
+    swap: dict[UOp, UOp] = {}
+    for outer, inner in _neighbours(sink, nodes):
+        a, b = swap.get(outer, outer), inner
+        if a.op is not Ops.RANGE or a.src[0].op is not Ops.CONST or b.src[0].op is not Ops.CONST:
+            continue
+        joined = UOp.range(a.src[0].arg * b.src[0].arg, a.arg.axis)
+        halves = {a: ix.idiv(joined, b.src[0]), b: ix.mod(joined, b.src[0])}
+        moved = ix.rebuild_simplified(addresses, halves)
+        if _divisions(moved[x] for x in addresses) > _divisions(addresses):
+            continue
+        addresses = [moved[x] for x in addresses]
+        swap = {old: ix.rebuild_simplified((new,), halves)[new] for old, new in swap.items()} | halves
+        swap[inner] = halves[b]
+    return apply(sink, nodes, swap) if swap else sink
+
+
+def _divisions(addresses: Sequence[UOp] | Iterator[UOp]) -> int:
+    return sum(n.op in (Ops.IDIV, Ops.MOD) for n in postorder(*addresses))
+
+
+def _neighbours(sink: UOp, nodes: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
+    """Pairs (outer, inner) of loops that are always together, innermost pairs first."""
+    reduced = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
+    loops = sorted((n for n in nodes if n.op is Ops.RANGE and n not in reduced), key=lambda r: r.arg.axis)
+    pairs = list(zip(loops, loops[1:], strict=False))
+    for outer, inner in reversed(pairs):
+        both = 1 << outer.arg.axis | 1 << inner.arg.axis
+        if outer.arg.kind is inner.arg.kind is AxisKind.LOOP and all(
+            store.ranges & both in (0, both) for store in sink.src
+        ):  # fmt: skip
+            yield outer, inner
+    seen: set[tuple[UOp, ...]] = set()
+    for node in nodes:
+        if node.op is Ops.REDUCE and node.src[1:] not in seen:
+            seen.add(node.src[1:])
+            yield from reversed(list(zip(node.src[1:], node.src[2:], strict=False)))
+
+
+def apply(sink: UOp, nodes: Sequence[UOp], swap: dict[UOp, UOp]) -> UOp:
+    """sink with ranges replaced by expressions; a REDUCE then runs over the ranges that are left."""
+    done = dict(swap)
+    for node in nodes:
+        if node in done:
+            continue
+        if node.op is Ops.REDUCE and any(r in swap for r in node.src[1:]):
+            left: dict[UOp, None] = {}
+            for r in node.src[1:]:
+                for part in postorder(done[r]):
+                    if part.op is Ops.RANGE:
+                        left[part] = None
+            done[node] = UOp(Ops.REDUCE, node.dtype, (done[node.src[0]], *left), ReduceArg(node.arg.op))
+        else:
+            src = tuple(done[s] for s in node.src)
+            done[node] = node if src == node.src else ix.build(node, src)
+    return done[sink]
+
+

@@ -1,0 +1,39 @@
+"""What a kernel does at least: the floating point operations of its graph and the bytes of its buffers."""
+
+from __future__ import annotations
+
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import BINARY, UNARY, Ops
+from tinygraft.uop.shape import sint
+from tinygraft.uop.stages import Cost
+from tinygraft.uop.uop import UOp, postorder
+
+COUNTED = (UNARY | BINARY) - {Ops.CAST, Ops.BITCAST, Ops.NOT}
+
+
+def cost(sink: UOp) -> Cost:
+    """The Cost of a kernel graph as it was scheduled; sizes may be symbolic.
+
+    A node counts once for each turn of the loops that it depends on, each buffer's bytes count once.
+    """
+    flops: UOp = ix.const(0)
+    size = 0
+    turns: dict[int, UOp] = {0: ix.const(1)}
+    nodes = postorder(sink)
+    ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}
+    counts: dict[int, int] = {}
+    for node in nodes:
+        if node.op is Ops.PARAM:
+            size += node.arg.size * node.dtype.itemsize
+        elif node.op is Ops.REDUCE:
+            counts[node.src[0].ranges] = counts.get(node.src[0].ranges, 0) + 1
+        elif node.op in COUNTED and node.dtype.kind == "float":
+            counts[node.ranges] = counts.get(node.ranges, 0) + 1
+    for mask, count in counts.items():
+        for axis, r in ranges.items():
+            if mask >> axis & 1:
+                low = turns.setdefault(mask, ix.const(1))
+                turns[mask] = ix.mul(low, r.src[0])
+        flops = ix.add(flops, ix.mul(turns[mask], count))
+    total: sint = flops.arg if flops.op is Ops.CONST else flops
+    return Cost(total, size)

@@ -1,0 +1,241 @@
+"""The last pass: from a kernel graph to a list of instructions, each where it runs as seldom as possible.
+
+In: a SINK of STOREs whose ranges all have their kind. Out: the list that ARCHITECTURE.md, "The linear form", describes.
+
+Blocks are nested like the loops. A value goes into the outermost open block that has all the ranges it depends on, so
+that whatever does not change in a loop is computed before it. A reduction becomes registers before its loop, ACCUMs in
+it and what the registers hold after it; reductions over the same ranges at the same place share one loop. Stores come
+last in their block, so that a kernel that writes what it reads has read it.
+
+The walk is a small machine with a stack of steps instead of recursion, for graphs are deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tinygraft.uop.ops import FACTS, AxisKind, Ops, RangeArg, ReduceArg, RegArg
+from tinygraft.uop.uop import UOp, postorder
+
+LOOPS = frozenset({AxisKind.LOOP, AxisKind.PARALLEL, AxisKind.ORDERED})
+Step = tuple[Callable[..., None], tuple[object, ...]]
+
+
+class Block:
+    """The body of a loop, or of the kernel. axis is the number of its range before renumbering."""
+
+    __slots__ = ("axis", "items", "range", "stores", "values")
+
+    def __init__(self, axis: int, loop: UOp | None) -> None:
+        self.axis, self.range = axis, loop
+        self.items: list[UOp] = []
+        self.stores: list[UOp] = []
+        self.values: dict[UOp, UOp] = {}  # node of the kernel graph -> what was emitted for it here
+
+
+def linearise(sink: UOp) -> list[UOp]:
+    """The instructions of a kernel."""
+    return _Machine(sink).run()
+
+
+class _Machine:
+    def __init__(self, sink: UOp) -> None:
+        self.sink = sink
+        nodes = postorder(sink)
+        self.ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}
+        self.looping = sum(1 << axis for axis, r in self.ranges.items() if r.arg.kind in LOOPS)
+        self.masks = _masks(sink, nodes)
+        self.reduces: dict[tuple[int, tuple[UOp, ...]], list[UOp]] = {}
+        for node in nodes:
+            if node.op is Ops.REDUCE:
+                self.reduces.setdefault((self.mask(node), node.src[1:]), []).append(node)
+        self.path = [Block(-1, None)]
+        self.fresh = 0
+        self.registers = 0
+        self.steps: list[Step] = []
+
+    def mask(self, node: UOp) -> int:
+        """The loops that a node has to be inside of."""
+        return (node.ranges if self.masks is None else self.masks[node]) & self.looping
+
+    def run(self) -> list[UOp]:
+        """All stores, one after another, each inside its loops."""
+        for store in self.sink.src:
+            self.enter(store)
+            self.later((self.store, (store,)))
+            self.later(*[(self.visit, (s,)) for s in store.src])
+            while self.steps:
+                step, arguments = self.steps.pop()
+                step(*arguments)
+        self.leave(1)
+        root = self.path[0]
+        return root.items + root.stores
+
+    def later(self, *steps: Step) -> None:
+        """Steps to take next, the first one given last."""
+        self.steps.extend(steps)
+
+    # Blocks
+
+    def enter(self, store: UOp) -> None:
+        """Close the loops that a store is not inside of and open those that it is."""
+        wanted = [axis for axis in sorted(self.ranges) if self.mask(store) >> axis & 1]
+        shared = 0
+        while shared < min(len(wanted), len(self.path) - 1) and self.path[shared + 1].axis == wanted[shared]:
+            shared += 1
+        self.leave(shared + 1)
+        for axis in wanted[shared:]:
+            self.open(self.ranges[axis])
+
+    def open(self, loop: UOp) -> None:
+        """A new block for a loop. Its size is known here: sizes depend on constants and variables only."""
+        for node in postorder(loop.src[0]):
+            self.emit(node)
+        kind = AxisKind.PARALLEL if loop.arg.kind is AxisKind.PARALLEL else AxisKind.LOOP
+        opened = self.numbered(loop, self.value(loop.src[0]), kind)
+        block = Block(loop.arg.axis, opened)
+        block.items.append(opened)
+        block.values[loop] = opened
+        self.path.append(block)
+
+    def numbered(self, old: UOp, size: UOp, kind: AxisKind) -> UOp:
+        """A range of the linear form: every loop that is opened has a number of its own."""
+        self.fresh += 1
+        return UOp(Ops.RANGE, old.dtype, (size,), RangeArg(self.fresh - 1, kind, old.arg.dim))
+
+    def leave(self, depth: int) -> None:
+        """Close blocks until depth are left; a closed block becomes part of the one around it."""
+        while len(self.path) > depth:
+            block = self.path.pop()
+            assert block.range is not None
+            end = UOp(Ops.END, src=(block.range,))
+            self.path[-1].items += [*block.items, *block.stores, end]
+
+    def place(self, node: UOp) -> int:
+        """How deep a node belongs: behind the innermost loop that it depends on."""
+        mask = self.mask(node)
+        depth = len(self.path)
+        while depth > 1 and not mask >> self.path[depth - 1].axis & 1:
+            depth -= 1
+        return depth
+
+    def find(self, node: UOp) -> UOp | None:
+        """What was emitted for a node, where it can be seen from here."""
+        for block in reversed(self.path):
+            if (found := block.values.get(node)) is not None:
+                return found
+        return None
+
+    def value(self, node: UOp) -> UOp:
+        """What was emitted for a node that has been visited."""
+        found = self.find(node)
+        assert found is not None, f"{node.op} is used before it is computed"
+        return found
+
+    # Steps
+
+    def visit(self, node: UOp) -> None:
+        """Make sure that a value is computed."""
+        if self.find(node) is not None:
+            return
+        if node.op is Ops.REDUCE:
+            self.begin_reduce(node)
+        else:
+            self.later((self.emit, (node,)))
+            self.later(*[(self.visit, (s,)) for s in reversed(node.src)])
+
+    def emit(self, node: UOp) -> None:
+        """Put a node, whose sources are there, into its block."""
+        if self.find(node) is not None:
+            return
+        block = self.path[self.place(node) - 1]
+        if node.op is Ops.RANGE:
+            made = self.numbered(node, self.value(node.src[0]), node.arg.kind)
+        elif node.op is Ops.AFTER:
+            made = self.value(node.src[0])
+        else:
+            src = tuple(self.value(s) for s in node.src)
+            made = node if src == node.src else UOp(node.op, node.dtype, src, node.arg)
+        block.values[node] = made
+        if node.op is not Ops.AFTER:
+            block.items.append(made)
+
+    def store(self, store: UOp) -> None:
+        """A store goes to the end of the innermost block."""
+        self.path[-1].stores.append(UOp(Ops.STORE, src=tuple(self.value(s) for s in store.src)))
+
+    def begin_reduce(self, node: UOp) -> None:
+        """Registers for all reductions over the same ranges at the same place, then their loop."""
+        group = [n for n in self.reduces[(self.mask(node), node.src[1:])] if self.find(n) is None]
+        saved, depth = self.path, self.place(node)
+        self.path = self.path[:depth]
+        flat = [r for r in node.src[1:] if r.arg.kind not in LOOPS]
+        for r in [x for n in group for x in self.copies(n)] + flat:
+            for part in postorder(r):
+                self.emit(part)
+        registers = [self.register(n) for n in group]
+        loops = [r for r in node.src[1:] if r.arg.kind in LOOPS]
+        self.later((self.finish_reduce, (group, registers, depth, saved)))
+        for n, register in zip(reversed(group), reversed(registers), strict=True):
+            self.later((self.accumulate, (n, register)), (self.visit, (n.src[0],)))
+        for r in sorted(loops, key=lambda r: r.arg.axis):
+            self.open(r)
+
+    def copies(self, node: UOp) -> list[UOp]:
+        """The VECTOR and UNROLL ranges for which a reduction keeps registers of its own."""
+        closed = {r.arg.axis for r in node.src[1:] if r.arg.kind is AxisKind.UNROLL}
+        inside = node.src[0].ranges
+        return [r for axis, r in sorted(self.ranges.items())
+                if inside >> axis & 1 and axis not in closed and r.arg.kind in (AxisKind.VECTOR, AxisKind.UNROLL)]  # fmt: skip
+
+    def register(self, node: UOp) -> UOp:
+        """A register that holds what a reduction starts from."""
+        identity = FACTS[node.arg.op].identity
+        assert identity is not None
+        first = UOp.const(node.dtype, identity(node.dtype))
+        self.emit(first)
+        src = (self.value(first), *(self.value(r) for r in self.copies(node)))
+        self.registers += 1
+        register = UOp(Ops.REG, node.dtype, src, RegArg(self.registers - 1))
+        self.path[-1].items.append(register)
+        return register
+
+    def accumulate(self, node: UOp, register: UOp) -> None:
+        """Combine a register with the value that the loop has now."""
+        self.path[-1].items.append(UOp(Ops.ACCUM, node.dtype, (register, self.value(node.src[0])), node.arg.op))
+
+    def finish_reduce(self, group: list[UOp], registers: list[UOp], depth: int, saved: list[Block]) -> None:
+        """Close the loop; what the registers hold is the value of each reduction."""
+        self.leave(depth)
+        block = self.path[-1]
+        for node, register in zip(group, registers, strict=True):
+            made = UOp(Ops.GET, node.dtype, (register,))
+            block.items.append(made)
+            for r in node.src[1:]:
+                if r.arg.kind is AxisKind.VECTOR:
+                    made = UOp(Ops.LANES, node.dtype, (made, self.value(r)), ReduceArg(node.arg.op))
+                    block.items.append(made)
+            block.values[node] = made
+        self.path = saved
+
+
+def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:
+    """The ranges that hold each node, where that is more than it depends on: a load of what an ordered store wrote.
+
+    None when the kernel has no ordered store, so that a node's own ranges tell.
+    """
+    written: dict[UOp, int] = {}
+    for store in sink.src:
+        if any(store.ranges >> n.arg.axis & 1 for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.ORDERED):
+            written[store.src[0]] = store.ranges
+    if not written:
+        return None
+    masks: dict[UOp, int] = {}
+    for node in nodes:
+        mask = node.ranges
+        for source in node.src:
+            mask |= masks[source] & ~(source.ranges & ~node.ranges)
+        if node.op is Ops.LOAD:
+            mask |= written.get(node.src[0], 0)
+        masks[node] = mask
+    return masks

@@ -1,0 +1,117 @@
+"""Codegen: from a Kernel to its linear form for a Target, through a list of passes.
+
+A pass is a pure function from a kernel graph to a kernel graph. After each one the graph is checked against the spec
+(SPEC=1) and shown to whoever watches. Codegen reads the Target and never asks which device it serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tinygraft import events
+from tinygraft.codegen.collapse import collapse
+from tinygraft.codegen.cost import cost
+from tinygraft.codegen.heuristics import choose
+from tinygraft.codegen.linearise import linearise
+from tinygraft.codegen.options import Options
+from tinygraft.rules.decompose import decompose
+from tinygraft.target import Target
+from tinygraft.uop import spec
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.shape import high, sint
+from tinygraft.uop.stages import Kernel, Linear, Param, Signature
+from tinygraft.uop.uop import UOp, postorder
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A kernel on its way through the passes, with the actions taken so far."""
+
+    sink: UOp
+    actions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A step of codegen: its name and what it does."""
+
+    name: str
+    run: Callable[[State, Target, Options], State]
+
+
+def collapse_loops(state: State, target: Target, options: Options) -> State:
+    """Adjacent loops over contiguous memory become one."""
+    return state if options.noopt else State(collapse(state.sink), state.actions)
+
+
+def take_actions(state: State, target: Target, options: Options) -> State:
+    """Loops get their kind: shared out, vectorised, unrolled, positions in a grid."""
+    sink, actions = choose(state.sink, target, options)
+    return State(sink, state.actions + actions)
+
+
+def decompose_ops(state: State, target: Target, options: Options) -> State:
+    """Operations and dtypes that the Target lacks are written in terms of those it has."""
+    return State(decompose(state.sink, target), state.actions)
+
+
+PIPELINE = (
+    Pass("collapse loops", collapse_loops),  # first: the actions choose among the loops that are left
+    Pass("take actions", take_actions),
+    Pass("decompose", decompose_ops),  # last: the fewer nodes a walk meets the better
+)
+
+
+def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name: str = "") -> Linear:  # noqa: B008
+    """The linear form of a kernel for a Target."""
+    name = name or kernel_name(kernel)
+    state = State(kernel.sink)
+    spec.check(spec.KERNEL, state.sink, "schedule")
+    for step in PIPELINE:
+        state = step.run(state, target, options)
+        spec.check(spec.KERNEL, state.sink, f"pass {step.name!r}")
+        if events.active:
+            events.stage(f"pass: {step.name}", state.sink, name)
+    uops = tuple(linearise(state.sink))
+    spec.check(spec.LINEAR, uops, "pass 'linearise'")
+    linear = Linear(name, uops, _signature(kernel, uops), target, state.actions, cost(kernel.sink))
+    if events.active:
+        events.stage("linear", linear, name)
+    return linear
+
+
+def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
+    params: dict[int, Param] = {}
+    written = {store.src[0].arg.slot for store in kernel.sink.src}
+    for node in postorder(kernel.sink):
+        if node.op is Ops.PARAM:
+            params[node.arg.slot] = Param(node.dtype, node.arg.size, node.arg.slot in written)
+    variables = tuple(sorted(u.arg.name for u in uops if u.op is Ops.VARIABLE))
+    grid: list[sint] = [1, 1, 1]
+    lanes = 1
+    for u in uops:
+        if u.op is Ops.RANGE and u.arg.kind is AxisKind.GRID:
+            size = u.src[0]
+            grid[u.arg.dim] = size.arg if size.op is Ops.CONST else size
+        elif u.op is Ops.RANGE and u.arg.kind is AxisKind.LANE:
+            lanes = high(u.src[0].hi)
+    chunked = any(u.op is Ops.RANGE and u.arg.kind is AxisKind.PARALLEL for u in uops)
+    ordered = tuple(params[slot] for slot in sorted(params))
+    return Signature(ordered, variables, (grid[0], grid[1], grid[2]), lanes, chunked)
+
+
+def kernel_name(kernel: Kernel) -> str:
+    """A name that tells a reader what a kernel is: E for elementwise or r for a reduction, and its loops' sizes.
+
+    >>> from tinygraft.dtype import dtypes
+    >>> from tinygraft.uop.ops import ParamArg
+    >>> p, i = UOp(Ops.PARAM, dtypes.float, (), ParamArg(0, 25)), UOp.range(25, 0)
+    >>> kernel_name(Kernel(UOp(Ops.SINK, src=(UOp(Ops.STORE, src=(p, i, UOp.const(dtypes.float, 3.0))),))))
+    'E_25'
+    """
+    nodes = postorder(kernel.sink)
+    sizes = {n.arg.axis: n.src[0] for n in nodes if n.op is Ops.RANGE}
+    parts = [str(size.arg) if size.op is Ops.CONST else "s" for _, size in sorted(sizes.items())]
+    kind = "r" if any(n.op is Ops.REDUCE for n in nodes) else "E"
+    return "_".join([kind, *parts[:8]]) if parts else f"{kind}_1"

@@ -1,0 +1,67 @@
+"""From a Kernel to a loaded program on a device, once per kernel.
+
+    compiled(kernel, backend) -> Compiled
+
+Kernels are canonical, so the cache is keyed by the kernel itself, the backend and the options. `clear()` empties it.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from tinygraft import events
+from tinygraft.codegen.lower import to_linear
+from tinygraft.codegen.options import Options
+from tinygraft.config import DEBUG
+from tinygraft.device.counters import GlobalCounters
+from tinygraft.device.interfaces import Backend, Program
+from tinygraft.engine.show import show_compiled
+from tinygraft.uop.stages import Cost, Kernel, Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program with what is needed to launch it and to say how fast it was."""
+
+    name: str
+    program: Program
+    signature: Signature
+    cost: Cost
+
+
+_cache: dict[tuple[Backend, Kernel, Options], Compiled] = {}
+_lock = threading.RLock()
+
+
+def clear() -> None:
+    """Forget all compiled kernels."""
+    with _lock:
+        _cache.clear()
+
+
+def compiled(kernel: Kernel, backend: Backend) -> Compiled:
+    """The program of a kernel on a backend; compiled when it is first asked for. Raises CompileError."""
+    key = (backend, kernel, Options.here())
+    found = _cache.get(key)
+    if found is None:
+        with _lock:
+            found = _cache.get(key)
+            if found is None:
+                found = _cache[key] = _compile(kernel, backend, key[2])
+    return found
+
+
+def _compile(kernel: Kernel, backend: Backend, options: Options) -> Compiled:
+    linear = to_linear(kernel, backend.target, options)
+    source = backend.renderer.render(linear)
+    if events.active:
+        events.stage("kernel", kernel, linear.name)
+        events.stage("source", source, linear.name)
+    binary = backend.compiler.compile(source)
+    if events.active:
+        events.stage("binary", binary, linear.name)
+    if DEBUG.value >= 3:
+        show_compiled(kernel, linear, source, binary)
+    GlobalCounters.kernels_compiled += 1
+    return Compiled(linear.name, backend.load(binary), linear.signature, linear.cost)

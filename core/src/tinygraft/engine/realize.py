@@ -1,0 +1,148 @@
+"""Realising tensors: their graphs are scheduled and run, and they become what they were computed to.
+
+A tensor keeps the value its expression had when it was written. So before memory is written in place, every other live
+tensor that still needs the old value either is computed along, when most of its graph is being computed anyway, or gets
+a copy of the old value to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from tinygraft import events
+from tinygraft.config import DEBUG, VIZ
+from tinygraft.device.buffer import buffer_of
+from tinygraft.device.registry import Device
+from tinygraft.engine import viz
+from tinygraft.engine.run import copy, run_schedule
+from tinygraft.schedule.schedule import Schedule, schedule
+from tinygraft.schedule.stored import memory_base
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.uop import UOp, postorder, rebuild
+
+ALONG = 256  # a live tensor with at most so many nodes of its own is computed along rather than kept for later
+
+
+class HasNode(Protocol):
+    """What is realised: anything that holds a node and can be given another."""
+
+    uop: UOp
+
+
+def target_of(device: str) -> Target:
+    """The Target of a device by name; opens it."""
+    return Device[device].target
+
+
+def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) -> None:
+    """Compute tensors and make each one its result. live are the tensors that somebody may still read."""
+    if VIZ:
+        viz.install()
+    others = [t for t in live if all(t is not mine for mine in tensors)]
+    todo = list(tensors)
+    wanted = _wanted(todo)
+    if not wanted:
+        return
+    along = _protect(postorder(*wanted), others)
+    todo += along
+    wanted = _wanted(todo)
+    plan = plan_for(wanted)
+    run_schedule(plan.calls, plan.values, _kept(plan, wanted))
+    _rebind({node: _held(node, plan.memory[node]) for node in wanted}, [*todo, *others])
+
+
+def plan_for(wanted: Sequence[UOp]) -> Schedule:
+    """The schedule of some nodes, shown to whoever watches."""
+    if events.active:
+        events.stage("tensor graph", UOp(Ops.SINK, src=tuple(wanted)))
+    plan = schedule(wanted, target_of)
+    if DEBUG.value >= 1 and len(plan.calls) > 1:
+        print(f"scheduled {len(plan.calls)} kernels")
+    if events.active:
+        events.stage("schedule", list(plan.calls))
+    return plan
+
+
+def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
+    """The nodes that have to become memory for tensors to be realised."""
+    nodes = (memory_base(t.uop) for t in tensors)
+    return list(dict.fromkeys(n for n in nodes if n.op is not Ops.BUFFER))
+
+
+def _kept(plan: Schedule, wanted: Iterable[UOp]) -> set[UOp]:
+    """The buffers that live on: results, and what was there before."""
+    made = {plan.memory[node] for node in wanted}
+    return made | plan.existing
+
+
+def _held(node: UOp, buffer: UOp) -> UOp:
+    """The node that reads a result from its buffer."""
+    if node.shape == buffer.shape:
+        return buffer
+    if is_concrete(node.shape):
+        return UOp(Ops.RESHAPE, node.dtype, (buffer,), node.shape)
+    count: UOp = ix.const(1)
+    for size in node.shape:
+        count = ix.mul(count, size)
+    part = UOp(Ops.SHRINK, node.dtype, (buffer,), ((0, count),))
+    return UOp(Ops.RESHAPE, node.dtype, (part,), node.shape)
+
+
+def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
+    """Keep the values of other tensors safe from what order writes; those to compute along."""
+    overwritten = {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN}
+    overwritten = {n for n in overwritten if n.op is Ops.BUFFER}
+    if not overwritten or not others:
+        return []
+    here = set(order)
+    along: list[HasNode] = []
+    late: list[HasNode] = []
+    for tensor in others:
+        if tensor.uop in here and memory_base(tensor.uop).op is not Ops.BUFFER:
+            along.append(tensor)
+            continue
+        new = _readers(tensor.uop, here, overwritten)
+        if new is not None:
+            plain = memory_base(tensor.uop).op is Ops.BUFFER
+            (late if plain or new > ALONG else along).append(tensor)
+    saved: dict[UOp, UOp] = {}
+    for tensor in late:
+        for node in postorder(tensor.uop):
+            if node in overwritten and node not in saved:
+                saved[node] = UOp.buffer(node.device or "", node.arg.size, node.dtype)
+                copy(buffer_of(saved[node]), buffer_of(node))
+    for tensor in late:
+        tensor.uop = rebuild((tensor.uop,), saved)[tensor.uop]
+    return along
+
+
+def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
+    """How many nodes of a graph are not in here, or None when it reads nothing that is overwritten."""
+    seen, stack, new, reads = {root}, [root], 0, False
+    while stack:
+        node = stack.pop()
+        reads |= node in overwritten
+        new += node not in here
+        if node.op is Ops.ASSIGN and node in here:
+            continue  # the new value: it will be there
+        for source in node.src:
+            if source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return new if reads else None
+
+
+def _rebind(swap: dict[UOp, UOp], tensors: Iterable[HasNode]) -> None:
+    """Put results in the place of the nodes they are the values of, in the graphs of all live tensors."""
+    lazy = [t for t in tensors if memory_base(t.uop).op is not Ops.BUFFER]
+    done = rebuild([t.uop for t in lazy], swap)
+    for tensor in lazy:
+        new = done[tensor.uop]
+        base = memory_base(new)
+        tensor.uop = _held(new, base) if base.op is Ops.BUFFER and new.op is Ops.RESHAPE else new
+
+

@@ -1,0 +1,35 @@
+"""What DEBUG prints about kernels: the actions, the source as C, the graphs, the assembly, and a line per launch."""
+
+from __future__ import annotations
+
+from tinygraft.config import DEBUG
+from tinygraft.device.counters import GlobalCounters
+from tinygraft.render.cstyle import readable_c
+from tinygraft.uop.show import show_kernel, show_linear
+from tinygraft.uop.stages import Binary, Kernel, Linear, Source
+
+
+def show_compiled(kernel: Kernel, linear: Linear, source: Source, binary: Binary) -> None:
+    """What a new kernel is, as much of it as DEBUG asks for; from 4 on its source, as C on every device."""
+    level = DEBUG.value
+    print(linear.name)
+    print(f"[{', '.join(linear.actions)}]")
+    if level >= 5:
+        print(show_kernel(kernel.sink))
+    if level >= 6:
+        print(show_linear(linear.uops))
+    if level >= 4:
+        print(source.text if source.language == "c" else readable_c(linear))
+    if level >= 7:
+        print(binary.detail or source.text)
+
+
+def show_launch(device: str, name: str, arguments: int, seconds: float, flops: int, size: int) -> None:
+    """The line of DEBUG=2: which kernel, its time and the time in all, and the rates that its cost gives."""
+    number = f"*** {device:<7} {GlobalCounters.kernel_count:4d}"
+    used = GlobalCounters.mem_used / 1e9
+    rate, moved = flops / seconds / 1e9, size / seconds / 1e9
+    print(
+        f"{number} {name:<30} arg {arguments:2d} mem {used:5.2f} GB tm {seconds * 1e6:9.2f}us/"
+        f"{GlobalCounters.time_sum_s * 1e3:9.2f}ms ({rate:9.2f} GFLOPS {moved:6.1f}|{moved:.1f} GB/s)"
+    )

@@ -1,0 +1,208 @@
+"""Stored nodes into kernels: which are computed together, and each kernel in its canonical form.
+
+A stored node joins the kernel of something it reads, or of something that reads the same, when both run over the same
+loops (or the shorter loops are the outer ones of the longer) and no third kernel stands between them. Then what it
+reads at its own place needs no load, and shared parts are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tinygraft.schedule.lower import Lowering, NotShared, numel, output_loops
+from tinygraft.schedule.stored import MIN_ROWS, MUCH
+from tinygraft.schedule.views import ZERO, Index, flatten
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.shape import Shape, high, sint
+from tinygraft.uop.stages import Kernel, KernelCall
+from tinygraft.uop.uop import UOp, postorder
+
+
+class StoreMore(Exception):
+    """Nodes that would be computed again in a loop, and had better be stored."""
+
+    def __init__(self, nodes: Iterable[UOp]) -> None:
+        super().__init__()
+        self.nodes = set(nodes)
+
+
+class Group:
+    """One kernel: the stored nodes it computes, their stores, and the kernels it must run after."""
+
+    def __init__(self, number: int, device: str, memory: Mapping[UOp, UOp]) -> None:
+        self.number, self.device = number, device
+        self.lowering = Lowering(memory)
+        self.nodes: list[UOp] = []
+        self.stores: list[UOp] = []
+        self.sizes: list[sint] = []
+        self.needs: set[UOp] = set()
+        self.ops = 0
+        self.closed = False  # scans and scatters are alone in their kernel
+
+    def index(self, shape: Shape) -> Index:
+        """The loops of this kernel as an index into an output of that shape."""
+        place = 0
+        index: list[UOp] = []
+        for size in shape:
+            if isinstance(size, int) and size == 1:
+                index.append(ZERO)
+            else:
+                index.append(self.lowering.loop(place, size))
+                place += 1
+        return tuple(index)
+
+    def add(self, node: UOp, needs: set[UOp]) -> None:
+        """Compute and store node here. Raises NotShared and leaves the group as it was when that cannot be."""
+        lowering = self.lowering
+        index = self.index(node.shape)
+        source = node.src[1] if node.op is Ops.ASSIGN else node
+        lowering.members[node] = index
+        try:
+            value = lowering.value(source, index)
+        except NotShared:
+            del lowering.members[node]
+            raise
+        lowering.values[(node, index, None)] = value
+        buffer = lowering.memory[node]
+        self.store(node, buffer, flatten(index, node.shape), value, needs)
+        sizes = output_loops(node.shape)
+        self.sizes = sizes if len(sizes) > len(self.sizes) else self.sizes
+
+    def store(self, node: UOp, buffer: UOp, position: UOp, value: UOp, needs: set[UOp], gate: UOp | None = None) -> None:
+        """A store to a buffer at a position."""
+        src = (self.lowering.param(buffer), position, value, *(() if gate is None else (gate,)))
+        self.stores.append(UOp(Ops.STORE, src=src))
+        self.nodes.append(node)
+        self.needs |= needs
+        self.ops = len(self.lowering.values)
+
+    def fits(self, shape: Shape) -> bool:
+        """Whether an output of that shape can run over this kernel's loops."""
+        sizes = output_loops(shape)
+        shorter, longer = sorted((self.sizes, sizes), key=len)
+        if any(a is not b and not (isinstance(a, int) and a == b) for a, b in zip(shorter, longer, strict=False)):
+            return False
+        if len(shorter) == len(longer):
+            return True
+        rows, total = 1, 1
+        for i, size in enumerate(longer):
+            rows *= high(size) if i < len(shorter) else 1
+            total *= high(size)
+        return rows >= MIN_ROWS or total <= MUCH
+
+    def call(self) -> KernelCall:
+        """The kernel on its buffers."""
+        sink = canonical(self.stores, self.lowering.loops)
+        buffers = tuple(self.lowering.slots)
+        written = tuple(sorted({store.src[0].arg.slot for store in self.stores}))
+        return KernelCall(Kernel(sink), self.device, buffers, written)
+
+
+def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
+                target: Target) -> list[Group]:  # fmt: skip
+    """The kernels that compute the stored nodes (sources first), without those that are alone in theirs.
+
+    Raises StoreMore when a reduction would run again in a loop that it does not depend on.
+    """
+    groups: list[Group] = []
+    home: dict[UOp, Group] = {}
+    for node in stored:
+        device = node.device or ""
+        for group in _candidates(node, needs, home, groups):
+            if group.device == device and group.fits(node.shape) and not _between(node, group, needs, home) and (
+                group.ops < target.max_ops and len(group.lowering.slots) < target.max_params - 8):  # fmt: skip
+                try:
+                    group.add(node, needs[node])
+                except NotShared:
+                    continue
+                break
+        else:
+            group = Group(len(groups), device, memory)
+            groups.append(group)
+            group.add(node, needs[node])
+        home[node] = group
+        _check_repeats(group)
+    return groups
+
+
+def _candidates(node: UOp, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group], groups: list[Group]) -> list[Group]:
+    """Kernels that a node may join: of what it reads, latest first, then those that read the same."""
+    mine = needs[node]
+    producers = {home[n] for n in mine if n in home}
+    sharers = {g for g in groups[-32:] if g not in producers and (g.needs & mine or not (g.needs or mine))}
+    by_number = sorted(producers, key=lambda g: -g.number) + sorted(sharers, key=lambda g: -g.number)
+    return [g for g in by_number if not g.closed]
+
+
+def _between(node: UOp, group: Group, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group]) -> bool:
+    """Whether something that node reads comes from a kernel that itself needs group."""
+    seen: set[Group] = set()
+    stack = [home[n] for n in needs[node] if n in home and home[n] is not group]
+    while stack:
+        current = stack.pop()
+        if current is group:
+            return True
+        if current not in seen:
+            seen.add(current)
+            stack.extend(home[n] for n in current.needs if n in home and home[n] is not current)
+    return False
+
+
+def _check_repeats(group: Group) -> None:
+    """Raise StoreMore for reductions inside loops that they do not depend on."""
+    reduces = group.lowering.reduces
+    loops = [r.arg.axis for r in group.lowering.loops]
+    again: set[UOp] = set()
+    for reduce, node in reduces.items():
+        places = [place for place, axis in enumerate(loops) if reduce.ranges >> axis & 1]
+        if places and len(places) <= places[-1] and any(
+            high(group.lowering.loops[p].src[0].hi) > 1 for p in range(places[-1]) if p not in places
+        ):  # fmt: skip
+            again.add(node)
+    again -= set(group.nodes)
+    if again:
+        raise StoreMore(again)
+
+
+def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
+    """A SINK of the stores with ranges numbered in the order of nesting and variables unbound.
+
+    Reductions that do not need each other, of equal sizes and at the same place, get the same ranges, so that they
+    become one loop.
+    """
+    sink = UOp(Ops.SINK, src=tuple(stores))
+    nodes = postorder(sink)
+    swap: dict[UOp, UOp] = {n: n.src[0] for n in nodes if n.op is Ops.BIND}
+    if swap:
+        sink = ix.rebuild_simplified((sink,), swap)[sink]
+        loops = [ix.rebuild_simplified((r,), swap)[r] for r in loops]
+        nodes = postorder(sink)
+        swap = {}
+    number = 0
+    for old in sorted(loops, key=lambda r: r.arg.kind is AxisKind.ORDERED):
+        number = _renumber(swap, old, number)
+    depth: dict[UOp, int] = {}
+    shared: dict[tuple[object, ...], tuple[UOp, ...]] = {}
+    for node in nodes:
+        depth[node] = max((depth[s] for s in node.src), default=0) + (node.op is Ops.REDUCE)
+        if node.op is Ops.REDUCE:
+            key = (depth[node], node.ranges, tuple(r.src for r in node.src[1:]))
+            first = shared.setdefault(key, node.src[1:])
+            for mine, theirs in zip(node.src[1:], first, strict=True):
+                number = _renumber(swap, theirs, number)
+                swap[mine] = swap[theirs]
+    swap = {old: new for old, new in swap.items() if old is not new}
+    return ix.rebuild_simplified((sink,), swap)[sink] if swap else sink
+
+
+def _renumber(swap: dict[UOp, UOp], old: UOp, number: int) -> int:
+    """Give a range the next number unless it has one; the number after that."""
+    if old in swap:
+        return number
+    swap[old] = UOp.range(old.src[0], number, old.arg.kind)
+    return number + 1
+
+
+__all__ = ["Group", "StoreMore", "canonical", "group_nodes", "numel"]

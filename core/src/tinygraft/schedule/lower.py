@@ -1,0 +1,274 @@
+"""One kernel, written from the tensor graph by demand: the value of a node at an index.
+
+`Lowering.value(node, index)` walks from a node to what it needs, turning movement into index arithmetic, reductions
+into REDUCE over new ranges and memory into LOAD. Asking for the same node at the same index gives the same UOp, so
+what two outputs share is computed once. Which nodes are memory is decided before (schedule/stored.py).
+
+Each op has one handler: a generator that yields the values it needs as requests (node, index, gate) and returns its
+own value. A gate is the condition under which an element exists; loads below it are gated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import GraphError
+from tinygraft.rules.fold import fold
+from tinygraft.schedule.views import ZERO, Index, both, flatten, source_index
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, AxisKind, Ops, ParamArg, ReduceArg, WindowArg
+from tinygraft.uop.shape import Shape, high, sint
+from tinygraft.uop.uop import UOp
+
+Request = tuple[UOp, Index, UOp | None]
+Answer = Generator[list[Request], list[UOp], UOp]
+
+
+class NotShared(Exception):
+    """A stored node of this kernel is needed at another place than where it is computed."""
+
+
+class Lowering:
+    """A kernel in the making.
+
+    memory maps each stored node of the tensor graph to its BUFFER; members are the nodes that this kernel computes,
+    with the index at which it does. slots numbers the buffers that the kernel uses, in order of first use.
+    """
+
+    def __init__(self, memory: Mapping[UOp, UOp]) -> None:
+        self.memory = memory
+        self.members: dict[UOp, Index] = {}
+        self.slots: dict[UOp, int] = {}
+        self.values: dict[Request, UOp] = {}
+        self.loops: list[UOp] = []
+        self.axes = 0
+        self.reads: set[UOp] = set()  # stored nodes that are loaded
+        self.reduces: dict[UOp, UOp] = {}  # REDUCE of this kernel -> the node that it computes
+
+    def loop(self, place: int, size: sint) -> UOp:
+        """The range over an axis of the outputs: outputs of one kernel share their loops by place."""
+        while len(self.loops) <= place:
+            self.loops.append(self.range(size))
+        return self.loops[place]
+
+    def range(self, size: sint, kind: AxisKind = AxisKind.LOOP) -> UOp:
+        """A new range."""
+        self.axes += 1
+        return UOp.range(size, self.axes - 1, kind)
+
+    def param(self, buffer: UOp) -> UOp:
+        """A buffer as an argument of the kernel."""
+        slot = self.slots.setdefault(buffer, len(self.slots))
+        return UOp(Ops.PARAM, buffer.dtype, (), ParamArg(slot, buffer.arg.size))
+
+    def value(self, node: UOp, index: Index, gate: UOp | None = None) -> UOp:
+        """The value of node at index, as a node of the kernel graph. Raises NotShared."""
+        wanted = (node, index, gate)
+        if (known := self.values.get(wanted)) is not None:
+            return known
+        stack: list[tuple[Request, Answer, list[Request]]] = []
+        self._begin(wanted, stack)
+        while stack:
+            request, answer, needs = stack[-1]
+            for need in needs:
+                if need not in self.values:
+                    self._begin(need, stack)
+                    break
+            else:
+                try:
+                    stack[-1] = (request, answer, answer.send([self.values[need] for need in needs]))
+                except StopIteration as done:
+                    self.values[request] = done.value
+                    stack.pop()
+        return self.values[wanted]
+
+    def _begin(self, request: Request, stack: list[tuple[Request, Answer, list[Request]]]) -> None:
+        node, index, gate = request
+        if node in self.memory:
+            home = self.members.get(node)
+            if home is None:
+                self.reads.add(node)
+                self.values[request] = self.load(self.memory[node], flatten(index, node.shape), gate)
+                return
+            if home != index:
+                raise NotShared
+            if gate is not None:
+                answer = self._same(node, index)
+                stack.append((request, answer, next(answer)))
+                return
+        handler = HANDLERS.get(node.op)
+        if handler is None:
+            raise GraphError(f"{node.op} has no meaning in a kernel")
+        answer = handler(self, node, index, gate)
+        try:
+            stack.append((request, answer, next(answer)))
+        except StopIteration as done:
+            self.values[request] = done.value
+
+    def load(self, buffer: UOp, position: UOp, gate: UOp | None) -> UOp:
+        """One element of a buffer; 0 where the gate is closed."""
+        src = (self.param(buffer), position) if gate is None else (self.param(buffer), position, gate)
+        return UOp(Ops.LOAD, buffer.dtype, src)
+
+    def _same(self, node: UOp, index: Index) -> Answer:
+        (value,) = yield [(node, index, None)]
+        return value
+
+    # One handler per op
+
+    def _leaf(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        if node.op is Ops.CONST:
+            return UOp.const(node.dtype, node.arg)
+        if node.op is Ops.IOTA:
+            return index[0].cast(node.dtype)
+        if node.op is Ops.BUFFER:
+            return self.load(node, index[0], gate)
+        return node  # VARIABLE, BIND
+        yield []
+
+    def _elementwise(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        values = yield [(s, index, gate) for s in node.src]
+        return fold(node.op, node.dtype, tuple(values), node.arg)
+
+    def _transparent(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        (value,) = yield [(node.src[0], index, gate)]
+        return value
+
+    def _movement(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        moved, inside = source_index(node, index)
+        (value,) = yield [(node.src[0], moved, both(gate, inside))]
+        return guarded(value, inside)
+
+    def _cat(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        axis, needs, ends = node.arg, [], []
+        start: sint = 0
+        for source in node.src:
+            end = ix.add(start, source.shape[axis])
+            i = ix.sub(index[axis], start)
+            inside = both(None if start == 0 else ix.ge(i, 0), ix.lt(i, source.shape[axis]))
+            needs.append((source, (*index[:axis], i, *index[axis + 1 :]), both(gate, inside)))
+            ends.append(end)
+            start = end
+        values = yield needs
+        result = values[-1]
+        for value, end in zip(reversed(values[:-1]), reversed(ends[:-1]), strict=True):
+            result = fold(Ops.WHERE, node.dtype, (ix.lt(index[axis], end), value, result))
+        return result
+
+    def _reduce_axis(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        op, old = node.arg.op, node.src[0].shape
+        identity = FACTS[op].identity
+        assert identity is not None
+        if any(isinstance(old[axis], int) and old[axis] == 0 for axis in node.arg.axes):
+            return UOp.const(node.dtype, identity(node.dtype))
+        inner = list(index)
+        ranges = []
+        for axis in node.arg.axes:
+            if not (isinstance(old[axis], int) and old[axis] == 1):
+                inner[axis] = self.range(old[axis])
+                ranges.append(inner[axis])
+        (value,) = yield [(node.src[0], tuple(inner), gate)]
+        return self._reduced(node, op, value, tuple(ranges))
+
+    def _fold(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        arg: WindowArg = node.arg
+        n = len(arg.length)
+        outs, inners, ranges, inside = [], [], [], gate
+        for axis in range(n):
+            out, k, fits, over = self._fold_axis(index[len(index) - n + axis], arg, axis)
+            outs.append(out)
+            inners.append(k)
+            ranges.extend(over)
+            inside = both(inside, fits)
+        source = (*index[: len(index) - n], *outs, *inners)
+        (value,) = yield [(node.src[0], source, inside)]
+        wide = dtypes.float32 if node.dtype in (dtypes.float16, dtypes.bfloat16) else node.dtype
+        value = fold(Ops.CAST, wide, (guarded(value, inside),))
+        return fold(Ops.CAST, node.dtype, (self._reduced(node, Ops.ADD, value, tuple(ranges)),))
+
+    def _fold_axis(self, i: UOp, arg: WindowArg, axis: int) -> tuple[UOp, UOp, UOp | None, list[UOp]]:
+        """The window and the place in it that cover i, whether there is one, and the ranges to sum over."""
+        size, stride, dilation, count = arg.size[axis], arg.stride[axis], arg.dilation[axis], arg.count[axis]
+        if size == 1 or (stride == size and dilation == 1):  # windows do not overlap: one answer, nothing to sum
+            out, k = ix.idiv(i, stride), ix.mod(i, stride)
+            return out, k if size > 1 else ZERO, both(ix.lt(out, count), ix.eq(k, 0) if size == 1 else None), []
+        over = self.range(size)
+        shift = -(-(size - 1) * dilation // stride) * stride  # keeps the dividend from being negative
+        position = ix.sub(ix.add(i, shift), ix.mul(over, dilation))
+        out = ix.sub(ix.idiv(position, stride), shift // stride)
+        fits = both(both(ix.ge(out, 0), ix.lt(out, count)), ix.eq(ix.mod(position, stride), 0))
+        return out, over, fits, [over]
+
+    def _reduced(self, node: UOp, op: Ops, value: UOp, ranges: tuple[UOp, ...]) -> UOp:
+        if not ranges:
+            return value
+        if value.op is Ops.REDUCE and value.arg.op is op and not _invariant(value, ranges):
+            value, ranges = value.src[0], ranges + value.src[1:]
+        result = UOp(Ops.REDUCE, value.dtype, (value, *ranges), ReduceArg(op))
+        self.reduces[result] = node
+        return result
+
+    def _gather(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        table, where = node.src
+        axis, n = node.arg, len(where.shape)
+        (picked,) = yield [(where, index[axis : axis + n], gate)]
+        i, inside = address(picked, table.shape[axis])
+        (value,) = yield [(table, (*index[:axis], i, *index[axis + n :]), both(gate, inside))]
+        return guarded(value, inside)
+
+
+def _invariant(reduce: UOp, ranges: tuple[UOp, ...]) -> bool:
+    """Whether a reduction is the same for every value of ranges, so that it is better computed once."""
+    return not any(reduce.ranges >> r.arg.axis & 1 for r in ranges)
+
+
+def guarded(value: UOp, inside: UOp | None) -> UOp:
+    """value where inside holds, 0 elsewhere. A load that is gated by inside gives 0 by itself."""
+    if inside is None or (value.op is Ops.LOAD and len(value.src) == 3 and terms(inside) <= terms(value.src[2])):
+        return value
+    return fold(Ops.WHERE, value.dtype, (inside, value, UOp.const(value.dtype, 0)))
+
+
+def terms(condition: UOp) -> set[UOp]:
+    """The conditions that an AND joins."""
+    found, stack = set(), [condition]
+    while stack:
+        node = stack.pop()
+        if node.op is Ops.AND:
+            stack.extend(node.src)
+        else:
+            found.add(node)
+    return found
+
+
+def address(value: UOp, size: sint) -> tuple[UOp, UOp | None]:
+    """An integer of the tensor graph as an index into an axis, and whether it lies inside."""
+    i = value.src[0] if value.op is Ops.CAST and value.src[0].dtype is dtypes.index else value.cast(dtypes.index)
+    below = None if i.hi is not None and isinstance(size, int) and i.hi < size else ix.lt(i, size)
+    return i, both(None if i.lo is not None and i.lo >= 0 else ix.ge(i, 0), below)
+
+
+def output_loops(shape: Shape) -> list[sint]:
+    """The sizes of the loops over a shape: its axes but those of size 1."""
+    return [size for size in shape if not (isinstance(size, int) and size == 1)]
+
+
+def numel(shape: Shape) -> int:
+    """How many elements a shape has at most."""
+    count = 1
+    for size in shape:
+        count *= high(size)
+    return count
+
+
+HANDLERS: dict[Ops, Callable[[Lowering, UOp, Index, UOp | None], Answer]] = {
+    **dict.fromkeys(ELEMENTWISE, Lowering._elementwise),
+    **dict.fromkeys(MOVEMENT, Lowering._movement),
+    **dict.fromkeys((Ops.CONST, Ops.IOTA, Ops.BUFFER, Ops.VARIABLE, Ops.BIND), Lowering._leaf),
+    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY), Lowering._transparent),
+    Ops.CAT: Lowering._cat,
+    Ops.REDUCE_AXIS: Lowering._reduce_axis,
+    Ops.FOLD: Lowering._fold,
+    Ops.GATHER: Lowering._gather,
+}

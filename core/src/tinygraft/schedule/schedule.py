@@ -1,0 +1,347 @@
+"""From the nodes that are wanted to the kernels and copies that make them, in order.
+
+    schedule(outputs, target_of) -> Schedule(calls, memory, values)
+
+The steps: decide what is stored (stored.py), give each stored node a buffer, put stored nodes into kernels (kernels.py),
+then order everything. A buffer that is assigned to holds several values one after another; whoever reads one of them
+runs after it is written and before the next is. Where that cannot be, because a kernel would have to read an old value
+after the new one is needed, the new value gets memory of its own and is copied back last.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tinygraft.errors import GraphError
+from tinygraft.schedule.kernels import Group, StoreMore, group_nodes
+from tinygraft.schedule.lower import address, numel
+from tinygraft.schedule.stored import LEAVES, decide, memory_base
+from tinygraft.schedule.views import Index, both, flatten, source_index
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops
+from tinygraft.uop.stages import CopyCall, KernelCall
+from tinygraft.uop.uop import UOp, postorder
+
+Call = KernelCall | CopyCall
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Calls in the order in which they run, the BUFFER of each wanted node, and the values of bound variables.
+
+    existing are the BUFFERs that the graph itself names: memory that was there before.
+    """
+
+    calls: tuple[Call, ...]
+    memory: dict[UOp, UOp]
+    values: dict[str, int]
+    existing: set[UOp]
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """A call on its way into the order. reads and writes are (buffer, the node whose value it then holds)."""
+
+    make: Callable[[], Call]
+    reads: set[tuple[UOp, UOp]] = field(default_factory=set)
+    writes: set[tuple[UOp, UOp]] = field(default_factory=set)
+
+
+def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Schedule:
+    """The calls that compute outputs. target_of gives the Target of a device by name.
+
+    Memory of an output with no elements is an empty buffer that no call writes.
+    """
+    order = postorder(*outputs)
+    wanted = set(outputs)
+    target = target_of(_device(outputs))
+    stored = decide(order, wanted | _bases(order), target)
+    private: set[UOp] = set()
+    while True:
+        plan = _Plan(order, stored, private, wanted)
+        try:
+            ordered = _sort(plan.tasks(target), plan.versions)
+        except StoreMore as more:
+            stored |= more.nodes
+            continue
+        except _NeedsOwnMemory as more:
+            private |= more.nodes
+            continue
+        calls = [task.make() for task in ordered]
+        values = {n.src[0].arg.name: n.arg for n in _with_shapes(order) if n.op is Ops.BIND}
+        memory = {n: plan.final.get(n, plan.memory[n]) for n in outputs}
+        return Schedule(tuple(calls), memory, values, {n for n in order if n.op is Ops.BUFFER})
+
+
+class _NeedsOwnMemory(Exception):
+    """Values that cannot be written over the ones that they replace."""
+
+    def __init__(self, nodes: set[UOp]) -> None:
+        super().__init__()
+        self.nodes = nodes
+
+
+def _device(nodes: Iterable[UOp]) -> str:
+    return next((n.device for n in nodes if n.device is not None), "")
+
+
+def _with_shapes(order: list[UOp]) -> list[UOp]:
+    """The nodes of a graph and of the symbolic sizes in its shapes."""
+    sizes = {size for n in order for size in n.shape if isinstance(size, UOp)}
+    return order if not sizes else postorder(*order, *sizes)
+
+
+def _bases(order: list[UOp]) -> set[UOp]:
+    """What a part is written into has to be memory: the bases of scatters and of assigned views."""
+    bases = set()
+    for node in order:
+        if node.op is Ops.SCATTER or (node.op is Ops.ASSIGN and len(node.src) == 3):
+            bases.add(memory_base(node.src[0]))
+    return {b for b in bases if b.op is not Ops.BUFFER}
+
+
+class _Plan:
+    """Buffers for the stored nodes, and tasks that fill them."""
+
+    def __init__(self, order: list[UOp], stored: set[UOp], private: set[UOp], wanted: set[UOp]) -> None:
+        self.order, self.private, self.wanted = order, private, wanted
+        self.final: dict[UOp, UOp] = {}  # where a value is in the end, when that is not where it was computed
+        self.stored = [n for n in order if n in stored]
+        self.memory: dict[UOp, UOp] = {}
+        self.versions: dict[UOp, list[UOp]] = {}  # buffer -> the nodes whose values it holds, in order
+        self.copies_back: list[tuple[UOp, UOp, UOp]] = []
+        self.fills: list[tuple[UOp, UOp]] = []  # (node, what its memory holds before)
+        self.users: dict[UOp, int] = {}
+        for node in order:
+            for source in node.src:
+                self.users[source] = self.users.get(source, 0) + 1
+        for node in self.stored:
+            self.memory[node] = self._home(node)
+        self.needs = self._needs(stored)
+
+    def _home(self, node: UOp) -> UOp:
+        """The buffer of a stored node: that of the value it replaces, or a new one."""
+        if node.op in (Ops.ASSIGN, Ops.SCATTER):
+            base = memory_base(node.src[0])
+            old = base if base.op is Ops.BUFFER else self.memory.get(base)
+            in_place = old is not None and node not in self.private and (
+                self._may_overwrite(node, base, old))  # fmt: skip
+            if in_place and old is not None:
+                self.versions.setdefault(old, [base]).append(node)
+                return old
+            new = UOp.buffer(node.device or "", numel(node.shape), node.dtype)
+            self.versions[new] = [node]
+            if node.op is Ops.SCATTER or len(node.src) == 3:
+                self.fills.append((node, base))
+            if node.op is Ops.ASSIGN and base.op is Ops.BUFFER and node in self.private:
+                self._copy_back(node, base)
+            return new
+        new = UOp.buffer(node.device or "", numel(node.shape), node.dtype)
+        self.versions[new] = [node]
+        return new
+
+    def _copy_back(self, node: UOp, base: UOp) -> None:
+        """Plan to copy an assigned value, once nobody needs the old one, to where it belongs."""
+        after = UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, "after")
+        versions = self.versions.setdefault(base, [base])
+        if versions[-1] is base:
+            versions.append(after)
+            self.copies_back.append((base, node, after))
+            self.final[node] = base
+
+    def _may_overwrite(self, node: UOp, base: UOp, buffer: UOp) -> bool:
+        """Whether node's value may take the place of base's in its buffer: base's is the last that it held."""
+        if base.dtype is not node.dtype or base in self.wanted or self.versions.get(buffer, [base])[-1] is not base:
+            return False
+        if node.op is Ops.ASSIGN:
+            return True
+        return base.op not in (Ops.BUFFER, Ops.ASSIGN) and self.users.get(base, 0) == 1
+
+    def _needs(self, stored: set[UOp]) -> dict[UOp, set[UOp]]:
+        """The memory that each node is computed from: stored nodes and BUFFERs."""
+        needs: dict[UOp, set[UOp]] = {}
+        reach: dict[UOp, frozenset[UOp]] = {}
+        empty: frozenset[UOp] = frozenset()
+        for node in self.order:
+            # an assigned value replaces the old one whole, so it does not need it
+            sources = node.src[1:2] if node.op is Ops.ASSIGN and len(node.src) == 2 else node.src
+            found = empty
+            for source in sources:
+                below = frozenset((source,)) if source in stored or source.op is Ops.BUFFER else reach[source]
+                if below and not below <= found:
+                    found = found | below if found else below
+            reach[node] = found
+            if node in stored:
+                needs[node] = set(found)
+        return needs
+
+    def tasks(self, target: Target) -> list[Task]:
+        """Everything that has to run."""
+        plain, alone, copies = [], [], []
+        for node in self.stored:
+            if 0 in node.shape:
+                continue
+            if node.op is Ops.COPY and memory_base(node.src[0]).op not in LEAVES - {Ops.BUFFER}:
+                copies.append(node)
+            elif node.op in (Ops.SCATTER, Ops.SCAN) or (node.op is Ops.ASSIGN and len(node.src) == 3):
+                alone.append(node)
+            else:
+                plain.append(node)
+        tasks = [self._group_task(g) for g in group_nodes(plain, self.memory, self.needs, target)]
+        tasks += [self._group_task(self._alone(node, i)) for i, node in enumerate(alone)]
+        for node in copies:
+            base = memory_base(node.src[0])
+            tasks.append(self._copy(self.memory[node], node, self._buffer(base), base))
+        tasks += [self._fill(node, base) for node, base in self.fills]
+        tasks += [self._copy(base, after, self.memory[node], node) for base, node, after in self.copies_back]
+        return tasks
+
+    def _buffer(self, node: UOp) -> UOp:
+        return node if node.op is Ops.BUFFER else self.memory[node]
+
+    def _copy(self, target: UOp, value: UOp, source: UOp, held: UOp) -> Task:
+        return Task(lambda: CopyCall(target, source), {(source, held)}, {(target, value)})
+
+    def _fill(self, node: UOp, base: UOp) -> Task:
+        """What a scatter or an assigned view starts from, copied into memory of its own."""
+        target, before = self.memory[node], UOp(Ops.CONTIGUOUS, node.dtype, (base,), None, "before")
+        self.versions[target].insert(0, before)
+        return self._copy(target, before, self._buffer(base), base)
+
+    def _group_task(self, group: Group) -> Task:
+        _check_overwritten(group)
+        mine = set(group.nodes)
+        reads = {(self._buffer(n), n) for n in group.needs if n not in mine and n not in group.lowering.members}
+        writes = {(self.memory[n], n) for n in group.nodes}
+        return Task(group.call, {r for r in reads if r[0] in group.lowering.slots}, writes)
+
+    def _alone(self, node: UOp, number: int) -> Group:
+        """The kernel of a scan, of a scatter or of an assigned view."""
+        group = Group(-1 - number, node.device or "", self.memory)
+        group.closed = True
+        {Ops.SCAN: self._scan, Ops.SCATTER: self._scatter, Ops.ASSIGN: self._view}[node.op](group, node)
+        return group
+
+    def _scan(self, group: Group, node: UOp) -> None:
+        """out[i] = out[i-1] op x[i], one i after another."""
+        axis, op = node.arg.axis, node.arg.op
+        index = list(group.index(node.shape))
+        if index[axis].op is Ops.RANGE:
+            ordered = UOp(Ops.RANGE, index[axis].dtype, index[axis].src, _ordered(index[axis]))
+            loops = group.lowering.loops
+            loops[loops.index(index[axis])] = index[axis] = ordered
+        value = group.lowering.value(node.src[0], tuple(index))
+        buffer = self.memory[node]
+        if index[axis].op is Ops.RANGE:
+            value = _running(group, buffer, node, index, axis, op, value)
+        group.store(node, buffer, flatten(tuple(index), node.shape), value, self.needs[node])
+
+    def _scatter(self, group: Group, node: UOp) -> None:
+        """base[where[j]] = value[j], or op of what is there and value[j], for one j after another."""
+        base, where, value = node.src
+        axis, n = node.arg.axis, len(where.shape)
+        loops = list(group.index(value.shape))
+        for i in range(axis, axis + n):
+            if loops[i].op is Ops.RANGE:
+                ordered = UOp(Ops.RANGE, loops[i].dtype, loops[i].src, _ordered(loops[i]))
+                group.lowering.loops[group.lowering.loops.index(loops[i])] = ordered
+                loops[i] = ordered
+        picked = group.lowering.value(where, tuple(loops[axis : axis + n]))
+        place, inside = address(picked, base.shape[axis])
+        position = flatten((*loops[:axis], place, *loops[axis + n :]), base.shape)
+        new = group.lowering.value(value, tuple(loops))
+        buffer = self.memory[node]
+        if node.arg.op is not None:
+            new = UOp(node.arg.op, node.dtype, (group.lowering.load(buffer, position, inside), new))
+        group.store(node, buffer, position, new, self.needs[node], inside)
+
+    def _view(self, group: Group, node: UOp) -> None:
+        """The value of an assigned view, stored where the view's elements lie in its base."""
+        old, value, view = node.src
+        index = group.index(view.shape)
+        new = group.lowering.value(value, index)
+        position, inside = _position(view, index, memory_base(old))
+        group.store(node, self.memory[node], position, new, self.needs[node], inside)
+
+
+def _ordered(loop: UOp) -> object:
+    return type(loop.arg)(loop.arg.axis, AxisKind.ORDERED)
+
+
+def _running(group: Group, buffer: UOp, node: UOp, index: list[UOp], axis: int, op: Ops, value: UOp) -> UOp:
+    """A scan's element from the one before it."""
+    from_first = ix.ge(index[axis], 1)
+    before = [*index[:axis], ix.sub(index[axis], 1), *index[axis + 1 :]]
+    last = group.lowering.load(buffer, flatten(tuple(before), node.shape), from_first)
+    return UOp(Ops.WHERE, node.dtype, (from_first, UOp(op, node.dtype, (last, value)), value))
+
+
+def _position(view: UOp, index: Index, base: UOp) -> tuple[UOp, UOp | None]:
+    """Where an element of a view lies in the memory of its base."""
+    inside: UOp | None = None
+    while view is not base:
+        if view.op in MOVEMENT:
+            index, here = source_index(view, index)
+            inside = both(inside, here)
+        view = view.src[0]
+    return flatten(index, view.shape), inside
+
+
+def _check_overwritten(group: Group) -> None:
+    """Raise _NeedsOwnMemory when a kernel reads a buffer at another place than where it writes it."""
+    written = {store.src[0]: (store.src[1], node) for store, node in zip(group.stores, group.nodes, strict=True)}
+    loaded = [n for n in postorder(*group.stores) if n.op is Ops.LOAD and n.src[0] in written]
+    trouble = {written[n.src[0]][1] for n in loaded if written[n.src[0]][0] is not n.src[1]}
+    trouble = {n for n in trouble if n.op is Ops.ASSIGN}
+    if trouble:
+        raise _NeedsOwnMemory(trouble)
+
+
+def _sort(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> list[Task]:
+    """Tasks in an order in which each reads the values it means to read. Raises _NeedsOwnMemory when there is none."""
+    writers = {write: task for task in tasks for write in task.writes}
+    readers: dict[tuple[UOp, UOp], list[Task]] = {}
+    for task in tasks:
+        for read in task.reads:
+            readers.setdefault(read, []).append(task)
+    after: dict[Task, set[Task]] = {task: set() for task in tasks}
+    for buffer, values in versions.items():
+        for held, following in zip(values, [*values[1:], None], strict=True):
+            here = readers.get((buffer, held), [])
+            writer = writers.get((buffer, held))
+            for task in here:
+                if writer is not None and writer is not task:
+                    after[task].add(writer)
+            overwriter = writers.get((buffer, following)) if following is not None else None
+            if overwriter is not None:
+                after[overwriter].update(task for task in [*here, writer] if task is not None and task is not overwriter)
+    return _topological(tasks, after, versions)
+
+
+def _topological(tasks: list[Task], after: dict[Task, set[Task]], versions: dict[UOp, list[UOp]]) -> list[Task]:
+    waiting = {task: len(first) for task, first in after.items()}
+    then: dict[Task, list[Task]] = {}
+    for task, first in after.items():
+        for before in first:
+            then.setdefault(before, []).append(task)
+    number = {task: i for i, task in enumerate(tasks)}
+    ready = [(number[task], task) for task in tasks if not waiting[task]]
+    done: list[Task] = []
+    heapq.heapify(ready)
+    while ready:
+        _, task = heapq.heappop(ready)
+        done.append(task)
+        for later in then.get(task, ()):
+            waiting[later] -= 1
+            if not waiting[later]:
+                heapq.heappush(ready, (number[later], later))
+    if len(done) == len(tasks):
+        return done
+    stuck = {node for task in tasks if waiting[task] for buffer, node in task.writes
+             if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node}  # fmt: skip
+    if not stuck:
+        raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
+    raise _NeedsOwnMemory(stuck)

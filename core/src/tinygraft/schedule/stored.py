@@ -1,0 +1,169 @@
+"""Which nodes of a tensor graph become memory; all others are computed where they are needed.
+
+A value is stored when it must be (an output, a copy, an assigned value, a scatter or a scan) or when storing it is
+cheaper than computing it again. The cost of a node is counted in simple operations for each of its elements; `evals`
+is how often its elements would be computed in all, were it not stored. Three rules decide, from the outputs backwards:
+
+- a reduction, or what an elementwise chain made of one, is stored when more than one stored node needs it, or when
+  it would be computed more often than it has elements: its chain ends where its users part;
+- a chain of cheap operations is stored when computing it again costs more than AGAIN for each element;
+- a chain is cut when it holds more operations or reads more buffers than a kernel may.
+
+What the rules cannot see, a reduction inside a loop that it does not depend on, schedule/kernels.py finds on the
+lowered kernel and stores as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tinygraft.schedule.lower import numel
+from tinygraft.target import Target
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
+from tinygraft.uop.shape import max_shape
+from tinygraft.uop.uop import UOp
+
+AGAIN = 24  # simple operations that cost about as much as writing an element and reading it back
+MIN_ROWS = 16  # with fewer rows than this a broadcast reduction over much data is a kernel of its own
+MUCH = 1 << 14
+WEIGHT = {Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 20, Ops.POW: 30, Ops.THREEFRY: 100, Ops.IDIV: 8, Ops.MOD: 8, Ops.FDIV: 4,
+          Ops.SQRT: 4, Ops.RECIPROCAL: 4, Ops.CAST: 0, Ops.BITCAST: 0}  # fmt: skip
+ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN})
+LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
+SAME_PLACE = ELEMENTWISE | {Ops.RESHAPE, Ops.PERMUTE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known of a node on the way: its users and, once they are decided, how often it is evaluated."""
+
+    users: list[UOp] = field(default_factory=list)
+    weight: float = 0.0  # simple operations in its chain for one element, since the last memory
+    ops: float = 0.0  # its share of the operations of a kernel
+    inputs: float = 0.0  # its share of the buffers that a kernel reads
+    heavy: bool = False  # ends a reduction of its own size
+    contexts: dict[UOp, float] = field(default_factory=dict)  # where it is needed -> evaluations there
+    root: UOp | None = None  # a stored node that needs it
+    shared: bool = False  # more than one stored node needs it
+
+
+def decide(order: list[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
+    """The nodes to store. order is the graph, sources before users."""
+    facts = {node: Facts() for node in order}
+    for node in order:
+        for source in node.src:
+            facts[source].users.append(node)
+    stored = {node for node in order if node in outputs or node.op in ALWAYS}
+    stored |= {memory_base(node.src[0]) for node in order if node.op is Ops.COPY}
+    for node in order:
+        _measure(node, facts, stored, target)
+    for node in reversed(order):
+        _place(node, facts, stored)
+    return {node for node in stored if node.op not in LEAVES}
+
+
+def memory_base(node: UOp) -> UOp:
+    """What node is a plain reshape of: the node whose memory is also node's."""
+    while node.op in (Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD):
+        node = node.src[0]
+    return node
+
+
+def _measure(node: UOp, facts: dict[UOp, Facts], stored: set[UOp], target: Target) -> None:
+    """The chain that ends in a node; cuts it where it grows past what a kernel may hold."""
+    own = facts[node]
+    if node.op is Ops.BUFFER:
+        own.inputs = 1.0
+        return
+    if node.op in LEAVES:
+        return
+    for source in node.src:
+        before = facts[source]
+        users = len(before.users)
+        if source in stored:
+            own.inputs += 1.0 / users
+            continue
+        own.ops += before.ops / users
+        own.inputs += before.inputs / users
+        own.weight += before.weight
+    own.heavy = node.op is Ops.REDUCE_AXIS or node.op is Ops.FOLD or (
+        node.op in SAME_PLACE and any(facts[s].heavy and s not in stored for s in node.src))  # fmt: skip
+    if node.op in ELEMENTWISE:
+        own.ops += 1.0 if node.op is not Ops.THREEFRY else WEIGHT[Ops.THREEFRY]
+        own.weight += WEIGHT.get(node.op, 1)
+    elif node.op is Ops.EXPAND:
+        own.weight = 0.0 if _hoisted(node) else own.weight
+    elif node.op is Ops.REDUCE_AXIS:
+        own.weight = own.weight * numel(node.src[0].shape) / max(numel(node.shape), 1)
+    if own.ops > target.max_ops * 0.75 or own.inputs > target.max_params - 8:
+        stored.add(node)
+        own.ops = own.inputs = 0.0
+    if node in stored:
+        own.weight = 0.0
+
+
+def _trailing(node: UOp) -> tuple[int, int]:
+    """(rows, repeats) of an EXPAND: the size of what it keeps in front, and of the axes it adds behind that."""
+    old, new = max_shape(node.src[0].shape), max_shape(node.shape)
+    last = max((axis for axis, size in enumerate(old) if size != 1), default=-1)
+    rows = repeats = 1
+    for axis, size in enumerate(new):
+        if axis <= last:
+            rows *= size
+        else:
+            repeats *= size
+    return rows, repeats
+
+
+def _hoisted(node: UOp) -> bool:
+    return _trailing(node)[1] > 1
+
+
+def _flow(user: UOp, source: UOp, evals: float) -> float:
+    """How often source is evaluated when its user is evaluated evals times."""
+    if user.op is Ops.EXPAND:
+        rows, repeats = _trailing(user)
+        return min(evals / repeats, float(rows)) if repeats > 1 else evals
+    if user.op is Ops.REDUCE_AXIS:
+        return evals * numel(user.src[0].shape) / max(numel(user.shape), 1)
+    if user.op is Ops.FOLD:
+        over = 1
+        for size, stride in zip(user.arg.size, user.arg.stride, strict=True):
+            over *= size if size != stride else 1
+        return evals * over
+    if user.op in (Ops.PAD, Ops.CAT):
+        return min(evals, evals * numel(source.shape) / max(numel(user.shape), 1))
+    return evals
+
+
+def _need(own: Facts, node: UOp, user: UOp, after: Facts, is_stored: bool) -> None:
+    """Add what one user asks of a node: from which stored node, in which contexts, how often."""
+    root = user if is_stored else after.root
+    own.shared |= (after.shared and not is_stored) or (own.root is not None and root is not None and own.root is not root)
+    own.root = own.root if root is None else root
+    needed = {user: float(numel(user.shape))} if is_stored else after.contexts
+    if user.op not in SAME_PLACE and user.op not in (Ops.CONTIGUOUS, Ops.ASSIGN):
+        needed = {user: _flow(user, node, sum(needed.values()))}
+    for context, evals in needed.items():
+        own.contexts[context] = max(own.contexts.get(context, 0.0), evals)
+
+
+def _place(node: UOp, facts: dict[UOp, Facts], stored: set[UOp]) -> None:
+    """Decide one node, all of whose users are decided."""
+    own = facts[node]
+    if node.op in LEAVES:
+        return
+    for user in own.users:
+        _need(own, node, user, facts[user], user in stored)
+    if node in stored:
+        return
+    again = sum(own.contexts.values()) / max(numel(node.shape), 1)
+    if own.heavy and (own.shared or len(own.contexts) > 1 or again > 1.25 or _starves(own)):
+        stored.add(node)
+    elif node.op in ELEMENTWISE and again > 1.25 and own.weight * (again - 1.0) > AGAIN:
+        stored.add(node)
+
+
+def _starves(own: Facts) -> bool:
+    """Whether broadcasting a reduction leaves too few rows to share out among threads."""
+    return any(u.op is Ops.EXPAND and _trailing(u)[0] < MIN_ROWS and numel(u.shape) > MUCH for u in own.users)

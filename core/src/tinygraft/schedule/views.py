@@ -1,0 +1,154 @@
+"""Movement as index arithmetic: where in its source an element of a movement op comes from.
+
+`source_index` takes a movement node and an index into its value, one dtypes.index node per axis, and gives the index
+into its source and the condition under which there is an element at all (None when there always is one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import Shape, sint
+from tinygraft.uop.uop import UOp
+
+Index = tuple[UOp, ...]
+Place = tuple[Index, UOp | None]
+
+ZERO = ix.const(0)
+
+
+def flatten(index: Index, shape: Shape) -> UOp:
+    """The position of index in row-major memory of shape."""
+    position, stride = ZERO, ix.const(1)
+    for i, size in zip(reversed(index), reversed(shape), strict=True):
+        position = ix.add(ix.mul(i, stride), position)
+        stride = ix.mul(stride, size)
+    return position
+
+
+def unflatten(position: UOp, shape: Shape) -> Index:
+    """The index of a position in row-major memory of shape."""
+    index: list[UOp] = []
+    for axis in range(len(shape) - 1, -1, -1):
+        if axis == 0:
+            index.append(position)
+        else:
+            index.append(ix.mod(position, shape[axis]))
+            position = ix.idiv(position, shape[axis])
+    return tuple(reversed(index))
+
+
+def _is_one(size: sint) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def reshape_index(index: Index, new: Shape, old: Shape) -> Index:
+    """An index into shape new as one into shape old. Axes are matched in groups of equal product."""
+    if new == old:
+        return index
+    result: list[UOp] = []
+    i = j = 0
+    while j < len(old) or i < len(new):
+        if i < len(new) and _is_one(new[i]):
+            i += 1
+            continue
+        if j < len(old) and _is_one(old[j]):
+            result.append(ZERO)
+            j += 1
+            continue
+        if i == len(new) or j == len(old):
+            break  # a symbolic remainder, handled below
+        if new[i] is old[j] or (isinstance(new[i], int) and new[i] == old[j]):
+            result.append(index[i])
+            i, j = i + 1, j + 1
+            continue
+        # the shortest groups from here whose products agree
+        i_end, j_end, a, b = i + 1, j + 1, new[i], old[j]
+        while isinstance(a, int) and isinstance(b, int) and a != b:
+            if a < b and i_end < len(new):
+                a, i_end = a * new[i_end], i_end + 1
+            elif a > b and j_end < len(old):
+                b, j_end = b * old[j_end], j_end + 1
+            else:
+                break
+        if not (isinstance(a, int) and isinstance(b, int) and a == b):
+            i_end, j_end = len(new), len(old)
+        result.extend(unflatten(flatten(index[i:i_end], new[i:i_end]), old[j:j_end]))
+        i, j = i_end, j_end
+    return tuple(result)
+
+
+def _reshape(node: UOp, index: Index) -> Place:
+    return reshape_index(index, node.shape, node.src[0].shape), None
+
+
+def _expand(node: UOp, index: Index) -> Place:
+    return tuple(
+        ZERO if _is_one(old) else i for i, old in zip(index, node.src[0].shape, strict=True)
+    ), None
+
+
+def _permute(node: UOp, index: Index) -> Place:
+    moved = [ZERO] * len(index)
+    for axis, i in zip(node.arg, index, strict=True):
+        moved[axis] = i
+    return tuple(moved), None
+
+
+def _pad(node: UOp, index: Index) -> Place:
+    moved: list[UOp] = []
+    inside: UOp | None = None
+    for i, (before, after), size in zip(index, node.arg, node.src[0].shape, strict=True):
+        i = ix.sub(i, before)
+        if not (isinstance(before, int) and before == 0):
+            inside = both(inside, ix.ge(i, 0))
+        if not (isinstance(after, int) and after == 0):
+            inside = both(inside, ix.lt(i, size))
+        moved.append(i)
+    return tuple(moved), inside
+
+
+def _shrink(node: UOp, index: Index) -> Place:
+    return tuple(ix.add(i, start) for i, (start, _) in zip(index, node.arg, strict=True)), None
+
+
+def _flip(node: UOp, index: Index) -> Place:
+    return tuple(
+        ix.sub(ix.sub(size, 1), i) if axis in node.arg else i
+        for axis, (i, size) in enumerate(zip(index, node.shape, strict=True))
+    ), None
+
+
+def _window(node: UOp, index: Index) -> Place:
+    arg = node.arg
+    n = len(arg.length)
+    kept, out, inner = index[: -2 * n], index[-2 * n : -n], index[-n:]
+    return kept + tuple(
+        ix.add(ix.mul(o, stride), ix.mul(k, dilation))
+        for o, k, stride, dilation in zip(out, inner, arg.stride, arg.dilation, strict=True)
+    ), None
+
+
+MOVES: dict[Ops, Callable[[UOp, Index], Place]] = {
+    Ops.RESHAPE: _reshape,
+    Ops.EXPAND: _expand,
+    Ops.PERMUTE: _permute,
+    Ops.PAD: _pad,
+    Ops.SHRINK: _shrink,
+    Ops.FLIP: _flip,
+    Ops.WINDOW: _window,
+}
+
+
+def both(a: UOp | None, b: UOp | None) -> UOp | None:
+    """The condition that both hold, where None always holds."""
+    if a is None:
+        return ix.valid(b) if b is not None else None
+    return a if b is None else ix.valid(ix.and_(a, b))
+
+
+def source_index(node: UOp, index: Index) -> Place:
+    """Where in its source the element at index of a movement node lies, and whether there is one."""
+    return MOVES[node.op](node, index)
