@@ -49,9 +49,9 @@ def compute(name: str = "E_4", compiled: bool = True) -> None:
     if compiled:
         signature = Signature((Param(dtypes.float, 4, True), Param(dtypes.float, 4, False)))
         uops = tuple(toposort(kernel.sink))
-        events.stage("kernel", kernel, name)
         events.stage("pass: simplify", kernel.sink, name)
         events.stage("linear", Linear(name, uops, signature, Target(), ("vector 4",)), name)
+        events.stage("kernel", kernel, name)
         events.stage("source", Source(name, TEXT, "c", signature), name)
         events.stage("binary", Binary(name, b"1234567", signature), name)
     launch(name)
@@ -80,6 +80,20 @@ def test_a_schedule_holds_its_stages_kernels_and_launches() -> None:
     assert [one.name for one in schedule.launches] == ["E_4", "copy 16, OTHER <- DEV"]
     assert schedule.where.startswith(__file__)
     assert schedule.stages[1].about == "1 kernel, 1 copy"
+
+
+def test_two_kernels_of_one_name_are_two_records() -> None:
+    """A kernel told under a name that is done begins a record of its own, with all its stages."""
+
+    def twice() -> None:
+        events.stage("tensor graph", UOp.buffer("DEV", 4, dtypes.float))
+        for _ in range(2):
+            for stage in ("pass: simplify", "kernel", "binary"):
+                events.stage(stage, kernel_sink(), "E_4")
+
+    (schedule,) = recorded(Recorder(), twice)
+    names = [[stage.name for stage in kernel.stages] for kernel in schedule.kernels]
+    assert names == [["kernel", "pass: simplify", "binary"]] * 2
 
 
 def test_a_schedule_is_done_with_its_last_launch() -> None:

@@ -25,7 +25,7 @@ def explain(schedule: Schedule, passes: bool = False, bodies: dict[str, int] | N
     replay 2, asked for at train.py:7
     """
     bodies = {} if bodies is None else bodies
-    kind = "replay" if schedule.calls is None and not schedule.stages else "schedule"
+    kind = "schedule" if schedule.stages else "replay"
     yield ""
     yield heading(f"{kind} {schedule.number}, asked for at {schedule.where}", "=")
     for stage in schedule.stages:

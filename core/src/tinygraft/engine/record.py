@@ -121,10 +121,11 @@ class Recorder:
                 schedule.calls = len(event.subject)
             return
         kernel = next((k for k in reversed(schedule.kernels) if k.name == event.kernel), None)
-        if kernel is None or event.name == "kernel":
+        if kernel is None or kernel.stages[-1].name == "binary":
             kernel = KernelRecord(event.kernel)
             schedule.kernels.append(kernel)
-        kernel.stages.append(stage)
+        # what went into the passes is told with its source, and is the first to be shown
+        kernel.stages.insert(0 if event.name == "kernel" else len(kernel.stages), stage)
 
     def _launch(self, thread: int, launch: LaunchEvent, now: float) -> None:
         schedule = self._open.get(thread)
