@@ -5,6 +5,7 @@ A Buffer gets memory when something first needs it and gives it back when nothin
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from typing import Any
@@ -142,3 +143,13 @@ def bind(node: UOp, buffer: Buffer) -> None:
 
 
 uop_table.memory_of = realized
+
+
+def _renew_lock() -> None:
+    """In a forked child: another thread of the parent may have held the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)

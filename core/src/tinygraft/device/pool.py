@@ -9,7 +9,7 @@ import os
 import threading
 import weakref
 
-from tinygraft.device.counters import GlobalCounters
+from tinygraft.device.counters import GlobalCounters, renew_lock
 from tinygraft.device.interfaces import Backend, Handle
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 
@@ -112,6 +112,7 @@ def _after_fork() -> None:
     """In a forked child: new locks, since another thread of the parent may have held the old ones."""
     global _pools_lock
     _pools_lock = threading.RLock()
+    renew_lock()
     for backend, pool in list(_pools.items()):
         pool._lock = threading.RLock()
         pool.lost = not backend.survives_fork
