@@ -224,10 +224,12 @@ def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:
 
     None when the kernel has no ordered store, so that a node's own ranges tell.
     """
+    ordered = sum(1 << n.arg.axis for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.ORDERED)
     written: dict[UOp, int] = {}
     for store in sink.src:
-        if any(store.ranges >> n.arg.axis & 1 for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.ORDERED):
-            written[store.src[0]] = store.ranges
+        if store.ranges & ordered:
+            reads = (n for n in postorder(store.src[2]) if n.op is Ops.LOAD and n.src[0] is store.src[0])
+            written.update((n, store.ranges) for n in reads)
     if not written:
         return None
     masks: dict[UOp, int] = {}
@@ -236,6 +238,6 @@ def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:
         for source in node.src:
             mask |= masks[source] & ~(source.ranges & ~node.ranges)
         if node.op is Ops.LOAD:
-            mask |= written.get(node.src[0], 0)
+            mask |= written.get(node, 0)
         masks[node] = mask
     return masks

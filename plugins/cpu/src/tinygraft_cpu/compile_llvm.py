@@ -1,7 +1,8 @@
 """LLVM in this process through llvmlite: from IR to an object file, and from an object file to an address.
 
 The pass pipeline is short because the IR already has its vectors and unrolled copies: it turns stack slots into
-values, simplifies, rotates loops and finds what is computed twice.
+values, simplifies and rotates loops. What is computed twice the graph has found already; NewGVN, the pass for that, has
+an assertion that fails on some of our kernels and ends the process (LLVM 22.1, seen 2026-11-20).
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from typing import Any
 from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, Source
 
 PASSES = (
-    "sroa", "instruction_combine", "simplify_cfg", "loop_rotate", "new_gvn", "instruction_combine",
-    "simplify_cfg",
+    "sroa", "instruction_combine", "simplify_cfg", "loop_rotate", "instruction_combine", "simplify_cfg",
 )  # fmt: skip
 
 
