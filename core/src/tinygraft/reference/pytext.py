@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tinygraft.codegen.linear import Lane, copies
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.render.renderer import Renderer
+from tinygraft.uop.linear import Lane, copies
 from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.stages import Linear, Source
 from tinygraft.uop.uop import UOp
@@ -75,7 +75,8 @@ def cast(a: str, source: DType, target: DType) -> str:
         return a if target.itemsize > source.itemsize else fitted(a, target)
     if target.kind == "float":
         return f"to_{target.name}({a})"
-    if target is dtypes.index or dtypes.min(target) <= dtypes.min(source) and dtypes.max(source) <= dtypes.max(target):
+    holds = dtypes.min(target) <= dtypes.min(source) and dtypes.max(source) <= dtypes.max(target)
+    if target is dtypes.index or holds:
         return f"int({a})" if source.kind == "bool" else a
     return fitted(a, target)
 
@@ -271,7 +272,7 @@ class _Text:
         for axis, vector in self.copied.items():
             if extra >> axis & 1 and vector.arg.kind is AxisKind.VECTOR:
                 raise GraphError(f"kernel {self.linear.name}: a vector over axis {axis} is accumulated into register "
-                                 f"{register.arg.number}, which has no lanes for it; combine them with LANES")  # fmt: skip
+                                 f"{register.arg.number}, which has no lanes; use LANES")  # fmt: skip
         for lane in self.lanes(value.ranges | register.ranges):
             name = self.name(register, lane)
             text = expression(node.arg, register.dtype, (register.dtype, value.dtype), (name, self.name(value, lane)))

@@ -1,0 +1,127 @@
+"""Narrow: half types that a Target stores but does not compute with, widened to float32 for each operation.
+
+In: the sink of a kernel graph. Out: a sink in which every elementwise op on such a dtype is CAST to float32, the op,
+CAST back. Rounding after every op gives the bits that native arithmetic of that dtype would: the mantissa of float32
+has more than twice its bits. A REDUCE runs in float32 and is rounded at its end, which is more exact.
+
+A CAST between a half type and anything but float32 goes through float32 too, and where float32 would round a first
+time it is made to round to odd: the last bit set if anything was lost, which makes the second rounding right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import UnsupportedError
+from tinygraft.rules.words import LAYOUT, magnitude
+from tinygraft.target import Target
+from tinygraft.uop.ops import ELEMENTWISE, Ops
+from tinygraft.uop.uop import UOp, toposort
+
+HALVES = (dtypes.float16, dtypes.bfloat16)
+KEPT = frozenset({Ops.WHERE, Ops.BITCAST})  # move bits, compute nothing
+
+
+def narrow(sink: UOp, target: Target) -> UOp:
+    """The kernel with dtypes that target computes; UnsupportedError for one that it cannot have."""
+    known = target.dtypes & target.compute_dtypes
+    nodes = toposort(sink)
+    foreign = {node.dtype for node in nodes} - known - {dtypes.void, dtypes.index}
+    if not foreign:
+        return sink
+    for dtype in sorted(foreign, key=lambda d: d.name):
+        _require(dtype, target)
+    done: dict[UOp, UOp] = {}
+    for node in nodes:
+        src = tuple(done[s] for s in node.src)
+        if node.op in ELEMENTWISE - KEPT and (node.dtype in foreign or any(s.dtype in foreign for s in src)):
+            done[node] = _widened(node, src, foreign)
+        elif node.op is Ops.REDUCE and node.dtype in foreign:
+            wide = UOp(Ops.REDUCE, dtypes.float32, (_wide(src[0]), *src[1:]), node.arg, node.tag)
+            done[node] = wide.cast(node.dtype)
+        else:
+            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
+    return done[sink]
+
+
+def _require(dtype: DType, target: Target) -> None:
+    if dtype not in target.dtypes:
+        raise UnsupportedError(f"a kernel needs {dtype!r}, which device {target.arch} cannot store; "
+                               "cast to a dtype that it has")  # fmt: skip
+    if dtype not in HALVES or dtypes.float32 not in target.compute_dtypes:
+        raise UnsupportedError(f"a kernel computes with {dtype!r}, which device {target.arch} can only store; "
+                               "cast to a dtype that it computes with")  # fmt: skip
+
+
+def _widened(node: UOp, src: Sequence[UOp], foreign: set[DType]) -> UOp:
+    """An elementwise node on halves, computed in float32."""
+    if node.op is Ops.CAST:
+        return widened_cast(src[0], node.dtype, foreign)
+    if node.op is Ops.FMA:
+        a, b, c = (_wide(s).cast(dtypes.float64) for s in src)
+        return widened_cast(odd_sum(a * b, c), node.dtype, foreign)
+    wide = [_wide(s) if s.dtype in foreign else s for s in src]
+    dtype = dtypes.float32 if node.dtype in foreign else node.dtype
+    return UOp(node.op, dtype, tuple(wide), node.arg, node.tag).cast(node.dtype)
+
+
+def _wide(x: UOp) -> UOp:
+    """A half as a float32, which can hold it."""
+    return UOp.const(dtypes.float32, x.arg) if x.op is Ops.CONST else x.cast(dtypes.float32)
+
+
+def widened_cast(x: UOp, dtype: DType, foreign: set[DType]) -> UOp:
+    """x as dtype by way of float32, rounded once."""
+    if x.dtype in foreign:
+        x = _wide(x)
+    if dtype not in foreign:
+        return x.cast(dtype)
+    if x.dtype is dtypes.float64:
+        x = odd_float32(x)
+    elif x.dtype.kind in ("int", "uint", "index") and dtype is dtypes.bfloat16:
+        return _integer_to_float32(x).cast(dtype)
+    return x.cast(dtypes.float32).cast(dtype)
+
+
+def odd_float32(x: UOp) -> UOp:
+    """A float64 as float32, rounded to odd."""
+    near = x.cast(dtypes.float32)
+    back = near.cast(dtypes.float64)
+    bits = near.bitcast(dtypes.uint32)
+    too_far = magnitude(back) > magnitude(x)
+    toward_zero = bits - too_far.cast(dtypes.uint32)
+    return (toward_zero | back.ne(x).cast(dtypes.uint32)).bitcast(dtypes.float32)
+
+
+def odd_sum(a: UOp, b: UOp) -> UOp:
+    """a + b in float64, rounded to odd; what the sum lost is found as Knuth does."""
+    form = LAYOUT[dtypes.float64]
+    total = a + b
+    part = total - a
+    lost = (a - (total - part)) + (b - part)
+    bits = total.bitcast(form.signed)
+    outward = (lost > 0.0).eq(total > 0.0)
+    moved = bits + outward.where(bits.const_like(1), -1)
+    inexact = (lost > 0.0) | (lost < 0.0)
+    return (inexact & (bits & 1).eq(0)).where(moved, bits).bitcast(dtypes.float64)
+
+
+def _integer_to_float32(x: UOp) -> UOp:
+    """An integer as a float32 that rounds to the bfloat16 nearest to the integer.
+
+    What float32 cannot hold is shifted right by 14 bits as often as needed, the last bit set if anything was lost.
+    """
+    scale: UOp | None = None
+    for _ in range(3):
+        if x.lo >= -(2**24) and x.hi <= 2**24:
+            break
+        large = x >= 2**24
+        if x.lo < 0:
+            large = large | (x < -(2**24))
+        lost = (x & (2**14 - 1)).ne(0).cast(x.dtype)
+        x = large.where((x >> 14) | lost, x)
+        step = large.where(UOp.const(dtypes.float32, 2.0**14), 1.0)
+        scale = step if scale is None else scale * step
+    wide = x.cast(dtypes.float32)
+    return wide if scale is None else wide * scale

@@ -1,0 +1,85 @@
+"""Words: writes the nodes of a decomposition in the ops that a Target has.
+
+A rule of rules.decompose takes a Words and the operands of an op, and returns a node of the same value. It may use
+every op of BASIC_OPS freely; for any other it calls `words(op, ...)`, which decomposes in turn.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.target import Target
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+Rule = Callable[..., UOp]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a float dtype lies in its bits; low_half masks the lower half of its mantissa."""
+
+    dtype: DType
+    mantissa: int
+    bias: int
+    signed: DType
+    unsigned: DType
+    low_half: int
+
+    @property
+    def sign(self) -> int:
+        """The sign bit."""
+        return 1 << (self.dtype.bits - 1)
+
+    @property
+    def infinity(self) -> int:
+        """The bits of inf."""
+        return (2 * self.bias + 1) << self.mantissa
+
+    def bits(self, value: float) -> int:
+        """The bits of a number."""
+        fmt = ("<I", "<f") if self.dtype is dtypes.float32 else ("<Q", "<d")
+        return struct.unpack(fmt[0], struct.pack(fmt[1], value))[0]  # type: ignore[no-any-return]
+
+
+LAYOUT = {
+    dtypes.float32: Layout(dtypes.float32, 23, 127, dtypes.int32, dtypes.uint32, (1 << 12) - 1),
+    dtypes.float64: Layout(dtypes.float64, 52, 1023, dtypes.int64, dtypes.uint64, (1 << 27) - 1),
+}
+
+
+class Words:
+    """The ops of a Target, and for those it lacks the rules that write them."""
+
+    def __init__(self, target: Target, rules: Mapping[Ops, Rule]) -> None:
+        self.target, self.rules = target, rules
+
+    def __call__(self, op: Ops, *src: UOp) -> UOp:
+        """op of src, decomposed where the Target lacks it."""
+        return src[0].alu(op, *src[1:]) if op in self.target.native_ops else self.rules[op](self, *src)
+
+    def multiply_add(self, a: UOp, b: UOp, c: UOp) -> UOp:
+        """a * b + c where either rounding will do: rounded once if the Target has FMA, else twice."""
+        return a.alu(Ops.FMA, b, c) if Ops.FMA in self.target.native_ops else a * b + c
+
+    def polynomial(self, x: UOp, coefficients: Sequence[float]) -> UOp:
+        """The polynomial in x with these coefficients, lowest first, by Horner's rule."""
+        total = x.const_like(coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            total = self.multiply_add(total, x, x.const_like(c))
+        return total
+
+
+def magnitude(x: UOp) -> UOp:
+    """x without its sign."""
+    form = LAYOUT[x.dtype]
+    return (x.bitcast(form.unsigned) & (form.sign - 1)).bitcast(x.dtype)
+
+
+def trimmed(x: UOp) -> UOp:
+    """x with the lower half of its mantissa cleared: the product of two such numbers is exact."""
+    form = LAYOUT[x.dtype]
+    return (x.bitcast(form.unsigned) & (2 * form.sign - 1 - form.low_half)).bitcast(x.dtype)
