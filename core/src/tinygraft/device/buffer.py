@@ -1,6 +1,10 @@
 """Buffer: one allocation on a backend, and the table from BUFFER nodes to their buffers.
 
 A Buffer gets memory when something first needs it and gives it back when nothing refers to it any more.
+
+>>> from tinygraft.dtype import dtypes
+>>> Buffer("PYTHON", 100, dtypes.float32)
+<buf real:False device:PYTHON size:100 dtype:dtypes.float offset:0>
 """
 
 from __future__ import annotations
@@ -21,13 +25,9 @@ from tinygraft.uop.uop import UOp
 
 
 class Buffer:
-    """size elements of dtype in the memory of a device. A buffer of no elements never allocates.
+    """size elements of dtype in the memory of a device. A buffer of no elements never allocates."""
 
-    >>> from tinygraft.dtype import dtypes
-    >>> Buffer("PYTHON", 100, dtypes.float32)
-    <buf real:False device:PYTHON size:100 dtype:dtypes.float offset:0>
-    """
-
+    __module__ = "tinygraft.device"  # the place where people import it from, and which its type prints
     __slots__ = ("__weakref__", "_handle", "_lock", "_pool", "device", "dtype", "nbytes", "size")
 
     def __init__(self, device: str, size: int, dtype: DType) -> None:
