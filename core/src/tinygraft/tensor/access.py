@@ -15,7 +15,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import TensorBase, expand
+from tinygraft.tensor.base import TensorBase, expand, live_tensors, live_tensors
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import numpy_name
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
@@ -219,7 +219,7 @@ class Access(Casting):
 
         todo = [tensor for tensor in (self, *others) if not _owns_memory(tensor.uop) and not _is_constant(tensor.uop)]
         if todo:
-            realize_tensors(todo)
+            realize_tensors(todo, live_tensors())
         return self
 
     def contiguous(self) -> Self:
