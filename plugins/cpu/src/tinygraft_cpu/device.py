@@ -22,7 +22,9 @@ from tinygraft_cpu.program import CpuProgram
 CPU_COMPILER = Setting("CPU_COMPILER", "", "llvm or c: how kernels become machine code; empty is llvm where installed")
 CPU_THREADS = Setting("CPU_THREADS", 0, "how many threads a kernel may use; 0 is as many as this process may run on")
 
-NATIVE_OPS = BASIC_OPS | {Ops.MAX, Ops.MIN, Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.RECIPROCAL}
+# Both renderers divide and shift as the machine does, so rules.decompose makes operands safe; their casts saturate.
+PLAIN_OPS = {Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR}
+NATIVE_OPS = BASIC_OPS - PLAIN_OPS | {Ops.MAX, Ops.MIN, Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.RECIPROCAL}
 
 
 class CpuBackend(Backend):
