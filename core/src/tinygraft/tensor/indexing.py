@@ -41,7 +41,7 @@ class Plan:
     front: bool
 
 
-class Indexing(Creation, Joining, Access):
+class Indexing(Joining, Creation, Access):
     """Methods that read or write at given places."""
 
     __slots__ = ()

@@ -12,15 +12,20 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.tensor import data as from_data
+from tinygraft.tensor.conv import Conv
+from tinygraft.tensor.gradient import Gradient
+from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.mode import TensorType
-from tinygraft.tensor.random import Random
+from tinygraft.tensor.operators import Operators
+from tinygraft.tensor.scan import Scan
+from tinygraft.tensor.scan import Scan
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 __all__ = ["Tensor"]
 
 
-class Tensor(Random, metaclass=TensorType):
+class Tensor(Scan, Random, metaclass=TensorType):
     """A lazy array of one dtype on one device.
 
     data is a number, nested lists or tuples of numbers, a numpy array (copied), bytes (uint8 unless dtype says
