@@ -16,8 +16,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinygraft.autograd import vjp_select as select
-from tinygraft.autograd.build import add_up, add_up_from_end, expand, expanded_axes, flip, full_like, pad, permute
-from tinygraft.autograd.build import reshape, shrink
+from tinygraft.autograd.build import (
+    add_up,
+    add_up_from_end,
+    expand,
+    expanded_axes,
+    flip,
+    full_like,
+    pad,
+    permute,
+    reshape,
+    shrink,
+)
 from tinygraft.helpers import argsort
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp

@@ -18,14 +18,13 @@ from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.operators import Operators
 from tinygraft.tensor.scan import Scan
-from tinygraft.tensor.scan import Scan
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 __all__ = ["Tensor"]
 
 
-class Tensor(Scan, Random, metaclass=TensorType):
+class Tensor(Operators, Loss, Conv, Scan, Gradient, metaclass=TensorType):
     """A lazy array of one dtype on one device.
 
     data is a number, nested lists or tuples of numbers, a numpy array (copied), bytes (uint8 unless dtype says

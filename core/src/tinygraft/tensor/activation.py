@@ -1,0 +1,139 @@
+"""The activation functions.
+
+A tensor of floats in (other dtypes become the default float), one of the same shape out, elementwise. NaN stays NaN,
+and neither a value nor a gradient overflows for large inputs. Half types are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Self
+
+from tinygraft.tensor.transcendental import Transcendental
+from tinygraft.uop.ops import Ops
+
+
+class Activation(Transcendental):
+    """Functions that neural networks put between layers."""
+
+    __slots__ = ()
+
+    def relu(self) -> Self:
+        """The value where it is positive, 0 elsewhere; its gradient at 0 is 0.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-1.0, 2.0]).relu().tolist()
+        [0.0, 2.0]
+        """
+        if not self._is_float():
+            return self._op(Ops.MAX, 0)
+        flat = self._move(Ops.DETACH, None)._op(Ops.MAX, 0.0)  # 0, or NaN for NaN
+        return self._swapped(Ops.CMPLT, 0.0)._op(Ops.WHERE, self, flat)
+
+    def relu6(self) -> Self:
+        """relu, at most 6."""
+        return self.relu()._op(Ops.MIN, 6)
+
+    def leaky_relu(self, neg_slope: float = 0.01) -> Self:
+        """The value where it is positive, neg_slope times it elsewhere."""
+        return self._swapped(Ops.CMPLT, 0)._op(Ops.WHERE, self, self._op(Ops.MUL, neg_slope))
+
+    def _sigmoid(self) -> Self:
+        return self._op(Ops.NEG)._exp_limited()._op(Ops.ADD, 1.0)._op(Ops.RECIPROCAL)
+
+    def sigmoid(self) -> Self:
+        """1 / (1 + exp(-x)).
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.0, -1000.0]).sigmoid().tolist()
+        [0.5, 0.0]
+        """
+        return self._in_float()._sigmoid()._narrowed(self.dtype)
+
+    def logsigmoid(self) -> Self:
+        """log(sigmoid(x)), without overflow."""
+        return self._in_float()._op(Ops.NEG)._softplus()._op(Ops.NEG)._narrowed(self.dtype)
+
+    def _softplus(self) -> Self:
+        """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
+        return self._op(Ops.MAX, 0.0)._op(Ops.ADD, self.abs()._op(Ops.NEG)._exp()._log1p())
+
+    def softplus(self, beta: float = 1.0) -> Self:
+        """log(1 + exp(beta * x)) / beta, without overflow."""
+        x = self._in_float()
+        if beta != 1.0:
+            return x._op(Ops.MUL, beta)._softplus()._op(Ops.MUL, 1 / beta)._narrowed(self.dtype)
+        return x._softplus()._narrowed(self.dtype)
+
+    def softsign(self) -> Self:
+        """x / (1 + |x|)."""
+        return self._op(Ops.FDIV, self.abs()._op(Ops.ADD, 1))
+
+    def swish(self) -> Self:
+        """x * sigmoid(x)."""
+        x = self._in_float()
+        return x._op(Ops.MUL, x._sigmoid())._narrowed(self.dtype)
+
+    def silu(self) -> Self:
+        """swish, by its other name."""
+        return self.swish()
+
+    def quick_gelu(self) -> Self:
+        """x * sigmoid(1.702 * x)."""
+        x = self._in_float()
+        return x._op(Ops.MUL, x._op(Ops.MUL, 1.702)._sigmoid())._narrowed(self.dtype)
+
+    def gelu(self, approximate: str = "tanh") -> Self:
+        """x times the share of a normal distribution below x; by a tanh, or exactly where approximate is "none".
+
+        0.5 * (1 + tanh(u)) is computed as sigmoid(2 * u). Raises ValueError for another approximation.
+        """
+        x = self._in_float()
+        if approximate == "none":
+            share = x._op(Ops.MUL, math.sqrt(0.5)).erf()._op(Ops.MUL, 0.5)._op(Ops.ADD, 0.5)
+        elif approximate == "tanh":
+            scale = 2 * math.sqrt(2 / math.pi)
+            cubic = x._op(Ops.MUL, x)._op(Ops.MUL, scale * 0.044715)._op(Ops.ADD, scale)
+            share = x._op(Ops.MUL, cubic)._sigmoid()
+        else:
+            raise ValueError(f"gelu approximates by 'tanh' or 'none', got {approximate!r}")
+        return x._op(Ops.MUL, share)._narrowed(self.dtype)
+
+    def mish(self) -> Self:
+        """x * tanh(softplus(x))."""
+        x = self._in_float()
+        return x._op(Ops.MUL, x._softplus()._tanh())._narrowed(self.dtype)
+
+    def _expm1_below_zero(self, positive: Self) -> Self:
+        """exp(x) - 1 where positive is False; there x is at most 0, elsewhere it does not count."""
+        return positive._op(Ops.WHERE, 0.0, self).expm1()
+
+    def elu(self, alpha: float = 1.0) -> Self:
+        """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
+        x = self._in_float()
+        positive = x._swapped(Ops.CMPLT, 0.0)
+        below = x._expm1_below_zero(positive)
+        return positive._op(Ops.WHERE, x, below._op(Ops.MUL, alpha))._narrowed(self.dtype)
+
+    def celu(self, alpha: float = 1.0) -> Self:
+        """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere."""
+        x = self._in_float()
+        positive = x._swapped(Ops.CMPLT, 0.0)
+        below = x._op(Ops.MUL, 1 / alpha)._expm1_below_zero(positive)
+        return positive._op(Ops.WHERE, x, below._op(Ops.MUL, alpha))._narrowed(self.dtype)
+
+    def selu(self, alpha: float = 1.67326, gamma: float = 1.0507) -> Self:
+        """gamma times elu(alpha)."""
+        return self._in_float().elu(alpha)._op(Ops.MUL, gamma)._narrowed(self.dtype)
+
+    def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5) -> Self:
+        """alpha * x + beta, kept between 0 and 1."""
+        return self._op(Ops.MUL, alpha)._op(Ops.ADD, beta).clamp(0.0, 1.0)
+
+    def hardswish(self) -> Self:
+        """x * relu6(x + 3) / 6."""
+        return self._op(Ops.MUL, self._op(Ops.ADD, 3).relu6())._op(Ops.MUL, 1 / 6)
+
+    def hardtanh(self, min_val: float = -1, max_val: float = 1) -> Self:
+        """x, kept between min_val and max_val."""
+        return self.clamp(min_val, max_val)

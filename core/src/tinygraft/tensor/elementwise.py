@@ -1,0 +1,397 @@
+"""Elementwise arithmetic: operations of two or three tensors, comparisons, rounding, and the operators for them.
+
+Tensors and Python numbers in, broadcast together and promoted as `base.py` says; a tensor of the common shape out.
+A number is weak: it takes the tensor's dtype within its kind. What has no op of its own is written here as the
+fewest ops that give the value numpy gives, also for NaN, infinities and a divisor of zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Self
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import DTypeError
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.casting import Casting
+from tinygraft.uop.ops import Ops
+
+_SIGNED = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
+_SQUARINGS = 64  # a constant integer power up to this is multiplied out
+
+
+class Elementwise(Casting):
+    """Methods that combine values at the same place, and choose between them."""
+
+    __slots__ = ()
+
+    def _swapped(self, op: Ops, x: Any) -> Self:
+        """op with x as the first operand."""
+        x = self._operand(op, x)
+        left: Self = x if isinstance(x, TensorBase) else self._const(x)  # type: ignore[assignment]
+        return left._op(op, self)
+
+    def _binary(self, op: Ops, x: Any, reverse: bool) -> Self:
+        return self._swapped(op, x) if reverse else self._op(op, x)
+
+    def _is_float(self) -> bool:
+        return self.dtype.kind == "float"
+
+    def _in_float(self) -> Self:
+        """This tensor in a float dtype wide enough to compute several steps in: float32 for half types."""
+        if not self._is_float():
+            return self._cast(dtypes.default_float())
+        return self._cast(dtypes.float32) if self.dtype.itemsize < 4 else self
+
+    def _narrowed(self, like: DType) -> Self:
+        """Back from _in_float: rounded to like where that is a float dtype."""
+        return self._cast(like) if like.kind == "float" else self
+
+    # Arithmetic
+
+    def add(self, x: Any, reverse: bool = False) -> Self:
+        """self + x.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2]).add(0.5).tolist()
+        [1.5, 2.5]
+        """
+        return self._binary(Ops.ADD, x, reverse)
+
+    def sub(self, x: Any, reverse: bool = False) -> Self:
+        """self - x; x - self if reverse."""
+        return self._binary(Ops.SUB, x, reverse)
+
+    def mul(self, x: Any, reverse: bool = False) -> Self:
+        """self * x."""
+        return self._binary(Ops.MUL, x, reverse)
+
+    def div(self, x: Any, reverse: bool = False, rounding_mode: Literal["trunc", "floor"] | None = None) -> Self:
+        """self / x as floats; with a rounding_mode the quotient rounded down or towards zero, which stays integer
+        for integers. An integer divided by zero gives 0, a float an infinity or NaN.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-7, 7]).div(2, rounding_mode="trunc").tolist()
+        [-3, 3]
+        """
+        if rounding_mode is None:
+            return self._binary(Ops.FDIV, x, reverse)
+        if rounding_mode not in ("trunc", "floor"):
+            raise ValueError(f"rounding_mode is 'trunc', 'floor' or None, got {rounding_mode!r}")
+        a, b = self._pair(x, reverse)
+        if a._is_float():
+            return a._floored(b)[0] if rounding_mode == "floor" else a._op(Ops.FDIV, b).trunc()
+        floor = a._op(Ops.IDIV, b)
+        if rounding_mode == "floor":
+            return floor
+        rest = a._op(Ops.MOD, b)
+        return floor._op(Ops.ADD, rest._op(Ops.CMPNE, 0)._op(Ops.AND, a._signs_differ(b))._cast(floor.dtype))
+
+    def mod(self, x: Any, reverse: bool = False) -> Self:
+        """What is left of floor division; it has the sign of x, as in Python. An integer modulo zero gives 0.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-7, 7]).mod(3).tolist()
+        [2, 1]
+        """
+        a, b = self._pair(x, reverse)
+        return a._floored(b)[1] if a._is_float() else a._op(Ops.MOD, b)
+
+    def fmod(self, x: Any) -> Self:
+        """What is left of division towards zero; it has the sign of self, as in C."""
+        a, b = self._pair(x, False)
+        if not a._is_float():
+            rest = a._op(Ops.MOD, b)
+            return rest._op(Ops.CMPNE, 0)._op(Ops.AND, a._signs_differ(b))._op(Ops.WHERE, rest._op(Ops.SUB, b), rest)
+        dtype = a.dtype
+        a, b = a._in_float(), b._in_float()
+        rest = a._rest(b, a._op(Ops.FDIV, b).trunc())
+        wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, rest._signs_differ(a))  # the quotient was rounded up
+        back = a._signs_differ(b)._op(Ops.WHERE, b.neg(), b)
+        return wrong._op(Ops.WHERE, rest._op(Ops.ADD, back), rest)._cast(dtype)
+
+    def _pair(self, x: Any, reverse: bool) -> tuple[Self, Self]:
+        a, b = self._broadcasted(x)
+        if a.dtype is dtypes.bool:
+            a, b = a._cast(dtypes.default_int()), b._cast(dtypes.default_int())
+        return (b, a) if reverse else (a, b)
+
+    def _signs_differ(self, other: Self) -> Self:
+        return self._op(Ops.CMPLT, 0)._op(Ops.CMPNE, other._op(Ops.CMPLT, 0))
+
+    def _rest(self, b: Self, quotient: Self) -> Self:
+        """self - quotient * b, rounded once; self itself where the quotient is 0, also for an infinite b."""
+        rest = quotient.neg()._op(Ops.FMA, b, self)
+        return quotient._op(Ops.CMPEQ, 0)._op(Ops.WHERE, self, rest)
+
+    def _floored(self, b: Self) -> tuple[Self, Self]:
+        """The floor of self / b and what is left, both exact: a quotient that was rounded up is taken back."""
+        x, y = self._in_float(), b._in_float()
+        quotient = x._op(Ops.FDIV, y).floor()
+        rest = x._rest(y, quotient)
+        wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, rest._signs_differ(y))
+        quotient = wrong._op(Ops.WHERE, quotient._op(Ops.SUB, 1), quotient)
+        return quotient._cast(self.dtype), wrong._op(Ops.WHERE, rest._op(Ops.ADD, y), rest)._cast(self.dtype)
+
+    def pow(self, x: Any, reverse: bool = False) -> Self:
+        """self ** x. A constant integer or half power is multiplied out or taken as a root.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3]).pow(2).tolist()
+        [1, 4, 9]
+        """
+        if reverse:
+            if x == 2 and isinstance(x, (int, float)) and self._is_float():
+                return self._op(Ops.EXP2)
+            return self._swapped(Ops.POW, x)
+        if isinstance(x, (int, float)) and not isinstance(x, bool):
+            return self._const_power(x)
+        return self._op(Ops.POW, x)
+
+    def _const_power(self, x: int | float) -> Self:
+        base = self._op(Ops.MUL, 1.0) if isinstance(x, float) and not self._is_float() else self
+        if base.dtype is dtypes.bool:
+            base = base._cast(dtypes.default_int())
+        power = abs(x)
+        if power in (0.5, 1.5) and base._is_float():
+            root = base._op(Ops.SQRT)
+            result = root if power == 0.5 else base._op(Ops.MUL, root)
+        elif power <= _SQUARINGS and power == int(power) and (x >= 0 or base._is_float()):
+            result = base._multiplied_out(int(power))
+        else:
+            return base._op(Ops.POW, x)
+        return result if x >= 0 else result._op(Ops.RECIPROCAL)
+
+    def _multiplied_out(self, power: int) -> Self:
+        """A power by repeated squaring; ones for power 0."""
+        if power == 0:
+            return self._const(1, self.dtype)
+        result, square = None, self
+        while power:
+            if power & 1:
+                result = square if result is None else result._op(Ops.MUL, square)
+            power >>= 1
+            square = square._op(Ops.MUL, square) if power else square
+        return self if result is None else result
+
+    def square(self) -> Self:
+        """self * self."""
+        return self._op(Ops.MUL, self)
+
+    def lerp(self, end: Any, weight: Any) -> Self:
+        """self + (end - self) * weight."""
+        return self._op(Ops.ADD, self._swapped(Ops.SUB, end)._op(Ops.MUL, weight))
+
+    def maximum(self, x: Any) -> Self:
+        """The greater of both; NaN where either is. Where both are equal each gets half the gradient."""
+        return self._op(Ops.MAX, x)
+
+    def minimum(self, x: Any) -> Self:
+        """The less of both; NaN where either is. Where both are equal each gets half the gradient."""
+        return self._op(Ops.MIN, x)
+
+    # Signs and rounding
+
+    def neg(self) -> Self:
+        """-self; the opposite of a bool."""
+        return self._op(Ops.NOT) if self.dtype is dtypes.bool else self._op(Ops.NEG)
+
+    def abs(self) -> Self:
+        """Without the sign.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-1.5, 2.0]).abs().tolist()
+        [1.5, 2.0]
+        """
+        if self.dtype.kind in ("bool", "uint"):
+            return self
+        either = self._op(Ops.MAX, self._op(Ops.NEG))
+        return either._op(Ops.ADD, 0.0) if self._is_float() else either  # -0.0 + 0.0 is 0.0
+
+    def sign(self) -> Self:
+        """-1, 0 or 1; NaN for NaN."""
+        still = self._move(Ops.DETACH, None)  # flat, also where it is 0
+        upper = still._swapped(Ops.CMPLT, 0)._op(Ops.WHERE, still._const(1, self.dtype), still)
+        return upper if self.dtype.kind in ("bool", "uint") else still._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1, upper)
+
+    def copysign(self, other: Any) -> Self:
+        """The magnitude of self with the sign of other, also that of -0.0 and of a NaN."""
+        a, b = self._broadcasted(other)
+        if not a._is_float():
+            a, b = a._cast(dtypes.default_float()), b._cast(dtypes.default_float())
+        size = a.abs()
+        negative = b._bits_as(_SIGNED[b.dtype.itemsize])._op(Ops.CMPLT, 0)
+        return negative._op(Ops.WHERE, size._op(Ops.NEG), size)
+
+    def trunc(self) -> Self:
+        """Rounded towards zero."""
+        return self._op(Ops.TRUNC) if self._is_float() else self
+
+    def floor(self) -> Self:
+        """Rounded down.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-1.5, 1.5]).floor().tolist()
+        [-2.0, 1.0]
+        """
+        if not self._is_float():
+            return self
+        whole = self._op(Ops.TRUNC)
+        return self._op(Ops.CMPLT, whole)._op(Ops.WHERE, whole._op(Ops.SUB, 1), whole)
+
+    def ceil(self) -> Self:
+        """Rounded up."""
+        if not self._is_float():
+            return self
+        whole = self._op(Ops.TRUNC)
+        return whole._op(Ops.CMPLT, self)._op(Ops.WHERE, whole._op(Ops.ADD, 1), whole)
+
+    def round(self) -> Self:
+        """To the nearest whole number, a half to the even one.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.5, 1.5, -2.5, 2.6]).round().tolist()
+        [0.0, 2.0, -2.0, 3.0]
+        """
+        if not self._is_float():
+            return self
+        whole = self._op(Ops.TRUNC)
+        rest = self._op(Ops.SUB, whole).abs()
+        half = whole._op(Ops.MUL, 0.5)
+        odd = half._op(Ops.CMPNE, half._op(Ops.TRUNC))
+        away = rest._swapped(Ops.CMPLT, 0.5)._op(Ops.OR, rest._op(Ops.CMPEQ, 0.5)._op(Ops.AND, odd))
+        step = self._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1.0, self._const(1.0))
+        return away._op(Ops.WHERE, whole._op(Ops.ADD, step), whole)
+
+    def clamp(self, min_: Any = None, max_: Any = None) -> Self:
+        """At least min_ and at most max_, either of which may be None. NaN stays NaN.
+
+        At a bound the gradient goes to self. Raises ValueError when both are None.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-3, 0, 3]).clamp(-1, 1).tolist()
+        [-1, 0, 1]
+        """
+        if min_ is None and max_ is None:
+            raise ValueError("clamp needs min_ or max_, got neither")
+        result = self
+        if min_ is not None:
+            result = result._op(Ops.CMPLT, min_)._op(Ops.WHERE, min_, result)
+        if max_ is not None:
+            result = result._swapped(Ops.CMPLT, max_)._op(Ops.WHERE, max_, result)
+        return result
+
+    def clip(self, min_: Any = None, max_: Any = None) -> Self:
+        """clamp, by its other name."""
+        return self.clamp(min_, max_)
+
+    # Comparisons and logic
+
+    def eq(self, x: Any) -> Self:
+        """Whether both are equal."""
+        return self._op(Ops.CMPEQ, x)
+
+    def ne(self, x: Any) -> Self:
+        """Whether both differ; NaN differs from everything."""
+        return self._op(Ops.CMPNE, x)
+
+    def _at_most(self, x: Any, reverse: bool = False) -> Self:
+        """self <= x. False for NaN, so for floats it is no negated comparison."""
+        a, b = self._broadcasted(x)
+        a, b = (b, a) if reverse else (a, b)
+        if a._is_float():
+            return a._op(Ops.CMPLT, b)._op(Ops.OR, a._op(Ops.CMPEQ, b))
+        return b._op(Ops.CMPLT, a)._op(Ops.NOT)
+
+    def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Self:
+        """Whether |self - other| <= atol + rtol * |other|. Infinities are close to themselves, NaN only if equal_nan.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1e-7, 1e-8]).isclose(Tensor([0.0, 0.0])).tolist()
+        [False, True]
+        """
+        a, b = self._broadcasted(other)
+        if not a._is_float():
+            a, b = a._cast(dtypes.default_float()), b._cast(dtypes.default_float())
+        near = a._op(Ops.SUB, b).abs()._at_most(b.abs()._op(Ops.MUL, rtol)._op(Ops.ADD, atol))
+        close = a._op(Ops.CMPEQ, b)._op(Ops.OR, near._op(Ops.AND, b.isfinite()))
+        return close._op(Ops.OR, a.isnan()._op(Ops.AND, b.isnan())) if equal_nan else close
+
+    def isnan(self) -> Self:
+        """Whether it is not a number."""
+        return self._op(Ops.CMPNE, self) if self._is_float() else self._const(False, dtypes.bool)
+
+    def isinf(self, detect_positive: bool = True, detect_negative: bool = True) -> Self:
+        """Whether it is infinite, of one of the signs asked for."""
+        wanted = [math.inf] * detect_positive + [-math.inf] * detect_negative
+        if not wanted or not self._is_float():
+            return self._const(False, dtypes.bool)
+        found = self._op(Ops.CMPEQ, wanted[0])
+        return found if len(wanted) == 1 else found._op(Ops.OR, self._op(Ops.CMPEQ, wanted[1]))
+
+    def isfinite(self) -> Self:
+        """Whether it is neither infinite nor NaN."""
+        if not self._is_float():
+            return self._const(True, dtypes.bool)
+        return self._op(Ops.CMPLT, math.inf)._op(Ops.AND, self._swapped(Ops.CMPLT, -math.inf))
+
+    def logical_not(self) -> Self:
+        """Whether it is zero."""
+        return self._op(Ops.NOT) if self.dtype is dtypes.bool else self._op(Ops.CMPEQ, 0)
+
+    def bitwise_not(self) -> Self:
+        """Every bit turned over; the opposite of a bool. Raises DTypeError for floats."""
+        return self._op(Ops.NOT)
+
+    def bitwise_and(self, x: Any, reverse: bool = False) -> Self:
+        """The bits in both."""
+        return self._binary(Ops.AND, x, reverse)
+
+    def bitwise_or(self, x: Any, reverse: bool = False) -> Self:
+        """The bits in either."""
+        return self._binary(Ops.OR, x, reverse)
+
+    def bitwise_xor(self, x: Any, reverse: bool = False) -> Self:
+        """The bits in exactly one."""
+        return self._binary(Ops.XOR, x, reverse)
+
+    def lshift(self, x: Any, reverse: bool = False) -> Self:
+        """The bits moved up by x places; 0 when x is the width or more."""
+        return self._binary(Ops.SHL, x, reverse)
+
+    def rshift(self, x: Any, reverse: bool = False) -> Self:
+        """The bits moved down by x places, keeping the sign of a signed dtype."""
+        return self._binary(Ops.SHR, x, reverse)
+
+    # For code that is written over tensors and nodes alike
+
+    def alu(self, op: Ops, *src: Any) -> Self:
+        """A raw elementwise op. Raises DTypeError for an op that is not elementwise."""
+        if op not in _RAW:
+            raise DTypeError(f"alu takes an elementwise op, got {op.name}")
+        return self._op(op, *src)
+
+    def ufix(self, x: Any) -> Self:
+        """x as a tensor of the dtype and on the device of this one."""
+        return x if isinstance(x, type(self)) else self._const(x, self.dtype)
+
+    def usum(self, *uops: Any) -> Self:
+        """The sum of this tensor and others."""
+        result = self
+        for other in uops:
+            result = result._op(Ops.ADD, other)
+        return result
+
+    def uprod(self, *uops: Any) -> Self:
+        """The product of this tensor and others."""
+        result = self
+        for other in uops:
+            result = result._op(Ops.MUL, other)
+        return result
+
+
+_RAW = frozenset({
+    Ops.NEG, Ops.NOT, Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.TRUNC, Ops.ADD, Ops.SUB, Ops.MUL,
+    Ops.FDIV, Ops.IDIV, Ops.MOD, Ops.MAX, Ops.MIN, Ops.POW, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.AND, Ops.OR,
+    Ops.XOR, Ops.SHL, Ops.SHR, Ops.THREEFRY, Ops.WHERE, Ops.FMA,
+})  # fmt: skip

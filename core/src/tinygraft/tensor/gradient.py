@@ -1,0 +1,115 @@
+"""Gradients of a tensor with respect to others: `backward` fills their .grad, `gradient` returns them.
+
+A scalar tensor in (or one with the gradient to start from); lazy tensors out. Nothing is computed here: the walk of
+`autograd/` adds nodes to the graph, so a gradient can be differentiated again.
+
+Which tensors get a .grad: among the live tensors whose node is in the graph, those that have requires_grad=True; if
+there are none, the float tensors whose flag is None. Of these only leaves count: a tensor that was computed from
+another one of them is an intermediate result. A tensor that was assigned to since is found by the node it had.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from tinygraft.autograd.walk import gradient as gradient_nodes
+from tinygraft.autograd.walk import nodes_on_path
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import TensorBase, live_tensors
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, toposort
+
+
+class Gradient(TensorBase):
+    """Methods that differentiate."""
+
+    __slots__ = ()
+
+    def backward(self, gradient: TensorBase | None = None, retain_graph: bool = False) -> Self:
+        """Add the gradient of this tensor to .grad of the tensors that it depends on, and return this tensor.
+
+        gradient is that of this tensor itself, needed unless it has one element. A graph is never used up:
+        retain_graph is accepted and changes nothing. Raises ShapeError and DTypeError.
+
+        >>> from tinygraft import Tensor
+        >>> x = Tensor([1.0, 2.0], requires_grad=True)
+        >>> _ = (x * x).sum().backward()
+        >>> x.grad.tolist()
+        [2.0, 4.0]
+        """
+        seed = self._seed("backward", gradient)
+        leaves = self._leaves()
+        nodes = gradient_nodes(self.uop, [node for _, node in leaves], seed)
+        for (tensor, _), node in zip(leaves, nodes, strict=True):
+            if node is None:
+                continue
+            total = node if tensor.grad is None else tensor.grad.uop + node
+            tensor.grad = tensor._wrap(total)
+            tensor.grad.requires_grad = False
+        return self
+
+    def gradient(self, *targets: TensorBase, gradient: TensorBase | None = None) -> list[Self]:
+        """The gradients of this tensor with respect to targets; zeros for one that it does not depend on.
+
+        gradient is that of this tensor itself, needed unless it has one element. Raises ShapeError and DTypeError.
+
+        >>> from tinygraft import Tensor
+        >>> x = Tensor([3.0])
+        >>> y = (x * x * x).sum()
+        >>> first = y.gradient(x)[0]
+        >>> first.tolist(), first.sum().gradient(x)[0].tolist()
+        ([27.0], [18.0])
+        """
+        seed = self._seed("gradient", gradient)
+        graph = set(toposort(self.uop))
+        wanted = [_node_in(target, graph) or target.uop for target in targets]
+        nodes = gradient_nodes(self.uop, wanted, seed)
+        return [
+            self._wrap(target.uop.const_like(0) if node is None else node, target)
+            for target, node in zip(targets, nodes, strict=True)
+        ]
+
+    def _seed(self, what: str, gradient: Any) -> UOp:
+        """The gradient to start from: 1, or what was given."""
+        if self.dtype.kind != "float":
+            raise DTypeError(f"{what} needs a tensor of floats, this one is {self.dtype}\n  made at {self._where()}")
+        if gradient is None:
+            if not lengths.same(lengths.product(self.shape), 1):
+                raise ShapeError(
+                    f"{what} needs a tensor of one element, this one has shape {self.shape}\n"
+                    f"  made at {self._where()}\n"
+                    f"  hint: reduce it first, as in t.sum().{what}(...), or pass gradient= of the same shape"
+                )
+            return self.uop.const_like(1)
+        start = gradient if isinstance(gradient, TensorBase) else self._const(gradient, self.dtype)
+        if start.shape != self.shape:
+            raise ShapeError(
+                f"{what} of shape {self.shape} got a gradient of shape {start.shape}: they must be equal\n"
+                f"  made at {self._where()}      gradient made at {start._where()}"
+            )
+        return start.uop.cast(self.dtype)
+
+    def _leaves(self) -> list[tuple[TensorBase, UOp]]:
+        """The tensors that backward fills, each with its node in the graph."""
+        graph = set(toposort(self.uop))
+        found = [
+            (tensor, node)
+            for tensor in live_tensors()
+            if tensor.dtype.kind == "float"
+            and tensor.requires_grad is not False
+            and (node := _node_in(tensor, graph)) is not None
+        ]
+        asked = [pair for pair in found if pair[0].requires_grad] or found
+        onward = nodes_on_path(self.uop, (node for _, node in asked))
+        return [(tensor, node) for tensor, node in asked if onward.get(node) == ()]
+
+
+def _node_in(tensor: TensorBase, graph: set[UOp]) -> UOp | None:
+    """The node by which a graph knows a tensor: the one it has, or had before it was assigned to."""
+    node = tensor.uop
+    while node not in graph:
+        if node.op is not Ops.ASSIGN:
+            return None
+        node = node.src[0]
+    return node

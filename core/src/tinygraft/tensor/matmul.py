@@ -1,0 +1,203 @@
+"""Products of matrices: matmul, dot, linear, einsum and attention.
+
+Tensors in, broadcast over their leading axes; the product out. A product is one multiplication and one sum along
+the last axis, the form that codegen knows. Half types are multiplied and summed in float32 and rounded once; small
+integers are summed in 32 bits; with dtype= the operands are cast to it first and the result has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, promote, to_dtype
+from tinygraft.errors import ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.random import Random
+from tinygraft.tensor.reduce import Reduce
+from tinygraft.uop.ops import Ops
+
+
+class Matmul(Reduce, Random):
+    """Methods that multiply and add up."""
+
+    __slots__ = ()
+
+    def _wide(self, dtype: DTypeLike | None, *others: TensorBase) -> tuple[DType, DType]:
+        """The dtype in which a sum of products is computed, and the one of its result."""
+        if dtype is not None:
+            return to_dtype(dtype), to_dtype(dtype)
+        common = promote(self.dtype, *(other.dtype for other in others))
+        inside = accumulator(common)
+        return inside, common if common.kind == "float" else inside
+
+    def matmul(self, x: Any, reverse: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """The matrix product self @ x, or x @ self if reverse, with shapes as numpy.matmul has them.
+
+        (..., m, k) @ (..., k, n) gives (..., m, n); an operand of one axis is a row on the left, a column on the
+        right. Raises ShapeError when the inner sizes differ or an operand has no axes.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[1, 2], [3, 4]]).matmul(Tensor([[5, 6], [7, 8]])).tolist()
+        [[19, 22], [43, 50]]
+        """
+        other = self._operand(Ops.MUL, x)
+        if not isinstance(other, TensorBase):
+            raise ShapeError(f"matmul needs tensors of one axis or more, got the number {x}; multiply by * instead")
+        other = type(self)._from(other.uop, other.requires_grad) if not isinstance(other, type(self)) else other
+        return other._product(self, dtype) if reverse else self._product(other, dtype)
+
+    def dot(self, w: Any, dtype: DTypeLike | None = None) -> Self:
+        """matmul, by its other name."""
+        return self.matmul(w, dtype=dtype)
+
+    def _product(self, x: Self, dtype: DTypeLike | None) -> Self:
+        if not self.ndim or not x.ndim:
+            raise ShapeError(
+                f"cannot multiply shapes {self.shape} and {x.shape} as matrices: both need an axis; "
+                f"multiply by * instead\n"
+                f"  left  made at {self._where()}      right made at {x._where()}"
+            )
+        inner = -1 if x.ndim == 1 else -2
+        if not lengths.same(self.shape[-1], x.shape[inner]):
+            raise ShapeError(
+                f"cannot multiply shapes {self.shape} and {x.shape} as matrices: "
+                f"axis -1 of the left is {self.shape[-1]} and axis {inner} of the right is {x.shape[inner]}\n"
+                f"  left  made at {self._where()}      right made at {x._where()}"
+            )
+        inside, outside = self._wide(dtype, x)
+        left, right = self._cast(inside), x._cast(inside)
+        if x.ndim > 1:
+            right = right.transpose(-1, -2)
+            left = left if self.ndim == 1 else left._reshape((*self.shape[:-1], 1, self.shape[-1]))
+            right = right if self.ndim == 1 else right._reshape((*right.shape[:-2], 1, *right.shape[-2:]))
+        return left._op(Ops.MUL, right)._reduce(Ops.ADD, -1)._cast(outside)
+
+    def linear(self, weight: Self, bias: Self | None = None, dtype: DTypeLike | None = None) -> Self:
+        """self @ weight + bias, with weight of shape (in, out); a weight of one axis is multiplied elementwise.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[1, 2]]).linear(Tensor([[1, 2], [3, 4]]), Tensor([1, 2])).tolist()
+        [[8, 12]]
+        """
+        if dtype is not None:
+            return self._cast(dtype).linear(weight._cast(dtype), bias if bias is None else bias._cast(dtype))
+        result = self._op(Ops.MUL, weight) if weight.ndim == 1 else self.matmul(weight)
+        return result if bias is None else result._op(Ops.ADD, bias)
+
+    @classmethod
+    def einsum(cls, formula: str, *operands: Any, dtype: DTypeLike | None = None) -> Self:
+        """The sum of products that formula says, such as "ij,jk->ik". "..." stands for any axes, broadcast.
+
+        A letter twice in one operand takes its diagonal; without "->" the result has the letters that occur once,
+        in alphabetical order. Raises ShapeError where formula and operands disagree.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.einsum("ij,ij->", Tensor([[1, 2], [3, 4]]), Tensor([[5, 6], [7, 8]])).item()
+        70
+        """
+        listed = len(operands) == 1 and isinstance(operands[0], (list, tuple))
+        tensors: list[Self] = list(operands[0] if listed else operands)
+        inputs, output = _parse(formula, [t.ndim for t in tensors])
+        inside, outside = tensors[0]._wide(dtype, *tensors[1:])
+        order = list(output) + sorted({letter for letters in inputs for letter in letters} - set(output))
+        sizes = _sizes(formula, inputs, [t.shape for t in tensors])
+        factors = [t._cast(inside)._spread(letters, order) for t, letters in zip(tensors, inputs, strict=True)]
+        result = factors[0]
+        for factor in factors[1:]:
+            result = result._op(Ops.MUL, factor)
+        result = result.expand(tuple(sizes[letter] for letter in order))
+        summed = tuple(range(len(output), len(order)))
+        return (result._reduce(Ops.ADD, summed) if summed else result)._cast(outside)
+
+    def _spread(self, letters: Sequence[str], order: Sequence[str]) -> Self:
+        """Axes named by letters brought into order, with size 1 for a letter that is not there."""
+        x, names = self, list(letters)
+        for letter in dict.fromkeys(names):
+            while names.count(letter) > 1:
+                first = names.index(letter)
+                second = names.index(letter, first + 1)
+                x = x.diagonal(0, first, second)
+                names = [n for i, n in enumerate(names) if i not in (first, second)] + [letter]
+        x = x.permute(*(names.index(letter) for letter in order if letter in names)) if names else x
+        kept = iter(x.shape)
+        return x._reshape(tuple(next(kept) if letter in names else 1 for letter in order))
+
+    def scaled_dot_product_attention(
+        self,
+        key: Self,
+        value: Self,
+        attn_mask: Self | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        enable_gqa: bool = False,
+    ) -> Self:
+        """softmax(self @ key.T / sqrt(d) + mask) @ value, for queries (..., L, d), keys and values (..., S, d).
+
+        attn_mask is added, or where it is bool keeps what is True; is_causal keeps keys up to the query's place;
+        enable_gqa repeats the heads (axis -3) of key and value to those of the queries.
+
+        Raises ValueError for attn_mask together with is_causal.
+        """
+        if is_causal and attn_mask is not None:
+            raise ValueError("attention takes attn_mask or is_causal, not both: put the causal part into the mask")
+        if enable_gqa:
+            repeats = lengths.as_int(self.shape[-3], "attention"), lengths.as_int(key.shape[-3], "attention")
+            if repeats[0] % repeats[1]:
+                raise ShapeError(f"enable_gqa needs query heads that are a multiple of key heads, got {repeats}")
+            key = key.repeat_interleave(repeats[0] // repeats[1], -3)
+            value = value.repeat_interleave(repeats[0] // repeats[1], -3)
+        wide = promote(self.dtype, key.dtype, dtypes.float32)
+        scores = self.matmul(key.transpose(-2, -1), dtype=wide)._op(Ops.MUL, 1 / math.sqrt(self.shape[-1]))
+        if is_causal:
+            future = scores._places(scores.ndim - 2)._op(Ops.CMPLT, scores._places(scores.ndim - 1))
+            scores = future._op(Ops.WHERE, -math.inf, scores)
+        elif attn_mask is not None and attn_mask.dtype is dtypes.bool:
+            scores = attn_mask._op(Ops.WHERE, scores, -math.inf)
+        elif attn_mask is not None:
+            scores = scores._op(Ops.ADD, attn_mask)
+        return scores.softmax(-1)._cast(self.dtype).dropout(dropout_p).matmul(value)
+
+
+def _parse(formula: str, ndims: Sequence[int]) -> tuple[list[list[str]], list[str]]:
+    """The letters of each operand and of the result, with one name for each axis that "..." stands for."""
+    left, arrow, right = formula.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(ndims):
+        raise ShapeError(f"einsum {formula!r} names {len(parts)} operands, got {len(ndims)}")
+    inputs = []
+    for part, ndim in zip(parts, ndims, strict=True):
+        before, dots, after = part.partition("...")
+        hidden = ndim - len(before) - len(after)
+        if hidden < 0 or (hidden > 0 and not dots):
+            raise ShapeError(f"einsum {formula!r} gives {part!r} to an operand of {ndim} axes")
+        if not (before + after).isalpha() and before + after:
+            raise ShapeError(f"einsum {formula!r} is made of letters, commas, '...' and one '->'")
+        inputs.append([*before, *(f".{i}" for i in range(-hidden, 0)), *after])
+    known = [letter for letters in inputs for letter in letters]
+    most = max((sum(letter[0] == "." for letter in letters) for letters in inputs), default=0)
+    rest = [f".{i}" for i in range(-most, 0)]
+    if not arrow:
+        return inputs, rest + sorted(n for n in set(known) if n[0] != "." and known.count(n) == 1)
+    before, dots, after = right.partition("...")
+    output = [*before, *(rest if dots else []), *after]
+    wrong = [letter for letter in output if letter not in known or output.count(letter) > 1]
+    if wrong:
+        raise ShapeError(
+            f"einsum {formula!r} has {wrong[0]!r} in its result, which must be in an operand and named once"
+        )
+    return inputs, output
+
+
+def _sizes(formula: str, inputs: Sequence[Sequence[str]], shapes: Sequence[Any]) -> dict[str, Any]:
+    """The size of each letter."""
+    sizes: dict[str, Any] = {}
+    for letters, shape in zip(inputs, shapes, strict=True):
+        for letter, size in zip(letters, shape, strict=True):
+            known = sizes.get(letter, 1)
+            if not (lengths.same(known, size) or lengths.same(size, 1) or lengths.same(known, 1)):
+                raise ShapeError(f"einsum {formula!r}: {letter!r} is {known} in one operand and {size} in another")
+            sizes[letter] = size if lengths.same(known, 1) else known
+    return sizes

@@ -1,0 +1,325 @@
+"""Roots, powers of e, logarithms, trigonometric and hyperbolic functions, and the error function.
+
+A tensor of floats in (other dtypes become the default float), one of the same shape out. Devices compute SQRT, EXP2,
+LOG2 and SIN; all else is made of them here. Half types are computed in float32 and rounded once.
+
+Near zero, where a textbook formula would cancel, a power series takes over, so the relative error stays small. The
+argument of the branch that is not taken is replaced by a harmless one, so that no gradient becomes NaN. Where a
+series is cut depends on the dtype: the first term left out is below half a unit in the last place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Self
+
+from tinygraft.dtype import dtypes
+from tinygraft.tensor.elementwise import Elementwise
+from tinygraft.uop.ops import Ops
+
+LOG2_E, LN_2, LOG10_2 = 1 / math.log(2), math.log(2), math.log10(2)
+
+
+def _tanh_series(terms: int) -> list[float]:
+    """tanh(x) / x as a power series in x**2, from t' = 1 - t*t."""
+    odd = [Fraction(1)]
+    for n in range(1, terms):
+        odd.append(-sum((odd[i] * odd[n - 1 - i] for i in range(n)), Fraction(0)) / (2 * n + 1))
+    return [float(c) for c in odd]
+
+
+_ATAN = [(-1) ** k / (2 * k + 1) for k in range(11)]
+_ATANH = [1 / (2 * k + 1) for k in range(17)]
+_EXPM1 = [1 / math.factorial(k + 1) for k in range(17)]
+_SINH = [1 / math.factorial(2 * k + 1) for k in range(10)]
+_TANH = _tanh_series(12)
+
+# The error function in float32: least squares at Chebyshev nodes, made for this file with math.erf as reference.
+# erf(x)/x as a polynomial in x**2 up to 1 (relative error 2e-7 in float32), log2(1 - erf(x)) from 1 to 4 (2e-7).
+_ERF_SMALL = [1.1283791658815026, -0.3761262690358022, 0.11283597463486737, -0.02685432879603255,
+              0.005189311942640423, -0.000801885499248199, 7.882497109293133e-05]  # fmt: skip
+_ERF_LARGE = [-0.0010920748842710437, -1.6243677834892445, -0.9220167627206395, -0.14905778011576842,
+              0.032636626903965, -0.004958351838270449, 0.0004581595992494349, -1.9201391501137124e-05]  # fmt: skip
+# In float64: the rational approximations of W. J. Cody, "Rational Chebyshev approximations for the error function",
+# Mathematics of Computation 23 (1969), lowest power first: erf(x)/x in x**2 up to 0.46875, exp(x*x)*erfc(x) above.
+_CODY_SMALL = ([3.20937758913846947e03, 3.77485237685302021e02, 1.13864154151050156e02, 3.16112374387056560e00,
+                1.85777706184603153e-1],
+               [2.84423683343917062e03, 1.28261652607737228e03, 2.44024637934444173e02, 2.36012909523441209e01,
+                1.0])  # fmt: skip
+_CODY_LARGE = ([1.23033935479799725e03, 2.05107837782607147e03, 1.71204761263407058e03, 8.81952221241769090e02,
+                2.98635138197400131e02, 6.61191906371416295e01, 8.88314979438837594e00, 5.64188496988670089e-1,
+                2.15311535474403846e-8],
+               [1.23033935480374942e03, 3.43936767414372164e03, 4.36261909014324716e03, 3.29079923573345963e03,
+                1.62138957456669019e03, 5.37181101862009858e02, 1.17693950891312499e02, 1.57449261107098347e01,
+                1.0])  # fmt: skip
+
+
+class Transcendental(Elementwise):
+    """Functions of one number that are no polynomials."""
+
+    __slots__ = ()
+
+    # Tools: x is always in float32 or float64
+
+    def _series(self, coefficients: Sequence[float]) -> Self:
+        """A polynomial in self, lowest power first."""
+        result = self._const(coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            result = result._op(Ops.MUL, self)._op(Ops.ADD, c)
+        return result
+
+    def _terms(self, single: int, double: int) -> int:
+        """How many terms of a series this dtype needs."""
+        return double if self.dtype is dtypes.float64 else single
+
+    def _below(self, bound: float) -> tuple[Self, Self]:
+        """Whether |self| < bound, and self there, 0 elsewhere."""
+        small = self._op(Ops.MUL, self)._op(Ops.CMPLT, bound * bound)
+        return small, small._op(Ops.WHERE, self, 0.0)
+
+    def _size(self) -> tuple[Self, Self]:
+        """Whether self is negative, and its magnitude; the gradient of the magnitude at 0 is 1."""
+        negative = self._op(Ops.CMPLT, 0.0)
+        return negative, negative._op(Ops.WHERE, self._op(Ops.NEG), self)
+
+    def _exp(self) -> Self:
+        return self._op(Ops.MUL, LOG2_E)._op(Ops.EXP2)
+
+    def _exp_limited(self) -> Self:
+        """exp, but no larger than the dtype holds: where 1/(1 + exp) is taken, infinity would make 0 * inf."""
+        most = 1022.0 if self.dtype is dtypes.float64 else 126.0
+        return self._op(Ops.MUL, LOG2_E)._op(Ops.MIN, most)._op(Ops.EXP2)
+
+    def _log(self) -> Self:
+        return self._op(Ops.LOG2)._op(Ops.MUL, LN_2)
+
+    def _log1p(self) -> Self:
+        """log(1 + self): near zero twice the inverse hyperbolic tangent of x / (2 + x), as a series."""
+        small = self._op(Ops.CMPLT, 0.5)._op(Ops.AND, self._swapped(Ops.CMPLT, -0.4))
+        x = small._op(Ops.WHERE, self, 0.0)
+        z = x._op(Ops.FDIV, x._op(Ops.ADD, 2.0))
+        series = z._op(Ops.MUL, z)._series(_ATANH[: self._terms(8, 17)])
+        near = z._op(Ops.MUL, 2.0)._op(Ops.MUL, series)
+        far = small._op(Ops.WHERE, 1.0, self._op(Ops.ADD, 1.0))._log()
+        return small._op(Ops.WHERE, near, far)
+
+    # Roots and powers
+
+    def sqrt(self) -> Self:
+        """The square root; NaN below zero.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([4.0, 9.0]).sqrt().tolist()
+        [2.0, 3.0]
+        """
+        return self._op(Ops.SQRT)
+
+    def rsqrt(self) -> Self:
+        """1 / sqrt."""
+        return self._op(Ops.SQRT)._op(Ops.RECIPROCAL)
+
+    def reciprocal(self) -> Self:
+        """1 / self."""
+        return self._op(Ops.RECIPROCAL)
+
+    def exp2(self) -> Self:
+        """2 to the power of self."""
+        return self._op(Ops.EXP2)
+
+    def exp(self) -> Self:
+        """e to the power of self.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.0]).exp().tolist()
+        [1.0]
+        """
+        return self._in_float()._exp()._narrowed(self.dtype)
+
+    def expm1(self) -> Self:
+        """exp(self) - 1, exact near zero."""
+        x = self._in_float()
+        small, near = x._below(0.5)
+        series = near._op(Ops.MUL, near._series(_EXPM1[: x._terms(9, 17)]))
+        return small._op(Ops.WHERE, series, x._exp()._op(Ops.SUB, 1.0))._narrowed(self.dtype)
+
+    def log2(self) -> Self:
+        """The logarithm to base 2; -inf at zero, NaN below."""
+        return self._op(Ops.LOG2)
+
+    def log(self) -> Self:
+        """The natural logarithm; -inf at zero, NaN below.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0]).log().tolist()
+        [0.0]
+        """
+        return self._in_float()._log()._narrowed(self.dtype)
+
+    def log10(self) -> Self:
+        """The logarithm to base 10."""
+        return self._in_float()._op(Ops.LOG2)._op(Ops.MUL, LOG10_2)._narrowed(self.dtype)
+
+    def log1p(self) -> Self:
+        """log(1 + self), exact near zero."""
+        return self._in_float()._log1p()._narrowed(self.dtype)
+
+    def logaddexp(self, other: object) -> Self:
+        """log(exp(self) + exp(other)), without overflow."""
+        a, b = self._broadcasted(other)
+        dtype, a, b = a.dtype, a._in_float(), b._in_float()
+        same = a._op(Ops.CMPEQ, b)  # also two equal infinities, whose difference is NaN
+        apart = same._op(Ops.WHERE, 0.0, a._op(Ops.SUB, b)).abs()._op(Ops.NEG)
+        return a._op(Ops.MAX, b)._op(Ops.ADD, apart._exp()._log1p())._narrowed(dtype)
+
+    # Trigonometric
+
+    def sin(self) -> Self:
+        """The sine of radians; NaN for infinities.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.0]).sin().tolist()
+        [0.0]
+        """
+        return self._op(Ops.SIN)
+
+    def cos(self) -> Self:
+        """The cosine of radians. It is 1 - 2 sin(x/2)**2: halving is exact, where adding pi/2 would round x.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.0]).cos().tolist()
+        [1.0]
+        """
+        return self._in_float()._cos()._narrowed(self.dtype)
+
+    def _cos(self) -> Self:
+        half = self._op(Ops.MUL, 0.5)._op(Ops.SIN)
+        return half._op(Ops.MUL, half)._op(Ops.MUL, -2.0)._op(Ops.ADD, 1.0)
+
+    def tan(self) -> Self:
+        """The tangent of radians. Near zero the cosine below it is the sine of pi/2 - x, pi/2 in two parts."""
+        x = self._in_float()
+        small, near = x._below(8.0)
+        high = half_pi(x.dtype is dtypes.float64)
+        left = near._size()[1]._swapped(Ops.SUB, high[0])._op(Ops.ADD, high[1])
+        cosine = small._op(Ops.WHERE, left._op(Ops.SIN), x._cos())
+        return x._op(Ops.SIN)._op(Ops.FDIV, cosine)._narrowed(self.dtype)
+
+    def _atan(self) -> Self:
+        """Above 1 it is pi/2 less that of 1/x; two halvings of the angle leave less than 0.2 for a series."""
+        negative, size = self._size()
+        large = size._swapped(Ops.CMPLT, 1.0)
+        turned = large._op(Ops.WHERE, size, 1.0)._op(Ops.RECIPROCAL)
+        x = large._op(Ops.WHERE, turned, size)
+        for _ in range(2):
+            root = x._op(Ops.MUL, x)._op(Ops.ADD, 1.0)._op(Ops.SQRT)
+            x = x._op(Ops.FDIV, root._op(Ops.ADD, 1.0))
+        series = x._op(Ops.MUL, x)._series(_ATAN[: self._terms(5, 11)])
+        angle = x._op(Ops.MUL, 4.0)._op(Ops.MUL, series)
+        angle = large._op(Ops.WHERE, angle._swapped(Ops.SUB, math.pi / 2), angle)
+        return negative._op(Ops.WHERE, angle._op(Ops.NEG), angle)
+
+    def atan(self) -> Self:
+        """The angle in (-pi/2, pi/2) whose tangent this is."""
+        return self._in_float()._atan()._narrowed(self.dtype)
+
+    def asin(self) -> Self:
+        """The angle in [-pi/2, pi/2] whose sine this is; NaN outside [-1, 1]."""
+        x = self._in_float()
+        cosine = x._swapped(Ops.SUB, 1.0)._op(Ops.MUL, x._op(Ops.ADD, 1.0))._op(Ops.SQRT)
+        return x._op(Ops.FDIV, cosine)._atan()._narrowed(self.dtype)
+
+    def acos(self) -> Self:
+        """The angle in [0, pi] whose cosine this is; NaN outside [-1, 1]."""
+        x = self._in_float()
+        ratio = x._swapped(Ops.SUB, 1.0)._op(Ops.FDIV, x._op(Ops.ADD, 1.0))
+        return ratio._op(Ops.SQRT)._atan()._op(Ops.MUL, 2.0)._narrowed(self.dtype)
+
+    # Hyperbolic
+
+    def sinh(self) -> Self:
+        """The hyperbolic sine."""
+        x = self._in_float()
+        small, near = x._below(1.0)
+        series = near._op(Ops.MUL, near._op(Ops.MUL, near)._series(_SINH[: x._terms(6, 10)]))
+        far = x._exp()._op(Ops.SUB, x._op(Ops.NEG)._exp())._op(Ops.MUL, 0.5)
+        return small._op(Ops.WHERE, series, far)._narrowed(self.dtype)
+
+    def cosh(self) -> Self:
+        """The hyperbolic cosine."""
+        x = self._in_float()
+        return x._exp()._op(Ops.ADD, x._op(Ops.NEG)._exp())._op(Ops.MUL, 0.5)._narrowed(self.dtype)
+
+    def tanh(self) -> Self:
+        """The hyperbolic tangent.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.0, 100.0]).tanh().tolist()
+        [0.0, 1.0]
+        """
+        return self._in_float()._tanh()._narrowed(self.dtype)
+
+    def _tanh(self) -> Self:
+        small, near = self._below(0.25)
+        series = near._op(Ops.MUL, near._op(Ops.MUL, near)._series(_TANH[: self._terms(5, 12)]))
+        decay = self._op(Ops.MUL, 2.0)._exp_limited()._op(Ops.ADD, 1.0)._op(Ops.RECIPROCAL)
+        return small._op(Ops.WHERE, series, decay._op(Ops.MUL, -2.0)._op(Ops.ADD, 1.0))
+
+    def asinh(self) -> Self:
+        """The inverse of sinh."""
+        x = self._in_float()
+        negative, size = x._size()
+        square = size._op(Ops.MUL, size)
+        grown = size._op(Ops.ADD, square._op(Ops.FDIV, square._op(Ops.ADD, 1.0)._op(Ops.SQRT)._op(Ops.ADD, 1.0)))
+        result = grown._log1p()
+        return negative._op(Ops.WHERE, result._op(Ops.NEG), result)._narrowed(self.dtype)
+
+    def acosh(self) -> Self:
+        """The inverse of cosh; NaN below 1."""
+        x = self._in_float()
+        over = x._op(Ops.SUB, 1.0)
+        root = over._op(Ops.MUL, x._op(Ops.ADD, 1.0))._op(Ops.SQRT)
+        return over._op(Ops.ADD, root)._log1p()._narrowed(self.dtype)
+
+    def atanh(self) -> Self:
+        """The inverse of tanh; infinite at -1 and 1, NaN outside."""
+        x = self._in_float()
+        negative, size = x._size()
+        ratio = size._op(Ops.MUL, 2.0)._op(Ops.FDIV, size._swapped(Ops.SUB, 1.0))
+        result = ratio._log1p()._op(Ops.MUL, 0.5)
+        return negative._op(Ops.WHERE, result._op(Ops.NEG), result)._narrowed(self.dtype)
+
+    def erf(self) -> Self:
+        """The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.0]).erf().tolist()
+        [0.0]
+        """
+        x = self._in_float()
+        return (x._erf_double() if x.dtype is dtypes.float64 else x._erf_single())._narrowed(self.dtype)
+
+    def _erf_single(self) -> Self:
+        small, near = self._below(1.0)
+        series = near._op(Ops.MUL, near._op(Ops.MUL, near)._series(_ERF_SMALL))
+        negative, size = self._size()
+        far = size._op(Ops.MIN, 4.0)._series(_ERF_LARGE)._op(Ops.EXP2)._swapped(Ops.SUB, 1.0)
+        return small._op(Ops.WHERE, series, negative._op(Ops.WHERE, far._op(Ops.NEG), far))
+
+    def _erf_double(self) -> Self:
+        small, near = self._below(0.46875)
+        square = near._op(Ops.MUL, near)
+        ratio = square._series(_CODY_SMALL[0])._op(Ops.FDIV, square._series(_CODY_SMALL[1]))
+        negative, size = self._size()
+        size = size._op(Ops.MIN, 6.0)
+        rest = size._series(_CODY_LARGE[0])._op(Ops.FDIV, size._series(_CODY_LARGE[1]))
+        rest = rest._op(Ops.MUL, size._op(Ops.MUL, size)._op(Ops.NEG)._exp())
+        far = rest._swapped(Ops.SUB, 1.0)
+        far = negative._op(Ops.WHERE, far._op(Ops.NEG), far)
+        return small._op(Ops.WHERE, near._op(Ops.MUL, ratio), far)
+
+
+def half_pi(double: bool) -> tuple[float, float]:
+    """pi/2 as the float of a dtype and what is left of it."""
+    return (1.5707963267948966, 6.123233995736766e-17) if double else (1.5707963705062866, -4.371139000186241e-08)
