@@ -13,6 +13,8 @@ from tinygraft.errors import (
     SettingError,
     UnsupportedError,
 )
+from tinygraft.render.cstyle import CStyleRenderer
+from tinygraft.render.dialect import C_TYPES, Dialect
 from tinygraft.render.llvm import LLVMRenderer
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import BASIC_OPS, Target
@@ -20,8 +22,9 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Binary, Linear, Param, Signature, Source
 
 __all__ = [
-    "BASIC_OPS", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "Backend", "Binary", "CompileError", "Compiler",
-    "Context", "DType", "DeviceError", "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable",
-    "Handle", "LLVMRenderer", "Linear", "Ops", "Param", "Probe", "Program", "Renderer", "Setting", "SettingError",
-    "Signature", "Source", "Target", "UnsupportedError", "dtypes",
+    "BASIC_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "Backend", "Binary",
+    "CStyleRenderer", "CompileError", "Compiler", "Context", "DType", "DeviceError", "DeviceLostError",
+    "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "Handle", "LLVMRenderer", "Linear",
+    "Ops", "Param", "Probe", "Program", "Renderer", "Setting", "SettingError", "Signature", "Source",
+    "Target", "UnsupportedError", "dtypes",
 ]  # fmt: skip

@@ -1,0 +1,330 @@
+"""The C family: a Linear as one readable kernel of C, in the dialect of a device.
+
+In goes a Linear, out comes a Source. A value has a variable of its own where it is used more than once, loaded, a
+vector or long; else it stands where it is used. Vectors are GCC's vector types (clang has them too), UNROLL copies
+are variables named with their numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.render.cstyle_expr import EXPR
+from tinygraft.render.cstyle_words import Words, bare
+from tinygraft.render.dialect import Dialect
+from tinygraft.render.renderer import Renderer
+from tinygraft.render.text import Access, Step, Walk, Writer, halves, memory
+from tinygraft.uop.linear import Lane
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.stages import Linear, Source
+from tinygraft.uop.uop import UOp
+
+LONGEST = 60  # characters of an expression that still stands where it is used
+ATOM = re.compile(r"[\w.]+|-?[\d.]+\w*")
+
+
+class CStyleRenderer(Renderer):
+    """Renderer of one dialect of the C family."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect, self.language = dialect, dialect.language
+
+    def render(self, linear: Linear) -> Source:
+        """The kernel with the types and helpers that it needs. Raises GraphError for what the dialect cannot say."""
+        return Source(linear.name, Kernel(linear, self.dialect).text(), self.language, linear.signature)
+
+
+class Kernel(Writer):
+    """The text of one kernel while it is written."""
+
+    def __init__(self, linear: Linear, dialect: Dialect) -> None:
+        super().__init__(linear)
+        self.dialect, self.words = dialect, Words(linear.name, dialect)
+        self.lines: list[str] = []
+        self.depth = 1
+        self.number = 0
+        self.inline = _used_once(self.walk)
+        self.last_accum = {u.src[0]: i for i, u in enumerate(linear.uops) if u.op is Ops.ACCUM}
+        self.place = {u: i for i, u in enumerate(linear.uops)}
+
+    def text(self) -> str:
+        """Header comment, types and helpers, kernel."""
+        self.write()
+        head = f"/* {self.linear.name}: {', '.join(self.linear.actions) or 'no actions'} */"
+        opening = self._opening()
+        before = [self.dialect.header] if self.dialect.header else []
+        helpers = list(self.words.helpers.values())
+        return (
+            "\n".join([head, *before, *helpers, *([""] if before or helpers else []), *opening, *self.lines, "}"])
+            + "\n"
+        )
+
+    def _opening(self) -> list[str]:
+        signature, dialect = self.linear.signature, self.dialect
+        buffers = []
+        for i, param in enumerate(signature.params):
+            const = "" if param.written else "const "
+            buffers.append(f"{dialect.pointer}{const}{self._stored(param.dtype)} *{dialect.restrict} data{i}")
+        long_ = self.words.type(dtypes.index)
+        names = [f"var_{v}" for v in signature.variables] + (["part", "parts"] if signature.chunked else [])
+        if not dialect.packed:
+            return [
+                f"{dialect.kernel} {self.linear.name}({', '.join([*buffers, *(f'{long_} {n}' for n in names)])}) {{"
+            ]
+        return [
+            f"{dialect.kernel} {self.linear.name}(void **buffers, const {long_} *variables) {{",
+            *(f"    {buffer} = buffers[{i}];" for i, buffer in enumerate(buffers)),
+            *(f"    const {long_} {name} = variables[{i}];" for i, name in enumerate(names)),
+        ]
+
+    def _stored(self, dtype: DType) -> str:
+        """The type of an element in memory: a bool takes a byte."""
+        return self.words.type(dtypes.uint8 if dtype is dtypes.bool else dtype)
+
+    def say(self, line: str) -> None:
+        """A line at the present depth."""
+        self.lines.append("    " * self.depth + line)
+
+    def declare(self, text: str, dtype: DType, width: int, hint: str) -> str:
+        """A variable for a value; its name."""
+        name = f"{hint}{self.number}"
+        self.number += 1
+        self.say(f"const {self.words.type(dtype, width)} {name} = {bare(text)};")
+        return name
+
+    # Values
+
+    def value(self, u: UOp, step: Step, operands: list[str]) -> str:
+        """An expression where it is used once and not in a deeper loop, else a variable."""
+        if u.dtype.kind == "index" and (short := _short_index(u.op, operands)) is not None:
+            return short
+        text = EXPR[step.op](self.words, step, *operands)
+        is_index = u.dtype.kind == "index" and step.width == 1
+        if ATOM.fullmatch(text) or ((is_index or u in self.inline) and len(text) <= LONGEST):
+            return text
+        return self.declare(text, step.dtype, step.width, "i" if u.dtype.kind == "index" else "v")
+
+    def splat(self, value: str, dtype: DType, width: int) -> str:
+        """A scalar in every lane."""
+        return self.words.splat(value, dtype, width)
+
+    def const(self, u: UOp) -> None:
+        """A literal."""
+        self.names[u, ()] = self.words.literal(u.arg, u.dtype)
+
+    def variable(self, u: UOp) -> None:
+        """A parameter."""
+        self.names[u, ()] = f"var_{u.arg.name}"
+
+    # Loops
+
+    def range_(self, u: UOp) -> None:
+        """The numbers of a vector or of copies, a position, or the head of a loop."""
+        kind, name = u.arg.kind, f"r{u.arg.axis}"
+        long_ = self.words.type(dtypes.index)
+        if kind is AxisKind.VECTOR:
+            size = int(u.src[0].arg)
+            self.bases[u, ()] = "0"
+            if u in self.walk.whole:
+                lanes = ", ".join(map(str, range(size)))
+                self.names[u, ()] = self.declare(f"{{{lanes}}}", dtypes.index, size, "lane")
+        elif kind is AxisKind.UNROLL:
+            self.names.update({(u, (k,)): str(k) for k in range(int(u.src[0].arg))})
+        elif kind in (AxisKind.GRID, AxisKind.LANE):
+            word = self.dialect.group if kind is AxisKind.GRID else self.dialect.thread
+            if not word:
+                raise self.wrong_range(u)
+            self.say(f"const {long_} {name} = {word.format(dim=u.arg.dim, axis='xyz'[u.arg.dim])};")
+            self.names[u, ()] = name
+        else:
+            size_text, first, last = self.names[u.src[0], ()], "0", self.names[u.src[0], ()]
+            if kind is AxisKind.PARALLEL and self.linear.signature.chunked:
+                first, last = f"{size_text} * part / parts", f"{size_text} * (part + 1) / parts"
+            self.say(f"for ({long_} {name} = {first}; {name} < {last}; {name}++) {{")
+            self.depth += 1
+            self.names[u, ()] = name
+
+    def end(self, u: UOp) -> None:
+        """The closing brace of a loop."""
+        self.depth -= 1
+        self.say("}")
+
+    def barrier(self, u: UOp) -> None:
+        """The dialect's statement; one thread has nobody to wait for."""
+        if self.dialect.barrier:
+            self.say(self.dialect.barrier)
+
+    # Registers
+
+    def reg(self, u: UOp) -> None:
+        """A variable for each copy."""
+        width = self.walk.width(u)
+        for lane in self.walk.lanes(u):
+            first = self.operand(u.src[0], lane, width)
+            self.say(f"{self.words.type(u.dtype, width)} {self.register(u, lane)} = {bare(first)};")
+
+    def accum(self, u: UOp) -> None:
+        """An assignment for each copy."""
+        for register, value, step in self.accumulated(u):
+            self.say(f"{register} = {bare(EXPR[step.op](self.words, step, register, value))};")
+
+    def get(self, u: UOp) -> None:
+        """The register itself, or a copy of it where it still changes."""
+        reg = u.src[0]
+        still = self.last_accum.get(reg, -1) > self.place[u]
+        for lane in self.walk.lanes(reg):
+            name = self.register(reg, lane)
+            self.names[u, self.walk.copy(u, lane)] = (
+                self.declare(name, reg.dtype, self.walk.width(reg), "v") if still else name
+            )
+
+    def fold(self, u: UOp) -> None:
+        """A helper that folds halves of a vector onto each other down to one lane."""
+        vector, span = u.src
+        size = halves(self.linear, span)
+        type_ = self.words.type(u.dtype, size)
+        step = Step(u.arg.op, u.dtype, u.dtype, 1)
+        one = EXPR[step.op](self.words, step, "x[k]", "x[k + half]")
+        name = self.words.helper(
+            f"fold_{u.arg.op.name.lower()}_{type_}", self.words.type(u.dtype), f"{type_} x",
+            f"for (int half = {size // 2}; half; half /= 2)\n"
+            f"        for (int k = 0; k < half; k++) x[k] = {bare(one)};\n    return x[0];",
+        )  # fmt: skip
+        for lane in self.walk.lanes(u):
+            text = f"{name}({bare(self.operand(vector, lane, size))})"
+            self.names[u, self.walk.copy(u, lane)] = self.declare(text, u.dtype, 1, "v")
+
+    # Memory
+
+    def local(self, u: UOp) -> None:
+        """An array."""
+        shared = self.dialect.shared if u.arg.shared else ""
+        align = " __attribute__((aligned(64)))" if self.dialect.vectors else ""
+        self.say(f"{shared}{self._stored(u.dtype)} local{u.arg.number}[{max(u.arg.size, 1)}]{align};")
+
+    def load(self, u: UOp) -> None:
+        """A variable for each copy."""
+        if u not in self.walk.whole:
+            return
+        access = self.walk.accesses[u]
+        gate = u.src[2] if len(u.src) > 2 else None
+        for lane in self.walk.lanes(u):
+            if memory(u.src[0]).arg.size == 0:  # there is no memory: the gate is never open
+                zero = self.words.literal(0, u.dtype)
+                text = zero if access.width == 1 else self.splat(zero, u.dtype, access.width)
+            elif access.width == 1:
+                text = self._element(u, lane)
+                if u.dtype is dtypes.bool:
+                    text = f"({text} != 0)"
+                if gate is not None:
+                    text = f"({self.operand(gate, lane, 1)} ? {text} : {self.words.literal(0, u.dtype)})"
+            else:
+                text = self._load_vector(u, lane, access, gate)
+            self.names[u, self.walk.copy(u, lane)] = self.declare(text, u.dtype, access.width, "x")
+
+    def store(self, u: UOp) -> None:
+        """An assignment for each copy."""
+        access, value = self.walk.accesses[u], u.src[2]
+        gate = u.src[3] if len(u.src) > 3 else None
+        if memory(u.src[0]).arg.size == 0:
+            return
+        for lane in self.walk.lanes(u):
+            if access.width == 1:
+                condition = "" if gate is None else f"if ({bare(self.operand(gate, lane, 1))}) "
+                self.say(f"{condition}{self._element(u, lane)} = {bare(self.operand(value, lane, 1))};")
+            else:
+                self._store_vector(u, lane, access, gate)
+
+    def _memory(self, u: UOp) -> str:
+        mem = memory(u.src[0])
+        return f"data{mem.arg.slot}" if mem.op is Ops.PARAM else f"local{mem.arg.number}"
+
+    def _element(self, u: UOp, lane: Lane) -> str:
+        return f"{self._memory(u)}[{bare(self.scalar(u.src[1], lane))}]"
+
+    def _address(self, u: UOp, lane: Lane) -> str:
+        index = bare(self.scalar(u.src[1], lane))
+        return self._memory(u) if index == "0" else f"{self._memory(u)} + {index}"
+
+    def _where_to(self, u: UOp, lane: Lane, access: Access) -> tuple[str, str, str, str]:
+        """For a vector access: what its helper is called, its arguments, its parameters and the place of lane k."""
+        long_ = self.words.type(dtypes.index)
+        if access.stride == 1:
+            return "row", self._address(u, lane), "", "k"
+        if access.stride is not None:
+            return "step", f"{self._address(u, lane)}, {access.stride}", f", {long_} step", "k * step"
+        index = self.operand(u.src[1], lane, access.width)
+        return "at", f"{self._memory(u)}, {bare(index)}", f", {self.words.type(dtypes.index, access.width)} i", "i[k]"
+
+    def _load_vector(self, u: UOp, lane: Lane, access: Access, gate: UOp | None) -> str:
+        w, width = self.words, access.width
+        type_, stored = w.type(u.dtype, width), self._stored(u.dtype)
+        kind, arguments, parameters, place = self._where_to(u, lane, access)
+        if kind == "row" and gate is None and u.dtype is not dtypes.bool:
+            return f"*(const {self._unaligned(u.dtype, width)} *)({arguments})"
+        one = f"p[{place}]" if u.dtype is not dtypes.bool else f"-(p[{place}] != 0)"
+        name = f"load_{type_}_{kind}"
+        pointer = f"{self.dialect.pointer}const {stored} *p{parameters}"
+        if gate is None:
+            return f"{w.each_lane(name, (u.dtype, width), pointer, one)}({arguments})"
+        mask = w.type(dtypes.bool, width)
+        name = w.each_lane(f"{name}_if", (u.dtype, width), f"{pointer}, {mask} c", f"c[k] ? {one} : 0")
+        return f"{name}({arguments}, {bare(self.operand(gate, lane, width))})"
+
+    def _store_vector(self, u: UOp, lane: Lane, access: Access, gate: UOp | None) -> None:
+        w, width, dtype = self.words, access.width, u.src[2].dtype
+        type_ = w.type(dtype, width)
+        value = bare(self.operand(u.src[2], lane, width))
+        kind, arguments, parameters, place = self._where_to(u, lane, access)
+        if kind == "row" and gate is None and dtype is not dtypes.bool:
+            self.say(f"*({self._unaligned(dtype, width)} *)({arguments}) = {value};")
+            return
+        one = f"p[{place}] = {'-x[k]' if dtype is dtypes.bool else 'x[k]'};"
+        name = f"store_{type_}_{kind}"
+        pointer = f"{self.dialect.pointer}{self._stored(dtype)} *p{parameters}, {type_} x"
+        loop = f"for (int k = 0; k < {width}; k++) "
+        if gate is None:
+            self.say(f"{w.helper(name, 'void', pointer, loop + one)}({arguments}, {value});")
+            return
+        mask = w.type(dtypes.bool, width)
+        name = w.helper(f"{name}_if", "void", f"{pointer}, {mask} c", f"{loop}if (c[k]) {one}")
+        self.say(f"{name}({arguments}, {value}, {bare(self.operand(gate, lane, width))});")
+
+    def _unaligned(self, dtype: DType, width: int) -> str:
+        """The vector type as it lies in memory, where only its elements are aligned."""
+        type_ = self.words.type(dtype, width)
+        name = f"{type_}_in_memory"
+        self.words.helpers.setdefault(
+            name, f"typedef {type_} {name} __attribute__((aligned({dtype.itemsize}), may_alias));"
+        )
+        return name
+
+
+def _used_once(walk: Walk) -> set[UOp]:
+    """The nodes that one other node reads, in the same loop and in as many copies."""
+    uses = Counter(source for u in walk.linear.uops for source in u.src)
+    copied = sum(1 << axis for axis in walk.unrolled)
+    found: set[UOp] = set()
+    here: set[UOp] = set()  # what the present loop has listed
+    for u in walk.linear.uops:
+        found.update(s for s in u.src if s in here and uses[s] == 1 and not (u.ranges & ~s.ranges & copied))
+        if u.op is Ops.END or (u.op is Ops.RANGE and u.arg.kind in (AxisKind.LOOP, AxisKind.PARALLEL)):
+            here = set()
+        here.add(u)
+    return found
+
+
+def _short_index(op: Ops, operands: list[str]) -> str | None:
+    """Index arithmetic that needs no operator: with 0 and 1, and of two numbers."""
+    if len(operands) != 2:
+        return None
+    x, y = operands
+    if x.isdigit() and y.isdigit() and op in (Ops.ADD, Ops.MUL):
+        return str(int(x) + int(y) if op is Ops.ADD else int(x) * int(y))
+    if op is Ops.ADD and "0" in operands:
+        return y if x == "0" else x
+    if op is Ops.MUL and "1" in operands:
+        return y if x == "1" else x
+    return None

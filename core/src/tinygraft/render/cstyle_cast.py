@@ -1,0 +1,154 @@
+"""CAST and BITCAST in the C family: every pair of dtypes, with the results that dtype.coerce defines.
+
+Integers wrap, a float becomes an integer by saturation (NaN gives 0), and a float is rounded once. Half types kept
+as bits are converted by helpers of integer arithmetic; where a wider number would be rounded twice on its way to a
+half type it is rounded to odd first (Boldo and Melquiond, "When double rounding is odd", 2005).
+"""
+
+from __future__ import annotations
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.render.cstyle_words import Words
+from tinygraft.render.text import Step
+
+
+def cast(w: Words, u: Step, x: str) -> str:
+    """The conversion of x, scalar or vector."""
+    old, new, width = u.operand, u.dtype, u.width
+    if new is old or (w.type(old) == w.type(new) and not (w.is_bits(old) or w.is_bits(new))):
+        return x if width == 1 or new is old else f"({w.type(new, width)}){x}"
+    if width == 1:
+        return _scalar(w, x, old, new)
+    if old is dtypes.bool and not w.is_bits(new):
+        return f"__builtin_convertvector(-{x}, {w.type(new, width)})"
+    if new is dtypes.bool and not w.is_bits(old):
+        return f"__builtin_convertvector({x} != ({w.type(old, width)}){{0}}, {w.type(new, width)})"
+    if _is_plain(w, old, new):
+        return f"__builtin_convertvector({x}, {w.type(new, width)})"
+    source = "-x[k]" if old is dtypes.bool else "x[k]"
+    one = _scalar(w, source, old, new)
+    one = f"-({one})" if new is dtypes.bool else one
+    name = f"{new.name}x{width}_from_{old.name}"
+    return f"{w.each_lane(name, (new, width), f'{w.type(old, width)} x', one)}({x})"
+
+
+def _is_plain(w: Words, old: DType, new: DType) -> bool:
+    """Whether C's own conversion is the one that is meant."""
+    return not w.is_bits(old) and not w.is_bits(new) and (old.kind != "float" or new.kind == "float")
+
+
+def _scalar(w: Words, x: str, old: DType, new: DType) -> str:
+    if w.is_bits(old):
+        x, old = f"{_widen(w, old)}({x})", dtypes.float32
+        if new is old:
+            return x
+    if new is dtypes.bool:
+        return f"({x} != 0)"
+    if w.is_bits(new):
+        return _narrow(w, x, old, new)
+    if _is_plain(w, old, new):
+        return f"({w.type(new)})({x})"
+    return f"{_saturate(w, old, new)}({x})"
+
+
+def _saturate(w: Words, old: DType, new: DType) -> str:
+    """The helper from a float to an integer."""
+    low = 0 if new.kind == "uint" else -(2 ** (new.bits - 1))
+    high = 2 ** (new.bits - (new.kind != "uint"))  # the first that is too great; a power of two, so exact in any float
+    body = (
+        f"return x != x ? 0 : x <= {w.literal(float(low), old)} ? {w.literal(low, new)} : "
+        f"x >= {w.literal(float(high), old)} ? {w.literal(high - 1, new)} : ({w.type(new)})x;"
+    )
+    return w.helper(f"{new.name}_from_{old.name}", w.type(new), f"{w.type(old)} x", body)
+
+
+def _widen(w: Words, old: DType) -> str:
+    """The helper from the bits of a half type to float."""
+    bits, float_ = w.type(dtypes.uint32), w.type(dtypes.float32)
+    back = bitcast_helper(w, dtypes.uint32, dtypes.float32)
+    name, arguments = f"float_from_{old.name}", f"{w.type(old)} h"
+    if old is dtypes.bfloat16:
+        return w.helper(name, float_, arguments, f"return {back}(({bits})h << 16);")
+    return w.helper(name, float_, arguments, "\n    ".join((
+        f"{bits} size = h & 0x7fffu, sign = ({bits})(h & 0x8000u) << 16;",
+        f"if (size >= 0x7c00u) return {back}(sign | 0x7f800000u | size << 13);  /* infinity and NaN */",
+        f"{float_} x = {back}(size << 13) * {w.literal(2.0**112, dtypes.float32)};  /* exact, subnormal or not */",
+        "return sign ? -x : x;",
+    )))  # fmt: skip
+
+
+def _narrow(w: Words, x: str, old: DType, new: DType) -> str:
+    """x as the bits of a half type."""
+    from_float = _round(w, new)
+    if old is dtypes.float32:
+        return f"{from_float}({x})"
+    if old is dtypes.float64:
+        return f"{from_float}({_odd(w)}({x}))"
+    if new is dtypes.float16 or old is dtypes.bool or old.itemsize < 4:
+        return f"{from_float}(({w.type(dtypes.float32)})({x}))"  # float32 rounds only what no half can hold
+    if old.itemsize == 8:
+        x = f"{_sticky(w, old)}({x})"
+    return f"{from_float}({_odd(w)}(({w.type(dtypes.float64)})({x})))"
+
+
+def _round(w: Words, new: DType) -> str:
+    """The helper from float to the bits of a half type, to nearest even; NaN stays NaN."""
+    bits, to_bits = w.type(dtypes.uint32), bitcast_helper(w, dtypes.float32, dtypes.uint32)
+    name, result, arguments = f"{new.name}_from_float", w.type(new), f"{w.type(dtypes.float32)} x"
+    if new is dtypes.bfloat16:
+        return w.helper(name, result, arguments, "\n    ".join((
+            f"{bits} b = {to_bits}(x);",
+            f"return ({result})((x != x ? b | 0x400000u : b + 0x7fffu + (b >> 16 & 1u)) >> 16);",
+        )))  # fmt: skip
+    back = bitcast_helper(w, dtypes.uint32, dtypes.float32)
+    return w.helper(name, result, arguments, "\n    ".join((
+        f"{bits} b = {to_bits}(x), sign = b >> 16 & 0x8000u, size = b & 0x7fffffffu;",
+        f"if (size > 0x7f800000u) return ({result})(sign | 0x7e00u);",
+        f"if (size >= 0x477ff000u) return ({result})(sign | 0x7c00u);  /* 65520 and more */",
+        "if (size < 0x38800000u)  /* subnormal: adding 0.5 rounds at the last bit of a half */",
+        f"    return ({result})(sign | ({to_bits}({back}(size) + 0.5f) - 0x3f000000u));",
+        f"return ({result})(sign | (size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13);",
+    )))  # fmt: skip
+
+
+def _odd(w: Words) -> str:
+    """The helper from double to float, rounding to odd."""
+    float_, double = w.type(dtypes.float32), w.type(dtypes.float64)
+    bits, to_bits = w.type(dtypes.uint32), bitcast_helper(w, dtypes.float32, dtypes.uint32)
+    back = bitcast_helper(w, dtypes.uint32, dtypes.float32)
+    return w.helper("float_odd", float_, f"{double} x", "\n    ".join((
+        f"{float_} near = ({float_})x;",
+        f"{double} size = x < 0 ? -x : x, found = near < 0 ? -({double})near : ({double})near;",
+        f"{bits} b = {to_bits}(near);",
+        "if (found == size || x != x || (b & 1u)) return near;",
+        f"return {back}(found > size ? b - 1u : b + 1u);",
+    )))  # fmt: skip
+
+
+def _sticky(w: Words, old: DType) -> str:
+    """The helper that makes one of the 12 lowest bits of a large integer: exact in double, on the same side of ties."""
+    type_, bits = w.type(old), w.type(dtypes.uint64)
+    return w.helper(f"sticky_{old.name}", type_, f"{type_} x", "\n    ".join((
+        f"if (({bits})x + (1ull << 52) < (1ull << 53)) return x;",
+        f"return ({type_})((({bits})x & ~4095ull) | (({bits})x & 4095ull ? 4096ull : 0ull));",
+    )))  # fmt: skip
+
+
+def bitcast(w: Words, u: Step, x: str) -> str:
+    """The same bits as another dtype of that width."""
+    old, new = u.operand, u.dtype
+    if u.width == 1:
+        if w.type(old) == w.type(new):
+            return x
+        if dtypes.bool in (old, new):
+            return f"({x} != 0)" if new is dtypes.bool else f"({w.type(new)}){x}"
+        return f"{bitcast_helper(w, old, new)}({x})"
+    if dtypes.bool in (old, new):
+        return cast(w, u, x)
+    return f"({w.type(new, u.width)}){x}"
+
+
+def bitcast_helper(w: Words, old: DType, new: DType) -> str:
+    """The helper that reads the bits of one scalar type as another."""
+    body = f"union {{ {w.type(old)} old; {w.type(new)} new; }} bits = {{x}};\n    return bits.new;"
+    return w.helper(f"bits_{new.name}_{old.name}", w.type(new), f"{w.type(old)} x", body)

@@ -1,0 +1,119 @@
+"""The C family, the expressions: how each elementwise op is written.
+
+EXPR has a row for each op: a function from Words, a Step and the texts of the operands to the text of the result.
+Operands are names, literals or expressions that bind tighter than any operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import GraphError
+from tinygraft.render.cstyle_cast import bitcast, cast
+from tinygraft.render.cstyle_words import Words
+from tinygraft.render.text import Step
+from tinygraft.uop.ops import Ops
+
+OPERATORS = {
+    Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.FDIV: "/", Ops.IDIV: "/", Ops.MOD: "%", Ops.AND: "&", Ops.OR: "|",
+    Ops.XOR: "^", Ops.SHL: "<<", Ops.SHR: ">>", Ops.CMPLT: "<", Ops.CMPEQ: "==", Ops.CMPNE: "!=",
+}  # fmt: skip
+OF_BOOL = {Ops.ADD: "|", Ops.MUL: "&", Ops.SUB: "^", Ops.IDIV: "&", Ops.CMPNE: "^", Ops.MAX: "|", Ops.MIN: "&"}
+
+Expression = Callable[..., str]
+
+
+def _small(w: Words, u: Step, text: str) -> str:
+    """text computed in int, cut back to an integer type that is narrower."""
+    is_small = u.width == 1 and u.dtype.kind in ("int", "uint") and u.dtype.itemsize < 4
+    return f"({w.type(u.dtype)}){text}" if is_small else text
+
+
+def _operator(w: Words, u: Step, x: str, y: str) -> str:
+    if u.operand is dtypes.bool and u.op in OF_BOOL:
+        return f"({x} {OF_BOOL[u.op]} {y})"
+    return _small(w, u, f"({x} {OPERATORS[u.op]} {y})")
+
+
+def _compare(w: Words, u: Step, x: str, y: str) -> str:
+    if u.width == 1:
+        return f"({x} {OPERATORS[u.op]} {y})"
+    if u.operand is dtypes.bool:  # lanes are 0 and -1
+        return {Ops.CMPLT: f"(~{x} & {y})", Ops.CMPEQ: f"~({x} ^ {y})", Ops.CMPNE: f"({x} ^ {y})"}[u.op]
+    mask, text = w.type(dtypes.bool, u.width), f"({x} {OPERATORS[u.op]} {y})"
+    return f"({mask}){text}" if u.operand.itemsize == 4 else f"__builtin_convertvector({text}, {mask})"
+
+
+def _neg(w: Words, u: Step, x: str) -> str:
+    return x if u.dtype is dtypes.bool else _small(w, u, f"(-{x})")
+
+
+def _not(w: Words, u: Step, x: str) -> str:
+    return f"!{x}" if u.dtype is dtypes.bool and u.width == 1 else _small(w, u, f"(~{x})")
+
+
+def _reciprocal(w: Words, u: Step, x: str) -> str:
+    one = w.literal(1.0, u.dtype)
+    return f"({one if u.width == 1 else w.splat(one, u.dtype, u.width)} / {x})"
+
+
+def _extreme(w: Words, u: Step, x: str, y: str) -> str:
+    """The greater or less of both: x when they are equal, NaN when either is NaN."""
+    if u.dtype is dtypes.bool:
+        return f"({x} {OF_BOOL[u.op]} {y})"
+    type_, beats = w.type(u.dtype, u.width), ">" if u.op is Ops.MAX else "<"
+    is_better = f"(y {beats} x) | (y != y)" if u.dtype.kind == "float" else f"y {beats} x"
+    name = f"{u.op.name.lower()}_{u.dtype.name}" + (f"x{u.width}" if u.width > 1 else "")
+    body = f"return {is_better} ? y : x;" if u.width == 1 else f"return {_blend(w, u, f'({is_better})', 'y', 'x')};"
+    return f"{w.helper(name, type_, f'{type_} x, {type_} y', body)}({x}, {y})"
+
+
+def _blend(w: Words, u: Step, mask: str, x: str, y: str) -> str:
+    """x where the lanes of mask are -1 and y where they are 0; mask has lanes as wide as x."""
+    bits = w.lane_bits(u.dtype, u.width)
+    return f"({w.type(u.dtype, u.width)})((({bits}){x} & {mask}) | (({bits}){y} & ~{mask}))"
+
+
+def _where(w: Words, u: Step, c: str, x: str, y: str) -> str:
+    if u.width == 1:
+        return f"({c} ? {x} : {y})"
+    type_, mask = w.type(u.dtype, u.width), w.type(dtypes.bool, u.width)
+    bits = w.lane_bits(u.dtype, u.width)
+    wide = "c" if bits == w.lane_bits(dtypes.bool, u.width) else f"__builtin_convertvector(c, {bits})"
+    body = f"{bits} m = ({bits}){wide};\n    return {_blend(w, u, 'm', 'x', 'y')};"
+    return f"{w.helper(f'where_{type_}', type_, f'{mask} c, {type_} x, {type_} y', body)}({c}, {x}, {y})"
+
+
+def _call(w: Words, u: Step, *operands: str) -> str:
+    """A function of the dialect, lane by lane for a vector."""
+    word = w.dialect.calls.get(u.op)
+    if word is None:
+        raise GraphError(
+            f"kernel {w.kernel}: {u.op} has no word in this dialect of {w.dialect.language}; rules.decompose writes it "
+            "in other ops for a Target that does not list it in native_ops"
+        )
+    function = word.format(f="" if u.dtype is dtypes.float64 else "f")
+    if u.width == 1:
+        return f"{function}({', '.join(operands)})"
+    type_, letters = w.type(u.dtype, u.width), "xyz"[: len(operands)]
+    one = f"{function}({', '.join(f'{letter}[k]' for letter in letters)})"
+    arguments = ", ".join(f"{type_} {letter}" for letter in letters)
+    return f"{w.each_lane(f'{u.op.name.lower()}_{type_}', (u.dtype, u.width), arguments, one)}({', '.join(operands)})"
+
+
+EXPR: dict[Ops, Expression] = {
+    **dict.fromkeys(OPERATORS, _operator),
+    Ops.CMPLT: _compare,
+    Ops.CMPEQ: _compare,
+    Ops.CMPNE: _compare,
+    Ops.CAST: cast,
+    Ops.BITCAST: bitcast,
+    Ops.NEG: _neg,
+    Ops.NOT: _not,
+    Ops.RECIPROCAL: _reciprocal,
+    Ops.MAX: _extreme,
+    Ops.MIN: _extreme,
+    Ops.WHERE: _where,
+    **dict.fromkeys((Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW, Ops.THREEFRY), _call),
+}

@@ -1,0 +1,134 @@
+"""The C family, the words: names of types, exact literals, and the helper functions that a kernel turns out to need.
+
+A helper is written once, before the kernel, when the first expression asks for it. A vector of bool is a vector of
+32-bit integers, 0 or -1 in each lane, which is what comparing floats gives.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import GraphError
+from tinygraft.render.dialect import Dialect
+
+SUFFIXES = {dtypes.uint32: "u", dtypes.int64: "ll", dtypes.uint64: "ull", dtypes.index: ""}
+SIGNED = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
+UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+
+
+class Words:
+    """The types and helpers of one kernel in one dialect."""
+
+    def __init__(self, kernel: str, dialect: Dialect) -> None:
+        self.kernel, self.dialect = kernel, dialect
+        self.helpers: dict[str, str] = {}  # in the order in which they were asked for: each after what it calls
+
+    def type(self, dtype: DType, width: int = 1) -> str:
+        """The name of a type; a vector's is declared on first use."""
+        if width == 1:
+            return self.dialect.types[dtype]
+        if not self.dialect.vectors:
+            raise GraphError(
+                f"kernel {self.kernel}: this dialect of {self.dialect.language} has no vectors, "
+                f"and a value has {width} lanes"
+            )
+        name = f"{dtype.name}x{width}"
+        if name not in self.helpers:
+            lane = dtypes.int32 if dtype is dtypes.bool else dtypes.int64 if dtype is dtypes.index else dtype
+            self.helpers[name] = (
+                f"typedef {self.dialect.types[lane]} {name} "
+                f"__attribute__((vector_size({width * lane.itemsize}), may_alias));"
+            )
+        return name
+
+    def lane_bits(self, dtype: DType, width: int) -> str:
+        """The vector of signed integers with lanes as wide as those of a vector of dtype."""
+        return self.type(SIGNED[4 if dtype is dtypes.bool else dtype.itemsize], width)
+
+    def helper(self, name: str, result: str, arguments: str, body: str) -> str:
+        """Make sure that a helper function is there; its name."""
+        if name not in self.helpers:
+            self.helpers[name] = f"{self.dialect.function} {result} {name}({arguments}) {{\n    {body}\n}}"
+        return name
+
+    def each_lane(self, name: str, result: tuple[DType, int], arguments: str, expression: str) -> str:
+        """A helper that computes a vector lane by lane, k being the lane."""
+        type_ = self.type(*result)
+        body = f"{type_} r;\n    for (int k = 0; k < {result[1]}; k++) r[k] = {expression};\n    return r;"
+        return self.helper(name, type_, arguments, body)
+
+    def splat(self, value: str, dtype: DType, width: int) -> str:
+        """A scalar in every lane of a vector."""
+        type_ = self.type(dtype, width)
+        scalar = self.type(dtypes.int32 if dtype is dtypes.bool else dtype)
+        lanes = ", ".join(["x"] * width)
+        name = self.helper(f"splat_{type_}", type_, f"{scalar} x", f"return ({type_}){{{lanes}}};")
+        return f"{name}(-({value}))" if dtype is dtypes.bool else f"{name}({bare(value)})"
+
+    def is_bits(self, dtype: DType) -> bool:
+        """Whether a half type is kept as the bits of an integer."""
+        return dtype.kind == "float" and self.dialect.types[dtype] == self.dialect.types[dtypes.uint16]
+
+    def literal(self, value: Any, dtype: DType) -> str:
+        """A number as C reads it, exactly."""
+        if dtype is dtypes.bool:
+            return "1" if value else "0"
+        if dtype.kind != "float":
+            return _integer(int(value), dtype)
+        if self.is_bits(dtype):
+            return f"0x{_half_bits(value, dtype):04x}"
+        suffix = "" if dtype is dtypes.float64 else "f"
+        if math.isnan(value):
+            text = self.dialect.nan.format(f=suffix)
+        elif math.isinf(value):
+            text = ("-" if value < 0 else "") + self.dialect.infinity.format(f=suffix)
+        else:
+            text = shortest(value, dtype) + suffix
+        text = f"({text})" if text[0] == "-" else text
+        return text if dtype.itemsize > 2 else f"({self.type(dtype)}){text}"
+
+
+def _integer(value: int, dtype: DType) -> str:
+    suffix = SUFFIXES.get(dtype, "")
+    if dtype.kind == "index":  # written short: an operation with a counter is made in its type
+        suffix = "" if abs(value) < 2**31 else "ll"
+    if dtype.kind != "uint" and value == -(2 ** (dtype.bits - 1)) and dtype.bits >= 32:
+        return f"({value + 1}{suffix} - 1)"
+    return f"{value}{suffix}" if value >= 0 else f"({value}{suffix})"
+
+
+def _half_bits(value: float, dtype: DType) -> int:
+    if dtype is dtypes.float16:
+        return int(struct.unpack("<H", struct.pack("<e", value))[0])
+    return int(struct.unpack("<I", struct.pack("<f", value))[0] >> 16)
+
+
+def shortest(value: float, dtype: DType) -> str:
+    """The shortest decimal number that reads back as value.
+
+    >>> shortest(0.10000000149011612, dtypes.float32), shortest(3.0, dtypes.float64)
+    ('0.1', '3.0')
+    """
+    candidates = (f"{value:.{digits}g}" for digits in range(1, 10)) if dtype.itemsize <= 4 else iter(())
+    text = next((c for c in candidates if _as_float32(float(c)) == value), repr(float(value)))
+    return text if "." in text or "e" in text else text + ".0"
+
+
+def _as_float32(value: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return math.inf
+
+
+def bare(text: str) -> str:
+    """An expression without the parentheses around all of it."""
+    depth = 0
+    for place, letter in enumerate(text if text.startswith("(") else ""):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[1:-1] if place == len(text) - 1 else text
+    return text

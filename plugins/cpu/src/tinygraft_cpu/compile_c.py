@@ -1,0 +1,111 @@
+"""The system's C compiler: from C to the bytes of a shared library, and from those bytes to an address.
+
+The compiler is CC with its options, else the first of cc, gcc and clang. It reads the source from a pipe.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, Source
+from tinygraft_cpu import machine
+
+# Floats mean what the source says and integers wrap; errno is of no use to a kernel.
+MEANING = ("-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
+TIMEOUT = 120  # seconds
+
+
+@functools.cache
+def version(command: tuple[str, ...]) -> str:
+    """What a compiler says about itself, in one line."""
+    try:
+        answer = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown version"
+    return (answer.stdout or "unknown version").splitlines()[0]
+
+
+def options() -> list[str]:
+    """The options of every compilation on this machine."""
+    tuned = ["-march=native", f"-mprefer-vector-width={machine.vector_bytes() * 8}"] if machine.is_x86() else []
+    return ["-x", "c", "-std=gnu11", "-O2", "-w", *tuned, *MEANING, "-fPIC", "-shared"]
+
+
+class CCompiler(Compiler):
+    """C to a shared library. Raises CompileError when there is no compiler."""
+
+    def __init__(self) -> None:
+        command = machine.find_cc()
+        if command is None:
+            raise CompileError("no C compiler: none of CC, cc, gcc and clang is on the PATH; install gcc or clang")
+        self.command = command
+        described = " ".join((*command, version(tuple(command)), *options(), machine.arch()))
+        self.key = f"c-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+
+    def compile(self, source: Source) -> Binary:
+        """The shared library; detail is its assembly when DEBUG is at least 7. Raises CompileError."""
+        detail = self._run(source, ["-S"]).decode(errors="replace") if DEBUG.value >= 7 else ""
+        return Binary(source.name, self._run(source, []), source.signature, detail)
+
+    def _run(self, source: Source, more: list[str]) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="tinygraft-") as folder:
+            result = Path(folder) / "kernel"
+            command = [*self.command, *options(), *more, "-o", str(result), "-", "-lm"]
+            try:
+                done = subprocess.run(
+                    command, input=source.text.encode(), capture_output=True, timeout=TIMEOUT, check=False
+                )
+            except subprocess.TimeoutExpired as error:
+                raise CompileError(
+                    f"the C compiler took more than {TIMEOUT} s for kernel {source.name}: {shlex.join(command)}",
+                    source.text,
+                ) from error
+            except OSError as error:
+                raise CompileError(
+                    f"the C compiler {self.command[0]} cannot be run ({error}); set CC to one that can, or install gcc",
+                    source.text,
+                ) from error
+            log = done.stderr.decode(errors="replace")
+            if done.returncode or not result.exists():
+                raise CompileError(_refusal(source, command, log), source.text, log)
+            return result.read_bytes()
+
+
+def _refusal(source: Source, command: list[str], log: str) -> str:
+    lines = [f"the C compiler refused kernel {source.name}: {shlex.join(command)}"]
+    place = re.search(r"<stdin>:(\d+):", log)
+    if place and 1 <= int(place[1]) <= len(source.text.splitlines()):
+        lines.append(f"line {place[1]} of the source: {source.text.splitlines()[int(place[1]) - 1].strip()}")
+    return "\n".join([*lines, log.strip() or "it said nothing"])
+
+
+class SharedLibrary:
+    """A kernel's shared library in this process, unloaded when this goes away. Its file is removed at once."""
+
+    def __init__(self, binary: Binary) -> None:
+        handle, path = tempfile.mkstemp(prefix="tinygraft-", suffix=".so")
+        try:
+            os.write(handle, binary.data)
+            os.close(handle)
+            self.library = ctypes.CDLL(path)
+        finally:
+            try:
+                os.unlink(path)
+            except OSError:  # where a loaded library cannot be removed
+                pass
+        self.address = ctypes.cast(getattr(self.library, binary.name), ctypes.c_void_p).value or 0
+
+    def __del__(self) -> None:
+        close = getattr(_ctypes, "dlclose", None)
+        library = getattr(self, "library", None)
+        if close is not None and library is not None:
+            close(library._handle)
