@@ -8,6 +8,7 @@ cannot disturb each other. `python -m tinygraft settings` prints this table.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from typing import Any, Generic, TypeVar
 
@@ -21,7 +22,7 @@ SETTINGS: dict[str, Setting[Any]] = {}
 class Setting(Generic[T]):
     """One setting. `.value` is what holds here and now."""
 
-    __slots__ = ("_default", "_var", "doc", "name")
+    __slots__ = ("_default", "_var", "_watchers", "doc", "name")
 
     def __init__(self, name: str, default: T, doc: str) -> None:
         self.name, self.doc = name, doc
@@ -29,6 +30,7 @@ class Setting(Generic[T]):
         given = text is not None and (text != "" or isinstance(default, str))  # an empty string is a value, no number
         self._default: T = self.parse(text, default) if given else default
         self._var: ContextVar[T] = ContextVar(name)
+        self._watchers: list[Callable[[T], object]] = []
         SETTINGS[name] = self
 
     def parse(self, text: object, like: T) -> T:
@@ -52,7 +54,15 @@ class Setting(Generic[T]):
 
     def set(self, value: object) -> Token[T]:
         """Change the setting in this thread; the token undoes it."""
-        return self._var.set(self.parse(value, self._default))
+        new = self.parse(value, self._default)
+        for watcher in self._watchers:
+            watcher(new)
+        return self._var.set(new)
+
+    def watch(self, watcher: Callable[[T], object]) -> None:
+        """Tell watcher the value now, and each new value before it holds."""
+        self._watchers.append(watcher)
+        watcher(self.value)
 
     def reset(self, token: Token[T]) -> None:
         """Undo a set."""
@@ -114,6 +124,9 @@ TRAINING = Setting("TRAINING", 0, "1 is training mode: dropout drops, batch norm
 # Files
 CACHEDIR = Setting("TINYGRAFT_CACHE", "", "the folder of the disk caches; empty is the user's cache folder")
 CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk")
+
+# What a captured graph depends on, and so is part of its key
+CHANGE_CODE = (NOOPT, TRAINING, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
 
 
 def getenv(name: str, default: Any = 0) -> Any:

@@ -138,7 +138,8 @@ def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
 
 def _rebind(swap: dict[UOp, UOp], tensors: Iterable[HasNode]) -> None:
     """Put results in the place of the nodes they are the values of, in the graphs of all live tensors."""
-    lazy = [t for t in tensors if memory_base(t.uop).op is not Ops.BUFFER]
+    unique = {id(t): t for t in tensors}.values()
+    lazy = [t for t in unique if memory_base(t.uop).op is not Ops.BUFFER]
     done = rebuild([t.uop for t in lazy], swap)
     for tensor in lazy:
         new = done[tensor.uop]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,12 +29,15 @@ from tinygraft.uop.uop import UOp, postorder
 
 @dataclass(slots=True)
 class Launch:
-    """A compiled kernel, or a copy when there is none, on its buffers (target, source for a copy)."""
+    """A compiled kernel, or a copy when there is none, on its buffers (target, source for a copy).
+
+    uids are the numbers of the BUFFER nodes, which grow with time.
+    """
 
     kernel: Compiled | None
     device: str
     buffers: list[Buffer]
-    written: tuple[int, ...]
+    uids: tuple[int, ...]
 
     def run(self, values: Mapping[str, int]) -> None:
         """Launch once, with these values of its variables."""
@@ -49,6 +53,7 @@ class Capture:
 
     launches: list[Launch] = field(default_factory=list)
     values: dict[str, int] = field(default_factory=dict)
+    nodes: dict[int, weakref.ref[UOp]] = field(default_factory=dict)  # by number; dead when nobody holds the value
 
 
 class _Open(threading.local):
@@ -83,6 +88,7 @@ def run_schedule(calls: Sequence[KernelCall | CopyCall], values: Mapping[str, in
         for capture in captures:
             capture.launches.append(launch)
             capture.values.update(values)
+            capture.nodes.update((node.arg.uid, weakref.ref(node)) for node in _nodes(call))
         if not captures:
             for node in set(_nodes(call)):
                 if last[node] == i and node not in kept:
@@ -95,9 +101,19 @@ def _nodes(call: KernelCall | CopyCall) -> tuple[UOp, ...]:
 
 def _prepare(call: KernelCall | CopyCall) -> Launch:
     buffers = [buffer_of(node) for node in _nodes(call)]
+    uids = tuple(node.arg.uid for node in _nodes(call))
     if isinstance(call, CopyCall):
-        return Launch(None, buffers[0].device, buffers, (0,))
-    return Launch(compiled(call.kernel, Device[call.device]), call.device, buffers, call.written)
+        return Launch(None, buffers[0].device, buffers, uids)
+    return Launch(compiled(call.kernel, Device[call.device]), call.device, buffers, uids)
+
+
+def replay(launches: Sequence[Launch], values: Mapping[str, int]) -> None:
+    """Run launches again; a capture that is open in this thread records them."""
+    for launch in launches:
+        launch.run(values)
+    for capture in _open.captures:
+        capture.launches.extend(launches)
+        capture.values.update(values)
 
 
 def size_of(size: sint, values: Mapping[str, int]) -> int:

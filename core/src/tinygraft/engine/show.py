@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
-from tinygraft.render.cstyle import readable_c
+from tinygraft.render.cstyle import CStyleRenderer
+from tinygraft.render.dialect import Dialect
 from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Binary, Kernel, Linear, Source
+
+READABLE = Dialect(vectors=True, group="group{dim}", thread="thread", shared="shared", barrier="barrier();")
 
 
 def show_compiled(kernel: Kernel, linear: Linear, source: Source, binary: Binary) -> None:
@@ -19,7 +22,7 @@ def show_compiled(kernel: Kernel, linear: Linear, source: Source, binary: Binary
     if level >= 6:
         print(show_linear(linear.uops))
     if level >= 4:
-        print(source.text if source.language == "c" else readable_c(linear))
+        print(source.text if source.language == "c" else CStyleRenderer(READABLE).render(linear).text)
     if level >= 7:
         print(binary.detail or source.text)
 

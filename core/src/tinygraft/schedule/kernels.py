@@ -78,6 +78,12 @@ class Group:
         self.needs |= needs
         self.ops = len(self.lowering.values)
 
+    def takes(self, node: UOp, target: Target) -> bool:
+        """Whether there is room for one more output, and it writes where nothing here does already."""
+        room = self.ops < target.max_ops and len(self.lowering.slots) < target.max_params - 8
+        memory = self.lowering.memory
+        return room and self.fits(node.shape) and all(memory[n] is not memory[node] for n in self.nodes)
+
     def fits(self, shape: Shape) -> bool:
         """Whether an output of that shape can run over this kernel's loops."""
         sizes = output_loops(shape)
@@ -111,8 +117,7 @@ def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping
     for node in stored:
         device = node.device or ""
         for group in _candidates(node, needs, home, groups):
-            if group.device == device and group.fits(node.shape) and not _between(node, group, needs, home) and (
-                group.ops < target.max_ops and len(group.lowering.slots) < target.max_params - 8):  # fmt: skip
+            if group.device == device and group.takes(node, target) and not _between(node, group, needs, home):
                 try:
                     group.add(node, needs[node])
                 except NotShared:

@@ -176,6 +176,11 @@ class UOp:
         return UOp(Ops.BUFFER, dtype, (UOp.on(device),), BufferArg(next(_buffer_ids), size))
 
     @staticmethod
+    def next_buffer() -> int:
+        """A number above that of every buffer made so far and below that of every one made later."""
+        return next(_buffer_ids)
+
+    @staticmethod
     def variable(name: str, min_val: int, max_val: int) -> UOp:
         """An integer that is known only when a kernel is launched, with inclusive bounds."""
         if not min_val <= max_val:
