@@ -18,7 +18,7 @@ def evaluate(root: UOp, values: dict[UOp, int]) -> Any:
     done: dict[UOp, Any] = dict(values)
     for u in toposort(root, enter=lambda n: n not in values):
         if u not in done:
-            meaning = FACTS[u.op].python
+            meaning: Any = FACTS[u.op].python
             done[u] = u.arg if u.op is Ops.CONST else meaning(*(done[s] for s in u.src))
     return done[root]
 

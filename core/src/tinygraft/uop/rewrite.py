@@ -16,6 +16,7 @@ from tinygraft.errors import GraphError
 from tinygraft.uop.decide import Call, Decide, decision
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.pattern import UPat
+from tinygraft.uop.show import brief
 from tinygraft.uop.uop import UOp, toposort
 
 Function = Callable[..., UOp | None]
@@ -201,7 +202,7 @@ class _Rewrite:
                     found = UOp(u.op, u.dtype, src, u.arg, u.tag)
                     if u in self.steps:
                         self.steps[found], self.last[found] = self.steps[u], self.last[u]
-                elif bottom_up or (found := self.rewrite(u)) is None:  # type: ignore[assignment]
+                elif bottom_up or (found := self.rewrite(u)) is None:
                     done[u] = u
                     continue
                 push((_FOLLOW, u, found))
@@ -222,7 +223,9 @@ class _Rewrite:
             return None
         new, number = found
         if not isinstance(new, UOp):
-            raise GraphError(f"rule {pm.rules[number].name} must give a UOp or None, it gave {new!r}\n  node: {u!r}")
+            raise GraphError(
+                f"rule {pm.rules[number].name} must give a UOp or None, it gave {new!r}\n  node: {brief(u)}"
+            )
         steps = self.steps.get(u, 0) + 1
         self.count += 1
         if steps > PLACE_LIMIT or self.count > self.limit():
@@ -243,10 +246,12 @@ class _Rewrite:
     def endless(self, u: UOp, rule: Rule, steps: int) -> None:
         """Say which rules do not come to an end."""
         other = self.last.get(u, rule)
-        what = f"rules {other.name} and {rule.name} undo each other" if other is not rule else f"rule {rule.name} goes on"
+        what = (
+            f"rules {other.name} and {rule.name} undo each other" if other is not rule else f"rule {rule.name} goes on"
+        )
         where = f"after {steps} rewrites in one place" if steps > PLACE_LIMIT else f"after {self.count} rewrites"
         title = "graph_rewrite" if self.name is None else f"graph_rewrite {self.name!r}"
-        raise GraphError(f"{title} does not end: {what} {where}\n  node: {u!r}")
+        raise GraphError(f"{title} does not end: {what} {where}\n  node: {brief(u)}")
 
 
 _VISIT, _REBUILD, _FOLLOW = range(3)

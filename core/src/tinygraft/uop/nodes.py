@@ -1,0 +1,281 @@
+"""What must be true of a node at every stage: the number of its sources, the type of its arg, its dtypes.
+
+In: a node. Out: what is wrong with it, in words, or None. NODE has a row for each op whose sources or dtype are
+not free; number of sources and type of arg come from FACTS. uop/spec.py says which ops a stage may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.uop.ops import COMPARE, FACTS, MOVEMENT, REDUCIBLE, AxisKind, Ops
+from tinygraft.uop.uop import UOp
+
+Rule = Callable[[UOp], "str | None"]
+VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose number is not fixed
+    Ops.CONST: (0, 1), Ops.IOTA: (1, 2), Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
+    Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.CAT: (1, 9999),
+    **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK), (1, 9999)),
+}  # fmt: skip
+
+
+def fault(u: UOp) -> str | None:
+    """What is wrong with a node taken alone, or None.
+
+    >>> fault(UOp(Ops.CMPLT, dtypes.bool, (UOp.const(dtypes.int, 1), UOp.const(dtypes.int, 2)))) is None
+    True
+    """
+    facts = FACTS.get(u.op)
+    if facts is None:
+        return f"{u.op.name} has no row in FACTS"
+    count = len(u.src)
+    if facts.arity is not None:
+        if count != facts.arity:
+            return f"{u.op.name} takes {_sources(facts.arity)}, got {count}"
+    elif u.op in VARIES:
+        least, most = VARIES[u.op]
+        if not least <= count <= most:
+            upper = "" if most == 9999 else f" to {most}" if most != least else ""
+            return f"{u.op.name} takes {least}{upper or ' or more'} sources, got {count}"
+    if not _fits(u.arg, facts.arg):
+        kinds = " or ".join("nothing" if kind is type(None) else kind.__name__ for kind in facts.arg)
+        return f"the arg of {u.op.name} is {kinds}, got {u.arg!r}"
+    for rule in NODE.get(u.op, ()):
+        if (found := rule(u)) is not None:
+            return found
+    return None
+
+
+def _sources(count: int) -> str:
+    return "1 source" if count == 1 else f"{count} sources"
+
+
+def _fits(arg: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether arg is of one of kinds; a bool is no int."""
+    return type(arg) in kinds or (not isinstance(arg, bool) and isinstance(arg, kinds))
+
+
+# The rules
+
+
+def _dtypes(u: UOp) -> str:
+    return ", ".join(s.dtype.name for s in u.src)
+
+
+def same_dtype(u: UOp) -> str | None:
+    """The sources and the result have one dtype."""
+    if any(s.dtype is not u.dtype for s in u.src):
+        return f"{u.op.name} of {u.dtype.name} needs sources of that dtype, got {_dtypes(u)}"
+    return None
+
+
+def first_dtype(u: UOp) -> str | None:
+    """The result has the dtype of the first source."""
+    if u.src[0].dtype is not u.dtype:
+        return f"{u.op.name} has the dtype of its first source, {u.src[0].dtype.name}, got {u.dtype.name}"
+    return None
+
+
+def comparison(u: UOp) -> str | None:
+    """Two sources of one dtype compare to a bool."""
+    if u.dtype is not dtypes.bool:
+        return f"{u.op.name} gives bool, got {u.dtype.name}"
+    if u.src[0].dtype is not u.src[1].dtype:
+        return f"{u.op.name} compares two of one dtype, got {_dtypes(u)}"
+    return None
+
+
+def choice(u: UOp) -> str | None:
+    """WHERE: a bool and two of the result's dtype."""
+    if u.src[0].dtype is not dtypes.bool:
+        return f"the condition of WHERE is bool, got {u.src[0].dtype.name}"
+    if u.src[1].dtype is not u.dtype or u.src[2].dtype is not u.dtype:
+        return f"WHERE of {u.dtype.name} chooses between two of that dtype, got {_dtypes(u)}"
+    return None
+
+
+def of_kind(*kinds: str) -> Rule:
+    """The result's dtype is of one of kinds."""
+
+    def rule(u: UOp) -> str | None:
+        if u.dtype.kind not in kinds:
+            return f"{u.op.name} is not for {u.dtype.name}"
+        return None
+
+    return rule
+
+
+def of_dtype(*wanted: DType) -> Rule:
+    """The result has one of these dtypes."""
+
+    def rule(u: UOp) -> str | None:
+        if u.dtype not in wanted:
+            return f"{u.op.name} is of {' or '.join(d.name for d in wanted)}, got {u.dtype.name}"
+        return None
+
+    return rule
+
+
+def source_ops(place: int, *ops: Ops) -> Rule:
+    """The source at place has one of ops."""
+
+    def rule(u: UOp) -> str | None:
+        if len(u.src) > place and u.src[place].op not in ops:
+            wanted = " or ".join(op.name for op in ops)
+            return f"source {place} of {u.op.name} is {wanted}, got {u.src[place].op.name}"
+        return None
+
+    return rule
+
+
+def source_dtype(place: int, dtype: DType) -> Rule:
+    """The source at place has this dtype."""
+
+    def rule(u: UOp) -> str | None:
+        if len(u.src) > place and u.src[place].dtype is not dtype:
+            return f"source {place} of {u.op.name} is of {dtype.name}, got {u.src[place].dtype.name}"
+        return None
+
+    return rule
+
+
+def constant(u: UOp) -> str | None:
+    """A CONST's value is of its dtype's kind, and fits it."""
+    kind, value = u.dtype.kind, u.arg
+    wanted = {"bool": bool, "float": float}.get(kind, int)
+    if kind == "void" or type(value) is not wanted:
+        return f"a CONST of {u.dtype.name} has a {wanted.__name__} as arg, got {value!r}"
+    if kind in ("int", "uint") and not dtypes.min(u.dtype) <= value <= dtypes.max(u.dtype):
+        return f"{value} is no {u.dtype.name}"
+    return None
+
+
+def value_cast(u: UOp) -> str | None:
+    """A cast goes between dtypes that have values."""
+    if "void" in (u.dtype.kind, u.src[0].dtype.kind):
+        return f"a cast goes from a value to a value, got {u.src[0].dtype.name} to {u.dtype.name}"
+    return None
+
+
+def same_width(u: UOp) -> str | None:
+    """BITCAST keeps the width."""
+    if u.dtype.itemsize != u.src[0].dtype.itemsize or u.dtype.kind == "void":
+        return f"BITCAST keeps the width, got {u.src[0].dtype.name} to {u.dtype.name}"
+    return None
+
+
+def sizes(u: UOp) -> str | None:
+    """The arg of a movement has ints and index nodes, in pairs for PAD and SHRINK."""
+    items = u.arg
+    if u.op in (Ops.PAD, Ops.SHRINK):
+        if not all(type(pair) is tuple and len(pair) == 2 for pair in items):
+            return f"the arg of {u.op.name} has pairs, got {u.arg!r}"
+        items = tuple(item for pair in items for item in pair)
+    for item in items:
+        if not (type(item) is int or (isinstance(item, UOp) and item.dtype is dtypes.index)):
+            return f"the arg of {u.op.name} has ints and index nodes, got {item!r}"
+    return None
+
+
+def reducible(u: UOp) -> str | None:
+    """The op in the arg can combine values."""
+    op = u.arg if isinstance(u.arg, Ops) else u.arg.op
+    if op not in REDUCIBLE and not (op is None and u.op is Ops.SCATTER):
+        return f"{u.op.name} cannot combine by {getattr(op, 'name', op)}"
+    return None
+
+
+def over_ranges(u: UOp) -> str | None:
+    """All sources but the first are RANGEs."""
+    for source in u.src[1:]:
+        if source.op is not Ops.RANGE:
+            return f"{u.op.name} goes over RANGEs, got {source.op.name}"
+    return None
+
+
+def over_lanes(u: UOp) -> str | None:
+    """All sources but the first are RANGEs of kind VECTOR or UNROLL."""
+    for source in u.src[1:]:
+        if source.op is not Ops.RANGE or source.arg.kind not in (AxisKind.VECTOR, AxisKind.UNROLL):
+            kind = f" of kind {source.arg.kind.value}" if source.op is Ops.RANGE else ""
+            return f"{u.op.name} is for ranges of kind vector or unroll, got {source.op.name}{kind}"
+    return None
+
+
+def counter(u: UOp) -> str | None:
+    """A RANGE's number and dimension are possible, and what is not a loop has a constant size where it must."""
+    if u.arg.axis < 0 or not 0 <= u.arg.dim < 3:
+        return f"a RANGE has axis 0 or more and dim 0, 1 or 2, got {u.arg!r}"
+    if u.arg.kind in (AxisKind.VECTOR, AxisKind.UNROLL) and (u.src[0].op is not Ops.CONST or u.src[0].arg < 1):
+        return f"a RANGE of kind {u.arg.kind.value} has a constant size of 1 or more, got {u.src[0].op.name}"
+    return None
+
+
+def memory_access(u: UOp) -> str | None:
+    """LOAD and STORE: PARAM or LOCAL, perhaps after something; an index; the element dtype; a bool as gate."""
+    memory = u.src[0]
+    while memory.op is Ops.AFTER:
+        memory = memory.src[0]
+    if memory.op not in (Ops.PARAM, Ops.LOCAL):
+        return f"the memory of {u.op.name} is PARAM or LOCAL, perhaps in AFTER, got {memory.op.name}"
+    if u.src[1].dtype is not dtypes.index:
+        return f"the address of {u.op.name} is of index, got {u.src[1].dtype.name}"
+    value, gates = (u, u.src[2:]) if u.op is Ops.LOAD else (u.src[2], u.src[3:])
+    if value.dtype is not memory.dtype:
+        return f"{u.op.name} moves {memory.dtype.name}, the dtype of its memory, got {value.dtype.name}"
+    if gates and gates[0].dtype is not dtypes.bool:
+        return f"the gate of {u.op.name} is bool, got {gates[0].dtype.name}"
+    if u.op is Ops.STORE and u.dtype is not dtypes.void:
+        return f"STORE is of void, got {u.dtype.name}"
+    return None
+
+
+_REAL = of_kind("float")
+_WHOLE = of_kind("int", "uint", "index", "bool")
+_VOID = of_dtype(dtypes.void)
+_INDEX = of_dtype(dtypes.index)
+_VALUE = of_kind("bool", "int", "uint", "float", "index")
+
+NODE: dict[Ops, tuple[Rule, ...]] = {
+    Ops.CONST: (constant, source_ops(0, Ops.DEVICE)),
+    Ops.DEVICE: (_VOID,),
+    Ops.BUFFER: (source_ops(0, Ops.DEVICE),),
+    Ops.VARIABLE: (_INDEX,),
+    Ops.BIND: (_INDEX, source_ops(0, Ops.VARIABLE)),
+    Ops.IOTA: (of_kind("int", "uint"), source_ops(0, Ops.DEVICE), sizes),
+    **dict.fromkeys(MOVEMENT | {Ops.FOLD}, (first_dtype,)),
+    **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK, Ops.PERMUTE, Ops.FLIP), (first_dtype, sizes)),
+    Ops.CAT: (same_dtype,),
+    Ops.REDUCE_AXIS: (first_dtype, reducible),
+    Ops.GATHER: (first_dtype,),
+    Ops.SCATTER: (first_dtype, reducible),
+    Ops.SCAN: (first_dtype, reducible),
+    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.ASSIGN, Ops.AFTER), (first_dtype,)),
+    Ops.COPY: (first_dtype, source_ops(1, Ops.DEVICE)),
+    Ops.CAST: (value_cast,),
+    Ops.BITCAST: (same_width,),
+    Ops.NEG: (same_dtype, _VALUE),
+    Ops.NOT: (same_dtype, _WHOLE),
+    **dict.fromkeys((Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.TRUNC, Ops.FDIV, Ops.FMA),
+                    (same_dtype, _REAL)),
+    **dict.fromkeys((Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX, Ops.MIN, Ops.POW), (same_dtype, _VALUE)),
+    **dict.fromkeys((Ops.IDIV, Ops.MOD, Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR), (same_dtype, _WHOLE)),
+    **dict.fromkeys(COMPARE, (comparison,)),
+    Ops.THREEFRY: (same_dtype, of_dtype(dtypes.uint64)),
+    Ops.WHERE: (choice,),
+    Ops.PARAM: (_VALUE,),
+    Ops.LOCAL: (_VALUE,),
+    Ops.RANGE: (_INDEX, source_dtype(0, dtypes.index), counter),
+    Ops.REDUCE: (first_dtype, reducible, over_ranges),
+    Ops.LOAD: (memory_access,),
+    Ops.STORE: (memory_access,),
+    Ops.BARRIER: (_VOID,),
+    Ops.SINK: (_VOID,),
+    Ops.REG: (first_dtype, over_lanes),
+    Ops.ACCUM: (first_dtype, source_ops(0, Ops.REG), same_dtype, reducible),
+    Ops.GET: (first_dtype, source_ops(0, Ops.REG)),
+    Ops.LANES: (first_dtype, reducible, over_lanes),
+    Ops.END: (_VOID, source_ops(0, Ops.RANGE)),
+}  # fmt: skip

@@ -1,0 +1,226 @@
+"""What a graph may contain at each stage, and the checks that SPEC turns on.
+
+In: a tensor graph (TENSOR), a kernel's sink (KERNEL) or the uops of a Linear (LINEAR). Out: nothing, or a
+GraphError that names the stage, the reason and the node. SPEC=1 checks after each stage and pass, SPEC=2 also
+checks every node as it is made, by the rules of nodes.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tinygraft import config
+from tinygraft.errors import GraphError
+from tinygraft.uop import uop as interning
+from tinygraft.uop.nodes import fault
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, AxisKind, Ops
+from tinygraft.uop.show import brief
+from tinygraft.uop.uop import UOp, toposort
+
+Fault = tuple[UOp, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A stage: what its graphs are called, the ops they may have, and what else must hold of the whole."""
+
+    name: str
+    ops: frozenset[Ops]
+    rules: tuple[Callable[[Sequence[UOp]], Fault | None], ...]
+    listed: bool = False  # the nodes are given as a list whose order matters
+
+
+def check(spec: Spec, subject: UOp | Sequence[UOp], stage: str) -> None:
+    """Raise GraphError when subject is not what spec allows; stage says who made it. Does nothing while SPEC is 0.
+
+    subject is a sink, or a sequence: roots of a graph, or the instructions of a linear form.
+    """
+    if not config.SPEC.value:
+        return
+    found = first_fault(spec, subject)
+    if found is not None:
+        u, reason = found
+        raise GraphError(f"{stage} made an invalid {spec.name}: {reason}\n  node: {brief(u)}")
+
+
+def first_fault(spec: Spec, subject: UOp | Sequence[UOp]) -> Fault | None:
+    """The first node of subject that spec does not allow, and why."""
+    roots = (subject,) if isinstance(subject, UOp) else tuple(subject)
+    nodes = roots if spec.listed else toposort(*roots)
+    for u in nodes:
+        if u.op not in spec.ops:
+            return u, f"{u.op.name} is not allowed in a {spec.name}"
+        if (reason := fault(u)) is not None:
+            return u, reason
+    for rule in spec.rules:
+        if (found := rule(nodes)) is not None:
+            return found
+    return None
+
+
+# The tensor graph
+
+
+def one_device(nodes: Sequence[UOp]) -> Fault | None:
+    """Sources lie on one device; only COPY crosses."""
+    for u in nodes:
+        if u.op is not Ops.COPY:
+            devices = dict.fromkeys(s.device for s in u.src if s.device is not None)
+            if len(devices) > 1 and u.op is not Ops.SINK:
+                return u, f"{u.op.name} has sources on {' and '.join(map(str, devices))}"
+    return None
+
+
+TENSOR = Spec(
+    "tensor graph",
+    frozenset({
+        Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.FOLD, Ops.CAT, Ops.REDUCE_AXIS,
+        Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.ASSIGN,
+        Ops.SINK, *MOVEMENT, *ELEMENTWISE,
+    }),
+    (one_device,),
+)  # fmt: skip
+
+
+# The kernel graph
+
+
+def numbers_only(nodes: Sequence[UOp]) -> Fault | None:
+    """Every node is one number, on no device."""
+    for u in nodes:
+        if u.shape != () or u.device is not None:
+            return u, f"{u.op.name} has shape {u.shape} and device {u.device}; a kernel computes one number at a time"
+    return None
+
+
+def sink_of_stores(nodes: Sequence[UOp]) -> Fault | None:
+    """The one SINK is over stores, perhaps behind AFTER or BARRIER."""
+    sinks = [u for u in nodes if u.op is Ops.SINK]
+    if len(sinks) != 1:
+        return nodes[-1], f"a kernel graph has one SINK, got {len(sinks)}"
+    for source in sinks[0].src:
+        if source.op not in (Ops.STORE, Ops.BARRIER, Ops.AFTER):
+            return sinks[0], f"a SINK is over STOREs, got {source.op.name}"
+    return None
+
+
+def numbered_once(nodes: Sequence[UOp]) -> Fault | None:
+    """The axis of a range, the slot of an argument and the number of scratch memory or a register are unique."""
+    seen: dict[tuple[Ops, int], UOp] = {}
+    for u in nodes:
+        if u.op in _NUMBER:
+            number: int = getattr(u.arg, _NUMBER[u.op])
+            if seen.setdefault((u.op, number), u) is not u:
+                return u, f"two {u.op.name}s have the {_NUMBER[u.op]} {number}"
+    return None
+
+
+_NUMBER = {Ops.RANGE: "axis", Ops.PARAM: "slot", Ops.LOCAL: "number", Ops.REG: "number"}
+
+
+def sizes_before_ranges(nodes: Sequence[UOp]) -> Fault | None:
+    """The size of a range depends only on ranges outside it."""
+    for u in nodes:
+        if u.op is Ops.RANGE and u.src[0].ranges >> u.arg.axis:
+            return u, f"the size of range {u.arg.axis} depends on a range that is not outside it"
+    return None
+
+
+def happens_before(nodes: Sequence[UOp]) -> Fault | None:
+    """AFTER waits for STOREs and BARRIERs, a BARRIER for STOREs."""
+    for u in nodes:
+        waits = u.src[1:] if u.op is Ops.AFTER else u.src if u.op is Ops.BARRIER else ()
+        for source in waits:
+            if source.op not in (Ops.STORE, Ops.BARRIER, Ops.AFTER, Ops.ACCUM, Ops.END):
+                return u, f"{u.op.name} waits for STOREs and BARRIERs, got {source.op.name}"
+    return None
+
+
+_KERNEL_OPS = frozenset({
+    Ops.CONST, Ops.VARIABLE, Ops.PARAM, Ops.LOCAL, Ops.RANGE, Ops.LOAD, Ops.STORE, Ops.AFTER, Ops.BARRIER, *ELEMENTWISE,
+})  # fmt: skip
+KERNEL = Spec(
+    "kernel graph",
+    _KERNEL_OPS | {Ops.REDUCE, Ops.SINK},
+    (numbers_only, sink_of_stores, numbered_once, sizes_before_ranges, happens_before),
+)
+
+
+# The linear form
+
+LOOPS = frozenset({AxisKind.LOOP, AxisKind.ORDERED, AxisKind.PARALLEL})
+Loops = tuple[UOp, ...]
+
+
+def nested_loops(uops: Sequence[UOp]) -> Fault | None:
+    """Each node is listed once and after its sources; loops are closed innermost first, and what is listed in a
+    loop is used in it; a register is read when the loops that add to it are over."""
+    listed: dict[UOp, Loops] = {}  # the loops that are open where a node is listed
+    added: dict[UOp, list[Loops]] = {}  # the same for the ACCUMs of a register
+    loops: Loops = ()
+    for u in uops:
+        if u in listed:
+            return u, "it is listed twice"
+        for source in u.src:
+            if source not in listed:
+                return u, f"its source {source.op.name} is not listed before it"
+            if source.op not in _ORDER_ONLY and u.op is not Ops.END and not _inside(loops, listed[source]):
+                return u, f"its source {source.op.name} is listed in a loop that is closed here"
+        if u.op is Ops.END:
+            if not loops or loops[-1] is not u.src[0]:
+                return u, "it does not close the innermost open loop"
+            loops = loops[:-1]
+        elif u.op is Ops.ACCUM:
+            added.setdefault(u.src[0], []).append(loops)
+        elif u.op is Ops.GET:
+            for where in added.get(u.src[0], ()):
+                own = where[len(listed[u.src[0]]) :]
+                if any(loop in loops for loop in own):
+                    return u, f"it is read in range {own[0].arg.axis}, in which an ACCUM still adds to it"
+        listed[u] = loops
+        if u.op is Ops.RANGE and u.arg.kind in LOOPS:
+            loops = listed[u] = (*loops, u)
+    if loops:
+        return loops[-1], "its loop is never closed"
+    read: set[UOp] = set()
+    for u in reversed(uops):
+        if u.op is Ops.GET:
+            read.add(u.src[0])
+        elif u.op is Ops.ACCUM and u.src[0] not in read:
+            return u, "its register is not read after it"
+    return None
+
+
+_ORDER_ONLY = frozenset({Ops.STORE, Ops.BARRIER, Ops.ACCUM, Ops.END})
+
+
+def _inside(loops: Loops, outer: Loops) -> bool:
+    """Whether all loops of outer are still open."""
+    return loops[: len(outer)] == outer
+
+
+LINEAR = Spec(
+    "linear form",
+    _KERNEL_OPS | {Ops.END, Ops.REG, Ops.ACCUM, Ops.GET, Ops.LANES},
+    (nested_loops, numbered_once),
+    listed=True,
+)
+
+
+# Every node, as it is made
+
+
+def _check_node(u: UOp) -> None:
+    """Raise GraphError for a node that no stage allows. Called for each new node once SPEC has been 2."""
+    if config.SPEC.value >= 2 and (reason := fault(u)) is not None:
+        raise GraphError(f"this node cannot be made: {reason}\n  node: {brief(u)}")
+
+
+def _watch(value: int) -> None:
+    """Look at every new node from now on, if SPEC says so."""
+    if value >= 2:
+        interning.check_node = _check_node
+
+
+config.SPEC.watch(_watch)
