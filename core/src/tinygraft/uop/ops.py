@@ -291,10 +291,10 @@ def _pow(a: Any, b: Any) -> Any:
     try:
         return math.pow(a, b)
     except OverflowError:
-        return -math.inf if a < 0 and b % 2 == 1 else math.inf
+        return -math.inf if a < 0 and abs(math.fmod(b, 2)) == 1 else math.inf
     except ValueError:
         if a == 0:
-            return math.copysign(math.inf, a) if b % 2 == 1 else math.inf
+            return math.copysign(math.inf, a) if abs(math.fmod(b, 2)) == 1 else math.inf
         return math.nan
 
 
