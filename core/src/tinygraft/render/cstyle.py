@@ -15,7 +15,7 @@ from tinygraft.render.cstyle_expr import EXPR
 from tinygraft.render.cstyle_words import Words, bare
 from tinygraft.render.dialect import Dialect
 from tinygraft.render.renderer import Renderer
-from tinygraft.render.text import Access, Step, Walk, Writer, halves, memory
+from tinygraft.render.text import LOOPS, Access, Step, Walk, Writer, halves, memory
 from tinygraft.uop.linear import Lane
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.stages import Linear, Source
@@ -310,7 +310,7 @@ def _used_once(walk: Walk) -> set[UOp]:
     here: set[UOp] = set()  # what the present loop has listed
     for u in walk.linear.uops:
         found.update(s for s in u.src if s in here and uses[s] == 1 and not (u.ranges & ~s.ranges & copied))
-        if u.op is Ops.END or (u.op is Ops.RANGE and u.arg.kind in (AxisKind.LOOP, AxisKind.PARALLEL)):
+        if u.op is Ops.END or (u.op is Ops.RANGE and u.arg.kind in LOOPS):
             here = set()
         here.add(u)
     return found

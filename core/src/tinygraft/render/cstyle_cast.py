@@ -1,13 +1,14 @@
-"""CAST and BITCAST in the C family: every pair of dtypes, with the results that dtype.coerce defines.
+"""CAST and BITCAST in the C family, with the results that dtype.coerce defines.
 
-Integers wrap, a float becomes an integer by saturation (NaN gives 0), and a float is rounded once. Half types kept
-as bits are converted by helpers of integer arithmetic; where a wider number would be rounded twice on its way to a
-half type it is rounded to odd first (Boldo and Melquiond, "When double rounding is odd", 2005).
+Integers wrap, a float becomes an integer by saturation (NaN gives 0), and a float is rounded once. Half types kept as
+bits convert to and from float32 only, by helpers of integer arithmetic; rules.narrow writes their other casts in
+terms of that.
 """
 
 from __future__ import annotations
 
 from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import GraphError
 from tinygraft.render.cstyle_words import Words
 from tinygraft.render.text import Step
 
@@ -38,14 +39,17 @@ def _is_plain(w: Words, old: DType, new: DType) -> bool:
 
 
 def _scalar(w: Words, x: str, old: DType, new: DType) -> str:
-    if w.is_bits(old):
-        x, old = f"{_widen(w, old)}({x})", dtypes.float32
-        if new is old:
-            return x
+    if w.is_bits(old) and new is dtypes.float32:
+        return f"{_widen(w, old)}({x})"
+    if w.is_bits(new) and old is dtypes.float32:
+        return f"{_round(w, new)}({x})"
+    if w.is_bits(old) or w.is_bits(new):
+        raise GraphError(
+            f"kernel {w.kernel}: CAST from {old!r} to {new!r}; rules.narrow lets half types convert to and from "
+            "dtypes.float only"
+        )
     if new is dtypes.bool:
         return f"({x} != 0)"
-    if w.is_bits(new):
-        return _narrow(w, x, old, new)
     if _is_plain(w, old, new):
         return f"({w.type(new)})({x})"
     return f"{_saturate(w, old, new)}({x})"
@@ -77,20 +81,6 @@ def _widen(w: Words, old: DType) -> str:
     )))  # fmt: skip
 
 
-def _narrow(w: Words, x: str, old: DType, new: DType) -> str:
-    """x as the bits of a half type."""
-    from_float = _round(w, new)
-    if old is dtypes.float32:
-        return f"{from_float}({x})"
-    if old is dtypes.float64:
-        return f"{from_float}({_odd(w)}({x}))"
-    if new is dtypes.float16 or old is dtypes.bool or old.itemsize < 4:
-        return f"{from_float}(({w.type(dtypes.float32)})({x}))"  # float32 rounds only what no half can hold
-    if old.itemsize == 8:
-        x = f"{_sticky(w, old)}({x})"
-    return f"{from_float}({_odd(w)}(({w.type(dtypes.float64)})({x})))"
-
-
 def _round(w: Words, new: DType) -> str:
     """The helper from float to the bits of a half type, to nearest even; NaN stays NaN."""
     bits, to_bits = w.type(dtypes.uint32), bitcast_helper(w, dtypes.float32, dtypes.uint32)
@@ -108,29 +98,6 @@ def _round(w: Words, new: DType) -> str:
         "if (size < 0x38800000u)  /* subnormal: adding 0.5 rounds at the last bit of a half */",
         f"    return ({result})(sign | ({to_bits}({back}(size) + 0.5f) - 0x3f000000u));",
         f"return ({result})(sign | (size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13);",
-    )))  # fmt: skip
-
-
-def _odd(w: Words) -> str:
-    """The helper from double to float, rounding to odd."""
-    float_, double = w.type(dtypes.float32), w.type(dtypes.float64)
-    bits, to_bits = w.type(dtypes.uint32), bitcast_helper(w, dtypes.float32, dtypes.uint32)
-    back = bitcast_helper(w, dtypes.uint32, dtypes.float32)
-    return w.helper("float_odd", float_, f"{double} x", "\n    ".join((
-        f"{float_} near = ({float_})x;",
-        f"{double} size = x < 0 ? -x : x, found = near < 0 ? -({double})near : ({double})near;",
-        f"{bits} b = {to_bits}(near);",
-        "if (found == size || x != x || (b & 1u)) return near;",
-        f"return {back}(found > size ? b - 1u : b + 1u);",
-    )))  # fmt: skip
-
-
-def _sticky(w: Words, old: DType) -> str:
-    """The helper that makes one of the 12 lowest bits of a large integer: exact in double, on the same side of ties."""
-    type_, bits = w.type(old), w.type(dtypes.uint64)
-    return w.helper(f"sticky_{old.name}", type_, f"{type_} x", "\n    ".join((
-        f"if (({bits})x + (1ull << 52) < (1ull << 53)) return x;",
-        f"return ({type_})((({bits})x & ~4095ull) | (({bits})x & 4095ull ? 4096ull : 0ull));",
     )))  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from tinygraft.dtype import DType
 from tinygraft.render.llvm_block import TYPES, Block, literal, stored_type, suffix, type_of, type_word, zero
 from tinygraft.render.llvm_expr import EXPR
 from tinygraft.render.renderer import Renderer
-from tinygraft.render.text import Step, Writer, halves, memory
+from tinygraft.render.text import LOOPS, Step, Writer, halves, memory
 from tinygraft.uop.linear import Lane
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.stages import Linear, Source
@@ -103,7 +103,7 @@ class Function(Writer, Block):
             self.names[u, ()] = "<" + ", ".join(f"i64 {k}" for k in range(int(u.src[0].arg))) + ">"
         elif kind is AxisKind.UNROLL:
             self.names.update({(u, (k,)): str(k) for k in range(int(u.src[0].arg))})
-        elif kind in (AxisKind.LOOP, AxisKind.PARALLEL):
+        elif kind in LOOPS:
             self._loop(u, *self._span(u))
         else:
             raise self.wrong_range(u)

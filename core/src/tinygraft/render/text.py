@@ -19,6 +19,7 @@ from tinygraft.uop.stages import Linear
 from tinygraft.uop.uop import UOp
 
 Copy = tuple[int, ...]  # the values of a node's own UNROLL ranges, by axis
+LOOPS = frozenset({AxisKind.LOOP, AxisKind.ORDERED, AxisKind.PARALLEL})
 EFFECTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.LOCAL, Ops.RANGE})
 
 
@@ -89,7 +90,8 @@ class Walk:
 
     def _ask_sources(self, node: UOp) -> None:
         if node.op in EFFECTS or node in self.whole:
-            for place, source in enumerate(node.src):
+            values = node.src[:1] if node.op in (Ops.REG, Ops.LANES) else node.src  # the others are only ranges
+            for place, source in enumerate(values):
                 by_base = place == 1 and node in self.accesses and self.accesses[node].stride is not None
                 self._ask(source, self.base if by_base else self.whole)
         if node in self.base:

@@ -1,0 +1,194 @@
+"""Small kernels in the linear form, built by hand: the golden tests print them, the CPU tests run them.
+
+Read with runpy, so that tests of several packages share it. KERNELS maps a name to a function that makes a Linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.target import Target
+from tinygraft.uop.ops import AxisKind, LocalArg, Ops, ParamArg, ReduceArg, RegArg
+from tinygraft.uop.stages import Linear, Param, Signature
+from tinygraft.uop.uop import UOp, toposort
+
+index = dtypes.index
+
+
+class Build:
+    """A Linear under construction: what an instruction reads is listed before it, where that has not happened yet."""
+
+    def __init__(self, name: str, *params: tuple[DType, int], written: tuple[int, ...] = (0,)) -> None:
+        self.name, self.uops = name, []
+        self.params = tuple(Param(dtype, size, i in written) for i, (dtype, size) in enumerate(params))
+        self.memory = [UOp(Ops.PARAM, dtype, (), ParamArg(i, size)) for i, (dtype, size) in enumerate(params)]
+        self.axes = 0
+
+    def add(self, node: UOp) -> UOp:
+        """List a node and what it reads."""
+        known = set(self.uops)
+        self.uops += [u for u in toposort(node, enter=lambda u: u not in known) if u not in known]
+        return node
+
+    def range(self, size: int | UOp, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
+        """The next range, listed here."""
+        self.axes += 1
+        return self.add(UOp.range(size, self.axes - 1, kind, dim))
+
+    def end(self, *ranges: UOp) -> None:
+        """Close loops, the innermost first."""
+        for r in ranges:
+            self.add(UOp(Ops.END, dtypes.void, (r,)))
+
+    def load(self, memory: int | UOp, *index_and_gate: UOp) -> UOp:
+        """A LOAD, listed here."""
+        place = self.memory[memory] if isinstance(memory, int) else memory
+        return self.add(UOp(Ops.LOAD, place.dtype, (place, *index_and_gate)))
+
+    def store(self, memory: int | UOp, *index_value_gate: UOp) -> UOp:
+        """A STORE, listed here."""
+        place = self.memory[memory] if isinstance(memory, int) else memory
+        return self.add(UOp(Ops.STORE, dtypes.void, (place, *index_value_gate)))
+
+    def reg(self, number: int, first: UOp, *ranges: UOp) -> UOp:
+        """A register, listed here."""
+        return self.add(UOp(Ops.REG, first.dtype, (first, *ranges), RegArg(number)))
+
+    def accum(self, reg: UOp, value: UOp, op: Ops = Ops.ADD) -> UOp:
+        """Combine a register with a value here."""
+        return self.add(UOp(Ops.ACCUM, reg.dtype, (reg, value), op))
+
+    def get(self, reg: UOp) -> UOp:
+        """What a register holds here."""
+        return self.add(UOp(Ops.GET, reg.dtype, (reg,)))
+
+    def lanes(self, vector: UOp, span: UOp, op: Ops = Ops.ADD) -> UOp:
+        """The lanes of a vector combined, here."""
+        return self.add(UOp(Ops.LANES, vector.dtype, (vector, span), ReduceArg(op)))
+
+    def done(self, variables: tuple[str, ...] = (), actions: tuple[str, ...] = (), **signature: Any) -> Linear:
+        """The finished kernel."""
+        made = Signature(self.params, variables, **signature)
+        return Linear(self.name, tuple(self.uops), made, Target(), actions)
+
+
+def number(value: int) -> UOp:
+    """An index."""
+    return UOp.const(index, value)
+
+
+def elementwise(size: int = 37, width: int = 8) -> Linear:
+    """max(x + 3, x * x) over size elements, the last vector gated."""
+    b = Build("elementwise", (dtypes.float32, size), (dtypes.float32, size))
+    r, v = b.range(-(-size // width)), b.range(width, AxisKind.VECTOR)
+    at = r * width + v
+    gate = at < number(size)
+    x = b.load(1, at, gate)
+    b.store(0, at, (x + 3.0).maximum(x * x), gate)
+    b.end(r)
+    return b.done(actions=(f"vectorise {width}",))
+
+
+def plain(size: int = 5) -> Linear:
+    """x + 3 in a plain loop."""
+    b = Build("plain", (dtypes.float32, size), (dtypes.float32, size))
+    r = b.range(size)
+    b.store(0, r, b.load(1, r) + 3.0)
+    b.end(r)
+    return b.done()
+
+
+def row_sums(rows: int = 3, columns: int = 64, width: int = 8, copies: int = 2) -> Linear:
+    """The sum of each row: a register of vectors with a copy for each unrolled value, folded by a second register."""
+    b = Build("row_sums", (dtypes.float32, rows), (dtypes.float32, rows * columns))
+    row = b.range(rows)
+    u, v = b.range(copies, AxisKind.UNROLL), b.range(width, AxisKind.VECTOR)
+    acc = b.reg(0, UOp.const(dtypes.float32, 0.0), u, v)
+    k = b.range(columns // (width * copies))
+    b.accum(acc, b.load(1, row * columns + (k * copies + u) * width + v))
+    b.end(k)
+    total = b.reg(1, UOp.const(dtypes.float32, 0.0))
+    b.accum(total, b.lanes(b.get(acc), v))
+    b.store(0, row, b.get(total))
+    b.end(row)
+    return b.done(actions=(f"unroll {copies}", f"vectorise {width}"))
+
+
+def matmul(n: int = 6, m: int = 16, depth: int = 5, tile: int = 3, width: int = 8) -> Linear:
+    """(n, depth) @ (depth, m) in register tiles of tile rows and width columns."""
+    b = Build("matmul", (dtypes.float32, n * m), (dtypes.float32, n * depth), (dtypes.float32, depth * m))
+    i, j = b.range(n // tile, AxisKind.PARALLEL), b.range(m // width)
+    u, v = b.range(tile, AxisKind.UNROLL), b.range(width, AxisKind.VECTOR)
+    acc = b.reg(0, UOp.const(dtypes.float32, 0.0), u, v)
+    row, column = i * tile + u, b.add(j * width + v)
+    left, out = b.add(row * depth), b.add(row * m + column)
+    k = b.range(depth)
+    b.accum(acc, b.load(1, left + k) * b.load(2, k * m + column))
+    b.end(k)
+    b.store(0, out, b.get(acc))
+    b.end(j, i)
+    return b.done(actions=(f"unroll {tile}", f"vectorise {width}"), chunked=True)
+
+
+def gather(rows: int = 7, size: int = 11, width: int = 4) -> Linear:
+    """table[index], 0 where index lies outside: a load at computed addresses, gated."""
+    count = rows * width
+    b = Build("gather", (dtypes.float32, count), (dtypes.int32, count), (dtypes.float32, size))
+    r, v = b.range(rows), b.range(width, AxisKind.VECTOR)
+    at = r * width + v
+    where = b.load(1, at).cast(index)
+    inside = ~(where < number(0)) & (where < number(size))
+    b.store(0, at, b.load(2, where, inside))
+    b.end(r)
+    return b.done()
+
+
+def strided(size: int = 24, width: int = 4) -> Linear:
+    """Every second element of x, stored in reverse order."""
+    b = Build("strided", (dtypes.int32, size // 2), (dtypes.int32, size))
+    r, v = b.range(size // 2 // width), b.range(width, AxisKind.VECTOR)
+    at = r * width + v
+    b.store(0, number(size // 2 - 1) + at * -1, b.load(1, at * 2))
+    b.end(r)
+    return b.done()
+
+
+def scratch(rows: int = 2, columns: int = 12) -> Linear:
+    """Each row minus its greatest element, through private memory, for a symbolic number of rows."""
+    n = UOp.variable("n", 1, rows)
+    b = Build("scratch", (dtypes.float32, rows * columns), (dtypes.float32, rows * columns))
+    row = b.range(n)
+    local = b.add(UOp(Ops.LOCAL, dtypes.float32, (), LocalArg(0, columns, False)))
+    start = b.add(row * columns)
+    best = b.reg(0, UOp.const(dtypes.float32, float("-inf")))
+    i = b.range(columns)
+    x = b.load(1, start + i)
+    stored = b.store(local, i, x)
+    b.accum(best, x, Ops.MAX)
+    b.end(i)
+    top, j = b.get(best), b.range(columns)
+    after = b.add(UOp(Ops.AFTER, dtypes.float32, (local, stored)))
+    b.store(0, start + j, b.load(after, j) - top)
+    b.end(j, row)
+    return b.done(("n",))
+
+
+def running_sum(size: int = 9) -> Linear:
+    """The exclusive running sum: a register is read, then changed."""
+    b = Build("running_sum", (dtypes.int32, size), (dtypes.int32, size))
+    acc = b.reg(0, UOp.const(dtypes.int32, 0))
+    r = b.range(size)
+    before = b.get(acc)
+    x = b.load(1, r)
+    b.accum(acc, x)
+    b.store(0, r, before * 2 + x)
+    b.end(r)
+    return b.done()
+
+
+KERNELS: dict[str, Callable[[], Linear]] = {
+    f.__name__: f
+    for f in (plain, elementwise, row_sums, matmul, gather, strided, scratch, running_sum)
+}  # fmt: skip
