@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tinygraft.errors import ShapeError
 from tinygraft.helpers import prod
-from tinygraft.nn.dense import uniform_parameter
+from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.tensor import Tensor
 
 Sizes = int | Sequence[int]
@@ -40,8 +40,8 @@ class Conv2d:
         self.stride, self.dilation, self.groups = stride, dilation, groups
         self.padding = self._same() if padding == "same" else _sizes_of(padding)
         bound = 1 / math.sqrt(in_channels // groups * prod(self.kernel_size))
-        self.weight = uniform_parameter(bound, (*self._channel_axes(in_channels, out_channels), *self.kernel_size))
-        self.bias = uniform_parameter(bound, (out_channels,)) if bias else None
+        self.weight = uniform(bound, (*self._channel_axes(in_channels, out_channels), *self.kernel_size))
+        self.bias = uniform(bound, (out_channels,)) if bias else None
 
     def _channel_axes(self, in_channels: int, out_channels: int) -> tuple[int, int]:
         """The first two axes of the weight."""

@@ -6,16 +6,11 @@ A layer is a plain object: its tensors are attributes, which nn.state finds, and
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.tensor import Tensor
-
-
-def uniform_parameter(bound: float, shape: Sequence[int]) -> Tensor:
-    """A new parameter drawn uniformly from [-bound, bound)."""
-    return Tensor.uniform(*shape, low=-bound, high=bound)
 
 
 class Linear:
@@ -31,8 +26,8 @@ class Linear:
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         bound = 1 / math.sqrt(in_features)
-        self.weight = uniform_parameter(bound, (out_features, in_features))
-        self.bias = uniform_parameter(bound, (out_features,)) if bias else None
+        self.weight = uniform(bound, (out_features, in_features))
+        self.bias = uniform(bound, (out_features,)) if bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
         """The product of x and weight."""
@@ -82,10 +77,10 @@ class LSTMCell:
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
         bound = 1 / math.sqrt(hidden_size)
-        self.weight_ih = uniform_parameter(bound, (hidden_size * 4, input_size))
-        self.weight_hh = uniform_parameter(bound, (hidden_size * 4, hidden_size))
-        self.bias_ih = uniform_parameter(bound, (hidden_size * 4,)) if bias else None
-        self.bias_hh = uniform_parameter(bound, (hidden_size * 4,)) if bias else None
+        self.weight_ih = uniform(bound, (hidden_size * 4, input_size))
+        self.weight_hh = uniform(bound, (hidden_size * 4, hidden_size))
+        self.bias_ih = uniform(bound, (hidden_size * 4,)) if bias else None
+        self.bias_hh = uniform(bound, (hidden_size * 4,)) if bias else None
 
     def __call__(self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """The next state."""

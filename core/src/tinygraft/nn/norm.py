@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
+from tinygraft.nn.parameter import filled
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -40,10 +41,10 @@ class BatchNorm:
     ) -> None:
         self.sz, self.eps, self.track_running_stats, self.momentum = sz, eps, track_running_stats, momentum
         self.weight, self.bias = _affine((sz,), affine)
-        self.num_batches_tracked = Tensor.zeros(dtype=dtypes.int64, requires_grad=False).contiguous()
+        self.num_batches_tracked = filled((), 0, dtype=dtypes.int64, requires_grad=False)
         if track_running_stats:
-            self.running_mean = Tensor.zeros(sz, requires_grad=False).contiguous()
-            self.running_var = Tensor.ones(sz, requires_grad=False).contiguous()
+            self.running_mean = filled((sz,), 0, requires_grad=False)
+            self.running_var = filled((sz,), 1, requires_grad=False)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x, normalised."""
@@ -182,7 +183,7 @@ class RMSNorm:
 
     def __init__(self, dim: int, eps: float = 1e-6, elementwise_affine: bool = True) -> None:
         self.dim, self.eps = dim, eps
-        self.weight = Tensor.ones(dim).contiguous() if elementwise_affine else None
+        self.weight = filled((dim,), 1) if elementwise_affine else None
 
     def __call__(self, x: Tensor) -> Tensor:
         """x, normalised."""
@@ -197,7 +198,7 @@ class RMSNorm:
 
 def _affine(shape: tuple[int, ...], wanted: bool) -> tuple[Tensor | None, Tensor | None]:
     """(weight of ones, bias of zeros), both None when not wanted."""
-    return (Tensor.ones(*shape).contiguous(), Tensor.zeros(*shape).contiguous()) if wanted else (None, None)
+    return (filled(shape, 1), filled(shape, 0)) if wanted else (None, None)
 
 
 def _scale_and_shift(y: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TrainingError
+from tinygraft.nn.parameter import filled
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -46,10 +47,7 @@ class Optimizer:
 
     def _zeros(self) -> list[Tensor]:
         """A zero for each parameter, of its shape and dtype."""
-        return [
-            Tensor.zeros(*t.shape, dtype=t.dtype, device=t.device, requires_grad=False).contiguous()
-            for t in self.params
-        ]
+        return [filled(t.shape, 0, dtype=t.dtype, device=t.device, requires_grad=False) for t in self.params]
 
     def _realize_state(self, *state: Tensor) -> None:
         """Make memory of the parameters and all state: called once, at the end of a subclass's __init__."""
