@@ -270,7 +270,7 @@ class TensorBase:
         """op (ADD, MUL, MAX, ...) over axes; None is all of them. The dtype stays: cast before."""
         chosen = self._axes(axes)
         if not chosen:
-            return self
+            return self._wrap(self.uop)
         node = UOp(Ops.REDUCE_AXIS, self.uop.dtype, (self.uop,), ReduceArg(op, chosen))
         if not keepdim:
             shape = tuple(size for axis, size in enumerate(node.shape) if axis not in chosen)
@@ -278,9 +278,9 @@ class TensorBase:
         return self._wrap(node)
 
     def _cast(self, dtype: DTypeLike) -> Self:
-        """The values as another dtype; this tensor itself when it has that dtype."""
+        """The values as another dtype."""
         to = to_dtype(dtype)
-        return self if to is self.uop.dtype else self._wrap(self.uop.cast(to))
+        return self._wrap(self.uop.cast(to))
 
     def _const(self, value: Scalar | UOp, dtype: DType | None = None) -> Self:
         """value in this shape and on this device, with the dtype that an operation of both would have."""
