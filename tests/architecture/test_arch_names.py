@@ -59,7 +59,8 @@ def test_no_device_is_named(file):
 
 
 @pytest.mark.parametrize(
-    "source", ["use_cuda = 1", "x.CudaGraph", "f('CPU:1')", "def to_metal(): pass", "import opencl", "f(amd=1)", "f'{x}CPU'"]
+    "source",
+    ["use_cuda = 1", "x.CudaGraph", "f('CPU:1')", "def to_metal(): pass", "import opencl", "f(amd=1)", "f'{x}CPU'"],
 )
 def test_the_search_sees(source):
     """The search finds a name in every kind of place."""

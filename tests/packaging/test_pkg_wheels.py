@@ -78,7 +78,8 @@ def test_the_wheel_holds_every_file_of_core(built):
 def test_the_sdist_holds_what_a_build_needs(built):
     """Each sdist has its metadata, licence, readme and sources; that of the cpu the C code and its build script."""
     for name, (sdist, _) in built.items():
-        names = {path.partition("/")[2] for path in tarfile.open(sdist).getnames()}
+        with tarfile.open(sdist) as archive:
+            names = {path.partition("/")[2] for path in archive.getnames()}
         assert {"pyproject.toml", "LICENSE", "README.md", "PKG-INFO"} <= names
         if name == "tinygraft-cpu":
             assert {"setup.py", "src/tinygraft_cpu/spec.py", "src/tinygraft_cpu/py.typed"} <= names

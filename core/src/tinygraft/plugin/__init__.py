@@ -1,4 +1,10 @@
-"""What a device plugin imports: this module and nothing else of tinygraft."""
+"""What a device plugin imports: this module and nothing else of tinygraft.
+
+To declare: DeviceSpec, ApiRange, Probe, Setting. To implement: Backend, Allocator, Program, Compiler, and a renderer,
+most easily CStyleRenderer over a Dialect, or LLVMRenderer. What they are given: Target, Linear, Source, Binary,
+Signature, Param. To read the linear form: Ops, UOp, AxisKind and the functions of uop.linear. What changes here
+changes PLUGIN_API.
+"""
 
 from tinygraft.config import DEBUG, Context, Setting
 from tinygraft.device.interfaces import Allocator, Backend, Compiler, Handle, Program
@@ -10,21 +16,26 @@ from tinygraft.errors import (
     DeviceLostError,
     DeviceMemoryError,
     DeviceUnavailable,
+    GraphError,
     SettingError,
+    TinygraftError,
     UnsupportedError,
 )
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES, Dialect
 from tinygraft.render.llvm import LLVMRenderer
 from tinygraft.render.renderer import Renderer
-from tinygraft.target import BASIC_OPS, Target
-from tinygraft.uop.ops import Ops
-from tinygraft.uop.stages import Binary, Linear, Param, Signature, Source
+from tinygraft.target import BASIC_OPS, CHECKED_OPS, Target
+from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.stages import Binary, Cost, Linear, Param, Signature, Source
+from tinygraft.uop.uop import UOp
 
 __all__ = [
-    "BASIC_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "Backend", "Binary",
-    "CStyleRenderer", "CompileError", "Compiler", "Context", "DType", "DeviceError", "DeviceLostError",
-    "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "Handle", "LLVMRenderer", "Linear",
-    "Ops", "Param", "Probe", "Program", "Renderer", "Setting", "SettingError", "Signature", "Source",
-    "Target", "UnsupportedError", "dtypes",
+    "BASIC_OPS", "CHECKED_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "AxisKind", "Backend",
+    "Binary", "CStyleRenderer", "CompileError", "Compiler", "Context", "Cost", "DType", "DeviceError",
+    "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "GraphError", "Handle",
+    "LLVMRenderer", "Lane", "Linear", "Ops", "Param", "Probe", "Program", "Renderer", "Setting", "SettingError",
+    "Signature", "Source", "Target", "TinygraftError", "UOp", "UnsupportedError", "copies", "dtypes", "lane_stride",
+    "ranges_of",
 ]  # fmt: skip
