@@ -2,11 +2,13 @@
 
 A test that needs a C compiler or the native extension is marked `@pytest.mark.needs("cc")` or `needs("ext")`. It is
 skipped, with one line in the summary, where there is none; TINYGRAFT_REQUIRE=cc,ext turns these skips into failures.
+The fixture golden compares text with a checked-in file, which `pytest --update-golden` writes anew.
 """
 
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -30,6 +32,26 @@ def missing(need: str) -> str | None:
             return f"no extension ({error})"
         return None
     raise pytest.UsageError(f"a test needs {need!r}; conftest.py knows cc and ext")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the option that refreshes golden files."""
+    parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """golden(name, text) compares text with the file golden/name beside the test, or writes it with --update-golden."""
+
+    def compare(name: str, text: str) -> None:
+        path = request.path.parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), f"there is no {path}; pytest --update-golden writes it"
+        assert text == path.read_text(), f"{path} differs; if that is meant, pytest --update-golden writes it anew"
+
+    return compare
 
 
 def pytest_configure(config: pytest.Config) -> None:

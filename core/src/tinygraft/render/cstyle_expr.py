@@ -90,7 +90,7 @@ def _call(w: Words, u: Step, *operands: str) -> str:
     word = w.dialect.calls.get(u.op)
     if word is None:
         raise GraphError(
-            f"kernel {w.kernel}: {u.op} has no word in this dialect of {w.dialect.language}; rules.decompose writes it "
+            f"kernel {w.kernel}: {u.op.name} has no word in this dialect of {w.dialect.language}; rules.decompose writes it "
             "in other ops for a Target that does not list it in native_ops"
         )
     function = word.format(f="" if u.dtype is dtypes.float64 else "f")

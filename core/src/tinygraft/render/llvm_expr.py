@@ -41,7 +41,7 @@ Expression = Callable[..., str]
 def _word(t: Block, u: Step, x: str, y: str) -> str:
     word = WORDS[u.op].get(u.operand.kind)
     if word is None:
-        raise GraphError(f"kernel {t.kernel}: {u.op} of {u.operand!r} has no meaning")
+        raise GraphError(f"kernel {t.kernel}: {u.op.name} of {u.operand!r} has no meaning")
     return t.let(f"{word} {type_of(u.operand, u.width)} {x}, {y}", u.op.name.lower())
 
 
@@ -102,7 +102,7 @@ def _where(t: Block, u: Step, c: str, x: str, y: str) -> str:
 
 def _decomposed(t: Block, u: Step, *operands: str) -> str:
     raise GraphError(
-        f"kernel {t.kernel}: {u.op} has no LLVM instruction; rules.decompose writes it in other ops for a Target that "
+        f"kernel {t.kernel}: {u.op.name} has no LLVM instruction; rules.decompose writes it in other ops for a Target that "
         "does not list it in native_ops"
     )
 

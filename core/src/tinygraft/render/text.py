@@ -65,7 +65,7 @@ class Walk:
         if len(found) > 1:
             axes = " and ".join(str(r.arg.axis) for r in found)
             raise GraphError(
-                f"kernel {self.linear.name}: {node.op} is a vector over axes {axes}; a node may have one VECTOR range"
+                f"kernel {self.linear.name}: {node.op.name} is a vector over axes {axes}; a node may have one VECTOR range"
             )
         return found[0] if found else None
 
@@ -123,7 +123,7 @@ class Writer(ABC):
             elif u.op in ELEMENTWISE:
                 self.elementwise(u)
             elif u.op is not Ops.PARAM and u.op is not Ops.SINK:
-                raise GraphError(f"kernel {self.linear.name}: {u.op} is no instruction of the linear form")
+                raise GraphError(f"kernel {self.linear.name}: {u.op.name} is no instruction of the linear form")
 
     def elementwise(self, u: UOp) -> None:
         """Each copy of an elementwise op, in the forms that are asked for."""

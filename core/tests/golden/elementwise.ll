@@ -1,0 +1,44 @@
+; elementwise: vectorise 8
+define internal void @"elementwise.body"(ptr noalias %data0, ptr noalias readonly %data1) #0 {
+entry:
+  br label %head0
+head0:
+  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
+  %more1 = icmp slt i64 %r0, 5
+  br i1 %more1, label %loop0, label %exit0
+loop0:
+  %mul2 = mul nsw i64 %r0, 8
+  %first3 = insertelement <8 x i64> poison, i64 %mul2, i64 0
+  %splat4 = shufflevector <8 x i64> %first3, <8 x i64> poison, <8 x i32> zeroinitializer
+  %add5 = add nsw <8 x i64> %splat4, <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>
+  %cmplt6 = icmp slt <8 x i64> %add5, splat (i64 37)
+  %p7 = getelementptr float, ptr %data1, i64 %mul2
+  %call8 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %p7, i32 4, <8 x i1> %cmplt6, <8 x float> zeroinitializer)
+  %add9 = fadd <8 x float> %call8, splat (float 3.0)
+  %mul10 = fmul <8 x float> %call8, %call8
+  %beats11 = fcmp ogt <8 x float> %mul10, %add9
+  %max12 = select <8 x i1> %beats11, <8 x float> %mul10, <8 x float> %add9
+  %nan13 = fcmp uno <8 x float> %mul10, zeroinitializer
+  %max14 = select <8 x i1> %nan13, <8 x float> %mul10, <8 x float> %max12
+  %p15 = getelementptr float, ptr %data0, i64 %mul2
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %max14, ptr %p15, i32 4, <8 x i1> %cmplt6)
+  br label %latch0
+latch0:
+  %next0 = add nuw nsw i64 %r0, 1
+  br label %head0
+exit0:
+  ret void
+}
+
+define void @"elementwise"(ptr %buffers, ptr %variables) #0 {
+  %at0 = getelementptr ptr, ptr %buffers, i64 0
+  %data0 = load ptr, ptr %at0
+  %at1 = getelementptr ptr, ptr %buffers, i64 1
+  %data1 = load ptr, ptr %at1
+  call void @"elementwise.body"(ptr %data0, ptr %data1)
+  ret void
+}
+
+declare <8 x float> @llvm.masked.load.v8f32.p0(ptr, i32, <8 x i1>, <8 x float>)
+declare void @llvm.masked.store.v8f32.p0(<8 x float>, ptr, i32, <8 x i1>)
+attributes #0 = { nounwind "prefer-vector-width"="256" }
