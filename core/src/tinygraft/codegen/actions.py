@@ -37,11 +37,12 @@ def split(sink: UOp, loop: UOp, width: int, kind: AxisKind, place: int) -> UOp:
 
 
 def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
+    """The stores over each part together, so that they share its loop and an element is read before it is written."""
+    inside = [bool(store.ranges >> loop.arg.axis & 1) for store in sink.src]
     stores: list[UOp] = []
-    made = [ix.rebuild_simplified((sink,), {loop: part})[sink] for part in parts]
-    for i, store in enumerate(sink.src):
-        inside = bool(store.ranges >> loop.arg.axis & 1)
-        stores.extend(copy.src[i] for copy in (made if inside else made[:1]))
+    for number, part in enumerate(parts):
+        made = ix.rebuild_simplified((sink,), {loop: part})[sink]
+        stores.extend(store for store, within in zip(made.src, inside, strict=True) if within or number == 0)
     return UOp(Ops.SINK, src=tuple(dict.fromkeys(stores)))
 
 

@@ -6,10 +6,25 @@ from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import Dialect
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Binary, Kernel, Linear, Source
 
-READABLE = Dialect(vectors=True, group="group{dim}", thread="thread", shared="shared", barrier="barrier();")
+READABLE = Dialect(
+    vectors=True,
+    group="group{dim}",
+    thread="thread",
+    shared="shared",
+    barrier="barrier();",
+    calls={
+        **{
+            op: f"__builtin_{op.name.lower()}{{f}}"
+            for op in (Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.EXP2, Ops.LOG2, Ops.SIN)
+        },
+        Ops.POW: "__builtin_pow{f}",
+        Ops.THREEFRY: "threefry",
+    },
+)
 
 
 def show_compiled(kernel: Kernel, linear: Linear, source: Source, binary: Binary) -> None:
