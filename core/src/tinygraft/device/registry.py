@@ -200,7 +200,7 @@ class Registry:
         record.milliseconds["open"] = (time.perf_counter() - start) * 1e3
         record.move(Status.OPEN, record.detail)
         if DEBUG.value >= 1:
-            print(f"opened {name} of {record.provided_by} in {record.milliseconds['open']:.1f} ms")
+            print(f"opened device {name} from pid:{os.getpid()}")
         return backend
 
     def close(self) -> None:
