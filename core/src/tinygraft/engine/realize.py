@@ -102,6 +102,8 @@ def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
     along: list[HasNode] = []
     late: list[HasNode] = []
     for tensor in others:
+        if _is_number(tensor.uop):
+            continue
         if tensor.uop in here and memory_base(tensor.uop).op is not Ops.BUFFER:
             along.append(tensor)
             continue
@@ -118,6 +120,13 @@ def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
     for tensor in late:
         tensor.uop = rebuild((tensor.uop,), saved)[tensor.uop]
     return along
+
+
+def _is_number(node: UOp) -> bool:
+    """Whether a node is one constant in some shape, which no write can change."""
+    while node.op in (Ops.RESHAPE, Ops.EXPAND):
+        node = node.src[0]
+    return node.op is Ops.CONST
 
 
 def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
