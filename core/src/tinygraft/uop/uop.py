@@ -327,14 +327,14 @@ def _make(key: Key, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: 
     _set(node, "src", src)
     _set(node, "arg", arg)
     _set(node, "tag", tag)
+    if check_node is not None:
+        check_node(node)
     _set(node, "shape", SHAPE[op](op, src, arg))
     _set(node, "device", _device(op, src, arg))
     low, high = bounds(op, dtype, src, arg)
     _set(node, "lo", low)
     _set(node, "hi", high)
     _set(node, "ranges", _ranges(op, src, arg))
-    if check_node is not None:
-        check_node(node)
     with _lock:
         entry = _table.get(key)
         if entry is not None and (found := entry()) is not None:
