@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import dtypes
+from tinygraft.engine.realize import realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, expand, live_tensors, live_tensors
 from tinygraft.tensor.casting import Casting
@@ -25,7 +27,9 @@ from tinygraft.uop.uop import UOp
 if TYPE_CHECKING:
     import numpy
 
-_CONSTANT = ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.VARIABLE, Ops.BIND}
+_CONSTANT = (
+    ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.VARIABLE, Ops.BIND, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
+)
 
 
 class Size(int):
@@ -106,10 +110,9 @@ class Access(Casting):
             raise ShapeError(
                 f"cannot read a tensor of symbolic shape {self.shape}: bind its variables and shrink first"
             )
-        ready = self if _owns_memory(self.uop) else self.realize()
-        if not _owns_memory(ready.uop):
-            ready = self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,))).realize()
-        return buffer_of(ready.uop.base)
+        self.realize()
+        ready = self if _is_stored(self.uop) else self.clone().realize()
+        return buffer_of(memory_base(ready.uop))
 
     def _bytes(self) -> bytearray:
         buffer = self._stored()
@@ -215,16 +218,17 @@ class Access(Casting):
 
         do_update_stats is accepted for older scripts.
         """
-        from tinygraft.engine.realize import realize_tensors
-
-        todo = [tensor for tensor in (self, *others) if not _owns_memory(tensor.uop) and not _is_constant(tensor.uop)]
+        todo = [tensor for tensor in (self, *others) if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
+        for tensor in todo:
+            if memory_base(tensor.uop).op is Ops.IOTA:
+                tensor.uop = UOp(Ops.CONTIGUOUS, tensor.dtype, (tensor.uop,))
         if todo:
             realize_tensors(todo, live_tensors())
         return self
 
     def contiguous(self) -> Self:
         """The values in memory of their own, in row-major order; what already is so stays as it is."""
-        return self._wrap(self.uop if _owns_memory(self.uop) else UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
+        return self._wrap(self.uop if _is_stored(self.uop) else UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
 
     def contiguous_backward(self) -> Self:
         """This tensor, whose gradient is made contiguous."""
@@ -333,8 +337,13 @@ class Access(Casting):
         return self
 
 
+def _is_stored(node: UOp) -> bool:
+    """Whether the values of a node are the whole of a buffer, in order."""
+    return memory_base(node).op is Ops.BUFFER
+
+
 def _owns_memory(node: UOp) -> bool:
-    """Whether a node is a whole buffer, in order."""
+    """Whether a node is a whole buffer by another shape: a new value goes into the same memory."""
     while node.op is Ops.RESHAPE:
         node = node.src[0]
     return node.op is Ops.BUFFER
