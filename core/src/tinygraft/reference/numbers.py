@@ -81,15 +81,17 @@ def fma(a: float, b: float, c: float, dtype: DType) -> float:
     >>> fma(1 + 2**-52, 1 - 2**-52, -1.0, dtypes.float64) == -(2.0**-104)
     True
     """
-    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+    if not (math.isfinite(a) and math.isfinite(b)):
         return a * b + c
+    if not math.isfinite(c):
+        return c  # also where a * b alone would overflow
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return a * b + c  # the sign of a zero is that of the plain sum
     try:
         near = float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact.numerator)
+        return math.inf if exact > 0 else -math.inf
     if dtype is dtypes.float64:
         return near
     if (error := exact - Fraction(near)) != 0:

@@ -1,8 +1,8 @@
 """EXP2, LOG2, SIN, POW and SQRT of float32 and float64, written in additions, multiplications and choices.
 
 In: nodes of one float dtype. Out: a node of that dtype, within 1.4 ulp of the true value for every operand (SIN 0.9,
-LOG2 and SQRT 0.51; tests/devices holds them to it), with subnormals, infinities, NaN and signed zeros where the operand
-or result is one.
+LOG2 0.51, SQRT rounded right; tests/devices holds them to it), with subnormals, infinities, NaN and signed zeros
+where the operand or result is one.
 No branches: all special cases are WHEREs, so every lane of a vector takes the same way.
 
 Numbers that need more than one word are pairs: a high part with half of its mantissa bits zero, so that products of
@@ -260,22 +260,30 @@ def _high_product(a: UOp, b: UOp) -> UOp:
 
 
 def square_root(words: Words, x: UOp) -> UOp:
-    """The square root by Newton's iteration for its inverse and one step with the exact remainder."""
+    """The square root, rounded right: Newton's iteration for its inverse, and one step by the exact remainder.
+
+    The remainder is taken in integers, in squared units of the last place; it is small although its parts wrap.
+    """
     form = LAYOUT[x.dtype]
     lift = form.mantissa + 1 + (form.mantissa + 1) % 2
     tiny = x < 2.0 ** (1 - form.bias)
     bits = tiny.where(x * 2.0**lift, x).bitcast(form.signed)
     half = ((bits >> form.mantissa) - form.bias) >> 1
-    m = (bits - (half << (form.mantissa + 1))).bitcast(x.dtype)  # between 1 and 4
+    m = (bits - (half << (form.mantissa + 1))).bitcast(x.dtype)  # from 1 below 4
     guess = UOp.const(form.signed, form.bits(1.0) * 3 // 2) - (m.bitcast(form.signed) >> 1)
     y = guess.bitcast(x.dtype)
     for _ in range(4 if x.dtype is dtypes.float32 else 5):
         y = y * (x.const_like(1.5) - m * 0.5 * y * y)
     root = m * y
-    high = trimmed(root)
-    low = root - high
-    left = (m - high * high) - high * low * 2.0 - low * low
-    root = root + left * y * 0.5
+    near = (root + (m - root * root) * y * 0.5).bitcast(form.signed)
+
+    unit = 1 << form.mantissa
+    digits = (m.bitcast(form.unsigned) & (unit - 1)) | unit
+    whole = (m < 2.0).where(digits, digits << 1)
+    guessed = near - (form.bits(1.0) - unit)
+    square = guessed.bitcast(form.unsigned) * guessed.bitcast(form.unsigned)
+    left = ((whole << form.mantissa) - square).bitcast(form.signed)
+    nearest = near + (left > guessed).cast(form.signed) - (left <= -guessed).cast(form.signed)
     scale = half - tiny.where(half.const_like(lift // 2), 0) + form.bias
-    result = root * (scale << form.mantissa).bitcast(x.dtype)
+    result = nearest.bitcast(x.dtype) * (scale << form.mantissa).bitcast(x.dtype)
     return (x > 0.0).where((x < math.inf).where(result, x), x.eq(0.0).where(x, math.nan))

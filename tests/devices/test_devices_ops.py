@@ -1,0 +1,122 @@
+"""Every elementwise op on every dtype it takes, every input a parameter: PYTHON against numpy, devices against it.
+
+Devices are both compilers of CPU and the GPU-like target, whose few native ops send everything through
+rules.decompose. Values are the edges of each dtype in all pairs.
+"""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from gpusim import GpuSimBackend
+from op_cases import TAKES, differences, expected, on_device, operands, takes
+
+from tinygraft.config import Context
+from tinygraft.device.interfaces import Backend
+from tinygraft.dtype import FLOAT_BITS, DType, dtypes
+from tinygraft.uop.ops import ELEMENTWISE, Ops
+from tinygraft_cpu.device import CpuBackend
+
+APPROXIMATE = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW)
+NUMPY = {
+    Ops.NEG: np.negative, Ops.NOT: np.invert, Ops.RECIPROCAL: np.reciprocal, Ops.SQRT: np.sqrt, Ops.EXP2: np.exp2,
+    Ops.LOG2: np.log2, Ops.SIN: np.sin, Ops.TRUNC: np.trunc, Ops.ADD: np.add, Ops.SUB: np.subtract,
+    Ops.MUL: np.multiply, Ops.FDIV: np.divide, Ops.IDIV: np.floor_divide, Ops.MOD: np.remainder, Ops.MAX: np.maximum,
+    Ops.MIN: np.minimum, Ops.POW: np.power, Ops.CMPLT: np.less, Ops.CMPEQ: np.equal, Ops.CMPNE: np.not_equal,
+    Ops.AND: np.bitwise_and, Ops.OR: np.bitwise_or, Ops.XOR: np.bitwise_xor, Ops.SHL: np.left_shift,
+    Ops.SHR: np.right_shift, Ops.WHERE: np.where,
+}  # fmt: skip
+NAMES = {
+    dtypes.bool: "bool", dtypes.int8: "int8", dtypes.uint8: "uint8", dtypes.int16: "int16", dtypes.uint16: "uint16",
+    dtypes.int32: "int32", dtypes.uint32: "uint32", dtypes.int64: "int64", dtypes.uint64: "uint64",
+    dtypes.float16: "float16", dtypes.bfloat16: "float32", dtypes.float32: "float32", dtypes.float64: "float64",
+}  # fmt: skip
+
+
+def to_bfloat16(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """float32 rounded to the nearest bfloat16, by its bits."""
+    bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    return np.where(np.isnan(x), x, rounded)
+
+
+def whole_power(x: int, y: int, dtype: DType) -> int:
+    """x to the y in a dtype that wraps; a negative y gives 0, but for the units."""
+    value = pow(x, y, 2**64) if y >= 0 else x**-y if abs(x) == 1 else 0
+    return int(np.array(value % 2**64, np.uint64).astype(NAMES[dtype]))
+
+
+def numpy_values(op: Ops, dtype: DType) -> list[Any]:
+    """What numpy makes of the operands of op; the transcendental ones in float64, as PYTHON does."""
+    arrays = [np.array(values, NAMES[d]) for d, values in operands(op, dtype)]
+    if dtype.kind == "float" and op in APPROXIMATE:
+        arrays = [a.astype("float64") for a in arrays]
+    if op is Ops.POW and dtype.kind != "float":
+        return [whole_power(x, y, dtype) for x, y in zip(*(a.tolist() for a in arrays), strict=True)]
+    with np.errstate(all="ignore"):
+        result = np.asarray(NUMPY[op](*arrays))
+        if result.dtype != bool:
+            result = to_bfloat16(result) if dtype is dtypes.bfloat16 else result.astype(NAMES[dtype])
+    return list(result.tolist())
+
+
+def device(name: str) -> Backend:
+    """A backend by its name here."""
+    if name == "GPUSIM":
+        return GpuSimBackend()
+    with Context(CPU_COMPILER=name.partition("-")[2]):
+        backend = CpuBackend("CPU", 0)
+    assert backend.compiler_name == name.partition("-")[2]
+    return backend
+
+
+DEVICES = ["GPUSIM", "CPU-llvm", pytest.param("CPU-c", marks=pytest.mark.needs("cc"))]
+
+
+def test_every_elementwise_op_is_in_the_table_of_cases() -> None:
+    """An op that is added to the vocabulary has a row here, or this fails."""
+    assert set(TAKES) == ELEMENTWISE
+
+
+@pytest.mark.parametrize("dtype", dtypes.all, ids=lambda d: d.name)
+def test_python_agrees_with_numpy(dtype: DType) -> None:
+    """PYTHON gives numpy's bits for every op and edge value; of EXP2, LOG2, SIN and POW at most the neighbour."""
+    found: list[str] = []
+    for op in takes(dtype):
+        if op in NUMPY:
+            want = numpy_values(op, dtype)
+            if op is Ops.POW and dtype.kind != "float":
+                want = [int(np.array(x % 2**64, np.uint64).astype(NAMES[dtype])) for x in want]
+            found += differences(op, dtype, expected(op, dtype), want)
+    assert found == []
+
+
+@pytest.mark.parametrize("dtype", dtypes.floats, ids=lambda d: d.name)
+def test_python_rounds_fma_once(dtype: DType) -> None:
+    """What PYTHON gives is never more than half a step of the dtype from the exact a * b + c."""
+    columns = [values for _, values in operands(Ops.FMA, dtype)]
+    checked = 0
+    for a, b, c, got in zip(*columns, expected(Ops.FMA, dtype), strict=True):
+        if not all(math.isfinite(x) for x in (a, b, c, got)):
+            continue
+        error = abs(Fraction(a) * Fraction(b) + Fraction(c) - Fraction(got))
+        exponent_bits, mantissa = FLOAT_BITS[dtype]
+        least = 3 - 2 ** (exponent_bits - 1)  # of the exponents that frexp gives to normal numbers
+        half_step = Fraction(2) ** (max(math.frexp(got)[1], least) - mantissa - 2)
+        assert error <= half_step, (a, b, c, got)
+        checked += 1
+    assert checked > 500
+
+
+@pytest.mark.parametrize("dtype", dtypes.all, ids=lambda d: d.name)
+@pytest.mark.parametrize("name", DEVICES)
+def test_device_agrees_with_python(name: str, dtype: DType) -> None:
+    """Every op on every dtype gives PYTHON's bits; EXP2 and POW may be two steps away, LOG2 and SIN one."""
+    backend = device(name)
+    ops = [op for op in takes(dtype) if not (op is Ops.FMA and name == "GPUSIM" and dtype is dtypes.float64)]
+    found: list[str] = []
+    for op, got in on_device(backend, ops, dtype).items():
+        found += differences(op, dtype, got, expected(op, dtype))
+    assert found == []
