@@ -17,9 +17,8 @@ test: $(VENV)/.test  ## run every test
 	SPEC=2 $(BIN)/python -m pytest
 
 check: $(VENV)/.check  ## lint, formatting and types
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu
+	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu"; do \
+	    echo "$$what"; $(BIN)/$$what || failed=1; done; exit $$failed
 
 clean:  ## remove the environment
 	rm -rf $(VENV)
