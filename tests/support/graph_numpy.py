@@ -213,6 +213,21 @@ def _bits(a: Any, source: DType, target: DType) -> Any:
     return a.view(NAMES[target]).reshape(a.shape)
 
 
+def _fused(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c, rounded once: by fractions where all are finite, else by whatever numpy makes of it."""
+    from fractions import Fraction
+
+    out = np.multiply(a, b) + c
+    for place in np.ndindex(*out.shape):
+        parts = [float(x[place]) for x in (a, b, c)]
+        if np.isfinite(parts).all():
+            x, y, z = map(Fraction, parts)
+            exact = x * y + z
+            if exact:
+                out[place] = out.dtype.type(float(exact))
+    return out
+
+
 def _threefry(counter: Any, key: Any) -> Any:
     pairs = zip(counter.reshape(-1).tolist(), key.reshape(-1).tolist(), strict=True)
     return np.array([threefry2x32(c, k) for c, k in pairs], dtype=np.uint64).reshape(counter.shape)
@@ -278,5 +293,18 @@ def _elementwise(node: UOp, src: list[Any]) -> Any:
         case Ops.WHERE:
             return np.where(a, b, src[2])
         case Ops.FMA:
-            return np.multiply(a, b) + src[2]
+            return _fused(a, b, src[2])
     raise NotImplementedError(f"graph_numpy does not know {op}")
+
+
+def values(tensor: Any) -> np.ndarray[Any, Any]:
+    """The values of a tensor by numpy, after its own device has been held to them; shape and dtype too."""
+    wanted = evaluate(tensor.uop)
+    shape, dtype = tensor.shape, tensor.dtype
+    found = tensor.numpy()
+    assert found.shape == wanted.shape == shape
+    assert found.dtype == wanted.dtype == np.dtype("float32" if dtype is dtypes.bfloat16 else NAMES[dtype])
+    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-7) if dtype.kind == "float" else (
+        np.testing.assert_array_equal(found, wanted)
+    )
+    return found

@@ -80,7 +80,8 @@ class Conv(Matmul):
         if weight.ndim < 3 or self.ndim != weight.ndim:
             raise ShapeError(
                 f"{what} needs (batch, channels, *spatial) and a weight of as many axes, "
-                f"got {self.shape} and {weight.shape}\n  input made at {self._where()}      weight made at {weight._where()}"
+                f"got {self.shape} and {weight.shape}\n"
+                f"  input made at {self._where()}      weight made at {weight._where()}"
             )
         if groups < 1 or self.shape[1] != inner[0] * groups or outer[0] % groups:
             raise ShapeError(

@@ -90,6 +90,8 @@ class Elementwise(Casting):
     def mod(self, x: Any, reverse: bool = False) -> Self:
         """What is left of floor division; it has the sign of x, as in Python. An integer modulo zero gives 0.
 
+        Of floats it is exact while the quotient is below 2**24 (2**53 for float64).
+
         >>> from tinygraft import Tensor
         >>> Tensor([-7, 7]).mod(3).tolist()
         [2, 1]

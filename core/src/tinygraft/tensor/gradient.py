@@ -63,7 +63,8 @@ class Gradient(TensorBase):
         """
         seed = self._seed("gradient", gradient)
         graph = set(toposort(self.uop))
-        wanted = [_node_in(target, graph) or target.uop for target in targets]
+        known = [_node_in(target, graph) for target in targets]
+        wanted = [target.uop if node is None else node for target, node in zip(targets, known, strict=True)]
         nodes = gradient_nodes(self.uop, wanted, seed)
         return [
             self._wrap(target.uop.const_like(0) if node is None else node, target)

@@ -198,7 +198,8 @@ class Transcendental(Elementwise):
         return half._op(Ops.MUL, half)._op(Ops.MUL, -2.0)._op(Ops.ADD, 1.0)
 
     def tan(self) -> Self:
-        """The tangent of radians. Near zero the cosine below it is the sine of pi/2 - x, pi/2 in two parts."""
+        """The tangent of radians. Below 8 it is divided by the sine of pi/2 - x, with pi/2 in two parts, so that it
+        is exact also next to its poles at pi/2 and -pi/2."""
         x = self._in_float()
         small, near = x._below(8.0)
         high = half_pi(x.dtype is dtypes.float64)
@@ -266,21 +267,34 @@ class Transcendental(Elementwise):
         decay = self._op(Ops.MUL, 2.0)._exp_limited()._op(Ops.ADD, 1.0)._op(Ops.RECIPROCAL)
         return small._op(Ops.WHERE, series, decay._op(Ops.MUL, -2.0)._op(Ops.ADD, 1.0))
 
+    def _is_large(self, size: Self) -> Self:
+        """Where asinh and acosh are log(2 * size), and size squared might overflow."""
+        return size._swapped(Ops.CMPLT, 1e9 if self.dtype is dtypes.float64 else 1e4)
+
+    def _log1p_or_twice(self, large: Self, grown: Self) -> Self:
+        """log(1 + grown), or log(2 * self) where that is large."""
+        result = large._op(Ops.WHERE, self._op(Ops.SUB, 1.0), grown)._log1p()
+        return result._op(Ops.ADD, large._op(Ops.WHERE, LN_2, result._const(0.0)))
+
     def asinh(self) -> Self:
         """The inverse of sinh."""
         x = self._in_float()
         negative, size = x._size()
-        square = size._op(Ops.MUL, size)
-        grown = size._op(Ops.ADD, square._op(Ops.FDIV, square._op(Ops.ADD, 1.0)._op(Ops.SQRT)._op(Ops.ADD, 1.0)))
-        result = grown._log1p()
+        large = x._is_large(size)
+        some = large._op(Ops.WHERE, 0.0, size)
+        square = some._op(Ops.MUL, some)
+        grown = some._op(Ops.ADD, square._op(Ops.FDIV, square._op(Ops.ADD, 1.0)._op(Ops.SQRT)._op(Ops.ADD, 1.0)))
+        result = size._log1p_or_twice(large, grown)
         return negative._op(Ops.WHERE, result._op(Ops.NEG), result)._narrowed(self.dtype)
 
     def acosh(self) -> Self:
         """The inverse of cosh; NaN below 1."""
         x = self._in_float()
-        over = x._op(Ops.SUB, 1.0)
-        root = over._op(Ops.MUL, x._op(Ops.ADD, 1.0))._op(Ops.SQRT)
-        return over._op(Ops.ADD, root)._log1p()._narrowed(self.dtype)
+        large = x._is_large(x)
+        some = large._op(Ops.WHERE, 2.0, x)
+        over = some._op(Ops.SUB, 1.0)
+        root = over._op(Ops.SQRT)._op(Ops.MUL, some._op(Ops.ADD, 1.0)._op(Ops.SQRT))
+        return x._log1p_or_twice(large, over._op(Ops.ADD, root))._narrowed(self.dtype)
 
     def atanh(self) -> Self:
         """The inverse of tanh; infinite at -1 and 1, NaN outside."""
