@@ -80,7 +80,7 @@ class Group:
 
     def takes(self, node: UOp, target: Target) -> bool:
         """Whether there is room for one more output, and it writes where nothing here does already."""
-        room = self.ops < target.max_ops and len(self.lowering.slots) < target.max_params - 8
+        room = self.ops < target.max_ops / 2 and len(self.lowering.slots) < target.max_params - 8
         memory = self.lowering.memory
         return room and self.fits(node.shape) and all(memory[n] is not memory[node] for n in self.nodes)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from tinygraft.errors import GraphError
 from tinygraft.schedule.kernels import Group, StoreMore, group_nodes
 from tinygraft.schedule.lower import address, numel
+from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
 from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.target import Target
@@ -55,7 +56,11 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
 
     Memory of an output with no elements is an empty buffer that no call writes.
     """
-    order = postorder(*outputs)
+    asked, order = outputs, postorder(*outputs)
+    regrouped = regroup(order)
+    if regrouped:
+        outputs = [regrouped[node] for node in asked]
+        order = postorder(*outputs)
     wanted = set(outputs)
     target = target_of(_device(outputs))
     stored = decide(order, wanted | _bases(order), target)
@@ -72,7 +77,7 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
             continue
         calls = [task.make() for task in ordered]
         values = {n.src[0].arg.name: n.arg for n in _with_shapes(order) if n.op is Ops.BIND}
-        memory = {n: plan.final.get(n, plan.memory[n]) for n in outputs}
+        memory = {n: plan.final.get(m, plan.memory[m]) for n, m in zip(asked, outputs, strict=True)}
         return Schedule(tuple(calls), memory, values, {n for n in order if n.op is Ops.BUFFER})
 
 

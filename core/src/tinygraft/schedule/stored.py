@@ -95,7 +95,7 @@ def _measure(node: UOp, facts: dict[UOp, Facts], stored: set[UOp], target: Targe
         own.weight = 0.0 if _hoisted(node) else own.weight
     elif node.op is Ops.REDUCE_AXIS:
         own.weight = own.weight * numel(node.src[0].shape) / max(numel(node.shape), 1)
-    if own.ops > target.max_ops * 0.75 or own.inputs > target.max_params - 8:
+    if own.ops > target.max_ops / 2 or own.inputs > target.max_params - 8:
         stored.add(node)
         own.ops = own.inputs = 0.0
     if node in stored:
