@@ -29,6 +29,6 @@ void elementwise(void **buffers, const long long *variables) {
         const indexx8 i1 = splat_indexx8(r0 * 8) + lane0;
         const boolx8 v2 = __builtin_convertvector((i1 < splat_indexx8(37)), boolx8);
         const floatx8 x3 = load_floatx8_row_if(data1 + r0 * 8, v2);
-        store_floatx8_row_if(data0 + r0 * 8, max_floatx8((x3 + splat_floatx8(3.0f)), (x3 * x3)), v2);
+        store_floatx8_row_if(data0 + r0 * 8, max_floatx8(x3 + splat_floatx8(3.0f), x3 * x3), v2);
     }
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.render.cstyle_cast import bitcast, cast
-from tinygraft.render.cstyle_words import Words
+from tinygraft.render.cstyle_words import Words, bare
 from tinygraft.render.text import Step
 from tinygraft.uop.ops import Ops
 
@@ -66,7 +66,7 @@ def _extreme(w: Words, u: Step, x: str, y: str) -> str:
     is_better = f"(y {beats} x) | (y != y)" if u.dtype.kind == "float" else f"y {beats} x"
     name = f"{u.op.name.lower()}_{u.dtype.name}" + (f"x{u.width}" if u.width > 1 else "")
     body = f"return {is_better} ? y : x;" if u.width == 1 else f"return {_blend(w, u, f'({is_better})', 'y', 'x')};"
-    return f"{w.helper(name, type_, f'{type_} x, {type_} y', body)}({x}, {y})"
+    return f"{w.helper(name, type_, f'{type_} x, {type_} y', body)}({bare(x)}, {bare(y)})"
 
 
 def _blend(w: Words, u: Step, mask: str, x: str, y: str) -> str:
@@ -82,7 +82,9 @@ def _where(w: Words, u: Step, c: str, x: str, y: str) -> str:
     bits = w.lane_bits(u.dtype, u.width)
     wide = "c" if bits == w.lane_bits(dtypes.bool, u.width) else f"__builtin_convertvector(c, {bits})"
     body = f"{bits} m = ({bits}){wide};\n    return {_blend(w, u, 'm', 'x', 'y')};"
-    return f"{w.helper(f'where_{type_}', type_, f'{mask} c, {type_} x, {type_} y', body)}({c}, {x}, {y})"
+    return (
+        f"{w.helper(f'where_{type_}', type_, f'{mask} c, {type_} x, {type_} y', body)}({bare(c)}, {bare(x)}, {bare(y)})"
+    )
 
 
 def _call(w: Words, u: Step, *operands: str) -> str:
@@ -90,16 +92,17 @@ def _call(w: Words, u: Step, *operands: str) -> str:
     word = w.dialect.calls.get(u.op)
     if word is None:
         raise GraphError(
-            f"kernel {w.kernel}: {u.op.name} has no word in this dialect of {w.dialect.language}; rules.decompose writes it "
-            "in other ops for a Target that does not list it in native_ops"
+            f"kernel {w.kernel}: {u.op.name} has no word in this dialect of {w.dialect.language}; rules.decompose "
+            "writes it in other ops for a Target that does not list it in native_ops"
         )
     function = word.format(f="" if u.dtype is dtypes.float64 else "f")
     if u.width == 1:
-        return f"{function}({', '.join(operands)})"
+        return f"{function}({', '.join(map(bare, operands))})"
     type_, letters = w.type(u.dtype, u.width), "xyz"[: len(operands)]
     one = f"{function}({', '.join(f'{letter}[k]' for letter in letters)})"
     arguments = ", ".join(f"{type_} {letter}" for letter in letters)
-    return f"{w.each_lane(f'{u.op.name.lower()}_{type_}', (u.dtype, u.width), arguments, one)}({', '.join(operands)})"
+    name = w.each_lane(f"{u.op.name.lower()}_{type_}", (u.dtype, u.width), arguments, one)
+    return f"{name}({', '.join(map(bare, operands))})"
 
 
 EXPR: dict[Ops, Expression] = {

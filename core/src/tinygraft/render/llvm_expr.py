@@ -102,8 +102,8 @@ def _where(t: Block, u: Step, c: str, x: str, y: str) -> str:
 
 def _decomposed(t: Block, u: Step, *operands: str) -> str:
     raise GraphError(
-        f"kernel {t.kernel}: {u.op.name} has no LLVM instruction; rules.decompose writes it in other ops for a Target that "
-        "does not list it in native_ops"
+        f"kernel {t.kernel}: {u.op.name} has no LLVM instruction; rules.decompose writes it in other ops for a "
+        "Target that does not list it in native_ops"
     )
 
 

@@ -65,7 +65,8 @@ class Walk:
         if len(found) > 1:
             axes = " and ".join(str(r.arg.axis) for r in found)
             raise GraphError(
-                f"kernel {self.linear.name}: {node.op.name} is a vector over axes {axes}; a node may have one VECTOR range"
+                f"kernel {self.linear.name}: {node.op.name} is a vector over axes {axes}; "
+                "a node may have one VECTOR range"
             )
         return found[0] if found else None
 
