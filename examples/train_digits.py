@@ -95,8 +95,6 @@ def predict(model: Model, images: Tensor) -> np.ndarray:
 
 def draw(path: Path, losses: list[float], accuracies: list[float], data: Data, seen: np.ndarray) -> None:
     """A picture of the training curve, and of the test images that the model gets wrong."""
-    images, labels = data[2].numpy(), data[3].numpy()
-    wrong = np.flatnonzero(seen != labels)[:24]
     figure = pyplot.figure(figsize=(11, 4), layout="constrained")
     left, right = figure.subfigures(1, 2)
 
@@ -107,14 +105,14 @@ def draw(path: Path, losses: list[float], accuracies: list[float], data: Data, s
     score.plot(np.linspace(0, len(losses), len(accuracies) + 1)[1:], accuracies, "o-", color="tab:green")
     score.set_ylabel("test accuracy (green)")
 
-    right.suptitle(f"wrong: {(seen != labels).sum()} of {len(labels)}" if len(wrong) else "nothing is wrong")
-    if len(wrong):
-        for place, axes in zip(range(24), right.subplots(4, 6).flat, strict=True):
-            axes.axis("off")
-            if place < len(wrong):
-                index = wrong[place]
-                axes.imshow(images[index, 0], cmap="gray_r")
-                axes.set_title(f"{labels[index]}, seen as {seen[index]}", fontsize=7)
+    images, labels = data[2].numpy(), data[3].numpy()
+    wrong = np.flatnonzero(seen != labels)
+    right.suptitle(f"{len(wrong)} of {len(labels)} are wrong")
+    for place, index in enumerate(wrong[:12], 1):
+        axes = right.add_subplot(3, 4, place)
+        axes.imshow(images[index, 0], cmap="gray_r")
+        axes.set_title(f"a {labels[index]}, seen as {seen[index]}", fontsize=8)
+        axes.axis("off")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
