@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not os.path.isfile(path):
         print(f"tinygraft explain: there is no file {path!r}", file=sys.stderr)
         return 2
-    printed: dict[str, int] = {}
+    printed: dict[int, int] = {}
 
     def show(schedule: Schedule) -> None:
         try:

@@ -13,7 +13,7 @@ WIDTH = 100
 BAR = 40
 
 
-def explain(schedule: Schedule, passes: bool = False, bodies: dict[str, int] | None = None) -> Iterator[str]:
+def explain(schedule: Schedule, passes: bool = False, bodies: dict[int, int] | None = None) -> Iterator[str]:
     """The lines for one schedule.
 
     passes also prints the kernel graph after each pass. bodies remembers in which schedule a kernel was
@@ -32,7 +32,7 @@ def explain(schedule: Schedule, passes: bool = False, bodies: dict[str, int] | N
         yield from stage_lines(stage)
     for kernel in schedule.kernels:
         yield from kernel_lines(kernel, passes)
-        bodies[kernel.name] = schedule.number
+        bodies[kernel.key] = schedule.number
     yield from timeline(schedule, bodies)
 
 
@@ -73,7 +73,7 @@ def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
                 yield f"  {one.name.removeprefix('pass: '):30} {one.about:>12} {duration(one.seconds):>10}"
 
 
-def timeline(schedule: Schedule, bodies: dict[str, int]) -> Iterator[str]:
+def timeline(schedule: Schedule, bodies: dict[int, int]) -> Iterator[str]:
     """What was launched, in order, each with a bar in proportion to its time."""
     launches = schedule.launches
     if not launches:
@@ -87,7 +87,7 @@ def timeline(schedule: Schedule, bodies: dict[str, int]) -> Iterator[str]:
     for launch in launches:
         first = int((launch.start - begin) / span * BAR)
         bar = "#" * max(1, min(BAR - first, round(launch.seconds / span * BAR)))
-        known = bodies.get(launch.name)
+        known = bodies.get(launch.key) if launch.key else None
         note = f"  printed in schedule {known}" if known is not None and known != schedule.number else ""
         yield (
             f"  {duration(launch.start - begin):>9}  |{' ' * first}{bar}".ljust(BAR + 14)

@@ -37,15 +37,16 @@ class Stage:
 
 @dataclass(slots=True)
 class KernelRecord:
-    """The stages that one kernel went through."""
+    """The stages that one kernel went through. key tells kernels of one name apart, 0 where it is not known."""
 
     name: str
+    key: int = 0
     stages: list[Stage] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Launch:
-    """One line of the time line. start counts seconds from the first event of the recording."""
+    """One line of the time line. start counts seconds from the first event; key is that of the kernel's record."""
 
     name: str
     device: str
@@ -53,13 +54,14 @@ class Launch:
     seconds: float
     bytes: int
     flops: int
+    key: int = 0
 
 
 @dataclass(slots=True)
 class Schedule:
     """What one request for values did: its own stages, the kernels that were made for it, what was launched.
 
-    calls counts the kernel and copy calls, None where no schedule was told (a replay). where is the user's
+    calls has the key of each kernel or copy call, None where no schedule was told (a replay). where is the user's
     line.
     """
 
@@ -69,7 +71,7 @@ class Schedule:
     kernels: list[KernelRecord] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
     launched: int = 0
-    calls: int | None = None
+    calls: list[int] | None = None
     done: bool = False
 
 
@@ -118,12 +120,14 @@ class Recorder:
         if not event.kernel:
             schedule.stages.append(stage)
             if event.name == "schedule" and isinstance(event.subject, Sequence):
-                schedule.calls = len(event.subject)
+                schedule.calls = [_key(call) for call in event.subject]
             return
         kernel = next((k for k in reversed(schedule.kernels) if k.name == event.kernel), None)
         if kernel is None or kernel.stages[-1].name == "binary":
             kernel = KernelRecord(event.kernel)
             schedule.kernels.append(kernel)
+        if isinstance(event.subject, Kernel):
+            kernel.key = event.subject.sink.serial
         # what went into the passes is told with its source, and is the first to be shown
         kernel.stages.insert(0 if event.name == "kernel" else len(kernel.stages), stage)
 
@@ -131,13 +135,14 @@ class Recorder:
         schedule = self._open.get(thread)
         if schedule is None or schedule.done:
             schedule = self._begin(thread)
+        key = schedule.calls[schedule.launched] if schedule.calls else 0
         schedule.launched += 1
         if len(schedule.launches) < MOST_LAUNCHES:
             start = max(0.0, now - launch.seconds - self._start)
             schedule.launches.append(
-                Launch(launch.name, launch.device, start, launch.seconds, launch.bytes, launch.flops)
+                Launch(launch.name, launch.device, start, launch.seconds, launch.bytes, launch.flops, key)
             )
-        if schedule.calls == schedule.launched:
+        if schedule.calls is not None and schedule.launched >= len(schedule.calls):
             self._close(thread)
 
     def _begin(self, thread: int) -> Schedule:
@@ -203,6 +208,11 @@ def _buffers_text(buffers: Sequence[UOp]) -> str:
     """The first few buffers, and how many more there are: an optimizer's update has hundreds."""
     text = ", ".join(buffer_text(b) for b in buffers[:MOST_BUFFERS])
     return text if len(buffers) <= MOST_BUFFERS else f"{text} and {len(buffers) - MOST_BUFFERS} more"
+
+
+def _key(call: KernelCall | CopyCall) -> int:
+    """The serial of a kernel's sink: as long as a kernel lives, and compiled ones do, it is the same."""
+    return call.kernel.sink.serial if isinstance(call, KernelCall) else 0
 
 
 def cut(text: str) -> str:

@@ -74,11 +74,12 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
         "where": schedule.where,
         "launched": schedule.launched,
         "stages": [_stage(stage) for stage in schedule.stages],
-        "kernels": [{"name": k.name, "stages": [_stage(stage) for stage in k.stages]}
+        "kernels": [{"name": k.name, "key": k.key, "stages": [_stage(stage) for stage in k.stages]}
                     for k in schedule.kernels],
         "launches": [
             {"name": one.name, "device": one.device, "start": one.start, "seconds": one.seconds,
-             "bytes": one.bytes, "flops": one.flops}
+             "bytes": one.bytes, "flops": one.flops,
+             "key": one.key}
             for one in schedule.launches
         ],
     }  # fmt: skip
