@@ -35,10 +35,9 @@ def _mul(a: UOp, b: UOp) -> Bounds:
 
 
 def _idiv(a: UOp, b: UOp) -> Bounds:
-    if b.lo <= 0:
-        if b.hi >= 0:  # zero is among the divisors and gives 0
-            big = max(abs(a.lo), abs(a.hi))
-            return -big, big
+    if b.lo <= 0 <= b.hi:  # zero is among the divisors and gives 0
+        big = max(abs(a.lo), abs(a.hi))
+        return -big, big
     quotients = (a.lo // b.lo, a.lo // b.hi, a.hi // b.lo, a.hi // b.hi)
     return min(quotients), max(quotients)
 

@@ -333,7 +333,9 @@ def threefry2x32(counter: int, key: int) -> int:
 
 
 def _lowest(dtype: DType) -> Any:
-    return -math.inf if dtype.kind == "float" else 0 if dtype.kind in ("uint", "bool") else -(2 ** (dtype.bits - 1))
+    if dtype.kind == "float":
+        return -math.inf
+    return False if dtype.kind == "bool" else 0 if dtype.kind == "uint" else -(2 ** (dtype.bits - 1))
 
 
 def _highest(dtype: DType) -> Any:

@@ -22,12 +22,12 @@ Sources = tuple["UOp", ...]
 
 def low(size: sint) -> int:
     """The least that a dimension can be."""
-    return size if isinstance(size, int) else size.lo  # type: ignore[no-any-return]
+    return size if isinstance(size, int) else size.lo
 
 
 def high(size: sint) -> int:
     """The most that a dimension can be."""
-    return size if isinstance(size, int) else size.hi  # type: ignore[no-any-return]
+    return size if isinstance(size, int) else size.hi
 
 
 def max_shape(shape: Shape) -> tuple[int, ...]:

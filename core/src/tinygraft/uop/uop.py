@@ -106,7 +106,7 @@ class UOp:
     ranges: int
     serial: int
 
-    def __new__(cls, op: Ops, dtype: DType = dtypes.void, src: tuple[UOp, ...] = (), arg: Any = None,
+    def __new__(cls, op: Ops, dtype: DType = dtypes.void, src: tuple[UOp, ...] = (), arg: Any = None,  # noqa: D102
                 tag: Any = None) -> UOp:  # fmt: skip
         key = (op, dtype, src, _bits(arg) if op is Ops.CONST else arg, tag)
         entry = _table.get(key)
@@ -288,10 +288,10 @@ class UOp:
         return (other if isinstance(other, UOp) else self.const_like(other)).alu(Ops.CMPLT, self)
 
     def __ge__(self, other: Any) -> UOp:
-        return ~(self < other)
+        return self.__lt__(other).alu(Ops.NOT)
 
     def __le__(self, other: Any) -> UOp:
-        return ~(self > other)
+        return self.__gt__(other).alu(Ops.NOT)
 
     def eq(self, other: Any) -> UOp:
         """Whether both are equal, as a node."""
@@ -360,7 +360,8 @@ def _device(op: Ops, src: tuple[UOp, ...], arg: Any) -> str | None:
 
 def _ranges(op: Ops, src: tuple[UOp, ...], arg: Any) -> int:
     if op is Ops.RANGE:
-        return src[0].ranges | 1 << arg.axis
+        own: int = 1 << arg.axis
+        return src[0].ranges | own
     if op is Ops.REDUCE or op is Ops.LANES:
         closed = 0
         for source in src[1:]:
