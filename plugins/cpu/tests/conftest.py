@@ -1,6 +1,8 @@
 """For the tests of the CPU plugin: a backend of each route, and hand-built kernels run on numpy arrays."""
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,23 @@ def backend(request: pytest.FixtureRequest) -> CpuBackend:
         opened = CpuBackend("CPU", 0)
     assert opened.compiler_name == request.param
     return opened
+
+
+@pytest.fixture
+def run_threads() -> Callable[..., list[Any]]:
+    """run_threads(job, n) gives what job(0) to job(n - 1) return, each run in a thread of its own at the same time."""
+
+    def start(job: Callable[[int], Any], count: int) -> list[Any]:
+        gate = threading.Barrier(count)
+
+        def wait_and_run(k: int) -> Any:
+            gate.wait()
+            return job(k)
+
+        with ThreadPoolExecutor(count) as threads:
+            return list(threads.map(wait_and_run, range(count)))
+
+    return start
 
 
 @pytest.fixture

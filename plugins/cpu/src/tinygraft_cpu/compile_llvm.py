@@ -8,6 +8,7 @@ an assertion that fails on some of our kernels and ends the process (LLVM 22.1, 
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from typing import Any
 
@@ -63,6 +64,18 @@ def machine() -> Machine:
         if _machine is None:
             _machine = Machine()
         return _machine
+
+
+def _after_fork() -> None:
+    """In a forked child: new locks, since another thread of the parent may have held the old ones."""
+    global _lock
+    _lock = threading.Lock()
+    if _machine is not None:
+        _machine.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class LLVMCompiler(Compiler):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from tinygraft.plugin import (
     BASIC_OPS,
     Backend,
@@ -59,10 +61,9 @@ def choose_compiler() -> str:
     if wanted == "llvm" and "llvm" not in found:
         raise DeviceUnavailable("CPU_COMPILER=llvm needs llvmlite, which is not installed; pip install llvmlite")
     if wanted == "c" and "c" not in found:
-        raise DeviceUnavailable(
-            "CPU_COMPILER=c needs a C compiler, and none of CC, cc, gcc and clang is on the PATH; install gcc or "
-            "clang, or set CC to one"
-        )
+        named = os.environ.get("CC", "")
+        why = f"CC={named} is not there" if named else "none of cc, gcc and clang is on the PATH"
+        raise DeviceUnavailable(f"CPU_COMPILER=c needs a C compiler, and {why}; install gcc or clang, or set CC to one")
     if not found:
         raise DeviceUnavailable(
             "the CPU device needs a compiler: llvmlite is not installed and no C compiler is on the PATH; "

@@ -11,6 +11,7 @@ import math
 import os
 import platform
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -104,10 +105,15 @@ def _ratio(quota: str, period: str) -> float:
     return int(quota) / int(period)
 
 
+def has_llvm() -> bool:
+    """Whether llvmlite is installed; does not import it."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
 def compilers() -> dict[str, str]:
     """The routes from a kernel to machine code that are there, the preferred one first, and what each uses."""
     found = {}
-    if importlib.util.find_spec("llvmlite") is not None:
+    if has_llvm():
         found["llvm"] = "llvmlite"
     if (cc := find_cc()) is not None:
         found["c"] = cc[0]
@@ -116,8 +122,7 @@ def compilers() -> dict[str, str]:
 
 def find_cc() -> list[str] | None:
     """The C compiler's command: CC with its options, else the first of cc, gcc and clang on the PATH."""
-    if os.environ.get("CC", "").strip():
-        words = os.environ["CC"].split()
+    if words := shlex.split(os.environ.get("CC", "")):
         return words if shutil.which(words[0]) else None
     return next(([name] for name in CC_NAMES if shutil.which(name)), None)
 

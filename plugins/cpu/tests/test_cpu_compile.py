@@ -1,0 +1,165 @@
+"""Which compiler runs, what its errors say, and what is kept of its output."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from linears import plain
+
+from tinygraft.config import Context
+from tinygraft.errors import CompileError, DeviceUnavailable, SettingError
+from tinygraft.uop.stages import Signature, Source
+from tinygraft_cpu import machine
+from tinygraft_cpu.device import CpuBackend
+from tinygraft_cpu.probe import probe
+
+needs_cc = pytest.mark.needs("cc")
+
+
+def test_llvm_is_the_default_where_it_is_installed() -> None:
+    """With nothing set the in-process compiler is used."""
+    with Context(CPU_COMPILER=""):
+        assert CpuBackend("CPU", 0).compiler_name == "llvm"
+
+
+@needs_cc
+def test_c_is_the_default_where_llvm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without llvmlite the system's compiler is used, and llvmlite is not needed for it."""
+    monkeypatch.setattr(machine, "has_llvm", lambda: False)
+    with Context(CPU_COMPILER=""):
+        assert CpuBackend("CPU", 0).compiler_name == "c"
+
+
+def test_an_unknown_compiler_is_refused() -> None:
+    """CPU_COMPILER has two values."""
+    with Context(CPU_COMPILER="gcc"), pytest.raises(SettingError, match="CPU_COMPILER must be llvm or c, got 'gcc'"):
+        CpuBackend("CPU", 0)
+
+
+def test_llvm_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An explicit choice never falls back; the message says what to install."""
+    monkeypatch.setattr(machine, "has_llvm", lambda: False)
+    message = "CPU_COMPILER=llvm needs llvmlite, which is not installed; pip install llvmlite"
+    with Context(CPU_COMPILER="llvm"), pytest.raises(DeviceUnavailable, match=message):
+        CpuBackend("CPU", 0)
+
+
+def test_a_c_compiler_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CC naming nothing that exists is not replaced by another compiler."""
+    monkeypatch.setenv("CC", "/nowhere/cc")
+    message = "CPU_COMPILER=c needs a C compiler, and CC=/nowhere/cc is not there"
+    with Context(CPU_COMPILER="c"), pytest.raises(DeviceUnavailable, match=message):
+        CpuBackend("CPU", 0)
+
+
+def test_without_any_compiler_the_device_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither route: the probe is negative and opening fails, both with a hint."""
+    monkeypatch.setattr(machine, "has_llvm", lambda: False)
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with (
+        Context(CPU_COMPILER=""),
+        pytest.raises(DeviceUnavailable, match="pip install llvmlite, or install gcc or clang"),
+    ):
+        CpuBackend("CPU", 0)
+    found = probe()
+    assert not found.ok
+    assert found.hint == "pip install llvmlite, or install gcc or clang"
+
+
+def test_the_probe_says_what_is_there_and_imports_no_compiler() -> None:
+    """Probing names the routes and leaves llvmlite alone."""
+    code = "import sys, tinygraft_cpu.probe as p; r = p.probe(); print(r.ok, 'llvmlite' in sys.modules, r.detail)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert answer.startswith("True False compilers llvm")
+
+
+def broken(backend: CpuBackend) -> Source:
+    """A kernel that its compiler does not understand."""
+    if backend.compiler_name == "llvm":
+        return Source("bad", "define void @bad() {\n  ret nonsense\n}\n", "llvm", Signature(()))
+    text = "/* bad */\nvoid bad(void **buffers, const long long *variables) {\n    nonsense here;\n}\n"
+    return Source("bad", text, "c", Signature(()))
+
+
+def test_a_refused_kernel_is_quoted(backend: CpuBackend) -> None:
+    """CompileError names the kernel and has the compiler's words; the source is kept."""
+    with pytest.raises(CompileError, match=r"refused kernel bad: (?s:.)*nonsense") as error:
+        backend.compiler.compile(broken(backend))
+    assert "nonsense" in error.value.source
+    assert error.value.log
+    if backend.compiler_name == "c":
+        assert "line 3 of the source: nonsense here;" in str(error.value)
+        assert "-ffp-contract=off" in str(error.value)
+
+
+@needs_cc
+def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A C compiler that cannot run says so in a CompileError, with its path."""
+    fake = tmp_path / "cc"
+    fake.write_text("#!/bin/sh\necho out of licences >&2\nexit 3\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("CC", f"{fake} -m64")
+    with Context(CPU_COMPILER="c"):
+        backend = CpuBackend("CPU", 0)
+    with pytest.raises(CompileError, match=r"refused kernel plain: .*/cc -m64 (?s:.)*out of licences"):
+        backend.compiler.compile(backend.renderer.render(plain()))
+
+
+def test_assembly_is_made_when_it_is_asked_for(backend: CpuBackend) -> None:
+    """DEBUG=7 has the assembly in detail; below that it is not made."""
+    source = backend.renderer.render(plain())
+    assert backend.compiler.compile(source).detail == ""
+    with Context(DEBUG=7):
+        detail = backend.compiler.compile(source).detail
+    assert "plain:" in detail
+    assert "ret" in detail
+
+
+def test_a_binary_is_bytes_that_can_be_loaded_again(backend: CpuBackend) -> None:
+    """What a compiler gives can be kept: loaded twice, it runs twice."""
+    binary = backend.compiler.compile(backend.renderer.render(plain()))
+    assert isinstance(binary.data, bytes)
+    assert backend.compiler.key is not None
+    assert backend.compiler.key.startswith(backend.compiler_name)
+    for _ in range(2):
+        program = backend.load(binary)
+        x, out = (backend.allocator.alloc(20) for _ in range(2))
+        backend.allocator.copy_in(x, memoryview(np.arange(5, dtype=np.float32)))
+        program.launch([out, x], [], (1, 1, 1))
+        assert out.view.cast("f").tolist() == [3, 4, 5, 6, 7]
+
+
+def test_loaded_code_is_given_back(backend: CpuBackend) -> None:
+    """A thousand programs loaded and dropped do not stay mapped."""
+    if not Path("/proc/self/maps").exists():
+        pytest.skip("no /proc/self/maps to count mappings in")
+    binary = backend.compiler.compile(backend.renderer.render(plain()))
+
+    def mapped() -> int:
+        return len(Path("/proc/self/maps").read_text().splitlines())
+
+    for _ in range(20):
+        backend.load(binary)
+    before = mapped()
+    for _ in range(200):
+        backend.load(binary)
+    assert mapped() < before + 100
+
+
+def test_compiling_from_several_threads(backend: CpuBackend, run_threads: Callable[..., list[Any]]) -> None:
+    """Eight threads that compile and run at once each get their own kernel."""
+
+    def job(k: int) -> list[float]:
+        linear = plain(k + 1)
+        program = backend.load(backend.compiler.compile(backend.renderer.render(linear)))
+        x, out = (backend.allocator.alloc(4 * (k + 1)) for _ in range(2))
+        backend.allocator.copy_in(x, memoryview(np.full(k + 1, k, np.float32)))
+        program.launch([out, x], [], (1, 1, 1))
+        return list(out.view.cast("f"))
+
+    assert run_threads(job, 8) == [[k + 3.0] * (k + 1) for k in range(8)]

@@ -1,0 +1,166 @@
+"""Kernels in parts: on the native pool, under many launching threads, in forked children, and without the extension."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from linears import Build, matmul
+
+from tinygraft.config import Context
+from tinygraft.dtype import dtypes
+from tinygraft.uop.ops import AxisKind
+from tinygraft.uop.stages import Linear
+from tinygraft_cpu import extension
+from tinygraft_cpu.device import CpuBackend
+from tinygraft_cpu.program import CpuProgram
+
+SIZE = 4096
+needs_ext = pytest.mark.needs("ext")
+
+
+def shared_out(size: int = SIZE) -> Linear:
+    """x * x + 1 with every element in a loop that threads share."""
+    b = Build("shared_out", (dtypes.float32, size), (dtypes.float32, size))
+    r = b.range(size, AxisKind.PARALLEL)
+    x = b.load(1, r)
+    b.store(0, r, x * x + 1.0)
+    b.end(r)
+    return b.done(chunked=True)
+
+
+class Case:
+    """A loaded kernel with its buffers and what it should leave."""
+
+    def __init__(self, threads: int, size: int = SIZE) -> None:
+        with Context(CPU_COMPILER="llvm", CPU_THREADS=threads):
+            self.backend = CpuBackend("CPU", 0)
+        self.program = self.backend.load(self.backend.compiler.compile(self.backend.renderer.render(shared_out(size))))
+        self.x = np.random.default_rng(1).standard_normal(size).astype(np.float32)
+        self.source = self.backend.allocator.alloc(4 * size)
+        self.backend.allocator.copy_in(self.source, memoryview(self.x))
+        self.target = self.backend.allocator.alloc(4 * size)
+
+    def check(self) -> None:
+        """Launch into a target of its own and compare."""
+        target = self.backend.allocator.alloc(self.target.nbytes)
+        self.program.launch([target, self.source], [], (1, 1, 1))
+        assert (np.frombuffer(target.view, np.float32) == self.x * self.x + 1).all()
+
+
+@needs_ext
+@pytest.mark.parametrize("threads", [1, 2, 3, 5, 16])
+def test_any_number_of_threads_gives_the_same_bits(threads: int) -> None:
+    """A kernel in parts leaves what it leaves in one."""
+    case = Case(threads, SIZE + 1)
+    assert isinstance(case.program, CpuProgram)
+    assert case.program.parts == threads
+    case.check()
+
+
+@needs_ext
+def test_parts_run_on_workers() -> None:
+    """A launch of three parts is run in three, and the pool has at least two workers then."""
+    case = Case(3)
+    case.check()
+    library = extension.library()
+    addresses = [case.target.address, case.source.address]
+    assert library.tg_launch(case.program.code.address, addresses, [], 0, 3) == 3
+    assert library.tg_workers() >= 2
+
+
+@needs_ext
+def test_eight_threads_launch_at_once(run_threads: Callable[..., list[Any]]) -> None:
+    """Launches from eight Python threads do not disturb each other: the pool serves one, the others run alone."""
+    case = Case(4)
+
+    def job(k: int) -> int:
+        for _ in range(200):
+            case.check()
+        return k
+
+    assert run_threads(job, 8) == list(range(8))
+
+
+@needs_ext
+def test_launches_of_different_sizes_follow_each_other() -> None:
+    """No part is lost or run twice when the number of parts changes from launch to launch."""
+    cases = [Case(threads, 64) for threads in (2, 7, 3, 1, 5)]
+    for round_ in range(2000):
+        cases[round_ * 3 % len(cases)].program.launch([cases[0].target, cases[0].source], [], (1, 1, 1))
+    for case in cases:
+        case.check()
+
+
+@needs_ext
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_has_a_pool_of_its_own() -> None:
+    """Parent and child both launch after a fork, and private memory stays private."""
+    code = """
+        import os, sys
+        sys.path[:0] = [{here!r}, {support!r}]
+        from test_cpu_pool import Case
+        from tinygraft_cpu import extension
+        case = Case(3)
+        case.check()
+        child = os.fork()
+        if child == 0:
+            assert extension.library().tg_workers() == 0
+            for _ in range(100):
+                case.check()
+            case.target.view[:4] = b"CHLD"
+            os._exit(0 if extension.library().tg_workers() == 2 else 1)
+        for _ in range(100):
+            case.check()
+        assert os.waitpid(child, 0)[1] == 0
+        assert bytes(case.target.view[:4]) != b"CHLD"
+        print("both are fine")
+    """
+    here = os.path.dirname(__file__)
+    support = os.path.join(here, "..", "..", "..", "tests", "support")
+    code = textwrap.dedent(code).format(here=here, support=support)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "both are fine\n", done.stderr
+
+
+@needs_ext
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer signals here")
+def test_a_signal_during_launches_reaches_python() -> None:
+    """A handler that raises, as Ctrl-C does, ends a loop of launches, and the pool works afterwards."""
+    case = Case(3)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def launch_for_ever() -> None:
+        while True:
+            case.program.launch([case.target, case.source], [], (1, 1, 1))
+
+    old = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            launch_for_ever()
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    case.check()
+
+
+def test_without_the_extension_kernels_run_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing extension costs speed only; variables and shares are passed all the same."""
+    monkeypatch.setattr(extension, "library", lambda: None)
+    case = Case(4)
+    assert isinstance(case.program, CpuProgram)
+    assert case.program.parts == 1
+    case.check()
+
+
+def test_a_share_of_a_tile_loop(run: Callable[..., Any]) -> None:
+    """A loop of two turns in three parts leaves one part without work."""
+    a, b = (np.ones(shape, np.float32) for shape in ((6, 5), (5, 16)))
+    assert (run(matmul(), np.zeros((6, 16), np.float32), a, b) == 5).all()
