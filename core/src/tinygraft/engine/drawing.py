@@ -13,7 +13,7 @@ from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, AxisKind, Ops
 from tinygraft.uop.stages import CopyCall, KernelCall
 from tinygraft.uop.uop import UOp, toposort
 
-MOST_BOXES = 400  # past this a drawing is no longer read, and its page grows slow
+MOST_BOXES = 600  # past this a drawing is no longer read, and its page grows slow
 
 KINDS: dict[str, frozenset[Ops]] = {
     "number": frozenset({Ops.CONST, Ops.IOTA, Ops.VARIABLE, Ops.BIND, Ops.DEVICE}),
@@ -47,9 +47,9 @@ class Drawing:
 def draw_graph(root: UOp, most: int = MOST_BOXES) -> Drawing:
     """A graph as boxes: the `most` nodes nearest the result.
 
-    A DEVICE is a line of its user. A number, also one broadcast to a shape, is a line of its user where it is
-    one operand of several, and otherwise a box of its own for each user: a shared number would only draw long
-    lines.
+    A SINK is not drawn. A DEVICE is a line of its user. A number, also one broadcast to a shape, is a line of its user
+    where it is one operand of several, and otherwise a box of its own for each user: a shared number would only draw
+    long lines.
 
     >>> [box.title for box in draw_graph(UOp.variable("n", 1, 9) + 2).boxes]
     ['VARIABLE', 'ADD']
@@ -64,6 +64,9 @@ def draw_graph(root: UOp, most: int = MOST_BOXES) -> Drawing:
         elif node.op in (Ops.RESHAPE, Ops.EXPAND) and node.src[0] in numbers:
             numbers[node] = numbers[node.src[0]]
         if (node in numbers or node.op is Ops.DEVICE) and node is not root:
+            continue
+        if node.op is Ops.SINK and node.src:
+            boxes.extend(Box("CONST", _lines(numbers[s]), "number") for s in node.src if s in numbers)
             continue
         box = Box(node.op.name, _lines(node), kind_of(node))
         operands = [s for s in node.src if s.op is not Ops.DEVICE]
