@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpusim import GpuSimBackend
+from backends import DEVICES, backend_of
 from op_cases import TAKES, differences, expected, on_device, operands, takes
 
-from tinygraft.config import Context
-from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import FLOAT_BITS, DType, dtypes
 from tinygraft.uop.ops import ELEMENTWISE, Ops
-from tinygraft_cpu.device import CpuBackend
 
 APPROXIMATE = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW)
 NUMPY = {
@@ -62,19 +59,6 @@ def numpy_values(op: Ops, dtype: DType) -> list[Any]:
     return list(result.tolist())
 
 
-def device(name: str) -> Backend:
-    """A backend by its name here."""
-    if name == "GPUSIM":
-        return GpuSimBackend()
-    with Context(CPU_COMPILER=name.partition("-")[2]):
-        backend = CpuBackend("CPU", 0)
-    assert backend.compiler_name == name.partition("-")[2]
-    return backend
-
-
-DEVICES = ["GPUSIM", "CPU-llvm", pytest.param("CPU-c", marks=pytest.mark.needs("cc"))]
-
-
 def test_every_elementwise_op_is_in_the_table_of_cases() -> None:
     """An op that is added to the vocabulary has a row here, or this fails."""
     assert set(TAKES) == ELEMENTWISE
@@ -114,7 +98,7 @@ def test_python_rounds_fma_once(dtype: DType) -> None:
 @pytest.mark.parametrize("name", DEVICES)
 def test_device_agrees_with_python(name: str, dtype: DType) -> None:
     """Every op on every dtype gives PYTHON's bits; EXP2 and POW may be two steps away, LOG2 and SIN one."""
-    backend = device(name)
+    backend = backend_of(name)
     ops = [op for op in takes(dtype) if not (op is Ops.FMA and name == "GPUSIM" and dtype is dtypes.float64)]
     found: list[str] = []
     for op, got in on_device(backend, ops, dtype).items():
