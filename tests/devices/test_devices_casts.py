@@ -15,8 +15,9 @@ from tinygraft.reference.numbers import raw_bits
 from tinygraft.reference.python import PythonBackend
 
 TIES = (1 + 2**-8, 1 + 2**-8 + 2**-30, 1 + 2**-11, 1 + 2**-11 + 2**-40, 1 + 2**-24, 65504.0, 65519.99, 65520.0,
-        2.0**-25, 2.0**-25 * (1 + 2**-30), 3.3895313892515355e38, 3.4e38, 1e300, 127.0, 128.0, 255.0, 256.0, -128.5, -129.0,
-        2147483647.0, 2147483648.0, -2147483649.0, 4294967295.0, 4294967296.0, 9.3e18, 1.8e19, 1.9e19)  # fmt: skip
+        2.0**-25, 2.0**-25 * (1 + 2**-30), 3.3895313892515355e38, 3.4e38, 1e300, 127.0, 128.0, 255.0, 256.0,
+        -128.5, -129.0, 2147483647.0, 2147483648.0, -2147483649.0,
+        4294967295.0, 4294967296.0, 9.3e18, 1.8e19, 1.9e19)  # fmt: skip
 WHOLE = (2**24 + 1, 2**24 + 3, 2**24 + 2**16 + 1, 2**31 + 2**23 + 1, 2**40 + 2**32, 2**40 + 2**32 + 1, 2**53 + 1, 65519,
          65520, 2049, 257, 2**62 + 2**54 + 1, 2**63 + 2**55 + 1, 2**63 + 2**39 + 1)  # fmt: skip
 
@@ -39,7 +40,8 @@ def nearest(value: Any, dtype: DType) -> float:
     """The number of a float dtype nearest to value, found by numpy in two exact steps."""
     if dtype is dtypes.bfloat16:
         whole = np.longdouble(value)
-        single = np.float32(whole)
+        with np.errstate(all="ignore"):
+            single = np.float32(whole)
         if np.isfinite(single) and np.longdouble(single) != whole:  # to odd, so that rounding again is right
             bits = int(single.view(np.uint32)) - int(abs(np.longdouble(single)) > abs(whole))
             single = np.uint32(bits | 1).view(np.float32)
