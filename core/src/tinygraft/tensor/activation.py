@@ -39,7 +39,11 @@ class Activation(Transcendental):
         return self._swapped(Ops.CMPLT, 0)._op(Ops.WHERE, self, self._op(Ops.MUL, neg_slope))
 
     def _sigmoid(self) -> Self:
-        return self._op(Ops.NEG)._exp_limited()._op(Ops.ADD, 1.0)._op(Ops.RECIPROCAL)
+        """1 / (1 + exp(-x)), and exp(x) times that of -x below zero: exp never overflows, also in the gradient."""
+        negative, size = self._size()
+        power = size._op(Ops.NEG)._exp()
+        half = power._op(Ops.ADD, 1.0)._op(Ops.RECIPROCAL)
+        return negative._op(Ops.WHERE, power._op(Ops.MUL, half), half)
 
     def sigmoid(self) -> Self:
         """1 / (1 + exp(-x)).

@@ -1,0 +1,249 @@
+"""backward and gradient: which tensors they fill, how gradients add up, and what they refuse."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_numpy import values
+from tinygraft import Tensor, dtypes
+from tinygraft.errors import DTypeError, ShapeError
+
+
+def grad(tensor: Tensor) -> Any:
+    """The values of a tensor's gradient, None if it has none."""
+    return None if tensor.grad is None else values(tensor.grad).tolist()
+
+
+def test_leaves_without_a_flag_are_filled() -> None:
+    """When nothing asks for a gradient, every float leaf gets one, intermediate results and integers none."""
+    x, y, z = Tensor([1.0, 2.0]), Tensor([3.0, 4.0]), Tensor([1, 1])
+    middle = x * y + z
+    loss = middle.sum()
+    assert loss.backward() is loss
+    assert grad(x) == [3, 4]
+    assert grad(y) == [1, 2]
+    assert middle.grad is None
+    assert z.grad is None
+    assert loss.grad is None
+
+
+def test_only_flagged_tensors_are_filled_when_there_are_some() -> None:
+    """requires_grad=True is served alone; flags of None and False get nothing."""
+    x, y = Tensor([1.0, 2.0], requires_grad=True), Tensor([3.0, 4.0])
+    z = Tensor([1.0, 1.0], requires_grad=False)
+    middle = x * y * z
+    middle.sum().backward()
+    assert grad(x) == [3, 4]
+    assert y.grad is None
+    assert z.grad is None
+    assert middle.grad is None
+
+
+def test_flag_of_false_excludes() -> None:
+    """A tensor that never has a gradient gets none, also where no other asks."""
+    x, y = Tensor([1.0], requires_grad=False), Tensor([3.0])
+    (x * y).sum().backward()
+    assert x.grad is None
+    assert grad(y) == [1]
+
+
+def test_flag_of_a_tensor_outside_the_graph_does_not_count() -> None:
+    """Flags elsewhere do not keep the leaves of this graph from their gradients."""
+    elsewhere = Tensor([1.0], requires_grad=True)
+    x = Tensor([3.0])
+    (x * x).sum().backward()
+    assert grad(x) == [6]
+    assert elsewhere.grad is None
+
+
+def test_second_backward_adds() -> None:
+    """Two backward passes add up, over the same graph or another."""
+    x = Tensor([2.0], requires_grad=True)
+    loss = (x * x).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    (x * 3).sum().backward()
+    assert grad(x) == [11]
+    assert x.grad is not None
+    assert x.grad.requires_grad is False
+    x.grad = None
+    (x * 3).sum().backward()
+    assert grad(x) == [3]
+
+
+def test_equal_constants_are_different_tensors() -> None:
+    """Two tensors of ones are two leaves, and a constant of the graph is none of them."""
+    a, b = Tensor.ones(2), Tensor.ones(2)
+    ((a * 2 + b * 3) * 1.0).sum().backward()
+    assert grad(a) == [2, 2]
+    assert grad(b) == [3, 3]
+    s, t = Tensor(2.0, requires_grad=True), Tensor(2.0, requires_grad=True)
+    (s * t * 2.0).backward()
+    assert grad(s) == grad(t) == 4
+    first, other = Tensor.eye(2, requires_grad=True), Tensor.eye(2)
+    (first @ other).sum().backward()
+    assert grad(first) == [[1, 1], [1, 1]]
+    assert other.grad is None
+
+
+def test_gradient_given_for_more_than_one_element() -> None:
+    """gradient= is what backward starts from."""
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    (x * x).backward(Tensor([1.0, 10.0]))
+    assert grad(x) == [2, 40]
+
+
+def test_one_element_of_any_shape_is_a_scalar() -> None:
+    """A loss of shape (1, 1) needs no gradient=."""
+    x = Tensor([[3.0]], requires_grad=True)
+    (x * x).backward()
+    assert grad(x) == [[6]]
+
+
+def test_backward_of_more_than_one_element_is_refused() -> None:
+    """The error names the shape, the line, and both ways out."""
+    x = Tensor([1.0, 2.0])
+    with pytest.raises(ShapeError, match=r"backward needs a tensor of one element, this one has shape \(2,\)") as error:
+        (x * 2).backward()
+    assert "hint: reduce it first, as in t.sum().backward(...), or pass gradient= of the same shape" in str(error.value)
+    with pytest.raises(ShapeError, match=r"gradient of shape \(2,\) got a gradient of shape \(3,\): they must be equal"):
+        x.gradient(x, gradient=Tensor.ones(3))
+
+
+def test_backward_of_integers_is_refused() -> None:
+    """Integers have no gradient, and the error says what this tensor is."""
+    with pytest.raises(DTypeError, match="backward needs a tensor of floats, this one is dtypes.int"):
+        Tensor([1]).sum().backward()
+
+
+def test_functional_gradient() -> None:
+    """gradient returns one tensor for each target, zeros for one that does not matter, and fills nothing."""
+    x, y, unused = Tensor([1.0, 2.0]), Tensor([3.0, 4.0], requires_grad=False), Tensor([[5.0]])
+    to_x, to_y, to_unused = (x * y).sum().gradient(x, y, unused)
+    assert values(to_x).tolist() == [3, 4]
+    assert values(to_y).tolist() == [1, 2]
+    assert values(to_unused).tolist() == [[0]]
+    assert x.grad is y.grad is None
+
+
+def test_gradient_of_an_intermediate_tensor() -> None:
+    """Any tensor of the graph can be a target."""
+    x = Tensor([2.0])
+    middle = x * x
+    to_x, to_middle = (middle * middle).sum().gradient(x, middle)
+    assert values(to_x).tolist() == [32]
+    assert values(to_middle).tolist() == [8]
+
+
+def test_higher_derivatives() -> None:
+    """A gradient is differentiated again, three times."""
+    x = Tensor([2.0])
+    y = (x**4).sum()
+    found = []
+    for _ in range(3):
+        (y,) = y.gradient(x)
+        found.append(values(y).tolist())
+        y = y.sum()
+    assert found == [[32], [48], [48]]
+
+
+def test_detach_and_integers_stop_the_gradient() -> None:
+    """Nothing flows through detach() or a cast to an integer."""
+    x = Tensor([2.0, 3.0], requires_grad=True)
+    (x.detach() * x + x.int()).sum().backward()
+    assert grad(x) == [2, 3]
+
+
+def test_gradient_has_the_dtype_of_its_tensor() -> None:
+    """A half parameter has a half gradient, whatever the loss is computed in."""
+    x = Tensor([1.0, 2.0], requires_grad=True).half()
+    leaf = Tensor([1.0, 2.0], dtype=dtypes.half, requires_grad=True)
+    (leaf.float() * 3).sum().backward()
+    assert leaf.grad is not None
+    assert leaf.grad.dtype is dtypes.half
+    assert x.grad is None
+
+
+def test_parameter_that_was_assigned_to_keeps_its_place_in_the_graph() -> None:
+    """A loss computed before an assignment has its gradient at the value it was computed with."""
+    w = Tensor([2.0], requires_grad=True)
+    loss = (w * w).sum()
+    w.assign(w - 1.0)
+    loss.backward()
+    assert grad(w) == [4]
+
+
+def test_loss_after_an_assignment_sees_the_new_value_only() -> None:
+    """Training steps one after another: each gradient is at the value of its step."""
+    w = Tensor([1.0], requires_grad=True)
+    found = []
+    for _ in range(3):
+        w.grad = None
+        (w * w).sum().backward()
+        assert w.grad is not None
+        found.append(grad(w))
+        w.assign(w.detach() - 0.25 * w.grad)
+    assert found == [[2], [1], [0.5]]
+
+
+def test_running_statistics_get_no_gradient() -> None:
+    """A buffer that is assigned to in the forward pass, flag False, is no leaf and changes no gradient."""
+    mean = Tensor([0.0], requires_grad=False)
+    w = Tensor([3.0], requires_grad=True)
+    y = w * 2
+    mean.assign(0.5 * mean + 0.5 * y.detach())
+    (y * y).sum().backward()
+    assert grad(w) == [24]
+    assert mean.grad is None
+    assert values(mean).tolist() == [3]
+
+
+def test_gradient_through_views_and_indices_that_were_assigned() -> None:
+    """t[i] = v passes the gradient to v there, and to the old values elsewhere."""
+    v = Tensor([5.0, 6.0], requires_grad=True)
+    base = Tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    t = base * 1.0
+    t[1:3] = v
+    (t * Tensor([1.0, 10.0, 100.0, 1000.0], requires_grad=False)).sum().backward()
+    assert grad(v) == [10, 100]
+    assert grad(base) == [1, 0, 0, 1000]
+
+
+def test_gradient_of_an_index_adds_up() -> None:
+    """A place that is read twice gets both gradients."""
+    x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (x[Tensor([0, 2, 2])] * Tensor([1.0, 10.0, 100.0], requires_grad=False)).sum().backward()
+    assert grad(x) == [1, 0, 110]
+
+
+def test_gradients_of_a_network_are_those_of_pytorch() -> None:
+    """Two layers, layernorm, gelu and cross entropy together."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(6, 5)).astype(np.float32), rng.integers(0, 3, 6)
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((5, 7), (7,), (7, 3), (3,))]
+    ours = [Tensor(a, requires_grad=True) for a in arrays]
+    theirs = [torch.tensor(a, requires_grad=True) for a in arrays]
+    hidden = Tensor(x).linear(ours[0], ours[1]).layernorm().gelu()
+    hidden.linear(ours[2], ours[3]).sparse_categorical_crossentropy(Tensor(labels)).backward()
+    F = torch.nn.functional
+    wide = F.gelu(F.layer_norm(torch.tensor(x) @ theirs[0] + theirs[1], (7,)), approximate="tanh")
+    F.cross_entropy(wide @ theirs[2] + theirs[3], torch.tensor(labels)).backward()
+    for our, their in zip(ours, theirs, strict=True):
+        assert our.grad is not None
+        np.testing.assert_allclose(values(our.grad), their.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_forgotten_intermediates_do_not_stay_alive() -> None:
+    """backward keeps no tensor alive but the gradients it fills."""
+    from tinygraft.tensor.base import live_tensors
+
+    x = Tensor([1.0], requires_grad=True)
+    gc.collect()
+    before = len(live_tensors())
+    (x * 2 + 1).sum().backward()
+    gc.collect()
+    assert len(live_tensors()) == before + 1
