@@ -16,12 +16,9 @@ loop0:
   %call8 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %p7, i32 4, <8 x i1> %cmplt6, <8 x float> zeroinitializer)
   %add9 = fadd <8 x float> %call8, splat (float 3.0)
   %mul10 = fmul <8 x float> %call8, %call8
-  %beats11 = fcmp ogt <8 x float> %mul10, %add9
-  %max12 = select <8 x i1> %beats11, <8 x float> %mul10, <8 x float> %add9
-  %nan13 = fcmp uno <8 x float> %mul10, zeroinitializer
-  %max14 = select <8 x i1> %nan13, <8 x float> %mul10, <8 x float> %max12
-  %p15 = getelementptr float, ptr %data0, i64 %mul2
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %max14, ptr %p15, i32 4, <8 x i1> %cmplt6)
+  %call11 = call nsz <8 x float> @llvm.maximum.v8f32(<8 x float> %mul10, <8 x float> %add9)
+  %p12 = getelementptr float, ptr %data0, i64 %mul2
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %call11, ptr %p12, i32 4, <8 x i1> %cmplt6)
   br label %latch0
 latch0:
   %next0 = add nuw nsw i64 %r0, 1
@@ -40,5 +37,6 @@ define void @"elementwise"(ptr %buffers, ptr %variables) #0 {
 }
 
 declare <8 x float> @llvm.masked.load.v8f32.p0(ptr, i32, <8 x i1>, <8 x float>)
+declare <8 x float> @llvm.maximum.v8f32(<8 x float>, <8 x float>)
 declare void @llvm.masked.store.v8f32.p0(<8 x float>, ptr, i32, <8 x i1>)
 attributes #0 = { nounwind "prefer-vector-width"="256" }

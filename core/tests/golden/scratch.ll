@@ -23,29 +23,26 @@ loop1:
   %p7 = getelementptr inbounds float, ptr %local0, i64 %r1
   store float %load6, ptr %p7, align 4
   %old8 = load float, ptr %acc0
-  %beats9 = fcmp ogt float %load6, %old8
-  %max10 = select i1 %beats9, float %load6, float %old8
-  %nan11 = fcmp uno float %load6, 0.0
-  %max12 = select i1 %nan11, float %load6, float %max10
-  store float %max12, ptr %acc0
+  %call9 = call nsz float @llvm.maximum.f32(float %load6, float %old8)
+  store float %call9, ptr %acc0
   br label %latch1
 latch1:
   %next1 = add nuw nsw i64 %r1, 1
   br label %head1
 exit1:
-  %get13 = load float, ptr %acc0
+  %get10 = load float, ptr %acc0
   br label %head2
 head2:
   %r2 = phi i64 [ 0, %exit1 ], [ %next2, %latch2 ]
-  %more14 = icmp slt i64 %r2, 12
-  br i1 %more14, label %loop2, label %exit2
+  %more11 = icmp slt i64 %r2, 12
+  br i1 %more11, label %loop2, label %exit2
 loop2:
-  %p15 = getelementptr inbounds float, ptr %local0, i64 %r2
-  %load16 = load float, ptr %p15, align 4
-  %add17 = add nsw i64 %mul2, %r2
-  %sub18 = fsub float %load16, %get13
-  %p19 = getelementptr inbounds float, ptr %data0, i64 %add17
-  store float %sub18, ptr %p19, align 4
+  %p12 = getelementptr inbounds float, ptr %local0, i64 %r2
+  %load13 = load float, ptr %p12, align 4
+  %add14 = add nsw i64 %mul2, %r2
+  %sub15 = fsub float %load13, %get10
+  %p16 = getelementptr inbounds float, ptr %data0, i64 %add14
+  store float %sub15, ptr %p16, align 4
   br label %latch2
 latch2:
   %next2 = add nuw nsw i64 %r2, 1
@@ -70,4 +67,5 @@ define void @"scratch"(ptr %buffers, ptr %variables) #0 {
   ret void
 }
 
+declare float @llvm.maximum.f32(float, float)
 attributes #0 = { nounwind "prefer-vector-width"="256" }

@@ -92,10 +92,10 @@ class Block:
         self.body.append(f"{name}:")
         self.block = name
 
-    def call(self, name: str, result: str, *arguments: tuple[str, str]) -> str:
+    def call(self, name: str, result: str, *arguments: tuple[str, str], flags: str = "") -> str:
         """Call a function of LLVM's with (type, value) pairs; the name of its result."""
         self.declared[name] = f"{result} @{name}({', '.join(type_ for type_, _ in arguments)})"
-        text = f"call {result} @{name}({', '.join(f'{type_} {value}' for type_, value in arguments)})"
+        text = f"call {flags}{result} @{name}({', '.join(f'{type_} {value}' for type_, value in arguments)})"
         if result == "void":
             self.do(text)
             return ""

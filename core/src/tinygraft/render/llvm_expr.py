@@ -31,7 +31,7 @@ WORDS: dict[Ops, dict[str, str]] = {
     Ops.CMPEQ: {"float": "fcmp oeq", "int": "icmp eq", "uint": "icmp eq", "index": "icmp eq", "bool": "icmp eq"},
     Ops.CMPNE: {"float": "fcmp une", "int": "icmp ne", "uint": "icmp ne", "index": "icmp ne", "bool": "icmp ne"},
 }
-GREATER = {"float": "fcmp ogt", "int": "icmp sgt", "uint": "icmp ugt", "index": "icmp sgt", "bool": "icmp ugt"}
+GREATER = {"int": "icmp sgt", "uint": "icmp ugt", "index": "icmp sgt", "bool": "icmp ugt"}
 LESS = {kind: word.replace("gt", "lt") for kind, word in GREATER.items()}
 
 
@@ -84,15 +84,17 @@ def _intrinsic(t: Block, u: Step, *operands: str) -> str:
 
 
 def _extreme(t: Block, u: Step, x: str, y: str) -> str:
-    """The greater or less of both: x when they are equal, NaN when either is NaN."""
-    type_, mask, kind, hint = type_of(u.dtype, u.width), type_word("i1", u.width), u.dtype.kind, u.op.name.lower()
-    beats = (GREATER if u.op is Ops.MAX else LESS)[kind]
-    test = t.let(f"{beats} {type_} {y}, {x}", "beats")
-    best = t.let(f"select {mask} {test}, {type_} {y}, {type_} {x}", hint)
-    if kind != "float":
-        return best
-    is_nan = t.let(f"fcmp uno {type_} {y}, {t.zeros(u.dtype, u.width)}", "nan")
-    return t.let(f"select {mask} {is_nan}, {type_} {y}, {type_} {best}", hint)
+    """The greater or less of both: NaN when either is NaN, either of two zeros.
+
+    y comes first because LLVM then tests y for NaN, which in a reduction is not the value that each turn waits for.
+    """
+    type_, kind, hint = type_of(u.dtype, u.width), u.dtype.kind, u.op.name.lower()
+    if kind == "float":
+        lanes = "" if u.width == 1 else f"v{u.width}"
+        name = f"llvm.{hint}imum.{lanes}{suffix(TYPES[u.dtype])}"
+        return t.call(name, type_, (type_, y), (type_, x), flags="nsz ")
+    test = t.let(f"{(GREATER if u.op is Ops.MAX else LESS)[kind]} {type_} {y}, {x}", "beats")
+    return t.let(f"select {type_word('i1', u.width)} {test}, {type_} {y}, {type_} {x}", hint)
 
 
 def _where(t: Block, u: Step, c: str, x: str, y: str) -> str:
