@@ -161,7 +161,7 @@ class SGD(LARS):
     >>> p = Tensor([1.0, 2.0])
     >>> sgd = nn.optim.SGD([p], lr=0.5)
     >>> with Tensor.train():
-    ...     p.sum().backward()
+    ...     _ = p.sum().backward()
     ...     sgd.step()
     >>> p.tolist()
     [0.5, 1.5]
@@ -240,7 +240,7 @@ class Adam(LAMB):
     >>> p = Tensor([1.0, 2.0])
     >>> adam = nn.optim.Adam([p], lr=0.5)
     >>> with Tensor.train():
-    ...     (p * p).sum().backward()
+    ...     _ = (p * p).sum().backward()
     ...     adam.step()
     >>> [round(value, 4) for value in p.tolist()]
     [0.5, 1.5]
