@@ -1,28 +1,26 @@
 ; elementwise: vectorise 8
 define internal void @"elementwise.body"(ptr noalias %data0, ptr noalias readonly %data1) #0 {
 entry:
-  br label %head0
-head0:
-  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
-  %more1 = icmp slt i64 %r0, 5
-  br i1 %more1, label %loop0, label %exit0
+  br label %loop0
 loop0:
-  %mul2 = mul nsw i64 %r0, 8
-  %first3 = insertelement <8 x i64> poison, i64 %mul2, i64 0
-  %splat4 = shufflevector <8 x i64> %first3, <8 x i64> poison, <8 x i32> zeroinitializer
-  %add5 = add nsw <8 x i64> %splat4, <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>
-  %cmplt6 = icmp slt <8 x i64> %add5, splat (i64 37)
-  %p7 = getelementptr float, ptr %data1, i64 %mul2
-  %call8 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %p7, i32 4, <8 x i1> %cmplt6, <8 x float> zeroinitializer)
-  %add9 = fadd <8 x float> %call8, splat (float 3.0)
-  %mul10 = fmul <8 x float> %call8, %call8
-  %call11 = call nsz <8 x float> @llvm.maximum.v8f32(<8 x float> %mul10, <8 x float> %add9)
-  %p12 = getelementptr float, ptr %data0, i64 %mul2
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %call11, ptr %p12, i32 4, <8 x i1> %cmplt6)
+  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
+  %mul1 = mul nsw i64 %r0, 8
+  %first2 = insertelement <8 x i64> poison, i64 %mul1, i64 0
+  %splat3 = shufflevector <8 x i64> %first2, <8 x i64> poison, <8 x i32> zeroinitializer
+  %add4 = add nsw <8 x i64> %splat3, <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>
+  %cmplt5 = icmp slt <8 x i64> %add4, splat (i64 37)
+  %p6 = getelementptr float, ptr %data1, i64 %mul1
+  %call7 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr %p6, i32 4, <8 x i1> %cmplt5, <8 x float> zeroinitializer)
+  %add8 = fadd <8 x float> %call7, splat (float 3.0)
+  %mul9 = fmul <8 x float> %call7, %call7
+  %call10 = call nsz <8 x float> @llvm.maximum.v8f32(<8 x float> %mul9, <8 x float> %add8)
+  %p11 = getelementptr float, ptr %data0, i64 %mul1
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %call10, ptr %p11, i32 4, <8 x i1> %cmplt5)
   br label %latch0
 latch0:
   %next0 = add nuw nsw i64 %r0, 1
-  br label %head0
+  %more12 = icmp slt i64 %next0, 5
+  br i1 %more12, label %loop0, label %exit0
 exit0:
   ret void
 }

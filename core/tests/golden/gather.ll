@@ -1,54 +1,52 @@
 ; gather: no actions
 define internal void @"gather.body"(ptr noalias %data0, ptr noalias readonly %data1, ptr noalias readonly %data2) #0 {
 entry:
-  br label %head0
-head0:
-  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
-  %more1 = icmp slt i64 %r0, 7
-  br i1 %more1, label %loop0, label %exit0
+  br label %loop0
 loop0:
-  %mul2 = mul nsw i64 %r0, 4
-  %p3 = getelementptr inbounds i32, ptr %data1, i64 %mul2
-  %load4 = load <4 x i32>, ptr %p3, align 4
-  %cast5 = sext <4 x i32> %load4 to <4 x i64>
-  %cmplt6 = icmp slt <4 x i64> %cast5, splat (i64 0)
-  %not7 = xor <4 x i1> %cmplt6, splat (i1 true)
-  %cmplt8 = icmp slt <4 x i64> %cast5, splat (i64 11)
-  %and9 = and <4 x i1> %not7, %cmplt8
-  %lane10 = extractelement <4 x i64> %cast5, i64 0
-  %lane11 = extractelement <4 x i1> %and9, i64 0
-  %safe12 = select i1 %lane11, i64 %lane10, i64 0
-  %p13 = getelementptr inbounds float, ptr %data2, i64 %safe12
-  %load14 = load float, ptr %p13, align 4
-  %load15 = select i1 %lane11, float %load14, float 0.0
-  %lane16 = extractelement <4 x i64> %cast5, i64 1
-  %lane17 = extractelement <4 x i1> %and9, i64 1
-  %safe18 = select i1 %lane17, i64 %lane16, i64 0
-  %p19 = getelementptr inbounds float, ptr %data2, i64 %safe18
-  %load20 = load float, ptr %p19, align 4
-  %load21 = select i1 %lane17, float %load20, float 0.0
-  %lane22 = extractelement <4 x i64> %cast5, i64 2
-  %lane23 = extractelement <4 x i1> %and9, i64 2
-  %safe24 = select i1 %lane23, i64 %lane22, i64 0
-  %p25 = getelementptr inbounds float, ptr %data2, i64 %safe24
-  %load26 = load float, ptr %p25, align 4
-  %load27 = select i1 %lane23, float %load26, float 0.0
-  %lane28 = extractelement <4 x i64> %cast5, i64 3
-  %lane29 = extractelement <4 x i1> %and9, i64 3
-  %safe30 = select i1 %lane29, i64 %lane28, i64 0
-  %p31 = getelementptr inbounds float, ptr %data2, i64 %safe30
-  %load32 = load float, ptr %p31, align 4
-  %load33 = select i1 %lane29, float %load32, float 0.0
-  %set34 = insertelement <4 x float> poison, float %load15, i64 0
-  %set35 = insertelement <4 x float> %set34, float %load21, i64 1
-  %set36 = insertelement <4 x float> %set35, float %load27, i64 2
-  %set37 = insertelement <4 x float> %set36, float %load33, i64 3
-  %p38 = getelementptr inbounds float, ptr %data0, i64 %mul2
-  store <4 x float> %set37, ptr %p38, align 4
+  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
+  %mul1 = mul nsw i64 %r0, 4
+  %p2 = getelementptr inbounds i32, ptr %data1, i64 %mul1
+  %load3 = load <4 x i32>, ptr %p2, align 4
+  %cast4 = sext <4 x i32> %load3 to <4 x i64>
+  %cmplt5 = icmp slt <4 x i64> %cast4, splat (i64 0)
+  %not6 = xor <4 x i1> %cmplt5, splat (i1 true)
+  %cmplt7 = icmp slt <4 x i64> %cast4, splat (i64 11)
+  %and8 = and <4 x i1> %not6, %cmplt7
+  %lane9 = extractelement <4 x i64> %cast4, i64 0
+  %lane10 = extractelement <4 x i1> %and8, i64 0
+  %safe11 = select i1 %lane10, i64 %lane9, i64 0
+  %p12 = getelementptr inbounds float, ptr %data2, i64 %safe11
+  %load13 = load float, ptr %p12, align 4
+  %load14 = select i1 %lane10, float %load13, float 0.0
+  %lane15 = extractelement <4 x i64> %cast4, i64 1
+  %lane16 = extractelement <4 x i1> %and8, i64 1
+  %safe17 = select i1 %lane16, i64 %lane15, i64 0
+  %p18 = getelementptr inbounds float, ptr %data2, i64 %safe17
+  %load19 = load float, ptr %p18, align 4
+  %load20 = select i1 %lane16, float %load19, float 0.0
+  %lane21 = extractelement <4 x i64> %cast4, i64 2
+  %lane22 = extractelement <4 x i1> %and8, i64 2
+  %safe23 = select i1 %lane22, i64 %lane21, i64 0
+  %p24 = getelementptr inbounds float, ptr %data2, i64 %safe23
+  %load25 = load float, ptr %p24, align 4
+  %load26 = select i1 %lane22, float %load25, float 0.0
+  %lane27 = extractelement <4 x i64> %cast4, i64 3
+  %lane28 = extractelement <4 x i1> %and8, i64 3
+  %safe29 = select i1 %lane28, i64 %lane27, i64 0
+  %p30 = getelementptr inbounds float, ptr %data2, i64 %safe29
+  %load31 = load float, ptr %p30, align 4
+  %load32 = select i1 %lane28, float %load31, float 0.0
+  %set33 = insertelement <4 x float> poison, float %load14, i64 0
+  %set34 = insertelement <4 x float> %set33, float %load20, i64 1
+  %set35 = insertelement <4 x float> %set34, float %load26, i64 2
+  %set36 = insertelement <4 x float> %set35, float %load32, i64 3
+  %p37 = getelementptr inbounds float, ptr %data0, i64 %mul1
+  store <4 x float> %set36, ptr %p37, align 4
   br label %latch0
 latch0:
   %next0 = add nuw nsw i64 %r0, 1
-  br label %head0
+  %more38 = icmp slt i64 %next0, 7
+  br i1 %more38, label %loop0, label %exit0
 exit0:
   ret void
 }

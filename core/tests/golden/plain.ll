@@ -1,21 +1,19 @@
 ; plain: no actions
 define internal void @"plain.body"(ptr noalias %data0, ptr noalias readonly %data1) #0 {
 entry:
-  br label %head0
-head0:
-  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
-  %more1 = icmp slt i64 %r0, 5
-  br i1 %more1, label %loop0, label %exit0
+  br label %loop0
 loop0:
-  %p2 = getelementptr inbounds float, ptr %data1, i64 %r0
-  %load3 = load float, ptr %p2, align 4
-  %add4 = fadd float %load3, 3.0
-  %p5 = getelementptr inbounds float, ptr %data0, i64 %r0
-  store float %add4, ptr %p5, align 4
+  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
+  %p1 = getelementptr inbounds float, ptr %data1, i64 %r0
+  %load2 = load float, ptr %p1, align 4
+  %add3 = fadd float %load2, 3.0
+  %p4 = getelementptr inbounds float, ptr %data0, i64 %r0
+  store float %add3, ptr %p4, align 4
   br label %latch0
 latch0:
   %next0 = add nuw nsw i64 %r0, 1
-  br label %head0
+  %more5 = icmp slt i64 %next0, 5
+  br i1 %more5, label %loop0, label %exit0
 exit0:
   ret void
 }

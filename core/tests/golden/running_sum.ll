@@ -3,26 +3,24 @@ define internal void @"running_sum.body"(ptr noalias %data0, ptr noalias readonl
 entry:
   %acc0 = alloca i32
   store i32 0, ptr %acc0
-  br label %head0
-head0:
-  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
-  %more1 = icmp slt i64 %r0, 9
-  br i1 %more1, label %loop0, label %exit0
+  br label %loop0
 loop0:
-  %get2 = load i32, ptr %acc0
-  %p3 = getelementptr inbounds i32, ptr %data1, i64 %r0
-  %load4 = load i32, ptr %p3, align 4
-  %old5 = load i32, ptr %acc0
-  %add6 = add i32 %old5, %load4
-  store i32 %add6, ptr %acc0
-  %mul7 = mul i32 %get2, 2
-  %add8 = add i32 %mul7, %load4
-  %p9 = getelementptr inbounds i32, ptr %data0, i64 %r0
-  store i32 %add8, ptr %p9, align 4
+  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
+  %get1 = load i32, ptr %acc0
+  %p2 = getelementptr inbounds i32, ptr %data1, i64 %r0
+  %load3 = load i32, ptr %p2, align 4
+  %old4 = load i32, ptr %acc0
+  %add5 = add i32 %old4, %load3
+  store i32 %add5, ptr %acc0
+  %mul6 = mul i32 %get1, 2
+  %add7 = add i32 %mul6, %load3
+  %p8 = getelementptr inbounds i32, ptr %data0, i64 %r0
+  store i32 %add7, ptr %p8, align 4
   br label %latch0
 latch0:
   %next0 = add nuw nsw i64 %r0, 1
-  br label %head0
+  %more9 = icmp slt i64 %next0, 9
+  br i1 %more9, label %loop0, label %exit0
 exit0:
   ret void
 }

@@ -3,55 +3,50 @@ define internal void @"scratch.body"(ptr noalias %data0, ptr noalias readonly %d
 entry:
   %local0 = alloca [12 x float], align 64
   %acc0 = alloca float
-  br label %head0
-head0:
-  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
-  %more1 = icmp slt i64 %r0, %var.n
-  br i1 %more1, label %loop0, label %exit0
+  %some1 = icmp slt i64 0, %var.n
+  br i1 %some1, label %loop0, label %exit0
 loop0:
+  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
   %mul2 = mul nsw i64 %r0, 12
   store float 0xFFF0000000000000, ptr %acc0
-  br label %head1
-head1:
-  %r1 = phi i64 [ 0, %loop0 ], [ %next1, %latch1 ]
-  %more3 = icmp slt i64 %r1, 12
-  br i1 %more3, label %loop1, label %exit1
+  br label %loop1
 loop1:
-  %add4 = add nsw i64 %mul2, %r1
-  %p5 = getelementptr inbounds float, ptr %data1, i64 %add4
-  %load6 = load float, ptr %p5, align 4
-  %p7 = getelementptr inbounds float, ptr %local0, i64 %r1
-  store float %load6, ptr %p7, align 4
-  %old8 = load float, ptr %acc0
-  %call9 = call nsz float @llvm.maximum.f32(float %load6, float %old8)
-  store float %call9, ptr %acc0
+  %r1 = phi i64 [ 0, %loop0 ], [ %next1, %latch1 ]
+  %add3 = add nsw i64 %mul2, %r1
+  %p4 = getelementptr inbounds float, ptr %data1, i64 %add3
+  %load5 = load float, ptr %p4, align 4
+  %p6 = getelementptr inbounds float, ptr %local0, i64 %r1
+  store float %load5, ptr %p6, align 4
+  %old7 = load float, ptr %acc0
+  %call8 = call nsz float @llvm.maximum.f32(float %load5, float %old7)
+  store float %call8, ptr %acc0
   br label %latch1
 latch1:
   %next1 = add nuw nsw i64 %r1, 1
-  br label %head1
+  %more9 = icmp slt i64 %next1, 12
+  br i1 %more9, label %loop1, label %exit1
 exit1:
   %get10 = load float, ptr %acc0
-  br label %head2
-head2:
-  %r2 = phi i64 [ 0, %exit1 ], [ %next2, %latch2 ]
-  %more11 = icmp slt i64 %r2, 12
-  br i1 %more11, label %loop2, label %exit2
+  br label %loop2
 loop2:
-  %p12 = getelementptr inbounds float, ptr %local0, i64 %r2
-  %load13 = load float, ptr %p12, align 4
-  %add14 = add nsw i64 %mul2, %r2
-  %sub15 = fsub float %load13, %get10
-  %p16 = getelementptr inbounds float, ptr %data0, i64 %add14
-  store float %sub15, ptr %p16, align 4
+  %r2 = phi i64 [ 0, %exit1 ], [ %next2, %latch2 ]
+  %p11 = getelementptr inbounds float, ptr %local0, i64 %r2
+  %load12 = load float, ptr %p11, align 4
+  %add13 = add nsw i64 %mul2, %r2
+  %sub14 = fsub float %load12, %get10
+  %p15 = getelementptr inbounds float, ptr %data0, i64 %add13
+  store float %sub14, ptr %p15, align 4
   br label %latch2
 latch2:
   %next2 = add nuw nsw i64 %r2, 1
-  br label %head2
+  %more16 = icmp slt i64 %next2, 12
+  br i1 %more16, label %loop2, label %exit2
 exit2:
   br label %latch0
 latch0:
   %next0 = add nuw nsw i64 %r0, 1
-  br label %head0
+  %more17 = icmp slt i64 %next0, %var.n
+  br i1 %more17, label %loop0, label %exit0
 exit0:
   ret void
 }

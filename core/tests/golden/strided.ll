@@ -1,50 +1,48 @@
 ; strided: no actions
 define internal void @"strided.body"(ptr noalias %data0, ptr noalias readonly %data1) #0 {
 entry:
-  br label %head0
-head0:
-  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
-  %more1 = icmp slt i64 %r0, 3
-  br i1 %more1, label %loop0, label %exit0
+  br label %loop0
 loop0:
-  %mul2 = mul nsw i64 %r0, 4
-  %mul3 = mul nsw i64 %mul2, 2
-  %p4 = getelementptr inbounds i32, ptr %data1, i64 %mul3
-  %load5 = load i32, ptr %p4, align 4
-  %at6 = add nsw i64 %mul3, 2
-  %p7 = getelementptr inbounds i32, ptr %data1, i64 %at6
-  %load8 = load i32, ptr %p7, align 4
-  %at9 = add nsw i64 %mul3, 4
-  %p10 = getelementptr inbounds i32, ptr %data1, i64 %at9
-  %load11 = load i32, ptr %p10, align 4
-  %at12 = add nsw i64 %mul3, 6
-  %p13 = getelementptr inbounds i32, ptr %data1, i64 %at12
-  %load14 = load i32, ptr %p13, align 4
-  %set15 = insertelement <4 x i32> poison, i32 %load5, i64 0
-  %set16 = insertelement <4 x i32> %set15, i32 %load8, i64 1
-  %set17 = insertelement <4 x i32> %set16, i32 %load11, i64 2
-  %set18 = insertelement <4 x i32> %set17, i32 %load14, i64 3
-  %mul19 = mul nsw i64 %mul2, -1
-  %add20 = add nsw i64 11, %mul19
-  %lane21 = extractelement <4 x i32> %set18, i64 0
-  %p22 = getelementptr inbounds i32, ptr %data0, i64 %add20
-  store i32 %lane21, ptr %p22, align 4
-  %lane23 = extractelement <4 x i32> %set18, i64 1
-  %at24 = add nsw i64 %add20, -1
-  %p25 = getelementptr inbounds i32, ptr %data0, i64 %at24
-  store i32 %lane23, ptr %p25, align 4
-  %lane26 = extractelement <4 x i32> %set18, i64 2
-  %at27 = add nsw i64 %add20, -2
-  %p28 = getelementptr inbounds i32, ptr %data0, i64 %at27
-  store i32 %lane26, ptr %p28, align 4
-  %lane29 = extractelement <4 x i32> %set18, i64 3
-  %at30 = add nsw i64 %add20, -3
-  %p31 = getelementptr inbounds i32, ptr %data0, i64 %at30
-  store i32 %lane29, ptr %p31, align 4
+  %r0 = phi i64 [ 0, %entry ], [ %next0, %latch0 ]
+  %mul1 = mul nsw i64 %r0, 4
+  %mul2 = mul nsw i64 %mul1, 2
+  %p3 = getelementptr inbounds i32, ptr %data1, i64 %mul2
+  %load4 = load i32, ptr %p3, align 4
+  %at5 = add nsw i64 %mul2, 2
+  %p6 = getelementptr inbounds i32, ptr %data1, i64 %at5
+  %load7 = load i32, ptr %p6, align 4
+  %at8 = add nsw i64 %mul2, 4
+  %p9 = getelementptr inbounds i32, ptr %data1, i64 %at8
+  %load10 = load i32, ptr %p9, align 4
+  %at11 = add nsw i64 %mul2, 6
+  %p12 = getelementptr inbounds i32, ptr %data1, i64 %at11
+  %load13 = load i32, ptr %p12, align 4
+  %set14 = insertelement <4 x i32> poison, i32 %load4, i64 0
+  %set15 = insertelement <4 x i32> %set14, i32 %load7, i64 1
+  %set16 = insertelement <4 x i32> %set15, i32 %load10, i64 2
+  %set17 = insertelement <4 x i32> %set16, i32 %load13, i64 3
+  %mul18 = mul nsw i64 %mul1, -1
+  %add19 = add nsw i64 11, %mul18
+  %lane20 = extractelement <4 x i32> %set17, i64 0
+  %p21 = getelementptr inbounds i32, ptr %data0, i64 %add19
+  store i32 %lane20, ptr %p21, align 4
+  %lane22 = extractelement <4 x i32> %set17, i64 1
+  %at23 = add nsw i64 %add19, -1
+  %p24 = getelementptr inbounds i32, ptr %data0, i64 %at23
+  store i32 %lane22, ptr %p24, align 4
+  %lane25 = extractelement <4 x i32> %set17, i64 2
+  %at26 = add nsw i64 %add19, -2
+  %p27 = getelementptr inbounds i32, ptr %data0, i64 %at26
+  store i32 %lane25, ptr %p27, align 4
+  %lane28 = extractelement <4 x i32> %set17, i64 3
+  %at29 = add nsw i64 %add19, -3
+  %p30 = getelementptr inbounds i32, ptr %data0, i64 %at29
+  store i32 %lane28, ptr %p30, align 4
   br label %latch0
 latch0:
   %next0 = add nuw nsw i64 %r0, 1
-  br label %head0
+  %more31 = icmp slt i64 %next0, 3
+  br i1 %more31, label %loop0, label %exit0
 exit0:
   ret void
 }

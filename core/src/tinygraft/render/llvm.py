@@ -43,6 +43,7 @@ class Function(Writer, Block):
         Writer.__init__(self, linear)
         Block.__init__(self, linear.name)
         self.slots: list[str] = []  # stack slots, at the function's entry
+        self.ends: dict[int, str] = {}  # where each open loop stops
 
     def text(self, attributes: str) -> str:
         """The module: a comment, the inner function, the exported function, declarations."""
@@ -118,23 +119,28 @@ class Function(Writer, Block):
         return self.let(f"udiv i64 {begin}, %parts", "first"), self.let(f"udiv i64 {end}, %parts", "last")
 
     def _loop(self, u: UOp, first: str, last: str) -> None:
-        axis, before = u.arg.axis, self.block
-        self.do(f"br label %head{axis}")
-        self.label(f"head{axis}")
-        self.do(f"%r{axis} = phi i64 [ {first}, %{before} ], [ %next{axis}, %latch{axis} ]")
-        more = self.let(f"icmp slt i64 %r{axis}, {last}", "more")
-        self.do(f"br i1 {more}, label %loop{axis}, label %exit{axis}")
+        """The head of a loop that is tested at its end; where it may have no turns, first of all too."""
+        axis = u.arg.axis
+        if first == "0" and last.isdigit() and int(last) > 0:
+            self.do(f"br label %loop{axis}")
+        else:
+            some = self.let(f"icmp slt i64 {first}, {last}", "some")
+            self.do(f"br i1 {some}, label %loop{axis}, label %exit{axis}")
+        before = self.block
         self.label(f"loop{axis}")
+        self.do(f"%r{axis} = phi i64 [ {first}, %{before} ], [ %next{axis}, %latch{axis} ]")
         self.names[u, ()] = f"%r{axis}"
+        self.ends[axis] = last
         self.splats.append({})
 
     def end(self, u: UOp) -> None:
-        """The latch of a loop and the block behind it."""
+        """The test of a loop and the block behind it."""
         axis = u.src[0].arg.axis
         self.do(f"br label %latch{axis}")
         self.label(f"latch{axis}")
         self.do(f"%next{axis} = add nuw nsw i64 %r{axis}, 1")
-        self.do(f"br label %head{axis}")
+        more = self.let(f"icmp slt i64 %next{axis}, {self.ends.pop(axis)}", "more")
+        self.do(f"br i1 {more}, label %loop{axis}, label %exit{axis}")
         self.label(f"exit{axis}")
         self.splats.pop()
 

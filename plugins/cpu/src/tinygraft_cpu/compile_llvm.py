@@ -1,8 +1,8 @@
 """LLVM in this process through llvmlite: from IR to an object file, and from an object file to an address.
 
-The pass pipeline is short because the IR already has its vectors and unrolled copies: it turns stack slots into
-values, simplifies and rotates loops. What is computed twice the graph has found already; NewGVN, the pass for that, has
-an assertion that fails on some of our kernels and ends the process (LLVM 22.1, seen 2026-11-20).
+Two passes are enough, because the IR already has its vectors, unrolled copies and loops tested at their end: one turns
+stack slots into values, one simplifies branches. instruction_combine made some kernels slower (it merges the choices
+of a softmax into one long chain), new_gvn has an assertion that fails on some and ends the process (LLVM 22.1).
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import Any
 
 from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, Source
 
-PASSES = (
-    "sroa", "instruction_combine", "simplify_cfg", "loop_rotate", "instruction_combine", "simplify_cfg",
-)  # fmt: skip
+PASSES = ("sroa", "simplify_cfg")
 
 
 class Machine:
