@@ -176,6 +176,19 @@ def test_parameters_are_taken_once_and_flagged() -> None:
     assert (weight.requires_grad, frozen.requires_grad) == (True, False)
 
 
+def test_equal_parameters_are_not_one() -> None:
+    """Two tensors of ones are one node; as parameters each has memory and a gradient of its own."""
+    made = Tensor([5.0])
+    a, b, c, d = Tensor.ones(1), Tensor.ones(1), Tensor(made.uop), Tensor(made.uop)
+    optimizer = nn.optim.SGD([a, b, c, d], lr=1.0)
+    with Tensor.train():
+        for _ in range(2):
+            optimizer.zero_grad()
+            (a * 1 + b * 2 + c * 3 + d * 4).sum().backward()
+            optimizer.step()
+    assert [t.item() for t in (a, b, c, d, made)] == [-1.0, -3.0, -1.0, -3.0, 5.0]
+
+
 def test_zero_grad_forgets() -> None:
     """After zero_grad there is no gradient."""
     p = Tensor([1.0])

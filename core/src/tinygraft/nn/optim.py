@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TrainingError
 from tinygraft.nn.parameter import filled
+from tinygraft.tensor.base import own_memory
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import UOp
 
 
 class Optimizer:
@@ -35,8 +37,12 @@ class Optimizer:
                 f"the optimizer got {len(given)} tensors and none to train; it needs tensors of floats whose "
                 "requires_grad is not False, such as nn.state.get_parameters(model)"
             )
+        nodes: set[UOp] = set()
         for tensor in self.params:
-            tensor.requires_grad = True
+            tensor.requires_grad_()
+            if tensor.uop in nodes:
+                tensor.uop = own_memory(tensor.uop)
+            nodes.add(tensor.uop)
         self.device = device or self.params[0].device
         self.lr = self._state([lr])
         self._made: list[Tensor] = [self.lr]

@@ -17,7 +17,7 @@ from tinygraft.engine.realize import realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import TensorBase, expand, live_tensors, live_tensors
+from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import numpy_name
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
@@ -250,8 +250,8 @@ class Access(Casting):
         return new
 
     def requires_grad_(self, requires_grad: bool | None = True) -> Self:
-        """Set whether backward fills grad; None lets backward choose."""
-        self.requires_grad = requires_grad
+        """Set whether backward fills grad; None lets backward choose. What was computed before does not see True."""
+        self.uop, self.requires_grad = leaf(self.uop, requires_grad), requires_grad
         return self
 
     # A new value for a tensor that exists

@@ -7,6 +7,7 @@ so that a mistake raises on the user's line. All other methods are written with 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import weakref
@@ -18,7 +19,7 @@ from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, t
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, sint
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, toposort
 
 Scalar = bool | int | float
 
@@ -324,6 +325,23 @@ def _number(value: Any, dtype: DType, device: str | None, shape: Shape) -> UOp:
         return expand(UOp.const(dtype, value, device), shape)
     node = UOp(Ops.CAST, dtype, (value,))
     return expand(node, shape)
+
+
+def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
+    """The node of a new tensor with that flag: one of its own when it is to have a gradient.
+
+    Equal graphs are one node, so two tensors of ones would be one leaf, and each would get the gradients of both. What
+    is computed from no memory is therefore put into memory of its own.
+    """
+    if not requires_grad or not is_concrete(node.shape) or any(n.op is Ops.BUFFER for n in toposort(node)):
+        return node
+    return own_memory(node)
+
+
+def own_memory(node: UOp) -> UOp:
+    """The value of node in new memory, as a node that equals no other."""
+    memory = UOp.buffer(node.device or "", math.prod(node.shape), node.dtype)
+    return UOp(Ops.ASSIGN, node.dtype, (UOp(Ops.RESHAPE, node.dtype, (memory,), node.shape), node))
 
 
 def expand(node: UOp, shape: Shape) -> UOp:

@@ -12,7 +12,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import Scalar, TensorBase, expand
+from tinygraft.tensor.base import Scalar, TensorBase, expand, leaf
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.lengths import as_sizes
 from tinygraft.uop.ops import Ops
@@ -28,7 +28,7 @@ class Creation(Casting):
     @classmethod
     def _from(cls, node: UOp, requires_grad: bool | None = None) -> Self:
         new = object.__new__(cls)
-        new._set(node, requires_grad)
+        new._set(leaf(node, requires_grad), requires_grad)
         return new
 
     @classmethod

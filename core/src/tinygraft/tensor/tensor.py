@@ -12,6 +12,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.tensor import data as from_data
+from tinygraft.tensor.base import leaf
 from tinygraft.tensor.conv import Conv
 from tinygraft.tensor.gradient import Gradient
 from tinygraft.tensor.loss import Loss
@@ -50,7 +51,7 @@ class Tensor(Operators, Loss, Conv, Scan, Gradient, metaclass=TensorType):
         dtype: DTypeLike | None = None,
         requires_grad: bool | None = None,
     ) -> None:
-        self._set(_node(data, device, None if dtype is None else to_dtype(dtype)), requires_grad)
+        self._set(leaf(_node(data, device, None if dtype is None else to_dtype(dtype)), requires_grad), requires_grad)
 
 
 def _node(data: Any, device: str | None, dtype: Any) -> UOp:
