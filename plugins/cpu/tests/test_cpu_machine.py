@@ -38,6 +38,15 @@ def test_bytes_go_in_and_out() -> None:
     assert bytes(MEMORY.as_host(handle)) == bytes(range(8))
 
 
+def test_gaps_are_closed_on_the_way_in_and_refused_on_the_way_out() -> None:
+    """Every second byte can be copied in; a target with gaps is an error, not a copy that is lost."""
+    handle = MEMORY.alloc(4)
+    MEMORY.copy_in(handle, memoryview(bytes(range(8)))[::2])
+    assert bytes(handle.view) == bytes([0, 2, 4, 6])
+    with pytest.raises(TypeError, match="C-contiguous"):
+        MEMORY.copy_out(memoryview(bytearray(8))[::2], handle)
+
+
 def test_a_view_shares_and_keeps_the_whole_alive() -> None:
     """A part of a buffer has its bytes, also when the buffer itself is dropped."""
     whole = MEMORY.alloc(200_000)

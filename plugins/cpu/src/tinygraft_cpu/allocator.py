@@ -54,12 +54,15 @@ class HostAllocator(Allocator):
         return HostMemory(whole[start : start + nbytes])
 
     def copy_in(self, target: HostMemory, source: memoryview) -> None:
-        """Copy host bytes into a buffer."""
-        target.view[: source.nbytes] = _bytes(source)
+        """Copy host bytes into a buffer; the source may have gaps."""
+        data = source if source.c_contiguous else memoryview(source.tobytes())
+        if data.nbytes:
+            target.view[: data.nbytes] = data.cast("B")
 
     def copy_out(self, target: memoryview, source: HostMemory) -> None:
-        """Copy a buffer to host bytes."""
-        _bytes(target)[:] = source.view[: target.nbytes]
+        """Copy a buffer to host bytes, which must be contiguous."""
+        if target.nbytes:
+            target.cast("B")[:] = source.view[: target.nbytes]
 
     def view(self, handle: HostMemory, offset: int, nbytes: int) -> HostMemory:
         """A part of a buffer, which keeps the whole alive."""
@@ -82,7 +85,3 @@ def _advise_huge(pages: mmap.mmap) -> None:
         pages.madvise(mmap.MADV_HUGEPAGE)
     except OSError:  # a kernel without huge pages: slower, nothing else
         pass
-
-
-def _bytes(view: memoryview) -> memoryview:
-    return view if view.format == "B" and view.ndim == 1 else view.cast("B")

@@ -13,16 +13,13 @@ from tinygraft.plugin import (
     Ops,
     Program,
     Renderer,
-    Setting,
     SettingError,
     Target,
 )
 from tinygraft_cpu import machine
 from tinygraft_cpu.allocator import ALIGNMENT, HostAllocator
 from tinygraft_cpu.program import CpuProgram
-
-CPU_COMPILER = Setting("CPU_COMPILER", "", "llvm or c: how kernels become machine code; empty is llvm where installed")
-CPU_THREADS = Setting("CPU_THREADS", 0, "how many threads a kernel may use; 0 is as many as this process may run on")
+from tinygraft_cpu.spec import CPU_COMPILER, CPU_THREADS
 
 # Both renderers divide and shift as the machine does, so rules.decompose makes operands safe; their casts saturate.
 PLAIN_OPS = {Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR}

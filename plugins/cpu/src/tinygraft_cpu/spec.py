@@ -1,6 +1,10 @@
-"""What this plugin declares: the CPU device. Imports nothing heavy."""
+"""What this plugin declares: the CPU device and its settings, which are read when the device is opened."""
 
-from tinygraft.plugin import ApiRange, DeviceSpec
+from tinygraft.plugin import ApiRange, DeviceSpec, Setting
+
+CPU_COMPILER = Setting("CPU_COMPILER", "", "llvm (in this process) or c (the system's compiler): how kernels become "
+                       "machine code; empty is llvm where llvmlite is installed")  # fmt: skip
+CPU_THREADS = Setting("CPU_THREADS", 0, "how many threads a kernel may use; 0 is as many as this process may run on")
 
 SPEC = DeviceSpec(
     name="CPU",
@@ -11,8 +15,5 @@ SPEC = DeviceSpec(
     probe="tinygraft_cpu.probe:probe",
     backend="tinygraft_cpu.device:CpuBackend",
     install_hint="pip install tinygraft-cpu",
-    settings={
-        "CPU_COMPILER": "llvm (in process, needs llvmlite) or c (the system's compiler); empty picks llvm where it is",
-        "CPU_THREADS": "how many threads a kernel may use; 0 is as many as this process may run on",
-    },
+    settings={setting.name: setting.doc for setting in (CPU_COMPILER, CPU_THREADS)},
 )
