@@ -113,7 +113,7 @@ def test_numpys_hard_cases(name: str, op: Ops) -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_sine_of_the_hardest_arguments(name: str) -> None:
-    """Next to multiples of pi/2, where most digits cancel, all digits are right: the float64 and float32 nearest to one.
+    """Next to multiples of pi/2, where most digits cancel, all digits are right: for the nearest floats there are.
 
     The expected values were computed with mpmath at 1400 bits.
     """

@@ -66,7 +66,8 @@ def _ne(a: UOp, b: UOp) -> Bounds:
 def _and(a: UOp, b: UOp) -> Bounds:
     if a.dtype is dtypes.bool:
         return a.lo and b.lo, a.hi and b.hi
-    return (0, min(a.hi, b.hi)) if a.lo >= 0 and b.lo >= 0 else UNKNOWN
+    masks = [x.hi for x in (a, b) if x.lo >= 0]  # in two's complement each bounds the result, whatever the other is
+    return (0, min(masks)) if masks else UNKNOWN
 
 
 def _or(a: UOp, b: UOp) -> Bounds:
