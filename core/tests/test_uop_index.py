@@ -41,7 +41,23 @@ def draw(rng: random.Random, variables: list[UOp], ranges: list[UOp]) -> dict[UO
 def number(rng: random.Random, depth: int, variables: list[UOp], ranges: list[UOp]) -> tuple[UOp, UOp]:
     """A random integer expression, written plainly and built by the constructors."""
     kind = rng.choice(
-        ("add", "add", "add", "mul", "mul", "idiv", "mod", "idiv", "mod", "sub", "pick", "min", "max", "symbol")
+        (
+            "add",
+            "add",
+            "add",
+            "mul",
+            "mul",
+            "idiv",
+            "mod",
+            "idiv",
+            "mod",
+            "sub",
+            "pick",
+            "min",
+            "max",
+            "symbol",
+            "times",
+        )
     )
     if depth == 0 or rng.random() < 0.1:
         leaf = rng.choice((*ranges, *ranges, *variables, UOp.const(dtypes.index, rng.randint(-9, 9))))
@@ -67,6 +83,9 @@ def number(rng: random.Random, depth: int, variables: list[UOp], ranges: list[UO
     b, y = number(rng, depth - 1, variables, ranges)
     if kind == "add":
         return a + b, ix.add(x, y)
+    if kind == "times":
+        r = rng.choice(ranges)
+        return (a - b) * r, ix.mul(ix.sub(x, y), r)
     if kind == "sub":
         return a - b, ix.sub(x, y)
     if kind == "min":
@@ -83,7 +102,7 @@ def truth(rng: random.Random, depth: int, variables: list[UOp], ranges: list[UOp
     if kind in ("lt", "ge", "eq"):
         a, x = number(rng, depth, variables, ranges)
         if rng.random() < 0.6:
-            b = y = UOp.const(dtypes.index, rng.randint(-5, 12))
+            b = y = UOp.const(dtypes.index, rng.randint(-5, 12)) if rng.random() < 0.7 else rng.choice(variables)
         else:
             b, y = number(rng, min(depth, 1), variables, ranges)
         return {"lt": (a < b, ix.lt(x, y)), "ge": (a >= b, ix.ge(x, y)), "eq": (a.eq(b), ix.eq(x, y))}[kind]
@@ -162,6 +181,9 @@ def test_a_symbolic_flat_index_takes_apart() -> None:
         assert ix.lt(flat, ix.mul(n, size)) is ix.truth(True)
         assert ix.ge(flat, 0) is ix.truth(True)
         assert ix.lt(j, size) is ix.truth(True)
+        assert ix.lt(ix.sub(ix.sub(size, 1), j), 0) is ix.truth(False)
+        back = ix.idiv(ix.sub(ix.mul(ix.add(i, 20_000), size), j), size)  # -j alone is negative
+        assert all(u.src[0].lo >= 0 for u in toposort(back) if u.op is Ops.IDIV)
 
 
 def test_a_divisor_that_may_be_zero_is_left_alone() -> None:
@@ -208,6 +230,10 @@ def test_clauses_are_kept_once() -> None:
     assert ix.or_(a, ix.lt(i, 3)) is a
     assert ix.and_(a, ix.ge(i, 5)) is ix.and_(a, ix.ge(i, 7)) is ix.truth(False)
     assert ix.or_(a, ix.ge(i, 5)) is ix.or_(a, ix.ge(i, 2)) is ix.truth(True)
+    five = ix.eq(i, 5)
+    assert ix.and_(five, ix.ge(i, 5)) is ix.and_(five, ix.lt(i, 6)) is five
+    assert ix.and_(five, a) is ix.truth(False)
+    assert ix.or_(five, a).op is Ops.OR
     assert ix.not_(ix.not_(a)) is a
     assert ix.not_(ix.eq(i, 3)).op is Ops.CMPNE
     assert ix.not_(ix.not_(ix.eq(i, 3))) is ix.eq(i, 3)
@@ -224,6 +250,7 @@ def test_choices_with_a_known_condition_are_made() -> None:
     assert ix.where(c, i, i) is i
     assert ix.where(ix.not_(c), 1, i) is ix.where(c, i, 1)
     assert ix.where(c, ix.where(c, 1, 2), 3) is ix.where(c, 1, 3)
+    assert ix.where(c, 1, ix.where(c, 2, 3)) is ix.where(c, 1, 3)
     assert ix.where(c, ix.truth(True), ix.truth(False)) is c
     assert ix.minimum(i, 8) is i
     assert ix.maximum(ix.add(i, 1), i) is ix.add(i, 1)
@@ -246,6 +273,7 @@ def test_rebuilding_simplifies_indices_gates_and_reductions() -> None:
     assert new[total].src == (new[load] + new[closed], outer, inner)
     store = UOp(Ops.STORE, dtypes.void, (memory, i, load, gate))
     assert len(ix.rebuild_simplified((store,), {i: inner})[store].src) == 3
+    assert len(ix.rebuild_simplified((store,), {i: UOp.range(14, 0)})[store].src) == 4
     assert ix.rebuild_simplified((total,), {i: ix.const(0)})[total] is UOp(
         Ops.LOAD, dtypes.float, (memory, ix.const(0))
     ) + UOp.const(dtypes.float, 0)
