@@ -145,13 +145,17 @@ def test_a_model_is_a_plain_class(after: After) -> None:
     assert model(Tensor.rand(3, 784)).numpy().shape == (3, 10)
 
 
-@pytest.mark.parametrize("name", ["Linear", "Conv2d", "BatchNorm", "LayerNorm", "Embedding"])
+LAYERS = ["Linear", "Conv2d", "BatchNorm", "LayerNorm", "RMSNorm", "Embedding", "GroupNorm", "LSTMCell"]
+NOT_YET = pytest.mark.xfail(strict=True, raises=AttributeError, reason="notyet: comes with the rest of the surface")
+
+
+@pytest.mark.parametrize("name", LAYERS)
 def test_layers_are_there(name: str) -> None:
     """A layer that the page lists is a class of nn."""
     assert isinstance(getattr(nn, name), type)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "LARS", "LAMB", pytest.param("Muon", marks=NOT_YET)])
 def test_optimizers_are_there(name: str) -> None:
     """An optimizer that the page lists can be made from a list of parameters."""
     assert getattr(nn.optim, name)([Tensor.rand(3, requires_grad=True)]).schedule_step is not None

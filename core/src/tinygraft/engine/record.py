@@ -100,7 +100,8 @@ class Recorder:
                 self._launch(thread, event.subject, now)
             else:
                 self._stage(thread, event, since)
-            self._last[thread] = time.perf_counter()
+            # a kernel's graph is told with its source: the time before both went into the source
+            self._last[thread] = time.perf_counter() - (since if event.name == "kernel" else 0.0)
 
     def finish(self) -> None:
         """End every schedule that is still open."""
@@ -116,7 +117,7 @@ class Recorder:
         if schedule.number > MOST_SCHEDULES:
             return
         stage = describe(event.name, event.subject, self.draw)
-        stage.seconds = 0.0 if event.name == "tensor graph" else since
+        stage.seconds = 0.0 if event.name in ("tensor graph", "kernel") else since
         if not event.kernel:
             schedule.stages.append(stage)
             if event.name == "schedule" and isinstance(event.subject, Sequence):
