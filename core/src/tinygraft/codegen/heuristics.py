@@ -17,6 +17,7 @@ from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
 WORTH_SHARING = 1 << 14  # turns of the innermost loop below which waking threads costs more than it saves
+SHORTEST = 4  # turns of a loop below which it is not made of vectors
 GATHER = 2.0  # what a load at a computed address for each lane costs, in vector loads for each lane saved
 
 Chosen = tuple[UOp, tuple[str, ...]]
@@ -56,15 +57,15 @@ def _vectors(sink: UOp, target: Target) -> Chosen:
     nodes = postorder(sink)
     accesses = [n for n in nodes if n.op in (Ops.LOAD, Ops.STORE)]
     widest = max((n.dtype.itemsize for n in nodes if n.op in (Ops.LOAD, Ops.REDUCE, Ops.PARAM)), default=4)
-    width = target.vector_bytes // max(widest, 4)
-    if width < 2:
-        return sink, ()
-    loops = [r for r in _loops(sink) if _size(r) >= width]
+    most = target.vector_bytes // max(widest, 4)
+    loops = [r for r in _loops(sink) if most > 1 and _size(r) >= SHORTEST]
     sizes = {r.arg.axis: _size(r) for r in nodes if r.op is Ops.RANGE}
-    scores = {r: _score(r, accesses, sizes) for r in loops}
+    widths = {r: min(most, 1 << (_size(r).bit_length() - 1)) for r in loops}
+    scores = {r: _score(r, accesses, sizes) * (1 - 1 / widths[r]) for r in loops}
     best = max(loops, key=lambda r: (scores[r], r.arg.axis), default=None)
     if best is None or scores[best] <= 0:
         return sink, ()
+    width = widths[best]
     taken = [f"vectorise({best.arg.axis // actions.SPACING}, {width})"]
     tile = _tile(best, nodes, sizes)
     if tile is not None:

@@ -56,7 +56,7 @@ class _Machine:
 
     def mask(self, node: UOp) -> int:
         """The loops that a node has to be inside of."""
-        return (node.ranges if self.masks is None else self.masks[node]) & self.looping
+        return (node.ranges if self.masks is None else self.masks.get(node, node.ranges)) & self.looping
 
     def run(self) -> list[UOp]:
         """All stores, one after another, each inside its loops."""

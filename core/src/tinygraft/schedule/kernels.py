@@ -14,7 +14,7 @@ from tinygraft.schedule.stored import MIN_ROWS, MUCH
 from tinygraft.schedule.views import ZERO, Index, flatten
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.ops import AxisKind, Ops, ParamArg
 from tinygraft.uop.shape import Shape, high, sint
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
@@ -56,6 +56,7 @@ class Group:
     def add(self, node: UOp, needs: set[UOp]) -> None:
         """Compute and store node here. Raises NotShared and leaves the group as it was when that cannot be."""
         lowering = self.lowering
+        loops = len(lowering.loops)
         index = self.index(node.shape)
         source = node.src[1] if node.op is Ops.ASSIGN else node
         lowering.members[node] = index
@@ -63,6 +64,7 @@ class Group:
             value = lowering.value(source, index)
         except NotShared:
             del lowering.members[node]
+            del lowering.loops[loops:]
             raise
         lowering.values[(node, index, None)] = value
         buffer = lowering.memory[node]
@@ -100,10 +102,13 @@ class Group:
 
     def call(self) -> KernelCall:
         """The kernel on its buffers."""
-        sink = canonical(self.stores, self.lowering.loops)
-        buffers = tuple(self.lowering.slots)
-        written = tuple(sorted({store.src[0].arg.slot for store in self.stores}))
-        return KernelCall(Kernel(sink), self.device, buffers, written)
+        nodes = postorder(*self.stores)
+        buffers = {slot: buffer for buffer, slot in self.lowering.slots.items()}
+        params = sorted((n for n in nodes if n.op is Ops.PARAM), key=lambda n: n.arg.slot)  # loads may have folded away
+        dense = {n: UOp(Ops.PARAM, n.dtype, (), ParamArg(slot, n.arg.size)) for slot, n in enumerate(params)}
+        sink = canonical(self.stores, self.lowering.loops, {a: b for a, b in dense.items() if a is not b})
+        written = sorted({store.src[0].arg.slot for store in sink.src})
+        return KernelCall(Kernel(sink), self.device, tuple(buffers[n.arg.slot] for n in params), tuple(written))
 
 
 def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
@@ -143,15 +148,16 @@ def _candidates(node: UOp, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Gro
 
 def _between(node: UOp, group: Group, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group]) -> bool:
     """Whether something that node reads comes from a kernel that itself needs group."""
-    seen: set[Group] = set()
-    stack = [home[n] for n in needs[node] if n in home and home[n] is not group]
+    seen: set[object] = set()
+    stack = [n for n in needs[node] if home.get(n) is not group]
     while stack:
         current = stack.pop()
-        if current is group:
+        where: Group | UOp = home.get(current, current)  # scans, scatters and copies are kernels of their own
+        if where is group:
             return True
-        if current not in seen:
-            seen.add(current)
-            stack.extend(home[n] for n in current.needs if n in home and home[n] is not current)
+        if where not in seen:
+            seen.add(where)
+            stack.extend(where.needs - set(where.nodes) if isinstance(where, Group) else needs.get(current, ()))
     return False
 
 
@@ -171,8 +177,8 @@ def _check_repeats(group: Group) -> None:
         raise StoreMore(again)
 
 
-def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
-    """A SINK of the stores with ranges numbered in the order of nesting and variables unbound.
+def canonical(stores: Sequence[UOp], loops: Sequence[UOp], params: dict[UOp, UOp]) -> UOp:
+    """A SINK of the stores with ranges numbered in the order of nesting, variables unbound and params as given.
 
     Reductions that do not need each other, of equal sizes and at the same place, get the same ranges, so that they
     become one loop.
@@ -184,7 +190,7 @@ def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
         sink = ix.rebuild_simplified((sink,), swap)[sink]
         loops = [ix.rebuild_simplified((r,), swap)[r] for r in loops]
         nodes = postorder(sink)
-        swap = {}
+    swap = dict(params)
     number = 0
     for old in sorted(loops, key=lambda r: r.arg.kind is AxisKind.ORDERED):
         number = _renumber(swap, old, number)

@@ -70,15 +70,21 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         try:
             ordered = _sort(plan.tasks(target), plan.versions)
         except StoreMore as more:
-            stored |= more.nodes
+            _add(stored, more.nodes)
             continue
         except _NeedsOwnMemory as more:
-            private |= more.nodes
+            _add(private, more.nodes)
             continue
         calls = [task.make() for task in ordered]
         values = {n.src[0].arg.name: n.arg for n in _with_shapes(order) if n.op is Ops.BIND}
         memory = {n: plan.final.get(m, plan.memory[m]) for n, m in zip(asked, outputs, strict=True)}
         return Schedule(tuple(calls), memory, values, {n for n in order if n.op is Ops.BUFFER})
+
+
+def _add(known: set[UOp], more: set[UOp]) -> None:
+    if more <= known:
+        raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
+    known |= more
 
 
 class _NeedsOwnMemory(Exception):

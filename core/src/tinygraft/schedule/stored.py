@@ -24,13 +24,19 @@ from tinygraft.uop.shape import max_shape
 from tinygraft.uop.uop import UOp
 
 AGAIN = 24  # simple operations that cost about as much as writing an element and reading it back
+WAYS = 4  # different indices at which a chain may be written out again in one kernel
 MIN_ROWS = 16  # with fewer rows than this a broadcast reduction over much data is a kernel of its own
 MUCH = 1 << 14
 WEIGHT = {Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 20, Ops.POW: 30, Ops.THREEFRY: 100, Ops.IDIV: 8, Ops.MOD: 8, Ops.FDIV: 4,
           Ops.SQRT: 4, Ops.RECIPROCAL: 4, Ops.CAST: 0, Ops.BITCAST: 0}  # fmt: skip
 ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN})
 LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
+MADE = ELEMENTWISE | {Ops.CAT}
 SAME_PLACE = ELEMENTWISE | {Ops.RESHAPE, Ops.PERMUTE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
+
+
+Context = tuple[UOp, int]  # a node that asks at an index of its own, and for which of its sources
+Need = tuple[float, int]  # evaluations, and at how many different indices
 
 
 @dataclass(slots=True)
@@ -42,7 +48,7 @@ class Facts:
     ops: float = 0.0  # its share of the operations of a kernel
     inputs: float = 0.0  # its share of the buffers that a kernel reads
     heavy: bool = False  # ends a reduction of its own size
-    contexts: dict[UOp, float] = field(default_factory=dict)  # where it is needed -> evaluations there
+    contexts: dict[Context, Need] = field(default_factory=dict)  # where it is needed -> how often
     root: UOp | None = None  # a stored node that needs it
     shared: bool = False  # more than one stored node needs it
 
@@ -91,6 +97,9 @@ def _measure(node: UOp, facts: dict[UOp, Facts], stored: set[UOp], target: Targe
     if node.op in ELEMENTWISE:
         own.ops += 1.0 if node.op is not Ops.THREEFRY else WEIGHT[Ops.THREEFRY]
         own.weight += WEIGHT.get(node.op, 1)
+    elif node.op is Ops.CAT:
+        own.ops += 2.0 * len(node.src)
+        own.weight += 2.0 * len(node.src)
     elif node.op is Ops.EXPAND:
         own.weight = 0.0 if _hoisted(node) else own.weight
     elif node.op is Ops.REDUCE_AXIS:
@@ -141,11 +150,15 @@ def _need(own: Facts, node: UOp, user: UOp, after: Facts, is_stored: bool) -> No
     root = user if is_stored else after.root
     own.shared |= (after.shared and not is_stored) or (own.root is not None and root is not None and own.root is not root)
     own.root = own.root if root is None else root
-    needed = {user: float(numel(user.shape))} if is_stored else after.contexts
+    needed: dict[Context, Need] = {(user, 0): (float(numel(user.shape)), 1)} if is_stored else after.contexts
     if user.op not in SAME_PLACE and user.op not in (Ops.CONTIGUOUS, Ops.ASSIGN):
-        needed = {user: _flow(user, node, sum(needed.values()))}
-    for context, evals in needed.items():
-        own.contexts[context] = max(own.contexts.get(context, 0.0), evals)
+        evals, indices = sum(n[0] for n in needed.values()), sum(n[1] for n in needed.values())
+        indices = 1 if user.op is Ops.EXPAND and _hoisted(user) else indices
+        places = [i for i, source in enumerate(user.src) if source is node]
+        needed = {(user, i): (_flow(user, node, evals), indices) for i in places}
+    for context, (evals, indices) in needed.items():
+        known = own.contexts.get(context, (0.0, 0))
+        own.contexts[context] = max(known[0], evals), max(known[1], indices)
 
 
 def _place(node: UOp, facts: dict[UOp, Facts], stored: set[UOp]) -> None:
@@ -153,14 +166,17 @@ def _place(node: UOp, facts: dict[UOp, Facts], stored: set[UOp]) -> None:
     own = facts[node]
     if node.op in LEAVES:
         return
-    for user in own.users:
+    for user in dict.fromkeys(own.users):
         _need(own, node, user, facts[user], user in stored)
     if node in stored:
         return
-    again = sum(own.contexts.values()) / max(numel(node.shape), 1)
+    again = sum(n[0] for n in own.contexts.values()) / max(numel(node.shape), 1)
+    indices = sum(n[1] for n in own.contexts.values())
     if own.heavy and (own.shared or len(own.contexts) > 1 or again > 1.25 or _starves(own)):
         stored.add(node)
-    elif node.op in ELEMENTWISE and again > 1.25 and own.weight * (again - 1.0) > AGAIN:
+    elif node.op in MADE and (
+        (again > 1.25 and own.weight * (again - 1.0) > AGAIN) or (indices > WAYS and own.weight > 0)
+    ):
         stored.add(node)
 
 

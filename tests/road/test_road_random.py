@@ -1,0 +1,35 @@
+"""The whole road on random graphs: every device against numpy, bit for bit, since all values are small integers."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from graph_numpy import evaluate
+from random_graphs import graph
+
+from tinygraft import Context
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("device", ["PYTHON", "CPU"])
+def test_random_graphs_have_the_values_that_numpy_gives(device, seed):
+    """Scheduling, fusion and code generation change no value."""
+    with Context(DEV=device):
+        tensors = graph(random.Random(seed))
+        expected = [evaluate(t.uop) for t in tensors]
+        tensors[0].realize(*tensors[1:])
+        for tensor, wanted in zip(tensors, expected, strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), wanted)
+
+
+@pytest.mark.parametrize("seed", range(60, 80))
+def test_plain_loops_have_the_same_values(seed):
+    """NOOPT=1 gives the same integers."""
+    with Context(DEV="CPU", NOOPT=1):
+        tensors = graph(random.Random(seed))
+        expected = [evaluate(t.uop) for t in tensors]
+        tensors[0].realize(*tensors[1:])
+        for tensor, wanted in zip(tensors, expected, strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), wanted)
