@@ -297,7 +297,7 @@ class Access(Casting):
     def _rebind(self, value: UOp, view: UOp | None = None) -> None:
         """Let value, or value in place of a view of the old node, be the new node of this tensor."""
         old = self.uop
-        if value is old:
+        if view is None and value is old:
             return
         if view is not None:
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value, view))

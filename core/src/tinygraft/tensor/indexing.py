@@ -85,7 +85,7 @@ class Indexing(Joining, Creation, Access):
         picks = parse(self, indices)
         view: Self = basic(self, picks)
         plan = _plan(view, picks)
-        if 0 in view.shape:
+        if 0 in view.shape or (plan is not None and 0 in plan.index.shape):
             return
         if plan is None:
             new: TensorBase = self._fitted(value, view.shape)

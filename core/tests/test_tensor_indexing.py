@@ -1,0 +1,384 @@
+"""Reading and writing by index, held to numpy; gather, scatter and masks, held to their definitions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_numpy import evaluate, values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tinygraft import Tensor, dtypes
+from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, toposort
+
+X = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+
+BASIC = [
+    np.s_[0], np.s_[-1], np.s_[1, 2], np.s_[1, 2, 3], np.s_[...], np.s_[:], np.s_[()], np.s_[:, 1:], np.s_[:, :-1, 2:],
+    np.s_[..., 0], np.s_[0, ..., 1], np.s_[None], np.s_[:, None, ..., None], np.s_[::-1], np.s_[:, ::2, ::3],
+    np.s_[..., ::-2], np.s_[:, 2:0:-1], np.s_[5:], np.s_[1:1], np.s_[:, 3:1], np.s_[-5:5], np.s_[None, 0, None, 1:, 2],
+    np.s_[np.int64(1), :, np.int8(-1)],
+]  # fmt: skip
+FANCY = [
+    [0], [1, 0, 1], np.s_[:, [2, 0]], np.s_[..., [3, -1]], np.s_[[0, 1], [1, 2]], np.s_[[0, 1], :, [3, 0]],
+    np.s_[:, [0, 2], [1, 3]], np.s_[0, :, [1, 2]], np.s_[:, 0, [1, -1]], np.s_[[1], 0, 1:3], np.s_[[[0], [1]], [0, 2]],
+    np.s_[:, [[0, 2], [1, 1]]], np.s_[[0, 1], 1, [2, 3]], np.s_[1:, [0, 1], ::2], np.s_[None, [0], :, None, [1]],
+    np.s_[::-1, [2, 1]], np.array([1, 1]), np.s_[:, np.array(2)], [], np.s_[:, np.array([-3, -1], np.int8)],
+]  # fmt: skip
+
+
+def ident(index: Any) -> str:
+    """A readable test id."""
+    return re.sub(r"[^\w:,.\[\]-]", "", str(index)) or "empty"
+
+
+@pytest.mark.parametrize("index", BASIC + FANCY, ids=ident)
+def test_reading_agrees_with_numpy(index: Any) -> None:
+    """t[index] has numpy's shape and values."""
+    np.testing.assert_array_equal(values(Tensor(X)[index]), X[index])
+
+
+@pytest.mark.parametrize("index", BASIC + FANCY, ids=ident)
+def test_writing_agrees_with_numpy(index: Any) -> None:
+    """t[index] = v stores what numpy stores, for a number and for an array of the part's shape."""
+    for value in (-7, np.arange(100, 100 + X[index].size, dtype=np.int32).reshape(X[index].shape)):
+        expected, t = X.copy(), Tensor(X)
+        expected[index] = value
+        t[index] = value if isinstance(value, int) else Tensor(value)
+        np.testing.assert_array_equal(values(t), expected)
+
+
+@pytest.mark.parametrize("index", FANCY, ids=ident)
+def test_index_tensors_read_like_lists(index: Any) -> None:
+    """Tensors as indices, of which nothing is known before they are computed, read the same places."""
+    parts = index if isinstance(index, tuple) else (index,)
+    wrapped = tuple(
+        Tensor(np.asarray(p, np.int32)) if isinstance(p, (list, np.ndarray)) else p for p in parts
+    )
+    np.testing.assert_array_equal(values(Tensor(X)[wrapped]), X[index])
+
+
+@pytest.mark.parametrize("dtype", dtypes.ints)
+def test_indices_of_every_integer_dtype_work(dtype: Any) -> None:
+    """An index tensor may be of any integer dtype; negative ones count from the end."""
+    x = np.arange(300, dtype=np.int32)
+    places = [-1, 0, 5] if dtype.kind == "int" else [0, 5, 200]
+    assert values(Tensor(x)[Tensor(places, dtype=dtype)]).tolist() == x[places].tolist()
+
+
+def test_a_tensor_index_is_one_gather() -> None:
+    """Reading by a tensor is a GATHER in the graph, not a comparison with every place."""
+    ops = [node.op for node in toposort(Tensor(X)[:, Tensor([0, 2])].uop)]
+    assert ops.count(Ops.GATHER) == 1
+    assert Ops.CMPEQ not in ops
+    assert Ops.REDUCE_AXIS not in ops
+
+
+@pytest.mark.parametrize("axis_mask", [X > 11, X.sum((1, 2)) > 100, X[:, :, 0] % 8 == 0, X < 0, X >= 0], ids=range(5))
+def test_masks_read_and_write_as_in_numpy(axis_mask: Any) -> None:
+    """A mask over all or the first axes reads the places where it is true and writes a number or rows there."""
+    mask = Tensor(axis_mask)
+    np.testing.assert_array_equal(values(Tensor(X)[mask]), X[axis_mask])
+    np.testing.assert_array_equal(values(Tensor(X)[axis_mask]), X[axis_mask])
+    rows = np.arange(X[axis_mask].size, dtype=np.int32).reshape(X[axis_mask].shape)
+    for value in (5, rows):
+        expected, t = X.copy(), Tensor(X)
+        expected[axis_mask] = value
+        t[mask] = value
+        np.testing.assert_array_equal(values(t), expected)
+
+
+def test_a_mask_with_a_number_needs_no_look_at_the_mask() -> None:
+    """t[mask] = number is a WHERE: the mask stays lazy."""
+    t, mask = Tensor(X), Tensor(X) > 3
+    t[mask] = 0
+    assert mask.uop.base.realized is None
+    assert Ops.WHERE in [n.op for n in toposort(t.uop)]
+
+
+def test_masks_mix_with_other_indices() -> None:
+    """A mask of one axis next to slices, ellipses and integers picks like a list of places."""
+    mask = np.array([True, False, True])
+    for index in (np.s_[:, mask], np.s_[0, mask], np.s_[:, mask, 1:], np.s_[..., mask, :]):
+        parts = tuple(Tensor(p) if isinstance(p, np.ndarray) else p for p in index)
+        np.testing.assert_array_equal(values(Tensor(X)[parts]), X[index])
+    last = np.array([True, False, False, True])
+    np.testing.assert_array_equal(values(Tensor(X)[..., last]), X[..., last])
+
+
+def test_the_last_of_several_writes_to_one_place_stays() -> None:
+    """Where an index names a place twice, the later value is kept, as in numpy."""
+    t = Tensor([0, 0, 0])
+    t[[1, 1, 0]] = Tensor([5, 6, 7])
+    assert values(t).tolist() == [7, 6, 0]
+
+
+def test_values_are_broadcast_and_cast() -> None:
+    """A written value is broadcast to its place, loses leading ones and takes the tensor's dtype."""
+    t = Tensor(X)
+    t[0] = Tensor([[[1.9, 2.9, 3.9, 4.9]]])
+    t[1, :, 1:3] = [7, 8]
+    expected = X.copy()
+    expected[0], expected[1, :, 1:3] = [1, 2, 3, 4], [7, 8]
+    np.testing.assert_array_equal(values(t), expected)
+    with pytest.raises(ShapeError, match=r"cannot write a value of shape \(2,\) to a place of shape \(3, 4\)"):
+        t[0] = Tensor([1, 2])
+
+
+def test_earlier_expressions_keep_their_values() -> None:
+    """A view and a sum made before t[i] = v have the values that t had then."""
+    t = Tensor([1, 2, 3, 4])
+    view, total, same = t[1:3], t + 10, t.reshape(2, 2)
+    t[2] = 99
+    t[:2] = t[2:]
+    assert values(t).tolist() == [99, 4, 99, 4]
+    assert (view.tolist(), total.tolist(), same.tolist()) == ([2, 3], [11, 12, 13, 14], [[1, 2], [3, 4]])
+
+
+def test_writing_into_constants_and_expressions() -> None:
+    """A tensor without memory of its own can be written to."""
+    t = Tensor.zeros(4)
+    t[1] = 5
+    t[3:] = 2.5
+    assert values(t).tolist() == [0.0, 5.0, 0.0, 2.5]
+    u = Tensor.arange(6).reshape(2, 3) * 2
+    u[:, ::2] = 0
+    assert values(u).tolist() == [[0, 2, 0], [0, 8, 0]]
+
+
+def test_reversed_and_overlapping_writes() -> None:
+    """t[1:] = t[:-1] and t[::-1] = t read the old values."""
+    t = Tensor([1, 2, 3, 4])
+    t[1:] = t[:-1]
+    assert values(t).tolist() == [1, 1, 2, 3]
+    t[::-1] = t
+    assert values(t).tolist() == [3, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (2, "index 2 is out of range for axis 0 of shape (2, 3, 4): it has 2 elements"),
+        (np.s_[:, -4], "index -4 is out of range for axis 1 of shape (2, 3, 4)"),
+        (np.s_[..., 4], "index 4 is out of range for axis 2"),
+        ([0, 2], "index 2 is out of range for axis 0"),
+        (np.s_[:, [-4]], "index -4 is out of range for axis 1"),
+        (np.s_[0, 0, 0, 0], "4 indices for a tensor of 3 axes, shape (2, 3, 4)"),
+        (np.s_[..., ...], "an index can have one ellipsis"),
+        (np.s_[[0, 1], [0, 1, 2]], "index tensors of shapes (2,), (3,) do not broadcast together"),
+        (np.array([True, False, True]), "a mask of shape (3,) does not fit axes 0 to 0 of shape (2, 3, 4)"),
+    ],
+    ids=ident,
+)
+def test_indices_known_to_be_wrong_raise(index: Any, message: str) -> None:
+    """A place that is known to lie outside raises IndexOutOfRange, an IndexError, with axis and shape."""
+    for use in (lambda: Tensor(X)[index], lambda: Tensor(X).__setitem__(index, 0)):
+        with pytest.raises(IndexOutOfRange, match=re.escape(message)):
+            use()
+    assert issubclass(IndexOutOfRange, IndexError)
+
+
+def test_what_is_no_index_raises() -> None:
+    """Floats, strings, bools and steps of 0 are refused in words."""
+    t = Tensor(X)
+    with pytest.raises(DTypeError, match=r"an index is made of integers, slices, None, \.\.\. and tensors, got float"):
+        t[1.5]
+    with pytest.raises(DTypeError, match="an index is made of integers or bools, got a tensor of dtypes.float"):
+        t[Tensor([1.5])]
+    with pytest.raises(DTypeError, match="got a list or array of float64"):
+        t[[1.5]]
+    with pytest.raises(DTypeError, match="and tensors, got True"):
+        t[True]
+    with pytest.raises(ShapeError, match="a slice needs a step other than 0"):
+        t[::0]
+    with pytest.raises(TypeError, match="a tensor cannot lose elements"):
+        del t[0]
+
+
+def test_places_outside_read_zero_and_are_not_written() -> None:
+    """A tensor index that turns out to lie outside reads 0, also with several index tensors, and writes nothing."""
+    t = Tensor([1, 2, 3])
+    assert values(t[Tensor([3, -4, 2])]).tolist() == [0, 0, 3]
+    square = Tensor([[1, 2], [3, 4]])
+    assert values(square[Tensor([0, 1, 0]), Tensor([2, 1, -3])]).tolist() == [0, 4, 0]
+    t[Tensor([5, 0])] = Tensor([8, 9])
+    assert values(t).tolist() == [9, 2, 3]
+
+
+def test_a_symbolic_place_reads_and_writes() -> None:
+    """Slices with bounds that are bound variables read and write, as a cache of keys and values needs."""
+    n = UOp.variable("n", 0, 6).bind(2)
+    cache = Tensor.zeros(8, 2).contiguous().realize()
+    cache[n : n + 2] = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    expected = np.zeros((8, 2), np.float32)
+    expected[2:4] = [[1, 2], [3, 4]]
+    np.testing.assert_array_equal(evaluate(cache.uop), expected)
+    np.testing.assert_array_equal(cache.numpy(), expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_any_index_reads_and_writes_as_in_numpy(data: st.DataObject) -> None:
+    """Random mixtures of integers, slices, None and lists read and write numpy's places."""
+    shape = (3, 2, 4)
+    x = np.arange(24, dtype=np.int32).reshape(shape)
+    count = data.draw(st.integers(1, 2))
+    index: list[Any] = []
+    for size in shape:
+        kind = data.draw(st.sampled_from(["int", "slice", "slice", "list"]))
+        if kind == "int":
+            index.append(data.draw(st.integers(-size, size - 1)))
+        elif kind == "slice":
+            end = st.none() | st.integers(-5, 5)
+            index.append(slice(data.draw(end), data.draw(end), data.draw(st.sampled_from([None, 1, 2, -1, -3]))))
+        else:
+            index.append(data.draw(st.lists(st.integers(-size, size - 1), min_size=count, max_size=count)))
+        if data.draw(st.booleans()):
+            index.append(None)
+    key = tuple(index)
+    np.testing.assert_array_equal(evaluate(Tensor(x)[key].uop), x[key])
+    t, expected = Tensor(x), x.copy()
+    t[key], expected[key] = 77, 77
+    np.testing.assert_array_equal(evaluate(t.uop), expected)
+
+
+# By index tensors of the same number of axes
+
+
+def test_gather_and_scatter_agree_with_their_definition() -> None:
+    """gather picks along one axis at every other coordinate, scatter stores there; shorter indices are allowed."""
+    rng = np.random.default_rng(0)
+    for dim in (0, 1, 2, -1):
+        index = rng.integers(0, X.shape[dim], (2, 2, 3))
+        index = np.minimum(index, X.shape[dim] - 1).astype(np.int32)
+        grid = list(np.indices(index.shape))
+        grid[dim] = index
+        np.testing.assert_array_equal(values(Tensor(X).gather(dim, Tensor(index))), X[tuple(grid)])
+        source = rng.integers(0, 100, (2, 3, 4)).astype(np.int32)
+        for reduce, ufunc in ((None, None), ("add", np.add), ("multiply", np.multiply)):
+            expected = X.copy()
+            for place in np.ndindex(*index.shape):
+                at = tuple(g[place] for g in grid)
+                expected[at] = source[place] if ufunc is None else ufunc(expected[at], source[place])
+            found = Tensor(X).scatter(dim, Tensor(index), Tensor(source), reduce)
+            np.testing.assert_array_equal(values(found), expected)
+
+
+def test_scatter_takes_a_number() -> None:
+    """A number is stored, added or multiplied at every place."""
+    index = Tensor([[0, 0], [1, 2]])
+    assert values(Tensor.zeros(2, 3).scatter(1, index, 5.0)).tolist() == [[5, 0, 0], [0, 5, 5]]
+    assert values(Tensor.ones(2, 3).scatter(1, index, 2, reduce="add")).tolist() == [[5, 1, 1], [1, 3, 3]]
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_scatter_reduce_agrees_with_its_definition(reduce: str, include_self: bool) -> None:
+    """Every way of combining, with and without what is there before."""
+    base = np.array([10.0, -20.0, 30.0, 40.0], np.float32)
+    index, source = np.array([0, 2, 0, 0, 1], np.int32), np.array([1.0, 2.0, -3.0, 4.0, 5.0], np.float32)
+    expected = base.copy()
+    combine = {"sum": np.sum, "prod": np.prod, "mean": np.mean, "amax": np.max, "amin": np.min}[reduce]
+    for place in set(index.tolist()):
+        landed = source[index == place].tolist()
+        expected[place] = combine(([base[place]] if include_self else []) + landed)
+    found = Tensor(base).scatter_reduce(0, Tensor(index), Tensor(source), reduce, include_self)
+    np.testing.assert_allclose(values(found), expected, rtol=1e-6)
+
+
+def test_gather_and_scatter_errors() -> None:
+    """An index that does not fit, is of floats, or an unknown reduction, raises."""
+    t = Tensor(X)
+    with pytest.raises(ShapeError, match=r"an index of shape \(3, 1, 1\) does not fit a tensor of shape \(2, 3, 4\) along axis 1"):
+        t.gather(1, Tensor.zeros(3, 1, 1, dtype=dtypes.int32))
+    with pytest.raises(DTypeError, match="an index is made of integers, got a tensor of dtypes.float"):
+        t.gather(0, Tensor.zeros(1, 1, 1))
+    with pytest.raises(ShapeError, match="scatter knows reduce=None, 'add' and 'multiply', got 'min'"):
+        t.scatter(0, Tensor([[[0]]]), 1, reduce="min")
+    with pytest.raises(ShapeError, match="scatter_reduce knows sum, prod, mean, amax, amin, got 'x'"):
+        t.scatter_reduce(0, Tensor([[[0]]]), Tensor([[[1]]]), "x")
+    with pytest.raises(ShapeError, match=r"an index of shape \(1, 1, 2\) does not fit a source of shape \(1, 1, 1\)"):
+        t.scatter(0, Tensor([[[0, 1]]]), Tensor([[[1]]]))
+
+
+# By masks
+
+
+def test_where_and_masked_fill_choose() -> None:
+    """where takes tensors and numbers on both sides and promotes them; masked_fill keeps the tensor's place."""
+    mask = Tensor([True, False, True])
+    assert values(mask.where(Tensor([1, 2, 3]), 0)).tolist() == [1, 0, 3]
+    assert values(mask.where(1.5, Tensor([1, 2, 3]))).tolist() == [1.5, 2.0, 1.5]
+    assert mask.where(1, 2).dtype is dtypes.int32
+    assert values(Tensor([[1.0], [2.0]]).masked_fill(mask, -1)).tolist() == [[-1, 1, -1], [-1, 2, -1]]
+    with pytest.raises(ShapeError, match=r"cannot choose between shapes \(3,\) and \(2,\)"):
+        mask.where(Tensor([1, 2]), 0)
+
+
+def test_places_that_are_true() -> None:
+    """nonzero and masked_select find them; with a size the result has that length and is filled up."""
+    x = np.array([[0, 3, 0], [4, 0, 5]], np.int32)
+    t = Tensor(x)
+    np.testing.assert_array_equal(values(t.nonzero()), np.argwhere(x))
+    np.testing.assert_array_equal(values(t.nonzero(size=4, fill_value=-1)), [[0, 1], [1, 0], [1, 2], [-1, -1]])
+    np.testing.assert_array_equal(values(t.nonzero(size=2)), [[0, 1], [1, 0]])
+    assert values(t.masked_select(t > 3)).tolist() == [4, 5]
+    assert values(t.masked_select(t > 0, size=5, fill_value=9)).tolist() == [3, 4, 5, 9, 9]
+    assert values(Tensor([0, 0]).nonzero()).shape == (0, 1)
+    with pytest.raises(ShapeError, match=r"a mask of shape \(5,\) does not fit a tensor of shape \(2, 3\)"):
+        t.masked_select(Tensor([True] * 5))
+
+
+def test_one_hot_marks_the_class() -> None:
+    """The last axis is 1 at each element's class; -1 classes counts them."""
+    assert values(Tensor([0, 2, 1]).one_hot(3)).tolist() == np.eye(3, dtype=int)[[0, 2, 1]].tolist()
+    assert Tensor([[0, 3]]).one_hot().shape == (1, 2, 4)
+    with pytest.raises(DTypeError, match="one_hot needs integers, got dtypes.float"):
+        Tensor([1.0]).one_hot(2)
+
+
+# In order
+
+
+@pytest.mark.parametrize("dtype", dtypes.all)
+def test_sort_agrees_with_numpy_for_every_dtype(dtype: Any) -> None:
+    """Values and places are those of a stable sort, extremes, zeros of both signs and repeats included."""
+    rng = np.random.default_rng(1)
+    x = rng.integers(-40, 40, (3, 17)).astype(np.float64)
+    if dtype.kind == "float":
+        x[0, :4] = [np.inf, -np.inf, -0.0, 0.0]
+    t = Tensor(x, dtype=dtype)
+    held = evaluate(t.uop)
+    found, places = t.sort()
+    np.testing.assert_array_equal(values(places), np.argsort(held, axis=-1, kind="stable"))
+    np.testing.assert_array_equal(values(found), np.sort(held, axis=-1, kind="stable"))
+
+
+def test_sort_puts_nan_last_and_descends_stably() -> None:
+    """NaN counts as the greatest; equal elements keep their order in both directions; any axis works."""
+    t = Tensor([1.0, float("nan"), -1.0, 1.0])
+    assert t.argsort().tolist() == [2, 0, 3, 1]
+    assert t.argsort(descending=True).tolist() == [1, 0, 3, 2]
+    np.testing.assert_array_equal(values(Tensor(X[::-1].copy()).sort(0)[0]), np.sort(X, 0))
+    assert Tensor(5).sort()[0].item() == 5
+    assert Tensor.ones(0).argsort().shape == (0,)
+
+
+def test_long_rows_are_merged() -> None:
+    """Rows too long to compare every pair are sorted by merging, with the same result."""
+    x = np.random.default_rng(2).integers(0, 50, (1, 2100)).astype(np.int32)
+    t = Tensor(x)
+    np.testing.assert_array_equal(t.argsort().numpy(), np.argsort(x, axis=-1, kind="stable"))
+
+
+def test_topk_takes_the_greatest_or_least() -> None:
+    """topk is the first k of a sort, and refuses more than there are."""
+    t = Tensor([[1, 4, 2], [9, 7, 8]])
+    assert [x.tolist() for x in t.topk(2)] == [[[4, 2], [9, 8]], [[1, 2], [0, 2]]]
+    assert t.topk(1, dim=0, largest=False)[0].tolist() == [[1, 4, 2]]
+    with pytest.raises(ShapeError, match=r"topk cannot take 4 of 3 elements, axis 1 of \(2, 3\)"):
+        t.topk(4)
