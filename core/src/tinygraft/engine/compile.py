@@ -7,6 +7,7 @@ Kernels are canonical, so the cache is keyed by the kernel itself, the backend a
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 
@@ -32,6 +33,10 @@ class Compiled:
 
 _cache: dict[tuple[Backend, Kernel, Options], Compiled] = {}
 _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # no fork in the middle of a compilation: the child would find a compiler's lock held
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def clear() -> None:

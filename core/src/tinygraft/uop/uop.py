@@ -8,6 +8,7 @@ here simplifies: a graph stays as it was written. Behaviour lives in functions o
 from __future__ import annotations
 
 import itertools
+import os
 import struct
 import threading
 import weakref
@@ -53,6 +54,16 @@ def _forget(entry: _Entry) -> None:
     with _lock:
         if _table.get(entry.key) is entry:
             del _table[entry.key]
+
+
+def _renew_lock() -> None:
+    """In a forked child: another thread of the parent may have held the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def live_nodes() -> int:
