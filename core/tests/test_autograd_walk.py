@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from graph_numpy import evaluate
 from tinygraft import Tensor, dtypes
 from tinygraft.autograd.walk import gradient, nodes_on_path

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from kernels import load, pack, param, run_kernel, run_linear, run_map, store, unpack
 
+from kernels import load, pack, param, run_kernel, run_linear, run_map, store, unpack
 from tinygraft.dtype import dtypes
 from tinygraft.errors import CompileError, DeviceMemoryError, GraphError, IndexOutOfRange
 from tinygraft.reference.python import PythonBackend

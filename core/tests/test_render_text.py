@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-from linears import KERNELS, Build, group_sum, number
 
+from linears import KERNELS, Build, group_sum, number
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.render import cstyle_expr, llvm_expr

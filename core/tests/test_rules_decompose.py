@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from kernels import load, param, store
 
+from kernels import load, param, store
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.rules.decompose import RULES, decompose

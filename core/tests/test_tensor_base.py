@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from graph_numpy import values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from graph_numpy import values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor.base import broadcast_shape, live_tensors
@@ -27,9 +28,7 @@ def test_constants_build_the_graph_of_the_introduction() -> None:
 
     def spread(value: float) -> UOp:
         number = UOp(Ops.CONST, dtypes.float, (device,), value)
-        return UOp(
-            Ops.EXPAND, dtypes.float, (UOp(Ops.RESHAPE, dtypes.float, (number,), (1, 1)),), (10, 10)
-        )
+        return UOp(Ops.EXPAND, dtypes.float, (UOp(Ops.RESHAPE, dtypes.float, (number,), (1, 1)),), (10, 10))
 
     assert b.uop is UOp(Ops.ADD, dtypes.float, (spread(1.0), spread(2.0)))
 
@@ -37,13 +36,9 @@ def test_constants_build_the_graph_of_the_introduction() -> None:
 def test_repr_names_the_node_and_computes_nothing() -> None:
     """A tensor prints its device, shape, dtype, op and gradient, on a device that does not exist here too."""
     b = Tensor.ones(10, 10, device="CPU")._op(Ops.ADD, 2)
-    assert re.fullmatch(
-        r"<Tensor <UOp CPU \(10, 10\) float \(<Ops.ADD: \d+>, None\)> on CPU with grad None>", repr(b)
-    )
+    assert re.fullmatch(r"<Tensor <UOp CPU \(10, 10\) float \(<Ops.ADD: \d+>, None\)> on CPU with grad None>", repr(b))
     moved = Tensor(1, device="CUDA", dtype=dtypes.float16).to(device="CPU")
-    assert re.fullmatch(
-        r"<Tensor <UOp CPU \(\) half \(<Ops.COPY: \d+>, None\)> on CPU with grad None>", repr(moved)
-    )
+    assert re.fullmatch(r"<Tensor <UOp CPU \(\) half \(<Ops.COPY: \d+>, None\)> on CPU with grad None>", repr(moved))
 
 
 def test_shapes_that_disagree_name_the_axis_and_both_lines() -> None:
@@ -54,12 +49,8 @@ def test_shapes_that_disagree_name_the_axis_and_both_lines() -> None:
         left._op(Ops.ADD, right)
     line = test_shapes_that_disagree_name_the_axis_and_both_lines.__code__.co_firstlineno
     first, second, third = str(error.value).splitlines()
-    assert first == (
-        "cannot add shapes (2, 3) and (2,): axis -1 is 3 on the left and 2 on the right, and neither is 1"
-    )
-    assert re.fullmatch(
-        rf"  left  made at \S*{HERE}:{line + 2}      right made at \S*{HERE}:{line + 3}", second
-    )
+    assert first == ("cannot add shapes (2, 3) and (2,): axis -1 is 3 on the left and 2 on the right, and neither is 1")
+    assert re.fullmatch(rf"  left  made at \S*{HERE}:{line + 2}      right made at \S*{HERE}:{line + 3}", second)
     assert third == "  hint: to give one value to each row, reshape the right side to (2, 1)"
 
 

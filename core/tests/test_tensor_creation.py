@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from graph_numpy import values
 from tinygraft import Context, Tensor, dtypes
 from tinygraft.errors import DTypeError, ShapeError
@@ -94,7 +95,8 @@ def test_empty_lists_keep_their_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]
+    "name",
+    ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"],
 )
 def test_numpy_arrays_keep_their_dtype_and_values(name: str) -> None:
     """An array of each dtype is copied bit for bit, extremes included."""
@@ -203,7 +205,8 @@ def test_empty_has_memory_of_its_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [(5,), (2, 9), (2, 9, 3), (9, 2, -2), (0, 1, 0.25), (5.5,), (3, 3), (5, 2), (-3, 2**31, 2**29), (2, -3, -1.5)]
+    "args",
+    [(5,), (2, 9), (2, 9, 3), (9, 2, -2), (0, 1, 0.25), (5.5,), (3, 3), (5, 2), (-3, 2**31, 2**29), (2, -3, -1.5)],
 )
 def test_arange_agrees_with_numpy(args: tuple[float, ...]) -> None:
     """arange has numpy's elements, ints where all arguments are ints."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import DTypeError, ShapeError
@@ -127,7 +128,7 @@ def test_integer_to_a_float_power_is_a_float() -> None:
 def test_powers_of_a_constant() -> None:
     """2 ** t and 3 ** t are exponentials of t."""
     x = np.array([-1.0, 0.0, 0.5, 3.0], np.float32)
-    close(2**Tensor(x), 2.0**x, rtol=2e-6)
+    close(2 ** Tensor(x), 2.0**x, rtol=2e-6)
     close(3.0 ** Tensor(x), 3.0**x, rtol=4e-6)
 
 
@@ -208,7 +209,9 @@ def test_comparison_with_none_is_identity() -> None:
     assert len({t, t}) == 1
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"])
+@pytest.mark.parametrize(
+    "name", ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor", "lshift", "rshift"]
+)
 def test_operators_reflected_and_in_place(name: str) -> None:
     """Each operator works with a number on either side, and in place on the same object."""
     function = getattr(operator, name)

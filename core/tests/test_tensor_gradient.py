@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import DTypeError, ShapeError
@@ -109,7 +110,9 @@ def test_backward_of_more_than_one_element_is_refused() -> None:
     with pytest.raises(ShapeError, match=r"backward needs a tensor of one element, this one has shape \(2,\)") as error:
         (x * 2).backward()
     assert "hint: reduce it first, as in t.sum().backward(...), or pass gradient= of the same shape" in str(error.value)
-    with pytest.raises(ShapeError, match=r"gradient of shape \(2,\) got a gradient of shape \(3,\): they must be equal"):
+    with pytest.raises(
+        ShapeError, match=r"gradient of shape \(2,\) got a gradient of shape \(3,\): they must be equal"
+    ):
         x.gradient(x, gradient=Tensor.ones(3))
 
 

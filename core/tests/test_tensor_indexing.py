@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_numpy import evaluate, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from graph_numpy import evaluate, values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.uop.ops import Ops
@@ -56,9 +57,7 @@ def test_writing_agrees_with_numpy(index: Any) -> None:
 def test_index_tensors_read_like_lists(index: Any) -> None:
     """Tensors as indices, of which nothing is known before they are computed, read the same places."""
     parts = index if isinstance(index, tuple) else (index,)
-    wrapped = tuple(
-        Tensor(np.asarray(p, np.int32)) if isinstance(p, (list, np.ndarray)) else p for p in parts
-    )
+    wrapped = tuple(Tensor(np.asarray(p, np.int32)) if isinstance(p, (list, np.ndarray)) else p for p in parts)
     np.testing.assert_array_equal(values(Tensor(X)[wrapped]), X[index])
 
 
@@ -293,7 +292,9 @@ def test_scatter_reduce_agrees_with_its_definition(reduce: str, include_self: bo
 def test_gather_and_scatter_errors() -> None:
     """An index that does not fit, is of floats, or an unknown reduction, raises."""
     t = Tensor(X)
-    with pytest.raises(ShapeError, match=r"an index of shape \(3, 1, 1\) does not fit a tensor of shape \(2, 3, 4\) along axis 1"):
+    with pytest.raises(
+        ShapeError, match=r"an index of shape \(3, 1, 1\) does not fit a tensor of shape \(2, 3, 4\) along axis 1"
+    ):
         t.gather(1, Tensor.zeros(3, 1, 1, dtype=dtypes.int32))
     with pytest.raises(DTypeError, match="an index is made of integers, got a tensor of dtypes.float"):
         t.gather(0, Tensor.zeros(1, 1, 1))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import DTypeError, ShapeError
@@ -97,12 +98,22 @@ def test_cross_entropy_of_labels_and_of_probabilities(shape: tuple[int, ...], re
     labels = np.random.default_rng(0).integers(0, 5, places)
     ours, theirs = both(numbers(*shape))
     found = ours.cross_entropy(Tensor(labels), reduction, smoothing)
-    agree(found, F.cross_entropy(theirs, torch.tensor(labels), reduction=reduction, label_smoothing=smoothing), ours, theirs)
+    agree(
+        found,
+        F.cross_entropy(theirs, torch.tensor(labels), reduction=reduction, label_smoothing=smoothing),
+        ours,
+        theirs,
+    )
     likely = np.exp(numbers(*shape, name=1))
     likely /= likely.sum(axis, keepdims=True)
     ours, theirs = both(numbers(*shape))
     found = ours.cross_entropy(Tensor(likely, requires_grad=False), reduction, smoothing)
-    agree(found, F.cross_entropy(theirs, torch.tensor(likely), reduction=reduction, label_smoothing=smoothing), ours, theirs)
+    agree(
+        found,
+        F.cross_entropy(theirs, torch.tensor(likely), reduction=reduction, label_smoothing=smoothing),
+        ours,
+        theirs,
+    )
 
 
 @pytest.mark.parametrize("ignore", [None, 2])
@@ -161,7 +172,10 @@ def test_unknown_reduction_is_refused(call: Any) -> None:
 
 def test_labels_that_do_not_fit_are_refused() -> None:
     """Labels have the shape of the predictions without the class axis, and are integers."""
-    with pytest.raises(ShapeError, match=r"predictions of shape \(2, 3\) with classes on axis 1 need labels of shape \(2,\), got \(3,\)"):
+    with pytest.raises(
+        ShapeError,
+        match=r"predictions of shape \(2, 3\) with classes on axis 1 need labels of shape \(2,\), got \(3,\)",
+    ):
         Tensor.ones(2, 3).sparse_categorical_crossentropy(Tensor([0, 1, 2]))
     with pytest.raises(DTypeError, match="labels are integers, got dtypes.float"):
         Tensor.ones(2, 3).cross_entropy(Tensor([0.0, 1.0]))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import ShapeError
@@ -122,7 +123,9 @@ def test_einsum(formula: str, shapes: list[tuple[int, ...]]) -> None:
     found = Tensor.einsum(formula, *(Tensor(a) for a in arrays))
     assert found.shape == wanted.shape
     np.testing.assert_allclose(values(found), wanted, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(values(Tensor.einsum(formula, [Tensor(a) for a in arrays])), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        values(Tensor.einsum(formula, [Tensor(a) for a in arrays])), wanted, rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_numpy import evaluate, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from graph_numpy import evaluate, values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.uop.uop import UOp
@@ -51,12 +52,24 @@ SAME: list[tuple[str, Callable[[Tensor], Tensor], Callable[[Any], Any]]] = [
     ("narrow", lambda t: t.narrow(2, -3, 2), lambda x: x[:, :, 1:3]),
     ("pad", lambda t: t.pad((1, 2)), lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2)))),
     ("pad_pairs", lambda t: t.pad(((1, 0), None, (0, 2))), lambda x: np.pad(x, ((1, 0), (0, 0), (0, 2)))),
-    ("pad_value", lambda t: t.pad((1, 1, 2, 0), value=7), lambda x: np.pad(x, ((0, 0), (2, 0), (1, 1)), constant_values=7)),
+    (
+        "pad_value",
+        lambda t: t.pad((1, 1, 2, 0), value=7),
+        lambda x: np.pad(x, ((0, 0), (2, 0), (1, 1)), constant_values=7),
+    ),
     ("pad_negative", lambda t: t.pad((-1, 2, 1, -1)), lambda x: np.pad(x[:, :2, 1:], ((0, 0), (1, 0), (0, 2)))),
-    ("pad_reflect", lambda t: t.pad((2, 1, 1, 2), mode="reflect"), lambda x: np.pad(x, ((0, 0), (1, 2), (2, 1)), "reflect")),
+    (
+        "pad_reflect",
+        lambda t: t.pad((2, 1, 1, 2), mode="reflect"),
+        lambda x: np.pad(x, ((0, 0), (1, 2), (2, 1)), "reflect"),
+    ),
     ("pad_edge", lambda t: t.pad((2, 5), mode="replicate"), lambda x: np.pad(x, ((0, 0), (0, 0), (2, 5)), "edge")),
     ("pad_wrap", lambda t: t.pad((2, 1, 3, 0), mode="circular"), lambda x: np.pad(x, ((0, 0), (3, 0), (2, 1)), "wrap")),
-    ("pad_to", lambda t: t.pad_to(3, None, 5, value=1), lambda x: np.pad(x, ((0, 1), (0, 0), (0, 1)), constant_values=1)),
+    (
+        "pad_to",
+        lambda t: t.pad_to(3, None, 5, value=1),
+        lambda x: np.pad(x, ((0, 1), (0, 0), (0, 1)), constant_values=1),
+    ),
     ("cat", lambda t: t.cat(t, t, dim=1), lambda x: np.concatenate([x, x, x], 1)),
     ("cat_list", lambda t: Tensor.cat([t, t], dim=-1), lambda x: np.concatenate([x, x], -1)),
     ("cat_class", lambda t: Tensor.cat(t, t), lambda x: np.concatenate([x, x])),
@@ -68,7 +81,11 @@ SAME: list[tuple[str, Callable[[Tensor], Tensor], Callable[[Any], Any]]] = [
     ("repeat_interleave", lambda t: t.repeat_interleave(2, 1), lambda x: np.repeat(x, 2, 1)),
     ("repeat_interleave_flat", lambda t: t.repeat_interleave(3), lambda x: np.repeat(x, 3)),
     ("unfold", lambda t: t.unfold(1, 2, 1), lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, 1)),
-    ("unfold_step", lambda t: t.unfold(-1, 2, 2), lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, 2)[:, :, ::2]),
+    (
+        "unfold_step",
+        lambda t: t.unfold(-1, 2, 2),
+        lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, 2)[:, :, ::2],
+    ),
     ("roll", lambda t: t.roll(2, 1), lambda x: np.roll(x, 2, 1)),
     ("roll_two", lambda t: t.roll((1, -1), (0, 2)), lambda x: np.roll(x, (1, -1), (0, 2))),
     ("roll_flat", lambda t: t.roll(5), lambda x: np.roll(x, 5)),
@@ -143,7 +160,15 @@ def test_tensors_without_elements_or_axes_move() -> None:
 def test_views_are_new_tensors() -> None:
     """A movement that changes nothing still gives another tensor: writing to it leaves the first alone."""
     t = Tensor([1, 2])
-    for view in (t.reshape(2), t.permute(0), t.expand(2), t.shrink(((0, 2),)), t.flip(()), t.squeeze(), t.cast("int32")):
+    for view in (
+        t.reshape(2),
+        t.permute(0),
+        t.expand(2),
+        t.shrink(((0, 2),)),
+        t.flip(()),
+        t.squeeze(),
+        t.cast("int32"),
+    ):
         assert view is not t
         view.assign(Tensor([7, 7]))
         assert t.tolist() == [1, 2]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import ShapeError
@@ -123,8 +124,13 @@ def test_variance_and_deviation(axis: Any, correction: int) -> None:
     x = numbers(2, 7, 5) + 1000
     wide = x.astype(np.float64)
     close(Tensor(x).var(axis, correction=correction), wide.var(axis, ddof=correction), rtol=1e-3)
-    close(Tensor(x).std(axis, keepdim=True, correction=correction), wide.std(axis, ddof=correction, keepdims=True), 1e-3)
-    for pair, first in ((Tensor(x).var_mean(axis), wide.var(axis, ddof=1)), (Tensor(x).std_mean(axis), wide.std(axis, ddof=1))):
+    close(
+        Tensor(x).std(axis, keepdim=True, correction=correction), wide.std(axis, ddof=correction, keepdims=True), 1e-3
+    )
+    for pair, first in (
+        (Tensor(x).var_mean(axis), wide.var(axis, ddof=1)),
+        (Tensor(x).std_mean(axis), wide.std(axis, ddof=1)),
+    ):
         close(pair[0], first, rtol=1e-3)
         close(pair[1], wide.mean(axis), rtol=1e-6)
 

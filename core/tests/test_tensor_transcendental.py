@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from graph_numpy import evaluate, values
 from tinygraft import Tensor, dtypes
 
@@ -74,7 +75,11 @@ def test_derivatives(name: str) -> None:
     data = FUNCTIONS[name][1]
     x = data[(np.abs(data) > 1e-3) & (np.abs(data) < 6)][::5]
     x = x[x > 1.1] if name == "acosh" else x
-    x = np.concatenate([x, [0.0]]) if name not in ("sqrt", "rsqrt", "reciprocal", "log", "log2", "log10", "acosh") else x
+    x = (
+        np.concatenate([x, [0.0]])
+        if name not in ("sqrt", "rsqrt", "reciprocal", "log", "log2", "log10", "acosh")
+        else x
+    )
     t = Tensor(x)
     function = getattr(Tensor, name)
     (found,) = function(t).sum().gradient(t)

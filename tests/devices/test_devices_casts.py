@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from backends import DEVICES, backend_of
 from kernels import run_map
 from op_cases import edges
-
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.reference.numbers import raw_bits

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from backends import DEVICES, backend_of
 from op_cases import TAKES, differences, expected, on_device, operands, takes
-
 from tinygraft.dtype import FLOAT_BITS, DType, dtypes
 from tinygraft.uop.ops import ELEMENTWISE, Ops
 

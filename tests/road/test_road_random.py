@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 import pytest
+
 from graph_numpy import evaluate
 from random_graphs import graph
-
 from tinygraft import Context
 
 

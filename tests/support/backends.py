@@ -1,8 +1,8 @@
 """The backends that tests of devices run on, by name: GPUSIM, CPU-llvm and CPU-c; PYTHON is what they are held to."""
 
 import pytest
-from gpusim import GpuSimBackend
 
+from gpusim import GpuSimBackend
 from tinygraft.config import Context
 from tinygraft.device.interfaces import Backend
 from tinygraft.reference.python import PythonBackend

@@ -168,7 +168,11 @@ def _assign(node: UOp, src: list[Any], found: dict[UOp, Any]) -> Any:
     old = node.src[0]
     places: dict[UOp, Any] = {old: np.arange(src[0].size).reshape(src[0].shape)}
     for step in toposort(node.src[2], enter=lambda n: n is not old):
-        if step not in places and step.op not in (Ops.DEVICE, Ops.VARIABLE, Ops.BIND, Ops.CONST) and step.src[0] in places:
+        if (
+            step not in places
+            and step.op not in (Ops.DEVICE, Ops.VARIABLE, Ops.BIND, Ops.CONST)
+            and step.src[0] in places
+        ):
             places[step] = _moved(step.op, places[step.src[0]], step.arg, found)
     out = src[0].flatten()
     out[places[node.src[2]].reshape(-1)] = src[1].reshape(-1)

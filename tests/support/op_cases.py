@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 from kernels import run_map
-
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import FLOAT_BITS, DType, coerce, dtypes
 from tinygraft.reference.numbers import from_bits, raw_bits

@@ -82,7 +82,9 @@ def _window(r: Random, t: Tensor) -> Tensor:
     n = r.randint(1, min(2, t.ndim))
     length = t.shape[t.ndim - n :]
     size = tuple(r.randint(1, min(3, x)) for x in length)
-    dilation = tuple(r.randint(1, max(1, (x - 1) // max(k - 1, 1))) if k > 1 else 1 for x, k in zip(length, size, strict=True))
+    dilation = tuple(
+        r.randint(1, max(1, (x - 1) // max(k - 1, 1))) if k > 1 else 1 for x, k in zip(length, size, strict=True)
+    )
     arg = WindowArg(length, size, tuple(r.randint(1, 3) for _ in length), dilation)
     windows = _wrap(t, UOp(Ops.WINDOW, t.dtype, (t.uop,), arg))
     if r.random() < 0.5:
@@ -154,5 +156,3 @@ def graph(r: Random, steps: int = 12) -> list[Tensor]:
         if 0 < made.numel() <= MOST:
             pool.append(made)
     return [pool[-1], *r.sample(pool, min(3, len(pool)))]
-
-

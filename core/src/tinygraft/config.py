@@ -102,8 +102,12 @@ class Context:
 
 
 # What is printed
-DEBUG = Setting("DEBUG", 0, "how much to print: 1 devices and schedules, 2 a line per kernel with time, GFLOPS and "
-                "GB/s, 3 the actions taken, 4 source, 5 the kernel graph, 6 the linear form, 7 IR or assembly")
+DEBUG = Setting(
+    "DEBUG",
+    0,
+    "how much to print: 1 devices and schedules, 2 a line per kernel with time, GFLOPS and "
+    "GB/s, 3 the actions taken, 4 source, 5 the kernel graph, 6 the linear form, 7 IR or assembly",
+)
 VIZ = Setting("VIZ", 0, "1 writes one self-contained HTML page of every stage and prints its path")
 # How kernels are made
 NOOPT = Setting("NOOPT", 0, "1 takes no optimising action: plain loops, the easiest code to read")
@@ -111,10 +115,15 @@ SPEC = Setting("SPEC", 0, "1 checks the graph after each stage, 2 also checks ev
 DEFAULT_FLOAT = Setting("DEFAULT_FLOAT", "float32", "the dtype of a Python float that becomes a tensor")
 DEFAULT_INT = Setting("DEFAULT_INT", "int32", "the dtype of a Python int that becomes a tensor")
 # Which device
-DEV = Setting("DEV", "", "the device to use: NAME, NAME:ordinal, or a chain of them, of which the first that opens is taken")
+DEV = Setting(
+    "DEV", "", "the device to use: NAME, NAME:ordinal, or a chain of them, of which the first that opens is taken"
+)
 TINYGRAFT_DEVICE = Setting("TINYGRAFT_DEVICE", "", "the long name of DEV; it wins over DEV in the environment")
-TINYGRAFT_PLUGINS = Setting("TINYGRAFT_PLUGINS", "*", "the device plugins that may load, by device or distribution "
-                            "name; * is all, empty is none but those of core")
+TINYGRAFT_PLUGINS = Setting(
+    "TINYGRAFT_PLUGINS",
+    "*",
+    "the device plugins that may load, by device or distribution name; * is all, empty is none but those of core",
+)
 TINYGRAFT_DISABLE_PLUGINS = Setting("TINYGRAFT_DISABLE_PLUGINS", "", "device plugins that must not load")
 TINYGRAFT_PROVIDER = Setting("TINYGRAFT_PROVIDER", "", "NAME=distribution, when two distributions provide one device")
 TINYGRAFT_STRICT_PLUGINS = Setting("TINYGRAFT_STRICT_PLUGINS", 0, "1 makes a broken plugin or a fallback an error")

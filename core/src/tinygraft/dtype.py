@@ -126,7 +126,7 @@ class dtypes:
         return to_dtype(config.DEFAULT_INT.value)
 
 
-_bool, _int, _float = type(True), type(1), type(1.0)
+_bool, _int, _float = bool, int, float
 BY_NAME: dict[str, DType] = {k: v for k, v in vars(dtypes).items() if isinstance(v, DType)}
 FLOAT_BITS = {dtypes.float16: (5, 10), dtypes.bfloat16: (8, 7), dtypes.float32: (8, 23), dtypes.float64: (11, 52)}
 DTypeLike = str | DType

@@ -121,7 +121,9 @@ class TinyJit(Generic[P, R]):
             item = stack.pop()
             if isinstance(item, Tensor):
                 base = _in_memory(item)
-                key.append((item.shape, item.dtype, item.device, numbers.setdefault(base, len(numbers)), _form(item, base)))
+                key.append(
+                    (item.shape, item.dtype, item.device, numbers.setdefault(base, len(numbers)), _form(item, base))
+                )
             elif isinstance(item, (list, tuple)):
                 key.append((type(item), len(item)))
                 stack.extend(reversed(item))

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from linears import Build, matmul
 
+from linears import Build, matmul
 from tinygraft.config import Context
 from tinygraft.dtype import dtypes
 from tinygraft.uop.ops import AxisKind

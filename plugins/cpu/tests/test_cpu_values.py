@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from linears import Build, elementwise, gather, matmul, number, row_sums, running_sum, scratch, strided
 
+from linears import Build, elementwise, gather, matmul, number, row_sums, running_sum, scratch, strided
 from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp

@@ -72,5 +72,3 @@ def apply(sink: UOp, nodes: Sequence[UOp], swap: dict[UOp, UOp]) -> UOp:
             src = tuple(done[s] for s in node.src)
             done[node] = node if src == node.src else ix.build(node, src)
     return done[sink]
-
-

@@ -154,5 +154,3 @@ def _rebind(swap: dict[UOp, UOp], tensors: Iterable[HasNode]) -> None:
         new = done[tensor.uop]
         base = memory_base(new)
         tensor.uop = _held(new, base) if base.op is Ops.BUFFER and new.op is Ops.RESHAPE else new
-
-

@@ -328,7 +328,9 @@ def _sort(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> list[Task]:
                     after[task].add(writer)
             overwriter = writers.get((buffer, following)) if following is not None else None
             if overwriter is not None:
-                after[overwriter].update(task for task in [*here, writer] if task is not None and task is not overwriter)
+                after[overwriter].update(
+                    task for task in [*here, writer] if task is not None and task is not overwriter
+                )
     return _topological(tasks, after, versions)
 
 
@@ -351,8 +353,26 @@ def _topological(tasks: list[Task], after: dict[Task, set[Task]], versions: dict
                 heapq.heappush(ready, (number[later], later))
     if len(done) == len(tasks):
         return done
-    stuck = {node for task in tasks if waiting[task] for buffer, node in task.writes
+    raise _NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions))
+
+
+def _in_circles(tasks: list[Task], waiting: dict[Task, int], after: dict[Task, set[Task]],
+                then: dict[Task, list[Task]]) -> list[Task]:  # fmt: skip
+    """The tasks that wait for each other: those left when whatever only waits for them is taken away too."""
+    left = {task for task in tasks if waiting[task]}
+    ends = [task for task in left if not any(later in left for later in then.get(task, ()))]
+    while ends:
+        task = ends.pop()
+        left.discard(task)
+        ends += [b for b in after[task] if b in left and not any(later in left for later in then.get(b, ()))]
+    return [task for task in tasks if task in left]
+
+
+def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> set[UOp]:
+    """Of the values that tasks write over others, the ones that are copied fastest."""
+    found = {node for task in tasks for buffer, node in task.writes
              if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node}  # fmt: skip
-    if not stuck:
+    if not found:
         raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
-    raise _NeedsOwnMemory(stuck)
+    least = min(numel(node.shape) for node in found)
+    return {node for node in found if numel(node.shape) <= max(least, 16)}

@@ -85,9 +85,7 @@ def _reshape(node: UOp, index: Index) -> Place:
 
 
 def _expand(node: UOp, index: Index) -> Place:
-    return tuple(
-        ZERO if _is_one(old) else i for i, old in zip(index, node.src[0].shape, strict=True)
-    ), None
+    return tuple(ZERO if _is_one(old) else i for i, old in zip(index, node.src[0].shape, strict=True)), None
 
 
 def _permute(node: UOp, index: Index) -> Place:

@@ -61,9 +61,7 @@ def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
         for size in arg:
             after *= size
         if before != after or any(size < 0 for size in arg):
-            raise ShapeError(
-                f"cannot reshape {old}, which has {before} elements, to {arg}, which has {after}"
-            )
+            raise ShapeError(f"cannot reshape {old}, which has {before} elements, to {arg}, which has {after}")
     return arg
 
 

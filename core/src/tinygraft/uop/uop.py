@@ -45,9 +45,7 @@ _lock = threading.RLock()
 _serials = itertools.count(1)
 _buffer_ids = itertools.count(1)
 check_node: Callable[[UOp], None] | None = None  # set by uop.spec: what SPEC=2 does with each new node
-memory_of: Callable[[UOp], Any] | None = (
-    None  # set by device.buffer: the Buffer of a BUFFER node that has memory
-)
+memory_of: Callable[[UOp], Any] | None = None  # set by device.buffer: the Buffer of a BUFFER node that has memory
 
 
 def _forget(entry: _Entry) -> None:
@@ -226,9 +224,7 @@ class UOp:
         The dtype is that of the last operand, which for WHERE is the chosen value.
         """
         src = (self, *(other if isinstance(other, UOp) else self.const_like(other) for other in others))
-        return UOp(
-            op, dtypes.bool if op in COMPARE else src[-1].dtype if op is Ops.WHERE else self.dtype, src
-        )
+        return UOp(op, dtypes.bool if op in COMPARE else src[-1].dtype if op is Ops.WHERE else self.dtype, src)
 
     def cast(self, dtype: DType) -> UOp:
         """The value as another dtype; this node itself when that is its dtype."""
