@@ -113,7 +113,7 @@ def test_numpy_arrays_keep_their_dtype_and_values(name: str) -> None:
 
 
 def test_numpy_arrays_of_any_layout_are_copied() -> None:
-    """Big-endian, reversed, transposed, strided, read-only, 0-d and empty arrays come out right; no memory is shared."""
+    """Big-endian, reversed, transposed, strided, read-only, 0-d and empty arrays come out right, none shared."""
     base = np.arange(12, dtype=np.int32).reshape(3, 4)
     frozen = base.copy()
     frozen.flags.writeable = False

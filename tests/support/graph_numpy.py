@@ -84,7 +84,7 @@ def _array(value: Any, dtype: DType) -> Any:
 
 def _round_bfloat16(value: Any) -> Any:
     """Rounded once to 8 significant bits, ties to even."""
-    mantissa, exponent = np.frexp(value)
+    _, exponent = np.frexp(value)
     shift = np.maximum(exponent, -125) - 8
     rounded = np.ldexp(np.rint(np.ldexp(value, -shift)), shift)
     rounded = np.where(np.abs(rounded) > 3.3895313892515355e38, np.copysign(np.inf, value), rounded)

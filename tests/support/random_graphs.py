@@ -66,7 +66,7 @@ def _reshape(r: Random, t: Tensor) -> Tensor:
         factor = r.choice([f for f in range(2, rest + 1) if rest % f == 0])
         factors.append(factor)
         rest //= factor
-    return t.reshape(tuple(factors[:4] + [_product(factors[4:])] if len(factors) > 4 else factors))
+    return t.reshape(tuple([*factors[:4], _product(factors[4:])] if len(factors) > 4 else factors))
 
 
 def _product(values: list[int]) -> int:
@@ -134,7 +134,8 @@ def _unary(r: Random, t: Tensor) -> Tensor:
 
 
 STEPS: tuple[Callable[[Random, Tensor], Tensor], ...] = (
-    _reduce, _reduce, _permute, _shrink, _pad, _flip, _reshape, _window, _cat, _gather, _scatter, _scan, _contiguous, _unary,
+    _reduce, _reduce, _permute, _shrink, _pad, _flip, _reshape, _window, _cat, _gather, _scatter, _scan, _contiguous,
+    _unary,
     _unary,
 )  # fmt: skip
 

@@ -4,10 +4,10 @@ The first call of a kind runs the function and records what it launches. The sec
 the same kernels on the same memory, its record is replayed from then on; otherwise the next call is compared in turn.
 So the function may set itself up in its first call (optimizer state, lazily made tensors), and every call is right.
 
-What makes calls of one kind: the structure of the arguments, the shape, dtype and device of each tensor among them, which
-of them are one tensor, all other arguments, and the settings that change code, training mode included. What the function
-reads from outside is frozen at capture; memory that it reads is read anew. `TinyJit(check=True)` runs the function in
-every call and raises when it launched something else than what was captured.
+What makes calls of one kind: the structure of the arguments, the shape, dtype and device of each tensor among them,
+which of them are one tensor, all other arguments, and the settings that change code, training mode included. What
+the function reads from outside is frozen at capture; memory that it reads is read anew. `TinyJit(check=True)` runs the
+function in every call and raises when it launched something else than what was captured.
 """
 
 from __future__ import annotations
@@ -308,8 +308,9 @@ def _difference(fxn: Callable[..., Any], captured: _Record, now: _Record) -> str
                 "  hint: something that it reads from outside has changed; pass it as an argument"
             )
     if len(captured.kernels) != len(now.kernels):
+        were, are = len(captured.kernels), len(now.kernels)
         return (
-            f"TinyJit(check=True): {name} launched {len(now.kernels)} kernels where {len(captured.kernels)} were captured\n"
+            f"TinyJit(check=True): {name} launched {are} kernels where {were} were captured\n"
             "  hint: something that it reads from outside has changed; pass it as an argument"
         )
     return (

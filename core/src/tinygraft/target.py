@@ -11,8 +11,8 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import Ops
 
 BASIC_OPS = frozenset({
-    Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.AND,
-    Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.WHERE, Ops.IDIV, Ops.MOD,
+    Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE,
+    Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.WHERE, Ops.IDIV, Ops.MOD,
 })  # fmt: skip
 CHECKED_OPS = frozenset({Ops.CAST, Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
 COMPUTED = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64))

@@ -1,11 +1,12 @@
 """Adjacent loops over contiguous memory become one loop, so that short inner axes do not cut vectors short.
 
-Two neighbours (outer a of any size, inner b of size n) become one range m with a = m // n and b = m % n, when no address
+Two neighbours (outer a of any size, inner b of size n) become one range m with a = m // n, b = m % n, when no address
 then divides more than before. Gates may divide: they are computed where the range changes, outside of inner loops.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from tinygraft.uop import index as ix
@@ -41,7 +42,7 @@ def _neighbours(sink: UOp, nodes: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
     """Pairs (outer, inner) of loops that are always together, innermost pairs first."""
     reduced = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
     loops = sorted((n for n in nodes if n.op is Ops.RANGE and n not in reduced), key=lambda r: r.arg.axis)
-    pairs = list(zip(loops, loops[1:], strict=False))
+    pairs = list(itertools.pairwise(loops))
     for outer, inner in reversed(pairs):
         both = 1 << outer.arg.axis | 1 << inner.arg.axis
         if outer.arg.kind is inner.arg.kind is AxisKind.LOOP and all(

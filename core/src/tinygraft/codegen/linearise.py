@@ -43,7 +43,7 @@ class _Machine:
         self.sink = sink
         nodes = postorder(sink)
         self.ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}
-        self.looping = sum(1 << axis for axis, r in self.ranges.items() if r.arg.kind in LOOPS)
+        self.looping: int = sum(1 << axis for axis, r in self.ranges.items() if r.arg.kind in LOOPS)
         self.masks = _masks(sink, nodes)
         self.reduces: dict[tuple[int, tuple[UOp, ...]], list[UOp]] = {}
         for node in nodes:
@@ -56,7 +56,8 @@ class _Machine:
 
     def mask(self, node: UOp) -> int:
         """The loops that a node has to be inside of."""
-        return (node.ranges if self.masks is None else self.masks.get(node, node.ranges)) & self.looping
+        ranges: int = node.ranges if self.masks is None else self.masks.get(node, node.ranges)
+        return ranges & self.looping
 
     def run(self) -> list[UOp]:
         """All stores, one after another, each inside its loops."""
@@ -185,8 +186,8 @@ class _Machine:
         """The VECTOR and UNROLL ranges for which a reduction keeps registers of its own."""
         closed = {r.arg.axis for r in node.src[1:] if r.arg.kind is AxisKind.UNROLL}
         inside = node.src[0].ranges
-        return [r for axis, r in sorted(self.ranges.items())
-                if inside >> axis & 1 and axis not in closed and r.arg.kind in (AxisKind.VECTOR, AxisKind.UNROLL)]  # fmt: skip
+        kept = [r for axis, r in sorted(self.ranges.items()) if inside >> axis & 1 and axis not in closed]
+        return [r for r in kept if r.arg.kind in (AxisKind.VECTOR, AxisKind.UNROLL)]
 
     def register(self, node: UOp) -> UOp:
         """A register that holds what a reduction starts from."""

@@ -1,4 +1,4 @@
-"""Running a schedule: each call on its buffers, in order; memory of values in between is given back as soon as it can be.
+"""Running a schedule: each call on its buffers, in order; memory of values in between is given back as early as it can.
 
 While a capture is open in this thread (`capturing`), every launch is also recorded, for jit.py to replay.
 """

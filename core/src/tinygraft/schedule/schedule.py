@@ -2,8 +2,8 @@
 
     schedule(outputs, target_of) -> Schedule(calls, memory, values)
 
-The steps: decide what is stored (stored.py), give each stored node a buffer, put stored nodes into kernels (kernels.py),
-then order everything. A buffer that is assigned to holds several values one after another; whoever reads one of them
+Steps: decide what is stored (stored.py), give each stored node a buffer, put stored nodes into kernels (kernels.py),
+order everything. A buffer that is assigned to holds several values one after another; whoever reads one of them
 runs after it is written and before the next is. Where that cannot be, because a kernel would have to read an old value
 after the new one is needed, the new value gets memory of its own and is copied back last.
 """

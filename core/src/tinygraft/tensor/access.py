@@ -25,7 +25,7 @@ from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
-    import numpy
+    from numpy import ndarray
 
 _CONSTANT = (
     ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.VARIABLE, Ops.BIND, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
@@ -132,8 +132,9 @@ class Access(Casting):
         fmt = self.dtype.fmt
         if fmt is None or fmt == "e":
             raise DTypeError(f"memoryview has no format for {self.dtype}; cast first, as in t.float().data()")
-        view = memoryview(self._bytes())
-        return view.cast(fmt, self.shape) if view.nbytes and self.ndim else view.cast(fmt)
+        view: Any = memoryview(self._bytes())
+        found: memoryview = view.cast(fmt, self.shape) if view.nbytes and self.ndim else view.cast(fmt)
+        return found
 
     def _numbers(self) -> list[Any]:
         """The elements as Python numbers, in row-major order."""
@@ -169,7 +170,7 @@ class Access(Casting):
             nested = [nested[i * length : (i + 1) * length] for i in range(count)]
         return nested if self.ndim else nested[0]
 
-    def numpy(self) -> numpy.ndarray[Any, Any]:
+    def numpy(self) -> ndarray[Any, Any]:
         """The values as a numpy array of its own memory; bfloat16 becomes float32.
 
         >>> from tinygraft import Tensor
@@ -183,7 +184,7 @@ class Access(Casting):
             return wide.view(np.float32).reshape(self.shape)
         return np.frombuffer(self._bytes(), numpy_name(self.dtype)).reshape(self.shape)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray[Any, Any]:
         found = self.numpy()
         return found if dtype is None else found.astype(dtype)
 
@@ -218,7 +219,8 @@ class Access(Casting):
 
         do_update_stats is accepted for older scripts.
         """
-        todo = [tensor for tensor in (self, *others) if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
+        tensors: tuple[TensorBase, ...] = (self, *others)
+        todo = [tensor for tensor in tensors if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
         for tensor in todo:
             if memory_base(tensor.uop).op is Ops.IOTA:
                 tensor.uop = UOp(Ops.CONTIGUOUS, tensor.dtype, (tensor.uop,))

@@ -193,7 +193,8 @@ def _part(tensor: Any, item: slice, axis: int) -> Part:
         raise ShapeError("a slice needs a step other than 0")
     bounds = (item.start, item.stop)
     if isinstance(size, int) and not any(isinstance(bound, UOp) for bound in bounds):
-        start, stop, step = slice(*(None if b is None else b.__index__() for b in bounds), step).indices(size)
+        first, end = (None if b is None else b.__index__() for b in bounds)
+        start, stop, step = slice(first, end, step).indices(size)
         count = len(range(start, stop, step))
         if count == 0:
             return Part(0, 0)
@@ -210,11 +211,11 @@ def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
     """The view that the picks without tensors make; axes with places stay whole."""
     axes = [pick for pick in picks if not isinstance(pick, New)]
     pairs: list[tuple[sint, sint] | None] = []
-    for pick in axes:
-        if isinstance(pick, Part):
-            pairs.append((pick.start, pick.end))
+    for place in axes:
+        if isinstance(place, Part):
+            pairs.append((place.start, place.end))
         else:
-            pairs.append((pick.place, lengths.add(pick.place, 1)) if isinstance(pick, One) else None)
+            pairs.append((place.place, lengths.add(place.place, 1)) if isinstance(place, One) else None)
     view = tensor.shrink(pairs)
     backward = [axis for axis, pick in enumerate(axes) if isinstance(pick, Part) and pick.reverse]
     if backward:
