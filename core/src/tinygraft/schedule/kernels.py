@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tinygraft.schedule.lower import Lowering, NotShared, numel, output_loops
-from tinygraft.schedule.stored import MIN_ROWS, MUCH
+from tinygraft.schedule.stored import AGAIN_HEAVY, MIN_ROWS, MUCH
 from tinygraft.schedule.views import ZERO, Index, flatten
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -84,6 +84,8 @@ class Group:
         """Whether there is room for one more output, and it writes where nothing here does already."""
         room = self.ops < target.max_ops / 2 and len(self.lowering.slots) < target.max_params - 8
         memory = self.lowering.memory
+        if node.op is Ops.ASSIGN and len(output_loops(node.shape)) != len(self.sizes):
+            return False  # readers of the old value come first; that many kernels should not wait for each other
         return room and self.fits(node.shape) and all(memory[n] is not memory[node] for n in self.nodes)
 
     def fits(self, shape: Shape) -> bool:
@@ -162,15 +164,18 @@ def _between(node: UOp, group: Group, needs: Mapping[UOp, set[UOp]], home: Mappi
 
 
 def _check_repeats(group: Group) -> None:
-    """Raise StoreMore for reductions inside loops that they do not depend on."""
-    reduces = group.lowering.reduces
-    loops = [r.arg.axis for r in group.lowering.loops]
+    """Raise StoreMore for reductions that run more often than they have results: inside loops that they do not depend
+    on, or at an index that does not change with every turn."""
+    lowering = group.lowering
+    loops = [r.arg.axis for r in lowering.loops]
     again: set[UOp] = set()
-    for reduce, node in reduces.items():
+    for reduce, node in lowering.reduces.items():
         places = [place for place, axis in enumerate(loops) if reduce.ranges >> axis & 1]
-        if places and len(places) <= places[-1] and any(
-            high(group.lowering.loops[p].src[0].hi) > 1 for p in range(places[-1]) if p not in places
-        ):  # fmt: skip
+        idle = [p for p in range(places[-1]) if p not in places] if places else []
+        turns = 1
+        for axis, size in lowering.sizes.items():
+            turns *= high(size) if reduce.ranges >> axis & 1 else 1
+        if turns > AGAIN_HEAVY * numel(node.shape) or any(lowering.loops[p].src[0].hi > 1 for p in idle):
             again.add(node)
     again -= set(group.nodes)
     if again:

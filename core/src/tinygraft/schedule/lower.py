@@ -42,7 +42,7 @@ class Lowering:
         self.slots: dict[UOp, int] = {}
         self.values: dict[Request, UOp] = {}
         self.loops: list[UOp] = []
-        self.axes = 0
+        self.sizes: dict[int, sint] = {}  # of every range, by axis
         self.reads: set[UOp] = set()  # stored nodes that are loaded
         self.reduces: dict[UOp, UOp] = {}  # REDUCE of this kernel -> the node that it computes
 
@@ -54,8 +54,9 @@ class Lowering:
 
     def range(self, size: sint, kind: AxisKind = AxisKind.LOOP) -> UOp:
         """A new range."""
-        self.axes += 1
-        return UOp.range(size, self.axes - 1, kind)
+        axis = len(self.sizes)
+        self.sizes[axis] = size
+        return UOp.range(size, axis, kind)
 
     def param(self, buffer: UOp) -> UOp:
         """A buffer as an argument of the kernel."""
@@ -107,7 +108,9 @@ class Lowering:
             self.values[request] = done.value
 
     def load(self, buffer: UOp, position: UOp, gate: UOp | None) -> UOp:
-        """One element of a buffer; 0 where the gate is closed."""
+        """One element of a buffer; 0 where the gate is closed, unless the position is inside the buffer anyway."""
+        if gate is not None and position.lo >= 0 and position.hi < buffer.arg.size:
+            gate = None
         src = (self.param(buffer), position) if gate is None else (self.param(buffer), position, gate)
         return UOp(Ops.LOAD, buffer.dtype, src)
 
@@ -204,6 +207,7 @@ class Lowering:
         if not ranges:
             return value
         if value.op is Ops.REDUCE and value.arg.op is op and not _invariant(value, ranges):
+            self.reduces.pop(value, None)
             value, ranges = value.src[0], ranges + value.src[1:]
         result = UOp(Ops.REDUCE, value.dtype, (value, *ranges), ReduceArg(op))
         self.reduces[result] = node

@@ -25,6 +25,7 @@ from tinygraft.uop.uop import UOp
 
 AGAIN = 24  # simple operations that cost about as much as writing an element and reading it back
 WAYS = 4  # different indices at which a chain may be written out again in one kernel
+AGAIN_HEAVY = 2.0  # times that a reduction may run for each of its results
 MIN_ROWS = 16  # with fewer rows than this a broadcast reduction over much data is a kernel of its own
 MUCH = 1 << 14
 WEIGHT = {Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 20, Ops.POW: 30, Ops.THREEFRY: 100, Ops.IDIV: 8, Ops.MOD: 8, Ops.FDIV: 4,
@@ -172,7 +173,7 @@ def _place(node: UOp, facts: dict[UOp, Facts], stored: set[UOp]) -> None:
         return
     again = sum(n[0] for n in own.contexts.values()) / max(numel(node.shape), 1)
     indices = sum(n[1] for n in own.contexts.values())
-    if own.heavy and (own.shared or len(own.contexts) > 1 or again > 1.25 or _starves(own)):
+    if own.heavy and (own.shared or len(own.contexts) > 1 or again > AGAIN_HEAVY or _starves(own) or _pooled(own)):
         stored.add(node)
     elif node.op in MADE and (
         (again > 1.25 and own.weight * (again - 1.0) > AGAIN) or (indices > WAYS and own.weight > 0)
@@ -183,3 +184,8 @@ def _place(node: UOp, facts: dict[UOp, Facts], stored: set[UOp]) -> None:
 def _starves(own: Facts) -> bool:
     """Whether broadcasting a reduction leaves too few rows to share out among threads."""
     return any(u.op is Ops.EXPAND and _trailing(u)[0] < MIN_ROWS and numel(u.shape) > MUCH for u in own.users)
+
+
+def _pooled(own: Facts) -> bool:
+    """Whether windows slide over a long reduction: two short kernels are better than one with nested loops."""
+    return own.weight > AGAIN and any(user.op is Ops.WINDOW for user in own.users)
