@@ -146,7 +146,6 @@ def test_a_model_is_a_plain_class(after: After) -> None:
 
 
 LAYERS = ["Linear", "Conv2d", "BatchNorm", "LayerNorm", "RMSNorm", "Embedding", "GroupNorm", "LSTMCell"]
-NOT_YET = pytest.mark.xfail(strict=True, raises=AttributeError, reason="notyet: comes with the rest of the surface")
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -155,7 +154,7 @@ def test_layers_are_there(name: str) -> None:
     assert isinstance(getattr(nn, name), type)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "LARS", "LAMB", pytest.param("Muon", marks=NOT_YET)])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "LARS", "LAMB", "Muon"])
 def test_optimizers_are_there(name: str) -> None:
     """An optimizer that the page lists can be made from a list of parameters."""
     assert getattr(nn.optim, name)([Tensor.rand(3, requires_grad=True)]).schedule_step is not None

@@ -1,4 +1,4 @@
-"""Optimizers: SGD, LARS, Adam, AdamW, LAMB, and the base class that they share.
+"""Optimizers: SGD, LARS, Adam, AdamW, LAMB, Muon, and the base class that they share.
 
 An optimizer takes parameters (usually nn.state.get_parameters(model)) and, at each step, their gradients; it
 gives each parameter a new value, in its own memory. All its state is memory from the start, so that the
@@ -257,3 +257,45 @@ class Adam(LAMB):
         eps: float = 1e-8, weight_decay: float = 0.0, device: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, b1, b2, eps, weight_decay, True, device)
+
+
+class Muon(Optimizer):
+    """Momentum whose step for each matrix is made orthogonal: all its directions are learned equally fast.
+
+    The gradient enters a momentum (looking one step ahead with nesterov); that, as a matrix (first axis, all others),
+    is brought near U @ V.T of its singular value decomposition by ns_steps of a Newton-Schulz iteration. weight_decay
+    shrinks p by lr * weight_decay. Meant for matrices; put vectors into an AdamW, both into an OptimizerGroup.
+
+    Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024.
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: float = 0.001, momentum: float = 0.95, weight_decay: float = 0.1,
+        ns_steps: int = 5, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        nesterov: bool = True, device: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, device)
+        self.momentum, self.weight_decay, self.nesterov = momentum, weight_decay, nesterov
+        self.ns_steps, self.ns_coefficients = ns_steps, ns_coefficients
+        self.b = self._zeros()
+        self._realize_state(*self.b)
+
+    def _step(self, grads: list[Tensor]) -> None:
+        for p, g, b in zip(self.params, grads, self.b, strict=True):
+            rate = self.lr.to(p.device).cast(p.dtype)
+            momentum = b * self.momentum + g
+            b.assign(momentum)
+            wanted = g + momentum * self.momentum if self.nesterov else momentum
+            step = self._orthogonal(wanted.reshape(p.shape[0] if p.ndim else 1, -1)).reshape(p.shape)
+            p.assign(p.detach() * (1 - rate * self.weight_decay) - step * rate)
+
+    def _orthogonal(self, x: Tensor) -> Tensor:
+        """The matrix x with its singular values brought near 1."""
+        a, b, c = self.ns_coefficients
+        tall = x.shape[0] > x.shape[1]
+        x = x.transpose() if tall else x
+        x = x / (x.square().sum().sqrt() + 1e-7)
+        for _ in range(self.ns_steps):
+            square = (x @ x.transpose()).contiguous()
+            x = (a * x + (b * square + c * (square @ square)) @ x).contiguous()
+        return x.transpose() if tall else x
