@@ -14,7 +14,7 @@ from tinygraft import events
 from tinygraft.config import DEBUG, VIZ
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
-from tinygraft.engine import viz
+from tinygraft.engine import history, viz
 from tinygraft.engine.run import copy, run_schedule
 from tinygraft.schedule.schedule import Schedule, schedule
 from tinygraft.schedule.stored import memory_base
@@ -31,6 +31,7 @@ class HasNode(Protocol):
     """What is realised: anything that holds a node and can be given another."""
 
     uop: UOp
+    requires_grad: bool | None
 
 
 def target_of(device: str) -> Target:
@@ -47,12 +48,28 @@ def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) ->
     wanted = _wanted(todo)
     if not wanted:
         return
-    along = _protect(postorder(*wanted), others)
-    todo += along
-    wanted = _wanted(todo)
-    plan = plan_for(wanted)
-    run_schedule(plan.calls, plan.values, _kept(plan, wanted))
-    _rebind({node: _held(node, plan.memory[node]) for node in wanted}, [*todo, *others])
+    order = postorder(*wanted)
+    while along := _protect(order, others):
+        todo += along
+        others = [t for t in others if all(t is not mine for mine in along)]
+        wanted = _wanted(todo)
+        order = postorder(*wanted)
+    homes = _homes(order, [*wanted, *_assigned_for(others, order)])
+    plan = plan_for(list(homes.values()))
+    run_schedule(plan.calls, plan.values, _kept(plan, homes.values()))
+    _remember(todo, plan)
+    _rebind({node: _held(node, plan.memory[home]) for node, home in homes.items()}, [*todo, *others])
+
+
+def _remember(tensors: Iterable[HasNode], plan: Schedule) -> None:
+    """Keep the history of tensors that need a gradient, and note which memory has a new value."""
+    for node, buffer in plan.memory.items():
+        if node.op is Ops.ASSIGN:
+            history.note_write(buffer)
+    for tensor in tensors:
+        node = memory_base(tensor.uop)
+        if tensor.requires_grad and node in plan.memory and node.op not in (Ops.ASSIGN, Ops.COPY):
+            history.keep(plan.memory[node], node)
 
 
 def plan_for(wanted: Sequence[UOp]) -> Schedule:
@@ -71,6 +88,32 @@ def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
     """The nodes that have to become memory for tensors to be realised."""
     nodes = (memory_base(t.uop) for t in tensors)
     return list(dict.fromkeys(n for n in nodes if n.op is not Ops.BUFFER))
+
+
+def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
+    """For each node the one whose memory will hold it: itself, or a copy where order goes on to overwrite it."""
+    overtaken = {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN}
+    return {n: UOp(Ops.CONTIGUOUS, n.dtype, (n,)) if n.op is Ops.ASSIGN and n in overtaken else n for n in nodes}
+
+
+def _assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
+    """The assignments in order that other tensors also build on: they happen now, and must not happen again."""
+    assigned = {n for n in order if n.op is Ops.ASSIGN}
+    if not assigned:
+        return []
+    seen: set[UOp] = set()
+    found: dict[UOp, None] = {}
+    stack = [t.uop for t in others]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node in assigned:
+            found[node] = None
+        else:
+            stack += node.src
+    return list(found)
 
 
 def _kept(plan: Schedule, wanted: Iterable[UOp]) -> set[UOp]:
