@@ -14,11 +14,12 @@ from typing import Any, Self
 
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
+from tinygraft.engine.history import unfold
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, live_tensors
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, toposort
+from tinygraft.uop.uop import UOp, rebuild, toposort
 
 
 class Gradient(TensorBase):
@@ -39,8 +40,9 @@ class Gradient(TensorBase):
         [2.0, 4.0]
         """
         seed = self._seed("backward", gradient)
-        leaves = self._leaves()
-        nodes = gradient_nodes(self.uop, [node for _, node in leaves], seed)
+        root, inside, back = self._unfolded()
+        leaves = _leaves(root, inside)
+        nodes = _folded(gradient_nodes(root, [node for _, node in leaves], seed), back)
         for (tensor, _), node in zip(leaves, nodes, strict=True):
             if node is None:
                 continue
@@ -62,10 +64,11 @@ class Gradient(TensorBase):
         ([27.0], [18.0])
         """
         seed = self._seed("gradient", gradient)
-        graph = set(toposort(self.uop))
-        known = [_node_in(target, graph) for target in targets]
+        root, inside, back = self._unfolded()
+        graph = set(toposort(root))
+        known = [_node_in(target, graph, inside) for target in targets]
         wanted = [target.uop if node is None else node for target, node in zip(targets, known, strict=True)]
-        nodes = gradient_nodes(self.uop, wanted, seed)
+        nodes = _folded(gradient_nodes(root, wanted, seed), back)
         return [
             self._wrap(target.uop.const_like(0) if node is None else node, target)
             for target, node in zip(targets, nodes, strict=True)
@@ -91,24 +94,38 @@ class Gradient(TensorBase):
             )
         return start.uop.cast(self.dtype)
 
-    def _leaves(self) -> list[tuple[TensorBase, UOp]]:
-        """The tensors that backward fills, each with its node in the graph."""
-        graph = set(toposort(self.uop))
-        found = [
-            (tensor, node)
-            for tensor in live_tensors()
-            if tensor.dtype.kind == "float"
-            and tensor.requires_grad is not False
-            and (node := _node_in(tensor, graph)) is not None
-        ]
-        asked = [pair for pair in found if pair[0].requires_grad] or found
-        onward = nodes_on_path(self.uop, (node for _, node in asked))
-        return [(tensor, node) for tensor, node in asked if onward.get(node) == ()]
+    def _unfolded(self) -> tuple[UOp, dict[UOp, UOp], dict[UOp, UOp]]:
+        """This tensor's node with the history of realised tensors, what nodes became by that, and how to get back."""
+        inside, back = unfold(self.uop)
+        return inside.get(self.uop, self.uop), inside, back
 
 
-def _node_in(tensor: TensorBase, graph: set[UOp]) -> UOp | None:
+def _leaves(root: UOp, inside: dict[UOp, UOp]) -> list[tuple[TensorBase, UOp]]:
+    """The tensors that backward fills, each with its node in the graph."""
+    graph = set(toposort(root))
+    found = [
+        (tensor, node)
+        for tensor in live_tensors()
+        if tensor.dtype.kind == "float"
+        and tensor.requires_grad is not False
+        and (node := _node_in(tensor, graph, inside)) is not None
+    ]
+    asked = [pair for pair in found if pair[0].requires_grad] or found
+    onward = nodes_on_path(root, (node for _, node in asked))
+    return [(tensor, node) for tensor, node in asked if onward.get(node) == ()]
+
+
+def _folded(nodes: list[UOp | None], back: dict[UOp, UOp]) -> list[UOp | None]:
+    """Gradients that read realised values from memory."""
+    if not back:
+        return nodes
+    done = rebuild([n for n in nodes if n is not None], back)
+    return [None if n is None else done[n] for n in nodes]
+
+
+def _node_in(tensor: TensorBase, graph: set[UOp], inside: dict[UOp, UOp]) -> UOp | None:
     """The node by which a graph knows a tensor: the one it has, or had before it was assigned to."""
-    node = tensor.uop
+    node = inside.get(tensor.uop, tensor.uop)
     while node not in graph:
         if node.op is not Ops.ASSIGN:
             return None

@@ -1,0 +1,80 @@
+"""What realised tensors were computed from, so that reading a value does not cut its gradient.
+
+A tensor that has requires_grad and is realised becomes a BUFFER in every graph; the expression that it was is kept here
+for as long as that BUFFER lives. `unfold` puts expressions back into a graph for the walk of gradients, and its second
+result puts the memory back into what the walk made, so that nothing is computed twice. Assigned values have no history:
+a parameter starts anew with each step.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable
+
+from tinygraft.errors import GraphError
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, rebuild, toposort
+
+_past: weakref.WeakKeyDictionary[UOp, tuple[UOp, int]] = weakref.WeakKeyDictionary()
+_written: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()
+_lock = threading.RLock()
+Nodes = dict[UOp, UOp]
+
+
+def keep(buffer: UOp, expression: UOp) -> None:
+    """Remember what a BUFFER was computed from."""
+    with _lock:
+        _past[buffer] = expression, UOp.next_buffer()
+
+
+def note_write(buffer: UOp) -> None:
+    """Remember that a BUFFER has a new value: expressions over the old one cannot be computed any more."""
+    with _lock:
+        _written[buffer] = UOp.next_buffer()
+
+
+def clear() -> None:
+    """Forget all histories."""
+    with _lock:
+        _past.clear()
+        _written.clear()
+
+
+def unfold(root: UOp) -> tuple[Nodes, Nodes]:
+    """What each node of a graph becomes with expressions in the place of memory, and how to get back.
+
+    Raises GraphError when an expression needs a value that has been overwritten since.
+    """
+    nodes = toposort(root)
+    if not any(n in _past for n in nodes if n.op is Ops.BUFFER):
+        return {}, {}
+    swap: Nodes = {}
+    back: Nodes = {}
+    found = list(nodes)
+    while found:
+        node = found.pop()
+        if node.op is not Ops.BUFFER or node in swap or (past := _past.get(node)) is None:
+            continue
+        expression, time = past
+        inside = toposort(expression)
+        _check_fresh(inside, time)
+        swap[node] = UOp(Ops.RESHAPE, node.dtype, (expression,), node.shape)
+        back[expression] = UOp(Ops.RESHAPE, node.dtype, (node,), expression.shape)
+        found += inside
+    # histories may contain further realised values: the oldest first
+    whole: Nodes = {}
+    for node in sorted(swap, key=lambda n: n.arg.uid):
+        whole[node] = rebuild((swap[node],), whole)[swap[node]]
+        old = swap[node].src[0]
+        back[whole[node].src[0]] = back[old]
+    return rebuild(nodes, whole), back
+
+
+def _check_fresh(nodes: Iterable[UOp], time: int) -> None:
+    for node in nodes:
+        if node.op is Ops.BUFFER and _written.get(node, 0) > time:
+            raise GraphError(
+                "backward needs a value that has been overwritten since it was used\n"
+                "  hint: call backward before the parameters are assigned to, as an optimizer's step does"
+            )
