@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, NoReturn
@@ -70,9 +70,9 @@ def table_of(dtype: DType) -> tuple[float, ...]:
     return struct.unpack("<65536f", struct.pack("<65536I", *(bits << 16 for bits in range(65536))))
 
 
-def _between(exact: Fraction, low: float, high: float) -> float:
-    """The one of two neighbouring floats around an exact value whose last bit is set: a value safe to round again."""
-    return low if raw_bits(low, dtypes.float64) & 1 else high
+def _odd(a: float, b: float) -> float:
+    """The one of two neighbouring floats whose last bit is set: what lies between them is rounded right from it."""
+    return a if raw_bits(a, dtypes.float64) & 1 else b
 
 
 def fma(a: float, b: float, c: float, dtype: DType) -> float:
@@ -95,19 +95,8 @@ def fma(a: float, b: float, c: float, dtype: DType) -> float:
     if dtype is dtypes.float64:
         return near
     if (error := exact - Fraction(near)) != 0:
-        other = math.nextafter(near, math.inf if error > 0 else -math.inf)
-        near = _between(exact, near, other)
+        near = _odd(near, math.nextafter(near, math.inf if error > 0 else -math.inf))
     return coerce(near, dtype)  # type: ignore[no-any-return]
-
-
-def fdiv(a: float, b: float) -> float:
-    """a / b also where b is 0."""
-    return FACTS_PYTHON["fdiv"](a, b)  # type: ignore[no-any-return]
-
-
-FACTS_PYTHON: dict[str, Callable[..., Any]] = {
-    op.name.lower(): facts.python for op, facts in FACTS.items() if facts.python is not None
-}
 
 
 def outside(kernel: str, memory: str, index: int, size: int) -> NoReturn:
@@ -143,7 +132,7 @@ _DONE = object()
 
 def namespace(kernel: str) -> dict[str, Any]:
     """The names that the text of a kernel may use."""
-    names: dict[str, Any] = dict(FACTS_PYTHON)
+    names: dict[str, Any] = {op.name.lower(): facts.python for op, facts in FACTS.items() if facts.python is not None}
     for dtype in (*dtypes.all, dtypes.index):
         names[f"to_{dtype.name}"] = partial(coerce, dtype=dtype)
         if dtype.kind == "float":
@@ -151,7 +140,7 @@ def namespace(kernel: str) -> dict[str, Any]:
     names |= {f"bits_{d.name}": partial(raw_bits, dtype=d) for d in dtypes.all}
     names |= {f"from_bits_{d.name}": partial(from_bits, dtype=d) for d in dtypes.all}
     names |= {
-        "inf": math.inf, "nan": math.nan, "f32": ctypes.c_float, "round_half": round_half, "fdiv": fdiv,
+        "inf": math.inf, "nan": math.nan, "f32": ctypes.c_float, "round_half": round_half,
         "math_sqrt": math.sqrt, "table_half": table_of(dtypes.float16), "table_bfloat16": table_of(dtypes.bfloat16),
         "outside": partial(outside, kernel), "peek": partial(peek, kernel), "lockstep": partial(lockstep, kernel),
     }  # fmt: skip
