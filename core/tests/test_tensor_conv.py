@@ -88,7 +88,12 @@ def test_conv_is_one_window_and_one_sum() -> None:
         ((1, 3, 5, 5), (4, 2, 3, 3), {}, r"axis 1 of the input is 3, the weight takes 2 x 1 channels and gives 4"),
         ((1, 4, 5, 5), (3, 2, 3, 3), {"groups": 2}, r"the weight takes 2 x 2 channels and gives 3"),
         ((1, 3, 5), (4, 3, 3, 3), {}, r"a weight of as many axes, got \(1, 3, 5\) and \(4, 3, 3, 3\)"),
-        ((1, 3, 5, 5), (4, 3, 3, 3), {"padding": -1}, "the padding of conv2d is one number, 2 numbers or 4 numbers, none negative, got -1"),
+        (
+            (1, 3, 5, 5),
+            (4, 3, 3, 3),
+            {"padding": -1},
+            "the padding of conv2d is one number, 2 numbers or 4 numbers, none negative, got -1",
+        ),
         ((1, 3, 5, 5), (4, 3, 3, 3), {"padding": (1, 2, 3)}, "2 numbers or 4 numbers"),
         ((1, 3, 5, 5), (4, 3, 3, 3), {"stride": 0}, "stride needs a number or 2 numbers of at least 1, got 0"),
         ((1, 3, 5, 5), (4, 3, 3, 3), {"dilation": (1, 1, 1)}, "dilation needs a number or 2 numbers"),
@@ -107,7 +112,11 @@ TRANSPOSED = [
     ((2, 3, 5), (3, 4, 3), {}),
     ((2, 4, 5), (4, 3, 3), {"groups": 2, "stride": 2, "padding": 1}),
     ((2, 3, 4, 5), (3, 4, 3, 2), {"stride": 2, "output_padding": 1}),
-    ((1, 4, 3, 3), (4, 2, 2, 3), {"groups": 2, "stride": (1, 3), "padding": (1, 2), "dilation": (2, 1), "output_padding": (0, 2)}),
+    (
+        (1, 4, 3, 3),
+        (4, 2, 2, 3),
+        {"groups": 2, "stride": (1, 3), "padding": (1, 2), "dilation": (2, 1), "output_padding": (0, 2)},
+    ),
     ((1, 2, 3, 2, 2), (2, 3, 2, 2, 2), {"stride": 2}),
 ]  # fmt: skip
 

@@ -85,7 +85,8 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     """The error names both shapes and the axes that differ; numbers are refused too."""
     with pytest.raises(
         ShapeError,
-        match=r"cannot multiply shapes \(2, 3\) and \(4, 5\) as matrices: axis -1 of the left is 3 and axis -2 of the right is 4",
+        match=r"cannot multiply shapes \(2, 3\) and \(4, 5\) as matrices: "
+        "axis -1 of the left is 3 and axis -2 of the right is 4",
     ):
         Tensor.ones(2, 3) @ Tensor.ones(4, 5)
     with pytest.raises(ShapeError, match=r"axis -1 of the left is 3 and axis -1 of the right is 4"):
@@ -159,8 +160,10 @@ def test_attention(shape: tuple[int, ...], mask: str | None) -> None:
         given = numbers(size, size, name=9)
     ours = [Tensor(a, requires_grad=True) for a in arrays]
     theirs = [torch.tensor(a, requires_grad=True) for a in arrays]
-    found = ours[0].scaled_dot_product_attention(ours[1], ours[2], attn_mask=None if given is None else Tensor(given, requires_grad=False), **extra)  # fmt: skip
-    wanted = torch.nn.functional.scaled_dot_product_attention(*theirs, attn_mask=None if given is None else torch.tensor(given), **extra)  # fmt: skip
+    our_mask = None if given is None else Tensor(given, requires_grad=False)
+    found = ours[0].scaled_dot_product_attention(ours[1], ours[2], attn_mask=our_mask, **extra)
+    their_mask = None if given is None else torch.tensor(given)
+    wanted = torch.nn.functional.scaled_dot_product_attention(*theirs, attn_mask=their_mask, **extra)
     np.testing.assert_allclose(values(found), wanted.detach().numpy(), rtol=1e-5, atol=1e-6)
     found.square().sum().backward()
     wanted.square().sum().backward()

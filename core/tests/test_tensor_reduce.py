@@ -200,7 +200,7 @@ def test_layernorm_and_batchnorm() -> None:
     weight, bias = np.array([1, 2, 3], np.float32), np.array([0, 1, 0], np.float32)
     mean, var = x.mean((0, 2)), x.var((0, 2))
     normal = Tensor(x).batchnorm(Tensor(weight), Tensor(bias), Tensor(mean), (Tensor(var) + 1e-5).rsqrt())
-    wide = torch.nn.functional.batch_norm(torch.tensor(x), torch.tensor(mean), torch.tensor(var), torch.tensor(weight), torch.tensor(bias))  # fmt: skip
+    wide = torch.nn.functional.batch_norm(*(torch.tensor(data) for data in (x, mean, var, weight, bias)))
     close(normal, wide.numpy(), rtol=1e-4, atol=1e-5)
     plain = Tensor(x).batchnorm(None, None, Tensor(mean), Tensor(var).rsqrt(), axis=1)
     close(plain, (x - mean[None, :, None]) / np.sqrt(var)[None, :, None], rtol=1e-4, atol=1e-5)
