@@ -1,0 +1,125 @@
+"""The commands that show what is installed: their tables, their exit codes, and what they import."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tinygraft import config
+from tinygraft.cli import devices
+from tinygraft.cli.main import main
+
+
+@pytest.fixture
+def listing(fakes, monkeypatch, capsys):
+    """Run `tinygraft devices` over the fake distributions: its exit code and what it prints."""
+
+    def run(*arguments):
+        monkeypatch.setattr(devices, "Device", fakes.registry())
+        code = main(["devices", *arguments])
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def test_the_table(fakes, listing):
+    """One line for each device: name, status, ordinals, distribution and detail; the default is marked."""
+    fakes.add("TOY", count=2)
+    fakes.add("GONE", "def probe():\n    return Probe(ok=False, detail='no card')\n")
+    code, text = listing()
+    assert [line.split() for line in text.splitlines()] == [
+        ["NAME", "STATUS", "DEVICES", "PROVIDED", "BY", "DETAIL"],
+        ["GONE", "unavailable", "-", "tinygraft-gone", "1.0", "no", "card"],
+        ["*", "TOY", "open", "2", "tinygraft-toy", "1.0", "found"],
+    ]
+    assert code == 0
+
+
+def test_a_broken_plugin_is_a_line_and_exit_code_1(fakes, listing):
+    """A plugin that crashes is one line of the table; the others are listed, and the exit code says 1."""
+    fakes.add("CRASH", "#!\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)\n")
+    fakes.add("TOY")
+    code, text = listing()
+    assert "CRASH  broken  -        tinygraft-crash 1.0  loading it in a child process ended it by SIGKILL" in text
+    assert "* " in text
+    assert "using TOY; passed over: CRASH is installed" in text
+    assert code == 1
+
+
+def test_no_probe_reads_metadata_only(fakes, listing):
+    """--no-probe imports nothing, whatever is installed, and chooses nothing."""
+    module = fakes.add("CRASH", "#!\nimport os; os.abort()\n")
+    code, text = listing("--no-probe")
+    assert "CRASH  declared  -        tinygraft-crash 1.0" in text
+    assert module not in sys.modules
+    assert (code, "*" in text) == (0, False)
+
+
+def test_json(fakes, listing):
+    """--json prints each record, with its reason and traceback."""
+    fakes.add("TOY")
+    fakes.add("WRECK", "#!\nraise OSError('wrecked')\n")
+    code, text = listing("--json")
+    toy, wreck = json.loads(text)
+    assert (toy["name"], toy["status"], toy["default"], toy["devices"]) == ("TOY", "open", True, 1)
+    assert (wreck["status"], wreck["detail"], wreck["default"]) == ("broken", "OSError: wrecked", False)
+    assert "raise OSError('wrecked')" in wreck["traceback"]
+    assert code == 1
+
+
+def test_verbose(fakes, listing):
+    """-v adds entry point, hint, what each step cost, what is shadowed, and the traceback."""
+    fakes.add("TOY", version="2.0")
+    fakes.add("TOY", version="1.0", module="toy_of_old")
+    fakes.add("WRECK", "#!\nraise OSError('wrecked')\n")
+    _, text = listing("-v")
+    assert "WRECK: tinygraft_wreck:SPEC\n  fix: pip install --force-reinstall tinygraft-wreck\n  trial: " in text
+    assert "    raise OSError('wrecked')\n" in text
+    assert "  shadows tinygraft-toy " in text
+
+
+def test_no_default(fakes, listing):
+    """Where no device can be chosen, the table is followed by what to do."""
+    fakes.add("SHY", priority=0)
+    code, text = listing()
+    assert "no device to run on" in text
+    assert "or set DEV=PYTHON" in text
+    assert code == 0
+
+
+def test_an_error_is_one_line_and_exit_code_2(fakes, listing, setting, capsys):
+    """A setting that cannot be read ends a command with its sentence, not with a traceback."""
+    setting(config.TINYGRAFT_PROVIDER, "nonsense")
+    for distribution in ("acme-toy", "best-toy"):
+        fakes.add("TOY", distribution=distribution)
+    code = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(devices, "Device", fakes.registry())
+        code = main(["devices"])
+    assert code == 2
+    assert capsys.readouterr().err == ("SettingError: TINYGRAFT_PROVIDER must be NAME=distribution, got 'nonsense'\n")
+
+
+def test_settings_lists_every_setting(capsys):
+    """`tinygraft settings` has each setting with its value and the begin of its meaning."""
+    assert main(["settings"]) == 0
+    text = capsys.readouterr().out
+    for name, setting in config.SETTINGS.items():
+        line = next(line for line in text.splitlines() if line.split()[0] == name)
+        assert repr(setting.value) in line
+        assert setting.doc.split()[0] in line
+
+
+def test_no_command_is_an_error():
+    """Without a command the usage is printed and the exit code is 2."""
+    with pytest.raises(SystemExit) as end:
+        main([])
+    assert end.value.code == 2
+
+
+def test_a_closed_pipe_is_no_error():
+    """`tinygraft settings | head -1` ends quietly."""
+    command = f"{sys.executable} -m tinygraft settings | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 1)
