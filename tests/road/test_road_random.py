@@ -33,3 +33,14 @@ def test_plain_loops_have_the_same_values(seed):
         tensors[0].realize(*tensors[1:])
         for tensor, wanted in zip(tensors, expected, strict=True):
             np.testing.assert_array_equal(tensor.numpy(), wanted)
+
+
+@pytest.mark.parametrize("seed", range(80, 110))
+def test_a_grid_of_threads_has_the_same_values(gpusim, seed):
+    """The GPU-like Target: positions in a grid, lanes, gates at the edges."""
+    with Context(DEV=gpusim):
+        tensors = graph(random.Random(seed))
+        expected = [evaluate(t.uop) for t in tensors]
+        tensors[0].realize(*tensors[1:])
+        for tensor, wanted in zip(tensors, expected, strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), wanted)

@@ -20,6 +20,9 @@ from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
 
+TINY = 16  # elements up to which kernels are joined only because there are fewer then
+
+
 class StoreMore(Exception):
     """Nodes that would be computed again in a loop, and had better be stored."""
 
@@ -79,6 +82,11 @@ class Group:
         self.nodes.append(node)
         self.needs |= needs
         self.ops = len(self.lowering.values)
+
+    @property
+    def elements(self) -> int:
+        """How many elements its largest output has."""
+        return max(numel(n.shape) for n in self.nodes)
 
     def takes(self, node: UOp, target: Target) -> bool:
         """Whether there is room for one more output, and it writes where nothing here does already."""
@@ -140,10 +148,14 @@ def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping
 
 
 def _candidates(node: UOp, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group], groups: list[Group]) -> list[Group]:
-    """Kernels that a node may join: of what it reads, latest first, then those that read the same."""
+    """Kernels that a node may join: of what it reads, latest first, then those that read the same or are as tiny."""
     mine = needs[node]
     producers = {home[n] for n in mine if n in home}
-    sharers = {g for g in groups[-32:] if g not in producers and (g.needs & mine or not (g.needs or mine))}
+    small = numel(node.shape) <= TINY
+    sharers = {
+        g for g in groups[-32:]
+        if g not in producers and (g.needs & mine or not (g.needs or mine) or (small and g.elements <= TINY))
+    }  # fmt: skip
     by_number = sorted(producers, key=lambda g: -g.number) + sorted(sharers, key=lambda g: -g.number)
     return [g for g in by_number if not g.closed]
 

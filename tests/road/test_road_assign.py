@@ -1,0 +1,118 @@
+"""Assigning: a tensor keeps the value that its expression had when it was written, whatever is written in place later."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tinygraft import Context, Tensor
+
+
+@pytest.fixture(autouse=True, params=["PYTHON", "CPU"])
+def device(request):
+    """Each test runs on both devices."""
+    with Context(DEV=request.param):
+        yield request.param
+
+
+def numbers(n: int = 10) -> Tensor:
+    """0, 1, 2, ... in memory."""
+    return Tensor([float(i) for i in range(n)]).realize()
+
+
+def test_assign_keeps_the_memory():
+    """An update of a realised tensor is written to its own buffer."""
+    t = numbers()
+    buffer = t.uop.base.realized
+    t.assign(t + 1).realize()
+    assert t.uop.base.realized is buffer
+    assert t.tolist() == [float(i + 1) for i in range(10)]
+
+
+def test_an_overlapping_assign_reads_old_values():
+    """t[i] = t[n-1-i] and t[1:] = t[:-1] are as if the right side had been computed first."""
+    t = numbers()
+    t.assign(t.flip(0)).realize()
+    assert t.tolist() == [float(9 - i) for i in range(10)]
+    t[1:] = t[:-1]
+    assert t.tolist() == [9.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+
+
+def test_views_and_expressions_made_before_keep_their_values():
+    """What was written down before an assign has the old value, realised before or after."""
+    t = numbers(4)
+    view, lazy = t.reshape(2, 2), t * 10
+    t.assign(t + 100).realize()
+    assert t.tolist() == [100.0, 101.0, 102.0, 103.0]
+    assert view.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert lazy.tolist() == [0.0, 10.0, 20.0, 30.0]
+
+
+def test_old_and_new_value_in_one_expression():
+    """A graph may need both the old and the new value of one buffer."""
+    t = numbers(5)
+    old = t * 1
+    t.assign(t * 2)
+    both = old + t.sum()
+    Tensor.realize(t, both)
+    assert both.tolist() == [20.0 + i for i in range(5)]
+    assert t.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
+def test_a_part_is_written_in_place():
+    """Only the region changes, and the memory stays."""
+    t = numbers()
+    buffer = t.uop.base.realized
+    t[2:5] = t[2:5] * 100
+    t.realize()
+    assert t.uop.base.realized is buffer
+    assert t.tolist() == [0.0, 1.0, 200.0, 300.0, 400.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+
+
+def test_several_assigns_in_a_row_before_anything_runs():
+    """Each reads what the one before it wrote."""
+    t = numbers(3)
+    for _ in range(5):
+        t.assign(t * 2 + 1)
+    t[1] = 7.0
+    assert t.tolist() == [31.0, 7.0, 95.0]
+
+
+def test_an_assign_between_forward_and_backward_does_not_change_the_gradient():
+    """The gradient is that of the expression as it was written."""
+    w = Tensor([3.0, 4.0], requires_grad=True).realize()
+    loss = (w * w).sum()
+    w.assign(w.detach() - 1)
+    loss.backward()
+    grad = w.grad
+    Tensor.realize(w, grad)
+    assert w.tolist() == [2.0, 3.0]
+    assert grad.tolist() == [6.0, 8.0]
+
+
+def test_swapping_two_tensors():
+    """a, b = b, a by assigns."""
+    a, b = Tensor([1.0, 2.0]).realize(), Tensor([3.0, 4.0]).realize()
+    old = a * 1
+    a.assign(b * 1)
+    b.assign(old)
+    Tensor.realize(a, b)
+    assert (a.tolist(), b.tolist()) == ([3.0, 4.0], [1.0, 2.0])
+
+
+def test_assigning_at_computed_places():
+    """Tensor indices, with repeats: the last one stays, what lies outside is an error where it is known."""
+    t = numbers(6)
+    t[Tensor([1, 3, 3])] = Tensor([10.0, 20.0, 30.0])
+    assert t.tolist() == [0.0, 10.0, 2.0, 30.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 5), ()])
+def test_empty_and_single_tensors(shape):
+    """No elements and no axes are sizes like any other."""
+    x = Tensor.zeros(*shape).contiguous()
+    y = (x + 1) * 2
+    np.testing.assert_array_equal(y.numpy(), np.full(shape, 2.0, np.float32))
+    np.testing.assert_array_equal(y.sum().numpy(), np.full(shape, 2.0, np.float32).sum())
+    x.assign(x + 3)
+    np.testing.assert_array_equal(x.numpy(), np.full(shape, 3.0, np.float32))
