@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.realize import realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors
 from tinygraft.tensor.casting import Casting
-from tinygraft.tensor.data import numpy_name
+from tinygraft.tensor.data import bytes_node, numpy_name
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.uop import UOp
@@ -240,6 +240,20 @@ class Access(Casting):
         """A copy in memory of its own."""
         return self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
 
+    def __copy__(self) -> Self:
+        new = self._wrap(self.uop)
+        new.requires_grad, new.grad = self.requires_grad, self.grad
+        return new
+
+    def __deepcopy__(self, memo: object) -> Self:
+        new = self.__copy__()
+        new.grad = None if self.grad is None else self.grad.__copy__()
+        return new
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = (bytes(self._bytes()), self.shape, self.dtype, self.device, self.requires_grad, self.grad)
+        return _unpickled, (type(self), *parts)
+
     def detach(self) -> Self:
         """The values without their history: no gradient flows through the result.
 
@@ -337,6 +351,15 @@ class Access(Casting):
         moved = self.to(device)
         self.uop, self.grad = moved.uop, moved.grad
         return self
+
+
+def _unpickled(kind: type[Access], data: bytes, shape: Shape, dtype: DType, device: str, requires_grad: bool | None,
+               grad: Any) -> Access:  # fmt: skip
+    """A tensor from what it was pickled as."""
+    new = object.__new__(kind)
+    new._set(bytes_node(data, shape, Device.canonicalize(device), dtype), requires_grad)
+    new.grad = grad
+    return new
 
 
 def _is_stored(node: UOp) -> bool:
