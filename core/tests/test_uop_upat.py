@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from tinygraft import events
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
+from tinygraft.uop import decide
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg, ReduceArg
 from tinygraft.uop.rewrite import PLACE_LIMIT
 from tinygraft.uop.uop import UOp, toposort
@@ -320,6 +322,15 @@ def test_code_is_generated_once_for_equal_rules() -> None:
     assert second.rewrite(x + 5) is None
     assert first.texts == second.texts
     assert set(first.texts) == {Ops.ADD}
+
+
+def test_the_generated_text_is_the_documented_one() -> None:
+    """The docstring of decide.py shows the code that (x * c) // d becomes, line by line."""
+    pm = PatternMatcher([((UPat.var("x") * UPat.cvar("c")) // UPat.cvar("d"), lambda x, c, d: None)])
+    pm.rewrite(unknown(0) // 2)
+    documented = textwrap.dedent((decide.__doc__ or "").split("\n\n")[2])
+    written = textwrap.dedent("\n".join(pm.texts[Ops.IDIV].split("\n")[1:-2]))
+    assert documented.strip() == written.strip()
 
 
 # Rewriting graphs

@@ -5,14 +5,16 @@ the rule) for the first rule that matches and gives another node, None when ther
 and kept by its content, so equal matchers share their code. It looks like this, for (x * c) // d:
 
     def decide(u, ctx):
-        a0, a1 = u.src
+        a0, a1, = u.src
         o0, o1 = a0.op, a1.op
         # 0
         if o0 is K0 and o1 is K1:
-            for a2, a3 in (a0.src, a0.src[::-1]) if a0.src[0] is not a0.src[1] else (a0.src,):
-                if a3.op is K1:
-                    r = F0(x=a2, c=a3, d=a1)
-                    if r is not None and r is not u: return r, 0
+            if (a0.src[0].op is K1 or a0.src[1].op is K1):
+                for a2, a3 in (a0.src, a0.src[::-1]) if a0.src[0] is not a0.src[1] else (a0.src,):
+                    if a3.op is K1:
+                        r = F2(d=a1, x=a2, c=a3)
+                        if r is not None and r is not u: return r, 0
+        return None
 """
 
 from __future__ import annotations
