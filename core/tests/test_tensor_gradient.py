@@ -143,7 +143,7 @@ def test_gradient_of_an_intermediate_tensor() -> None:
 
 def test_higher_derivatives() -> None:
     """A gradient is differentiated again, three times."""
-    x = Tensor([2.0])
+    x = Tensor([2.0], requires_grad=True)
     y = (x**4).sum()
     found = []
     for _ in range(3):
@@ -151,6 +151,17 @@ def test_higher_derivatives() -> None:
         found.append(values(y).tolist())
         y = y.sum()
     assert found == [[32], [48], [48]]
+
+
+def test_values_may_be_read_before_backward() -> None:
+    """Reading the loss or what lies before it does not cut the gradient."""
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    middle = x * x
+    assert values(middle).tolist() == [1, 4]
+    loss = (middle * middle).sum()
+    assert loss.item() == 17
+    loss.backward()
+    assert grad(x) == [4, 32]
 
 
 def test_detach_and_integers_stop_the_gradient() -> None:

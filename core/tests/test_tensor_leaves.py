@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tinygraft import Tensor
+from tinygraft.uop.ops import Ops
 
 MAKE: dict[str, Callable[[], Tensor]] = {
     "ones": lambda: Tensor.ones(2, requires_grad=True),
@@ -34,6 +35,18 @@ def test_equal_tensors_are_different_leaves(name: str) -> None:
 
 
 def test_without_the_flag_constants_stay_constants() -> None:
-    """A tensor of ones that needs no gradient is still one node, and nothing is computed for it."""
-    assert Tensor.ones(2).uop is Tensor.ones(2).uop
-    assert Tensor.ones(2, requires_grad=False).uop is Tensor.ones(2).uop
+    """A tensor of ones that need have no gradient takes no memory; with the flag False two of them are one node."""
+    assert str(Tensor.ones(2).uop) == str(Tensor.ones(2, requires_grad=False).uop)
+    assert Tensor.ones(2).uop.op is Ops.EXPAND
+    assert Tensor.ones(2, requires_grad=False).uop is Tensor.ones(2, requires_grad=False).uop
+
+
+@pytest.mark.parametrize("flag", [True, None])
+def test_constants_of_the_graph_are_no_leaves(flag: bool | None) -> None:
+    """A number that an expression adds is not the tensor that looks like it, whatever the flag."""
+    a, b = Tensor.ones(2, requires_grad=flag), Tensor.ones(2, requires_grad=flag)
+    ((a + 1.0) * (b * 3.0)).sum().backward()
+    assert a.grad is not None
+    assert b.grad is not None
+    assert a.grad.tolist() == [3.0, 3.0]
+    assert b.grad.tolist() == [6.0, 6.0]

@@ -106,12 +106,6 @@ def _pow_b(n: UOp, g: UOp) -> UOp:
     return flat.where(full_like(g, 0.0), g * n * (a.alu(Ops.LOG2) * math.log(2.0)))
 
 
-def _mod_b(n: UOp, g: UOp) -> UOp:
-    """d(a - b*floor(a/b))/db = -floor(a/b), which is (a mod b - a) / b."""
-    a, b = n.src
-    return g * ((n - a) / b)
-
-
 def _expand(n: UOp, g: UOp) -> UOp:
     return add_up(g, expanded_axes(n.src[0].shape, n.shape))
 
@@ -185,7 +179,6 @@ VJP: dict[Ops, Row] = {
     Ops.MUL: (_mul_a, _mul_b),
     Ops.FDIV: (_fdiv_a, _fdiv_b),
     Ops.POW: (_pow_a, _pow_b),
-    Ops.MOD: (_same, _mod_b),
     Ops.MAX: (select.max_a, select.max_b),
     Ops.MIN: (select.min_a, select.min_b),
     Ops.FMA: (_mul_a, _mul_b, _same),
@@ -227,6 +220,7 @@ VJP: dict[Ops, Row] = {
     Ops.BITCAST: None,
     Ops.NOT: None,
     Ops.IDIV: None,
+    Ops.MOD: None,
     Ops.AND: None,
     Ops.OR: None,
     Ops.XOR: None,

@@ -7,6 +7,7 @@ so that a mistake raises on the user's line. All other methods are written with 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import sys
@@ -17,9 +18,9 @@ from typing import Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
-from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
+from tinygraft.uop.ops import COMPARE, Ops, Own, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, sint
-from tinygraft.uop.uop import UOp, toposort
+from tinygraft.uop.uop import UOp
 
 Scalar = bool | int | float
 
@@ -36,6 +37,7 @@ _VERBS = {
 }  # fmt: skip
 
 _live: dict[int, weakref.ref[TensorBase]] = {}
+_owners = itertools.count(1)
 _PACKAGE = __name__.partition(".")[0] + "."
 
 
@@ -328,14 +330,30 @@ def _number(value: Any, dtype: DType, device: str | None, shape: Shape) -> UOp:
 
 
 def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
-    """The node of a new tensor with that flag: one of its own when it is to have a gradient.
+    """The node of a new tensor with that flag: one of its own where it may have a gradient.
 
     Equal graphs are one node, so two tensors of ones would be one leaf, and each would get the gradients of both. What
-    is computed from no memory is therefore put into memory of its own.
+    is computed from no memory is therefore put into memory of its own if it needs a gradient, and is told apart by its
+    tag while backward has yet to choose.
     """
-    if not requires_grad or not is_concrete(node.shape) or any(n.op is Ops.BUFFER for n in toposort(node)):
+    if requires_grad is False or (requires_grad is None and node.dtype.kind != "float") or isinstance(node.tag, Own):
         return node
-    return own_memory(node)
+    if not is_concrete(node.shape) or _reads_memory(node):
+        return node
+    return own_memory(node) if requires_grad else node.replace(tag=Own(next(_owners)))
+
+
+def _reads_memory(node: UOp) -> bool:
+    """Whether a BUFFER is among what a node is computed from."""
+    seen, stack = {node}, [node]
+    while stack:
+        found = stack.pop()
+        if found.op is Ops.BUFFER:
+            return True
+        fresh = [source for source in found.src if source not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return False
 
 
 def own_memory(node: UOp) -> UOp:

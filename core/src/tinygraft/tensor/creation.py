@@ -61,7 +61,7 @@ class Creation(Casting):
         symbolic = isinstance(fill_value, UOp)
         like = dtype or (dtypes.default_int() if symbolic else dtypes.from_py(fill_value))
         sizes, to, name = _place((shape,) if isinstance(shape, (tuple, list)) else shape, device, like)
-        value = cls(fill_value, device=name, dtype=to)  # type: ignore[call-arg]
+        value = cls(fill_value, device=name, dtype=to, requires_grad=False)  # type: ignore[call-arg]
         return cls._from(expand(value.uop, sizes), requires_grad)
 
     @classmethod

@@ -127,6 +127,13 @@ class BufferArg:
 
 
 @dataclass(frozen=True, slots=True)
+class Own:
+    """A tag that makes a node unlike its equals: two tensors of ones have two gradients. It is never printed."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class VariableArg:
     """A variable and its inclusive bounds."""
 

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from tinygraft.dtype import DType
-from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.ops import AxisKind, Ops, Own
 from tinygraft.uop.uop import UOp, postorder
 
 DEPTH = 50  # nodes deeper than this are printed before the node they belong to
@@ -103,7 +103,7 @@ def _head(u: UOp) -> str:
 
 
 def _tail(u: UOp) -> str:
-    return ")" if u.tag is None else f", tag={show_arg(u.tag)})"
+    return ")" if u.tag is None or isinstance(u.tag, Own) else f", tag={show_arg(u.tag)})"
 
 
 def _op(op: Ops) -> str:
