@@ -22,7 +22,7 @@ from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
-from tinygraft.uop.uop import UOp, postorder, rebuild
+from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
 
 ALONG = 256  # a live tensor with at most so many nodes of its own is computed along rather than kept for later
 
@@ -57,19 +57,25 @@ def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) ->
     homes = _homes(order, [*wanted, *_assigned_for(others, order)])
     plan = plan_for(list(homes.values()))
     run_schedule(plan.calls, plan.values, _kept(plan, homes.values()))
-    _remember(todo, plan)
+    _remember(todo, others, plan)
     _rebind({node: _held(node, plan.memory[home]) for node, home in homes.items()}, [*todo, *others])
 
 
-def _remember(tensors: Iterable[HasNode], plan: Schedule) -> None:
-    """Keep the history of tensors that need a gradient, and note which memory has a new value."""
+def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Schedule) -> None:
+    """Keep the history of tensors computed from ones that need a gradient, and note which memory has a new value.
+
+    A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from.
+    """
     for node, buffer in plan.memory.items():
         if node.op is Ops.ASSIGN:
             history.note_write(buffer)
+    asking = {t.uop for t in (*tensors, *others) if t.requires_grad}
     for tensor in tensors:
         node = memory_base(tensor.uop)
         if tensor.requires_grad and node in plan.memory and node.op not in (Ops.ASSIGN, Ops.COPY):
-            history.keep(plan.memory[node], node)
+            mine = (tensor.uop, node)
+            if any(n in asking and n not in mine for n in toposort(node)):
+                history.keep(plan.memory[node], node)
 
 
 def plan_for(wanted: Sequence[UOp]) -> Schedule:
