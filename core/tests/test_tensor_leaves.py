@@ -50,3 +50,12 @@ def test_constants_of_the_graph_are_no_leaves(flag: bool | None) -> None:
     assert b.grad is not None
     assert a.grad.tolist() == [3.0, 3.0]
     assert b.grad.tolist() == [6.0, 6.0]
+
+
+def test_a_leaf_is_a_leaf_however_it_was_made() -> None:
+    """A weight that was drawn and computed has a gradient after later draws: it does not depend on its random numbers."""
+    w = Tensor.rand(2, requires_grad=True).realize()
+    Tensor.rand(3).realize()
+    (w * 2).sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [2.0, 2.0]
