@@ -53,7 +53,7 @@ def test_constants_of_the_graph_are_no_leaves(flag: bool | None) -> None:
 
 
 def test_a_leaf_is_a_leaf_however_it_was_made() -> None:
-    """A weight that was drawn and computed has a gradient after later draws: it does not depend on its random numbers."""
+    """A weight that was drawn and computed has a gradient after later draws: it has no history of its own."""
     w = Tensor.rand(2, requires_grad=True).realize()
     Tensor.rand(3).realize()
     (w * 2).sum().backward()
