@@ -270,3 +270,19 @@ def test_repr_of_a_realised_tensor_shows_its_buffer() -> None:
         r"offset:0>\)> on PYTHON with grad None>",
         text,
     )
+
+
+def test_schedule_lists_the_calls_and_runs_none() -> None:
+    """schedule gives the kernels in order; what is realised or constant needs none."""
+    a = (Tensor([1.0, 2.0]) + 1).contiguous()
+    b = a.sum()
+    GlobalCounters.reset()
+    calls = b.schedule(a)
+    assert [type(call).__name__ for call in calls] == ["KernelCall"] * len(calls)
+    assert 1 <= len(calls) <= 2
+    assert GlobalCounters.kernel_count == 0
+    assert a.realize(b).schedule(b) == []
+    assert Tensor.ones(3).schedule() == []
+    n = UOp.variable("n", 1, 4).bind(2)
+    calls, bound = (Tensor([1, 2, 3, 4])[:n] + 1).sum().schedule_with_vars()
+    assert (len(calls), bound) == (1, {"n": 2})

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
-from tinygraft.engine.realize import realize_tensors
+from tinygraft.engine.realize import plan_for, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.schedule.schedule import Call
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors
@@ -227,6 +228,26 @@ class Access(Casting):
         if todo:
             realize_tensors(todo, live_tensors())
         return self
+
+    def schedule_with_vars(self, *others: TensorBase) -> tuple[list[Call], dict[str, int]]:
+        """The calls that would compute this tensor and others, in order, and the values of bound variables.
+
+        Nothing runs. What has its memory, or is made of constants only, needs no call.
+
+        >>> from tinygraft import Tensor
+        >>> calls, values = (Tensor([1, 2]) + 1).schedule_with_vars()
+        >>> len(calls), values
+        (1, {})
+        """
+        todo = [tensor.uop for tensor in (self, *others) if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
+        if not todo:
+            return [], {}
+        plan = plan_for(list(dict.fromkeys(memory_base(node) for node in todo)))
+        return list(plan.calls), dict(plan.values)
+
+    def schedule(self, *others: TensorBase) -> list[Call]:
+        """The calls that would compute this tensor and others, in order. Nothing runs."""
+        return self.schedule_with_vars(*others)[0]
 
     def contiguous(self) -> Self:
         """The values in memory of their own, in row-major order; what already is so stays as it is."""
