@@ -1,6 +1,6 @@
 /* scratch: no actions */
 static inline float max_float(float x, float y) {
-    return (y > x) | (y != y) ? y : x;
+    return y > x || y != y ? y : x;
 }
 
 void scratch(void **buffers, const long long *variables) {

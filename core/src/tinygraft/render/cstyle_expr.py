@@ -63,7 +63,9 @@ def _extreme(w: Words, u: Step, x: str, y: str) -> str:
     if u.dtype is dtypes.bool:
         return f"({x} {OF_BOOL[u.op]} {y})"
     type_, beats = w.type(u.dtype, u.width), ">" if u.op is Ops.MAX else "<"
-    is_better = f"(y {beats} x) | (y != y)" if u.dtype.kind == "float" else f"y {beats} x"
+    is_better = f"y {beats} x"
+    if u.dtype.kind == "float":
+        is_better = f"y {beats} x || y != y" if u.width == 1 else f"(y {beats} x) | (y != y)"
     name = f"{u.op.name.lower()}_{u.dtype.name}" + (f"x{u.width}" if u.width > 1 else "")
     body = f"return {is_better} ? y : x;" if u.width == 1 else f"return {_blend(w, u, f'({is_better})', 'y', 'x')};"
     return f"{w.helper(name, type_, f'{type_} x, {type_} y', body)}({bare(x)}, {bare(y)})"
