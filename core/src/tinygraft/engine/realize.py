@@ -7,6 +7,8 @@ a copy of the old value to read.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -15,14 +17,19 @@ from tinygraft.config import DEBUG, VIZ
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.engine import history, viz
-from tinygraft.engine.run import copy, run_schedule
-from tinygraft.schedule.schedule import Schedule, schedule
+from tinygraft.engine.run import copy, run_schedule, writes
+from tinygraft.schedule.schedule import Call, Schedule, schedule
 from tinygraft.schedule.stored import memory_base
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
+from tinygraft.uop import spec
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
+
+_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 ALONG = 256  # a live tensor with at most so many nodes of its own is computed along rather than kept for later
 
@@ -40,7 +47,16 @@ def target_of(device: str) -> Target:
 
 
 def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) -> None:
-    """Compute tensors and make each one its result. live are the tensors that somebody may still read."""
+    """Compute tensors and make each one its result. live are the tensors that somebody may still read.
+
+    One thread at a time: a graph is shared, and so is the memory that it assigns to. When it is interrupted, tensors
+    whose kernels have all run are realised and the others are as they were.
+    """
+    with _lock:
+        _realize(tensors, live)
+
+
+def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
     if VIZ:
         viz.install()
     others = [t for t in live if all(t is not mine for mine in tensors)]
@@ -56,12 +72,21 @@ def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) ->
         order = postorder(*wanted)
     homes = _homes(order, [*wanted, *_assigned_for(others, order)])
     plan = plan_for(list(homes.values()))
-    run_schedule(plan.calls, plan.values, _kept(plan, homes.values()))
-    _remember(todo, others, plan)
-    _rebind({node: _held(node, plan.memory[home]) for node, home in homes.items()}, [*todo, *others])
+    done: list[Call] = []
+    try:
+        run_schedule(plan.calls, plan.values, _kept(plan, homes.values()), done)
+    except BaseException:
+        unwritten = {b for call in plan.calls[len(done) :] for b in writes(call)}
+        homes = {node: home for node, home in homes.items() if plan.memory[home] not in unwritten}
+        raise
+    finally:
+        if done or not plan.calls:
+            _remember(todo, others, plan, homes)
+            held = {node: _held(node, plan.memory[home]) for node, home in homes.items()}
+            _rebind(held, [*todo, *others])
 
 
-def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Schedule) -> None:
+def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Schedule, homes: dict[UOp, UOp]) -> None:
     """Keep the history of tensors computed from ones that need a gradient, and note which memory has a new value.
 
     A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from.
@@ -72,7 +97,7 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Sched
     asking = {t.uop for t in (*tensors, *others) if t.requires_grad}
     for tensor in tensors:
         node = memory_base(tensor.uop)
-        if tensor.requires_grad and node in plan.memory and node.op not in (Ops.ASSIGN, Ops.COPY):
+        if tensor.requires_grad and node in homes and node in plan.memory and node.op not in (Ops.ASSIGN, Ops.COPY):
             mine = (tensor.uop, node)
             if any(n in asking and n not in mine for n in toposort(node)):
                 history.keep(plan.memory[node], node)
@@ -82,6 +107,7 @@ def plan_for(wanted: Sequence[UOp]) -> Schedule:
     """The schedule of some nodes, shown to whoever watches."""
     if events.active:
         events.stage("tensor graph", UOp(Ops.SINK, src=tuple(wanted)))
+    spec.check(spec.TENSOR, wanted, "tensor operations")
     plan = schedule(wanted, target_of)
     if DEBUG.value >= 1 and len(plan.calls) > 1:
         print(f"scheduled {len(plan.calls)} kernels")

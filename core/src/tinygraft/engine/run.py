@@ -75,8 +75,9 @@ def capturing() -> Iterator[Capture]:
         _open.captures = before
 
 
-def run_schedule(calls: Sequence[KernelCall | CopyCall], values: Mapping[str, int], kept: set[UOp]) -> None:
-    """Run calls in order. kept are the BUFFERs whose values somebody wants afterwards."""
+def run_schedule(calls: Sequence[KernelCall | CopyCall], values: Mapping[str, int], kept: set[UOp],
+                 done: list[KernelCall | CopyCall]) -> None:  # fmt: skip
+    """Run calls in order. kept are the BUFFERs whose values somebody wants afterwards; done gets each call that ran."""
     launches = [_prepare(call) for call in calls]
     last: dict[UOp, int] = {}
     for i, call in enumerate(calls):
@@ -85,6 +86,7 @@ def run_schedule(calls: Sequence[KernelCall | CopyCall], values: Mapping[str, in
     captures = _open.captures
     for i, (call, launch) in enumerate(zip(calls, launches, strict=True)):
         launch.run(values)
+        done.append(call)
         for capture in captures:
             capture.launches.append(launch)
             capture.values.update(values)
@@ -97,6 +99,11 @@ def run_schedule(calls: Sequence[KernelCall | CopyCall], values: Mapping[str, in
 
 def _nodes(call: KernelCall | CopyCall) -> tuple[UOp, ...]:
     return call.buffers if isinstance(call, KernelCall) else (call.target, call.source)
+
+
+def writes(call: KernelCall | CopyCall) -> tuple[UOp, ...]:
+    """The BUFFERs that a call writes."""
+    return tuple(call.buffers[slot] for slot in call.written) if isinstance(call, KernelCall) else (call.target,)
 
 
 def _prepare(call: KernelCall | CopyCall) -> Launch:

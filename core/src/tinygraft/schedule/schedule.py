@@ -129,12 +129,31 @@ class _Plan:
         for node in order:
             for source in node.src:
                 self.users[source] = self.users.get(source, 0) + 1
+        self.scattered = self._scattered()
+        self.finished = {scatter: node for node, scatter in self.scattered.items()}
         for node in self.stored:
             self.memory[node] = self._home(node)
         self.needs = self._needs(stored)
 
+    def _scattered(self) -> dict[UOp, UOp]:
+        """The ASSIGNs of a scatter into the very value that they replace: the scatter is written in place instead."""
+        found: dict[UOp, UOp] = {}
+        for node in self.stored:
+            if node.op is not Ops.ASSIGN or len(node.src) != 2 or node in self.private:
+                continue
+            value = node.src[1]
+            while value.op is Ops.RESHAPE and self.users[value] == 1:
+                value = value.src[0]
+            alone = value.op is Ops.SCATTER and self.users[value] == 1 and value not in self.private | self.wanted
+            if alone and memory_base(value.src[0]) is memory_base(node.src[0]):
+                found[node] = value
+        return found
+
     def _home(self, node: UOp) -> UOp:
         """The buffer of a stored node: that of the value it replaces, or a new one."""
+        if (scatter := self.scattered.get(node)) is not None:
+            self.versions[self.memory[scatter]].append(node)
+            return self.memory[scatter]
         if node.op in (Ops.ASSIGN, Ops.SCATTER):
             base = memory_base(node.src[0])
             old = base if base.op is Ops.BUFFER else self.memory.get(base)
@@ -167,7 +186,7 @@ class _Plan:
         """Whether node's value may take the place of base's in its buffer: base's is the last that it held."""
         if base.dtype is not node.dtype or base in self.wanted or self.versions.get(buffer, [base])[-1] is not base:
             return False
-        if node.op is Ops.ASSIGN:
+        if node.op is Ops.ASSIGN or node in self.finished:
             return True
         return base.op not in (Ops.BUFFER, Ops.ASSIGN) and self.users.get(base, 0) == 1
 
@@ -193,7 +212,7 @@ class _Plan:
         """Everything that has to run."""
         plain, alone, copies = [], [], []
         for node in self.stored:
-            if 0 in node.shape:
+            if 0 in node.shape or node in self.scattered:
                 continue
             if node.op is Ops.COPY and memory_base(node.src[0]).op not in LEAVES - {Ops.BUFFER}:
                 copies.append(node)
@@ -226,7 +245,8 @@ class _Plan:
         _check_overwritten(group)
         mine = set(group.nodes)
         reads = {(self._buffer(n), n) for n in group.needs if n not in mine and n not in group.lowering.members}
-        writes = {(self.memory[n], n) for n in group.nodes}
+        written = {*group.nodes, *(self.finished[n] for n in group.nodes if n in self.finished)}
+        writes = {(self.memory[n], n) for n in written}
         return Task(group.call, {r for r in reads if r[0] in group.lowering.slots}, writes)
 
     def _alone(self, node: UOp, number: int) -> Group:
