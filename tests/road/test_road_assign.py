@@ -1,4 +1,4 @@
-"""Assigning: a tensor keeps the value that its expression had when it was written, whatever is written in place later."""
+"""Assigning: a tensor keeps the value its expression had when it was written, whatever is written in place later."""
 
 from __future__ import annotations
 

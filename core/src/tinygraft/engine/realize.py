@@ -18,7 +18,8 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.engine import history, viz
 from tinygraft.engine.run import copy, run_schedule, writes
-from tinygraft.schedule.schedule import Call, Schedule, schedule
+from tinygraft.schedule.order import Call
+from tinygraft.schedule.schedule import Schedule, schedule
 from tinygraft.schedule.stored import memory_base
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -27,9 +28,9 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
 
-_lock = threading.RLock()
+exclusive = threading.RLock()  # held while the graphs of live tensors change
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    os.register_at_fork(before=exclusive.acquire, after_in_parent=exclusive.release, after_in_child=exclusive.release)
 
 ALONG = 256  # a live tensor with at most so many nodes of its own is computed along rather than kept for later
 
@@ -52,7 +53,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) ->
     One thread at a time: a graph is shared, and so is the memory that it assigns to. When it is interrupted, tensors
     whose kernels have all run are realised and the others are as they were.
     """
-    with _lock:
+    with exclusive:
         _realize(tensors, live)
 
 

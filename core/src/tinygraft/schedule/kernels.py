@@ -19,7 +19,6 @@ from tinygraft.uop.shape import Shape, high, sint
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
-
 TINY = 16  # elements up to which kernels are joined only because there are fewer then
 
 
@@ -75,7 +74,9 @@ class Group:
         sizes = output_loops(node.shape)
         self.sizes = sizes if len(sizes) > len(self.sizes) else self.sizes
 
-    def store(self, node: UOp, buffer: UOp, position: UOp, value: UOp, needs: set[UOp], gate: UOp | None = None) -> None:
+    def store(
+        self, node: UOp, buffer: UOp, position: UOp, value: UOp, needs: set[UOp], gate: UOp | None = None
+    ) -> None:
         """A store to a buffer at a position."""
         src = (self.lowering.param(buffer), position, value, *(() if gate is None else (gate,)))
         self.stores.append(UOp(Ops.STORE, src=src))
@@ -147,7 +148,9 @@ def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping
     return groups
 
 
-def _candidates(node: UOp, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group], groups: list[Group]) -> list[Group]:
+def _candidates(
+    node: UOp, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group], groups: list[Group]
+) -> list[Group]:
     """Kernels that a node may join: of what it reads, latest first, then those that read the same or are as tiny."""
     mine = needs[node]
     producers = {home[n] for n in mine if n in home}

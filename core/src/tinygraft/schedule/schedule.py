@@ -10,23 +10,21 @@ after the new one is needed, the new value gets memory of its own and is copied 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tinygraft.errors import GraphError
 from tinygraft.schedule.kernels import Group, StoreMore, group_nodes
 from tinygraft.schedule.lower import address, numel
+from tinygraft.schedule.order import Call, NeedsOwnMemory, Task, in_order
 from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
 from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops
-from tinygraft.uop.stages import CopyCall, KernelCall
+from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder
-
-Call = KernelCall | CopyCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +38,6 @@ class Schedule:
     memory: dict[UOp, UOp]
     values: dict[str, int]
     existing: set[UOp]
-
-
-@dataclass(eq=False, slots=True)
-class Task:
-    """A call on its way into the order. reads and writes are (buffer, the node whose value it then holds)."""
-
-    make: Callable[[], Call]
-    reads: set[tuple[UOp, UOp]] = field(default_factory=set)
-    writes: set[tuple[UOp, UOp]] = field(default_factory=set)
 
 
 def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Schedule:
@@ -68,11 +57,11 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
     while True:
         plan = _Plan(order, stored, private, wanted)
         try:
-            ordered = _sort(plan.tasks(target), plan.versions)
+            ordered = in_order(plan.tasks(target), plan.versions)
         except StoreMore as more:
             _add(stored, more.nodes)
             continue
-        except _NeedsOwnMemory as more:
+        except NeedsOwnMemory as more:
             _add(private, more.nodes)
             continue
         calls = [task.make() for task in ordered]
@@ -85,14 +74,6 @@ def _add(known: set[UOp], more: set[UOp]) -> None:
     if more <= known:
         raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
     known |= more
-
-
-class _NeedsOwnMemory(Exception):
-    """Values that cannot be written over the ones that they replace."""
-
-    def __init__(self, nodes: set[UOp]) -> None:
-        super().__init__()
-        self.nodes = nodes
 
 
 def _device(nodes: Iterable[UOp]) -> str:
@@ -322,77 +303,10 @@ def _position(view: UOp, index: Index, base: UOp) -> tuple[UOp, UOp | None]:
 
 
 def _check_overwritten(group: Group) -> None:
-    """Raise _NeedsOwnMemory when a kernel reads a buffer at another place than where it writes it."""
+    """Raise NeedsOwnMemory when a kernel reads a buffer at another place than where it writes it."""
     written = {store.src[0]: (store.src[1], node) for store, node in zip(group.stores, group.nodes, strict=True)}
     loaded = [n for n in postorder(*group.stores) if n.op is Ops.LOAD and n.src[0] in written]
     trouble = {written[n.src[0]][1] for n in loaded if written[n.src[0]][0] is not n.src[1]}
     trouble = {n for n in trouble if n.op is Ops.ASSIGN}
     if trouble:
-        raise _NeedsOwnMemory(trouble)
-
-
-def _sort(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> list[Task]:
-    """Tasks in an order in which each reads the values it means to read. Raises _NeedsOwnMemory when there is none."""
-    writers = {write: task for task in tasks for write in task.writes}
-    readers: dict[tuple[UOp, UOp], list[Task]] = {}
-    for task in tasks:
-        for read in task.reads:
-            readers.setdefault(read, []).append(task)
-    after: dict[Task, set[Task]] = {task: set() for task in tasks}
-    for buffer, values in versions.items():
-        for held, following in zip(values, [*values[1:], None], strict=True):
-            here = readers.get((buffer, held), [])
-            writer = writers.get((buffer, held))
-            for task in here:
-                if writer is not None and writer is not task:
-                    after[task].add(writer)
-            overwriter = writers.get((buffer, following)) if following is not None else None
-            if overwriter is not None:
-                after[overwriter].update(
-                    task for task in [*here, writer] if task is not None and task is not overwriter
-                )
-    return _topological(tasks, after, versions)
-
-
-def _topological(tasks: list[Task], after: dict[Task, set[Task]], versions: dict[UOp, list[UOp]]) -> list[Task]:
-    waiting = {task: len(first) for task, first in after.items()}
-    then: dict[Task, list[Task]] = {}
-    for task, first in after.items():
-        for before in first:
-            then.setdefault(before, []).append(task)
-    number = {task: i for i, task in enumerate(tasks)}
-    ready = [(number[task], task) for task in tasks if not waiting[task]]
-    done: list[Task] = []
-    heapq.heapify(ready)
-    while ready:
-        _, task = heapq.heappop(ready)
-        done.append(task)
-        for later in then.get(task, ()):
-            waiting[later] -= 1
-            if not waiting[later]:
-                heapq.heappush(ready, (number[later], later))
-    if len(done) == len(tasks):
-        return done
-    raise _NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions))
-
-
-def _in_circles(tasks: list[Task], waiting: dict[Task, int], after: dict[Task, set[Task]],
-                then: dict[Task, list[Task]]) -> list[Task]:  # fmt: skip
-    """The tasks that wait for each other: those left when whatever only waits for them is taken away too."""
-    left = {task for task in tasks if waiting[task]}
-    ends = [task for task in left if not any(later in left for later in then.get(task, ()))]
-    while ends:
-        task = ends.pop()
-        left.discard(task)
-        ends += [b for b in after[task] if b in left and not any(later in left for later in then.get(b, ()))]
-    return [task for task in tasks if task in left]
-
-
-def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> set[UOp]:
-    """Of the values that tasks write over others, the ones that are copied fastest."""
-    found = {node for task in tasks for buffer, node in task.writes
-             if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node}  # fmt: skip
-    if not found:
-        raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
-    least = min(numel(node.shape) for node in found)
-    return {node for node in found if numel(node.shape) <= max(least, 16)}
+        raise NeedsOwnMemory(trouble)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from tinygraft.schedule.lower import numel
 from tinygraft.target import Target
-from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
+from tinygraft.uop.ops import ELEMENTWISE, Ops
 from tinygraft.uop.shape import max_shape
 from tinygraft.uop.uop import UOp
 
@@ -149,7 +149,9 @@ def _flow(user: UOp, source: UOp, evals: float) -> float:
 def _need(own: Facts, node: UOp, user: UOp, after: Facts, is_stored: bool) -> None:
     """Add what one user asks of a node: from which stored node, in which contexts, how often."""
     root = user if is_stored else after.root
-    own.shared |= (after.shared and not is_stored) or (own.root is not None and root is not None and own.root is not root)
+    own.shared |= (after.shared and not is_stored) or (
+        own.root is not None and root is not None and own.root is not root
+    )
     own.root = own.root if root is None else root
     needed: dict[Context, Need] = {(user, 0): (float(numel(user.shape)), 1)} if is_stored else after.contexts
     if user.op not in SAME_PLACE and user.op not in (Ops.CONTIGUOUS, Ops.ASSIGN):
@@ -172,13 +174,21 @@ def _place(node: UOp, facts: dict[UOp, Facts], stored: set[UOp]) -> None:
     if node in stored:
         return
     again = sum(n[0] for n in own.contexts.values()) / max(numel(node.shape), 1)
+    if _ends_a_reduction(own, again) if own.heavy else _costs_again(node, own, again):
+        stored.add(node)
+
+
+def _ends_a_reduction(own: Facts, again: float) -> bool:
+    """Whether a reduction, with what follows it at the same place, is better stored than run where it is needed."""
+    apart = own.shared or len(own.contexts) > 1
+    return apart or again > AGAIN_HEAVY or _starves(own) or _pooled(own)
+
+
+def _costs_again(node: UOp, own: Facts, again: float) -> bool:
+    """Whether computing a chain of simple operations again costs more than storing it, in time or in text."""
     indices = sum(n[1] for n in own.contexts.values())
-    if own.heavy and (own.shared or len(own.contexts) > 1 or again > AGAIN_HEAVY or _starves(own) or _pooled(own)):
-        stored.add(node)
-    elif node.op in MADE and (
-        (again > 1.25 and own.weight * (again - 1.0) > AGAIN) or (indices > WAYS and own.weight > 0)
-    ):
-        stored.add(node)
+    repeated = again > 1.25 and own.weight * (again - 1.0) > AGAIN
+    return node.op in MADE and (repeated or (indices > WAYS and own.weight > 0))
 
 
 def _starves(own: Facts) -> bool:

@@ -1,0 +1,103 @@
+"""The order in which the kernels and copies of a schedule run.
+
+Tasks in, each with the values that it reads and writes, and for each buffer the values that it holds one after another;
+the tasks out, so that a value is written before it is read and read before the next one takes its place.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tinygraft.errors import GraphError
+from tinygraft.schedule.lower import numel
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.stages import CopyCall, KernelCall
+from tinygraft.uop.uop import UOp
+
+Call = KernelCall | CopyCall
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """A call on its way into the order. reads and writes are (buffer, the node whose value it then holds)."""
+
+    make: Callable[[], Call]
+    reads: set[tuple[UOp, UOp]] = field(default_factory=set)
+    writes: set[tuple[UOp, UOp]] = field(default_factory=set)
+
+
+class NeedsOwnMemory(Exception):
+    """Values that cannot be written over the ones that they replace."""
+
+    def __init__(self, nodes: set[UOp]) -> None:
+        super().__init__()
+        self.nodes = nodes
+
+
+def in_order(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> list[Task]:
+    """Tasks in an order in which each reads the values it means to read. Raises NeedsOwnMemory when there is none."""
+    writers = {write: task for task in tasks for write in task.writes}
+    readers: dict[tuple[UOp, UOp], list[Task]] = {}
+    for task in tasks:
+        for read in task.reads:
+            readers.setdefault(read, []).append(task)
+    after: dict[Task, set[Task]] = {task: set() for task in tasks}
+    for buffer, values in versions.items():
+        for held, following in zip(values, [*values[1:], None], strict=True):
+            here = readers.get((buffer, held), [])
+            writer = writers.get((buffer, held))
+            for task in here:
+                if writer is not None and writer is not task:
+                    after[task].add(writer)
+            overwriter = writers.get((buffer, following)) if following is not None else None
+            if overwriter is not None:
+                after[overwriter].update(
+                    task for task in [*here, writer] if task is not None and task is not overwriter
+                )
+    return _topological(tasks, after, versions)
+
+
+def _topological(tasks: list[Task], after: dict[Task, set[Task]], versions: dict[UOp, list[UOp]]) -> list[Task]:
+    waiting = {task: len(first) for task, first in after.items()}
+    then: dict[Task, list[Task]] = {}
+    for task, first in after.items():
+        for before in first:
+            then.setdefault(before, []).append(task)
+    number = {task: i for i, task in enumerate(tasks)}
+    ready = [(number[task], task) for task in tasks if not waiting[task]]
+    done: list[Task] = []
+    heapq.heapify(ready)
+    while ready:
+        _, task = heapq.heappop(ready)
+        done.append(task)
+        for later in then.get(task, ()):
+            waiting[later] -= 1
+            if not waiting[later]:
+                heapq.heappush(ready, (number[later], later))
+    if len(done) == len(tasks):
+        return done
+    raise NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions))
+
+
+def _in_circles(tasks: list[Task], waiting: dict[Task, int], after: dict[Task, set[Task]],
+                then: dict[Task, list[Task]]) -> list[Task]:  # fmt: skip
+    """The tasks that wait for each other: those left when whatever only waits for them is taken away too."""
+    left = {task for task in tasks if waiting[task]}
+    ends = [task for task in left if not any(later in left for later in then.get(task, ()))]
+    while ends:
+        task = ends.pop()
+        left.discard(task)
+        ends += [b for b in after[task] if b in left and not any(later in left for later in then.get(b, ()))]
+    return [task for task in tasks if task in left]
+
+
+def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> set[UOp]:
+    """Of the values that tasks write over others, the ones that are copied fastest."""
+    found = {node for task in tasks for buffer, node in task.writes
+             if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node}  # fmt: skip
+    if not found:
+        raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
+    least = min(numel(node.shape) for node in found)
+    return {node for node in found if numel(node.shape) <= max(least, 16)}
