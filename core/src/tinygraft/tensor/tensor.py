@@ -15,9 +15,12 @@ from tinygraft.tensor import data as from_data
 from tinygraft.tensor.base import leaf
 from tinygraft.tensor.conv import Conv
 from tinygraft.tensor.gradient import Gradient
+from tinygraft.tensor.linalg import Linalg
 from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.operators import Operators
+from tinygraft.tensor.rearrange import Rearrange
+from tinygraft.tensor.resize import Resize
 from tinygraft.tensor.scan import Scan
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -25,7 +28,7 @@ from tinygraft.uop.uop import UOp
 __all__ = ["Tensor"]
 
 
-class Tensor(Operators, Loss, Conv, Scan, Gradient, metaclass=TensorType):
+class Tensor(Operators, Loss, Conv, Linalg, Scan, Resize, Gradient, Rearrange, metaclass=TensorType):
     """A lazy array of one dtype on one device.
 
     data is a number, nested lists or tuples of numbers, a numpy array (copied), bytes (uint8 unless dtype says
