@@ -8,8 +8,10 @@ import pytest
 
 from linears import Build, elementwise, gather, matmul, number, row_sums, running_sum, scratch, strided
 from tinygraft.dtype import DType, coerce, dtypes
+from tinygraft.render.llvm import LLVMRenderer
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp
+from tinygraft_cpu.device import CpuBackend
 
 Array = np.ndarray[Any, Any]
 Run = Callable[..., Any]
@@ -190,6 +192,30 @@ def test_casts_are_those_of_coerce(run: Run, old: DType, width: int) -> None:
         if new is dtypes.bfloat16:  # which bits a NaN has is left open
             got, want = ((a.astype(np.uint32) << 16).view(np.float32) for a in (got, want))
         np.testing.assert_array_equal(got, want, err_msg=f"{old.name} to {new.name}")
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_halves_convert_without_an_instruction_for_it(run: Run, backend: CpuBackend, width: int) -> None:
+    """Without an instruction for it every half becomes float exactly, and floats become halves to nearest even."""
+    if backend.compiler_name == "llvm":
+        backend.renderer = LLVMRenderer(converts_half=False)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    b = Build("half", (dtypes.float32, 1 << 16), (dtypes.float16, 1 << 16), (dtypes.float16, 1 << 16),
+              (dtypes.float32, 1 << 16), written=(0, 1))  # fmt: skip
+    r, v = b.range((1 << 16) // width), b.range(width, AxisKind.VECTOR)
+    at = r * width + v if width > 1 else r
+    b.store(0, at, b.load(2, at).cast(dtypes.float32))
+    b.store(1, at, b.load(3, at).cast(dtypes.float16))
+    b.end(r)
+    wide = np.random.default_rng(3).integers(0, 2**32, 1 << 16, dtype=np.uint32).view(np.float32).copy()
+    with np.errstate(invalid="ignore"):
+        wide[: 1 << 15] = halves[::2].astype(np.float32) * np.float32(1 + 2**-11)  # ties and near ties
+    up, down = run(b.done(), np.zeros(1 << 16, np.float32), np.zeros(1 << 16, np.float16), halves, wide, outputs=2)
+    np.testing.assert_array_equal(up, halves.astype(np.float32))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(down, wide.astype(np.float16))
+    assert (np.signbit(up) == np.signbit(halves))[~np.isnan(halves)].all()
+    assert (np.signbit(down) == np.signbit(wide))[~np.isnan(wide)].all()
 
 
 @pytest.mark.parametrize("width", [1, 8])

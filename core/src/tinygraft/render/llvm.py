@@ -22,26 +22,27 @@ from tinygraft.uop.uop import UOp
 class LLVMRenderer(Renderer):
     """Renderer of LLVM IR for the host's calling convention.
 
-    attributes are those of the functions, as LLVM writes them, such as '"prefer-vector-width"="512"'.
+    attributes are those of the functions, as LLVM writes them, such as '"prefer-vector-width"="512"'. converts_half
+    says that the machine converts between float16 and float32 by an instruction; LLVM would call a library otherwise.
     """
 
     language = "llvm"
 
-    def __init__(self, attributes: str = "") -> None:
-        self.attributes = attributes
+    def __init__(self, attributes: str = "", converts_half: bool = True) -> None:
+        self.attributes, self.converts_half = attributes, converts_half
 
     def render(self, linear: Linear) -> Source:
         """The module of one kernel. Raises GraphError for an op that should have been decomposed."""
-        text = Function(linear).text(self.attributes)
+        text = Function(linear, self.converts_half).text(self.attributes)
         return Source(linear.name, text, self.language, linear.signature)
 
 
 class Function(Writer, Block):
     """The text of one kernel while it is written."""
 
-    def __init__(self, linear: Linear) -> None:
+    def __init__(self, linear: Linear, converts_half: bool) -> None:
         Writer.__init__(self, linear)
-        Block.__init__(self, linear.name)
+        Block.__init__(self, linear.name, converts_half)
         self.slots: list[str] = []  # stack slots, at the function's entry
         self.ends: dict[int, str] = {}  # where each open loop stops
 

@@ -66,10 +66,13 @@ def literal(value: Any, dtype: DType) -> str:
 
 
 class Block:
-    """Instructions as they are written, in basic blocks; name is what errors call the kernel."""
+    """Instructions as they are written, in basic blocks.
 
-    def __init__(self, name: str) -> None:
-        self.kernel = name
+    name is what errors call the kernel; converts_half says that the machine converts float16 by an instruction.
+    """
+
+    def __init__(self, name: str, converts_half: bool) -> None:
+        self.kernel, self.converts_half = name, converts_half
         self.body: list[str] = []
         self.block = "entry"
         self.splats: list[dict[tuple[str, str], str]] = [{}]  # broadcasts by type and value, one dict for each loop

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
-from tinygraft.render.llvm_block import TYPES, Block, type_word
+from tinygraft.render.llvm_block import TYPES, Block, literal, type_word
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 
@@ -25,15 +25,16 @@ class _Lanes:
 
     def binary(self, word: str, element: str, x: str, y: str) -> str:
         """word of a value and a number."""
-        return self.block.let(f"{word} {type_word(element, self.width)} {x}, {self._operand(element, y)}", "bit")
+        return self.both(word, element, x, self.block.spread(y, element, self.width))
+
+    def both(self, word: str, element: str, x: str, y: str) -> str:
+        """word of two values."""
+        return self.block.let(f"{word} {type_word(element, self.width)} {x}, {y}", "bit")
 
     def select(self, test: str, element: str, x: str, y: str) -> str:
         """x or y, lane by lane."""
         type_ = type_word(element, self.width)
         return self.block.let(f"select {type_word('i1', self.width)} {test}, {type_} {x}, {type_} {y}", "cast")
-
-    def _operand(self, element: str, value: str) -> str:
-        return self.block.spread(value, element, self.width) if value[0].isdigit() else value
 
 
 def cast(block: Block, value: str, old: DType, new: DType, width: int) -> str:
@@ -78,18 +79,48 @@ def _from_float(v: _Lanes, value: str, old: DType, new: DType) -> str:
 
 
 def _widen(v: _Lanes, value: str, old: DType) -> str:
-    if old is dtypes.float16:
+    """A half type as float."""
+    if old is dtypes.bfloat16:
+        bits = v.binary("shl", "i32", v.convert("zext", value, "i16", "i32"), "16")
+        return v.convert("bitcast", bits, "i32", "float")
+    if v.block.converts_half:
         return v.convert("fpext", value, "half", "float")
-    return v.convert("bitcast", v.binary("shl", "i32", v.convert("zext", value, "i16", "i32"), "16"), "i32", "float")
+    bits = v.convert("zext", v.convert("bitcast", value, "half", "i16"), "i16", "i32")
+    size = v.binary("shl", "i32", v.binary("and", "i32", bits, "32767"), "13")
+    scaled = v.binary("fmul", "float", v.convert("bitcast", size, "i32", "float"), literal(2.0**112, dtypes.float32))
+    finite = v.convert("bitcast", scaled, "float", "i32")
+    special = v.binary("or", "i32", size, str(0x7F800000))  # infinity and NaN
+    size = v.select(v.binary("icmp uge", "i32", size, str(0x7C00 << 13)), "i32", special, finite)
+    sign = v.binary("shl", "i32", v.binary("and", "i32", bits, "32768"), "16")
+    return v.convert("bitcast", v.both("or", "i32", size, sign), "i32", "float")
 
 
 def _narrow(v: _Lanes, value: str, new: DType) -> str:
-    """A float to nearest even; of a bfloat16 by hand, where NaN stays NaN."""
-    if new is dtypes.float16:
+    """A float as a half type, to nearest even; NaN stays NaN."""
+    if new is dtypes.float16 and v.block.converts_half:
         return v.convert("fptrunc", value, "float", "half")
     bits = v.convert("bitcast", value, "float", "i32")
-    odd = v.binary("and", "i32", v.binary("lshr", "i32", bits, "16"), "1")
-    rounded = v.binary("add", "i32", v.binary("add", "i32", bits, "32767"), odd)
+    if new is dtypes.float16:
+        return v.convert("bitcast", v.convert("trunc", _half_bits(v, bits), "i32", "i16"), "i16", "half")
     quiet = v.binary("or", "i32", bits, str(1 << 22))
-    kept = v.select(v.binary("fcmp uno", "float", value, "0.0"), "i32", quiet, rounded)
+    kept = v.select(v.binary("fcmp uno", "float", value, "0.0"), "i32", quiet, _nearest(v, bits, 16))
     return v.convert("trunc", v.binary("lshr", "i32", kept, "16"), "i32", "i16")
+
+
+def _nearest(v: _Lanes, bits: str, dropped: int) -> str:
+    """bits plus what makes dropping the last ones round to nearest even."""
+    odd = v.binary("and", "i32", v.binary("lshr", "i32", bits, str(dropped)), "1")
+    return v.both("add", "i32", v.binary("add", "i32", bits, str((1 << (dropped - 1)) - 1)), odd)
+
+
+def _half_bits(v: _Lanes, bits: str) -> str:
+    """The bits of a float as those of a half, without an instruction for it."""
+    size = v.binary("and", "i32", bits, str(0x7FFFFFFF))
+    normal = v.binary("lshr", "i32", _nearest(v, v.binary("sub", "i32", size, str(0x38000000)), 13), "13")
+    half = v.binary("fadd", "float", v.convert("bitcast", size, "i32", "float"), "0.5")  # rounds at a half's last bit
+    tiny = v.binary("sub", "i32", v.convert("bitcast", half, "float", "i32"), str(0x3F000000))
+    found = v.select(v.binary("icmp ult", "i32", size, str(0x38800000)), "i32", tiny, normal)
+    for limit, instead in ((0x477FF000, 0x7C00), (0x7F800001, 0x7E00)):  # from 65520 on infinity, and NaN
+        is_above = v.binary("icmp uge", "i32", size, str(limit))
+        found = v.select(is_above, "i32", v.block.spread(str(instead), "i32", v.width), found)
+    return v.both("or", "i32", found, v.binary("and", "i32", v.binary("lshr", "i32", bits, "16"), "32768"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinygraft.plugin import CStyleRenderer, Dialect, LLVMRenderer, Ops, Renderer, Target
+from tinygraft_cpu import machine
 
 HOST_C = Dialect(
     vectors=True,
@@ -12,7 +13,7 @@ HOST_C = Dialect(
 
 def llvm_renderer(target: Target) -> Renderer:
     """LLVM IR whose vectors are as wide as the machine's registers."""
-    return LLVMRenderer(f'"prefer-vector-width"="{target.vector_bytes * 8}"')
+    return LLVMRenderer(f'"prefer-vector-width"="{target.vector_bytes * 8}"', machine.has_half_conversion())
 
 
 def c_renderer(target: Target) -> Renderer:
