@@ -12,7 +12,7 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.target import Target
 from tinygraft.uop.ops import AxisKind, LocalArg, Ops, ParamArg, ReduceArg, RegArg
 from tinygraft.uop.stages import Linear, Param, Signature
-from tinygraft.uop.uop import UOp, toposort
+from tinygraft.uop.uop import UOp, postorder
 
 index = dtypes.index
 
@@ -29,7 +29,7 @@ class Build:
     def add(self, node: UOp) -> UOp:
         """List a node and what it reads."""
         known = set(self.uops)
-        self.uops += [u for u in toposort(node, enter=lambda u: u not in known) if u not in known]
+        self.uops += [u for u in postorder(node) if u not in known]
         return node
 
     def range(self, size: int | UOp, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
