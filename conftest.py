@@ -23,8 +23,9 @@ REQUIRED = {name for name in os.environ.get("TINYGRAFT_REQUIRE", "").split(",") 
 def missing(need: str) -> str | None:
     """Why something a test needs is not here; None when it is."""
     if need == "cc":
-        compiler = os.environ.get("CC") or "cc"
-        return None if shutil.which(compiler) else f"no C compiler ({compiler} is not on PATH)"
+        compilers = [os.environ["CC"].split()[0]] if os.environ.get("CC") else ["cc", "gcc", "clang"]
+        found = any(shutil.which(compiler) for compiler in compilers)
+        return None if found else f"no C compiler (not on PATH: {', '.join(compilers)})"
     if need == "ext":
         try:
             import tinygraft_cpu._native  # noqa: F401

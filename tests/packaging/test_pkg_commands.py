@@ -1,0 +1,89 @@
+"""The commands of the checkout: make, .ci/run, and what a test does where something is missing."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+
+
+def pytest_in(folder: Path, *, need: str, **environment: str) -> str:
+    """What pytest prints for a test that needs something, with our conftest and this environment."""
+    name = f"test_that_needs_{need}.py"
+    (folder / name).write_text(f"import pytest\n@pytest.mark.needs({need!r})\ndef test_it(): pass\n")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "conftest",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+        "-ra",
+        name,
+    ]
+    kept = {k: v for k, v in os.environ.items() if k not in ("TINYGRAFT_REQUIRE", "TINYGRAFT_CACHE")}
+    kept["PYTHONPATH"] = str(ROOT)
+    return subprocess.run(command, cwd=folder, env=kept | environment, capture_output=True, text=True).stdout
+
+
+def test_a_missing_compiler_is_one_line(tmp_path):
+    """A test that needs a C compiler is skipped where there is none, with the reason in the summary."""
+    said = pytest_in(tmp_path, need="cc", CC="no-such-compiler")
+    assert "no C compiler (not on PATH: no-such-compiler)" in said
+    assert "1 skipped" in said
+
+
+def test_required_things_may_not_be_missing(tmp_path):
+    """TINYGRAFT_REQUIRE=cc,ext turns the skip into a failure that says both why and who wanted it."""
+    said = pytest_in(tmp_path, need="cc", CC="no-such-compiler", TINYGRAFT_REQUIRE="cc,ext")
+    assert "no C compiler (not on PATH: no-such-compiler), and TINYGRAFT_REQUIRE=cc,ext" in said
+    assert "1 error in " in said
+
+
+def test_an_unknown_need_is_a_mistake(tmp_path):
+    """A test that needs what conftest.py does not know cannot pass by being skipped."""
+    assert "a test needs 'warp'; conftest.py knows cc and ext" in pytest_in(tmp_path, need="warp")
+
+
+@needs_make
+def test_make_help_lists_the_targets():
+    """`make help` has a line for each of the documented targets."""
+    said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {"help", "train", "test", "check"} <= {line.split()[0] for line in said.splitlines()}
+    assert all(len(line.split()) > 2 for line in said.splitlines())
+
+
+@needs_make
+def test_make_refuses_an_old_python(tmp_path):
+    """With a Python before 3.11 make stops before it makes anything, and says which Python it found."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    old = tmp_path / "old-python"
+    old.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -c \'import sys; sys.version_info = (3, 10); sys.version = "3.10.1 x"; '
+        'exec(sys.argv[2])\' "$@"\n'
+    )
+    old.chmod(0o755)
+    done = subprocess.run(["make", "train", f"PYTHON={old}", "METADATA="], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert f"tinygraft needs Python 3.11 or newer, {old} is 3.10.1; set PYTHON=/path/to/python3.11" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_ci_runs_what_the_readme_shows():
+    """.ci/run is executable bash that runs make check and make test with nothing skipped, as the README says."""
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", script], check=True)
+    text = script.read_text()
+    assert "TINYGRAFT_REQUIRE=cc,ext" in text
+    assert re.findall(r"^make (\w+)", text, re.MULTILINE) == ["check", "test"]
+    assert "make test" in (ROOT / "README.md").read_text()
