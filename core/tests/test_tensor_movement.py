@@ -273,3 +273,38 @@ def test_chains_of_movement_agree_with_numpy(data: st.DataObject) -> None:
             step = data.draw(st.sampled_from([1, 2, 3, -1, -2]))
             t, x = t[..., ::step], x[..., ::step]
     np.testing.assert_array_equal(evaluate(t.uop), x)
+
+
+@pytest.mark.parametrize(
+    ("formula", "sizes", "reference"),
+    [
+        ("a b c -> c a b", {}, lambda x: x.transpose(2, 0, 1)),
+        ("a b c -> (a b) c", {}, lambda x: x.reshape(6, 4)),
+        ("a b (c d) -> a (b d) c", {"c": 2}, lambda x: x.reshape(2, 3, 2, 2).transpose(0, 1, 3, 2).reshape(2, 6, 2)),
+        ("... c -> c ...", {}, lambda x: x.transpose(2, 0, 1)),
+        ("a ... -> (...) a", {}, lambda x: x.reshape(2, 12).T),
+        ("a b c -> a 1 (c b) ()", {}, lambda x: x.transpose(0, 2, 1).reshape(2, 1, 12, 1)),
+    ],
+)
+def test_rearrange_follows_its_formula(formula: str, sizes: dict[str, int], reference: Callable[[Any], Any]) -> None:
+    """Axes are split, moved and merged as the formula says."""
+    np.testing.assert_array_equal(values(Tensor(X).rearrange(formula, **sizes)), reference(X))
+
+
+@pytest.mark.parametrize(
+    ("formula", "sizes", "message"),
+    [
+        ("a b c", {}, "a formula is two lists of axes with -> between them, got 'a b c'"),
+        ("a b -> b a", {}, "the left side of 'a b -> b a' does not have the 3 axes of shape (2, 3, 4)"),
+        ("a b c -> a b", {}, "each axis must be once on both sides of the formula 'a b c -> a b'"),
+        ("a b (c d) -> a b c d", {}, "the sizes of c and d in 'a b (c d) -> a b c d' are not known: give all but one"),
+        ("a b (c d) -> a b c d", {"c": 3}, "axis 2 of (2, 3, 4) has 4 elements, which 'a b (c d) -> a b c d' does not"),
+        ("a b c -> a b c", {"z": 3}, "the formula 'a b c -> a b c' has no axis z"),
+        ("a b (c -> a b c", {}, "a parenthesis is not closed in the formula 'a b (c -> a b c'"),
+        ("a b c? -> a b c", {}, "'?' has no meaning in the formula 'a b c? -> a b c'"),
+    ],
+)
+def test_formulas_that_do_not_fit_raise(formula: str, sizes: dict[str, int], message: str) -> None:
+    """A formula that is not one, or not one for this shape, raises ShapeError."""
+    with pytest.raises(ShapeError, match=re.escape(message)):
+        Tensor(X).rearrange(formula, **sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -293,3 +294,22 @@ def test_threefry_is_an_op() -> None:
     low, high = threefry((3, 5), (9, 2))
     assert counter.threefry(key).tolist() == [high << 32 | low]
     assert evaluate(counter.threefry(key).uop).tolist() == [high << 32 | low]
+
+
+def test_threads_draw_different_numbers() -> None:
+    """Draws of eight threads are those of one thread, in some order: none comes twice."""
+    Tensor.manual_seed(21)
+    expected = sorted(Tensor.rand(4).tolist() for _ in range(24))
+    Tensor.manual_seed(21)
+    found: list[list[float]] = []
+
+    def draw() -> None:
+        for _ in range(3):
+            found.append(Tensor.rand(4).tolist())
+
+    threads = [threading.Thread(target=draw) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == expected

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
-from tinygraft.engine.realize import plan_for, realize_tensors
+from tinygraft.engine.realize import exclusive, plan_for, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
-from tinygraft.schedule.schedule import Call
+from tinygraft.schedule.order import Call
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors
@@ -221,12 +221,13 @@ class Access(Casting):
         do_update_stats is accepted for older scripts.
         """
         tensors: tuple[TensorBase, ...] = (self, *others)
-        todo = [tensor for tensor in tensors if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
-        for tensor in todo:
-            if memory_base(tensor.uop).op is Ops.IOTA:
-                tensor.uop = UOp(Ops.CONTIGUOUS, tensor.dtype, (tensor.uop,))
-        if todo:
-            realize_tensors(todo, live_tensors())
+        with exclusive:
+            todo = [tensor for tensor in tensors if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
+            for tensor in todo:
+                if memory_base(tensor.uop).op is Ops.IOTA:
+                    tensor.uop = UOp(Ops.CONTIGUOUS, tensor.dtype, (tensor.uop,))
+            if todo:
+                realize_tensors(todo, live_tensors())
         return self
 
     def schedule_with_vars(self, *others: TensorBase) -> tuple[list[Call], dict[str, int]]:

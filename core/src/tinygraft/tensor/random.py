@@ -18,7 +18,8 @@ from typing import Any, Self
 from tinygraft.config import TRAINING
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DTypeLike, dtypes, to_dtype
+from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
+from tinygraft.engine.realize import exclusive
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
@@ -60,24 +61,25 @@ class Random(Sorting, Creation):
         True
         """
         global _seed
-        _seed = seed
-        for device, state in list(_states.items()):
-            # Written in place, so that captured graphs see it too; a draw that is not computed yet keeps the old one.
-            if memory_base(state.uop).op is Ops.BUFFER:
-                buffer_of(memory_base(state.uop)).copy_in(memoryview(_state_bytes(device)))
-            else:
-                del _states[device]
+        with exclusive:
+            _seed = seed
+            for device, state in list(_states.items()):
+                # Written in place, so that captured graphs see it too; a draw not yet computed keeps the old one.
+                if memory_base(state.uop).op is Ops.BUFFER:
+                    buffer_of(memory_base(state.uop)).copy_in(memoryview(_state_bytes(device)))
+                else:
+                    del _states[device]
 
     @classmethod
     def _draw(cls, words: int, device: str) -> tuple[Self, Self]:
         """The number of words drawn before, and the key, each of shape (1,); words more count as drawn."""
+        step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
         state = _states.get(device)
         if state is None:
             state = _states[device] = cls._from(bytes_node(_state_bytes(device), (2,), device, dtypes.uint64), False)
-        step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
         state._rebind(state._op(Ops.ADD, step).uop)
-        count = cls._from(state.uop, False)._part(0, 0, 1)._op(Ops.SUB, words)
-        return count, cls._from(state.uop, False)._part(0, 1, 2)
+        now = cls._from(state.uop, False)
+        return now._part(0, 0, 1)._op(Ops.SUB, words), now._part(0, 1, 2)
 
     @classmethod
     def random_bits(cls, key: TensorBase, counter: TensorBase, num: int) -> Self:
@@ -124,8 +126,15 @@ class Random(Sorting, Creation):
         name, count = Device.canonicalize(device), math.prod(sizes)
         if count == 0:
             return cls.zeros(sizes, device=name, dtype=to, requires_grad=requires_grad)
+        with exclusive:  # so that no other thread draws, or realises, while the graph of this draw is made
+            unit = cls._units(count, to, name)._reshape(sizes)
+            return cls._from(UOp(Ops.CONTIGUOUS, to, (unit.uop,)) if contiguous else unit.uop, requires_grad)
+
+    @classmethod
+    def _units(cls, count: int, to: DType, device: str) -> Self:
+        """Uniform numbers from [0, 1): random bits as the mantissas of numbers from [1, 2), less 1."""
         words = -(-count * to.itemsize // 4)
-        before, key = cls._draw(words, name)
+        before, key = cls._draw(words, device)
         bits = cls.random_bits(key, before, words)
         unsigned = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}[to.itemsize]
         if unsigned is not dtypes.uint32:
@@ -133,9 +142,7 @@ class Random(Sorting, Creation):
             bits = bits._part(0, 0, count)
         mantissa = dtypes.finfo(to)[1]
         one = {dtypes.float16: 0x3C00, dtypes.bfloat16: 0x3F80, dtypes.float32: 0x3F800000}.get(to, 0x3FF << 52)
-        unit = bits._op(Ops.SHR, to.bits - mantissa)._op(Ops.OR, one)._bits_as(to)._op(Ops.SUB, 1)._reshape(sizes)
-        node = UOp(Ops.CONTIGUOUS, to, (unit.uop,)) if contiguous else unit.uop
-        return cls._from(node, requires_grad)
+        return bits._op(Ops.SHR, to.bits - mantissa)._op(Ops.OR, one)._bits_as(to)._op(Ops.SUB, 1)
 
     def rand_like(self, **kwargs: Any) -> Self:
         """rand with the shape, device and dtype of this tensor, unless keywords differ."""
@@ -287,7 +294,7 @@ class Random(Sorting, Creation):
         >>> from tinygraft import Tensor
         >>> Tensor.manual_seed(42)
         >>> Tensor([1, 2, 3, 4]).multinomial(5, replacement=True).tolist()
-        [3, 2, 3, 1, 2]
+        [2, 0, 1, 1, 2]
         """
         if not 1 <= self.ndim <= 2 or num_samples < 1:
             raise ShapeError(
