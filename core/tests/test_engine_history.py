@@ -61,3 +61,18 @@ def test_histories_die_with_their_memory():
     assert len(history._past) == 1
     del y
     assert len(history._past) == 0
+
+
+def test_a_loop_that_realises_its_state_does_not_grow():
+    """Histories end after LONGEST realised values, and backward then says so."""
+    w = Tensor([1.0], requires_grad=True).realize()
+    h = Tensor([1.0])
+    for _ in range(history.LONGEST + 20):
+        h = (h * w).realize()
+    assert len(history._past) <= history.LONGEST
+    with pytest.raises(GraphError) as caught:
+        h.backward()
+    assert str(caught.value) == (
+        f"backward reaches a value behind {history.LONGEST} others that were realised one from the other; no more are kept\n"
+        "  hint: call backward before, or detach() the state of the loop"
+    )

@@ -16,16 +16,23 @@ from tinygraft.errors import GraphError
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
+LONGEST = 256  # realised values on the way to a leaf; a loop that realises its state would keep every turn otherwise
+
 _past: weakref.WeakKeyDictionary[UOp, tuple[UOp, int]] = weakref.WeakKeyDictionary()
+_length: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # of the history of a BUFFER; 0 is cut off
 _written: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 Nodes = dict[UOp, UOp]
 
 
 def keep(buffer: UOp, expression: UOp) -> None:
-    """Remember what a BUFFER was computed from."""
+    """Remember what a BUFFER was computed from, unless its history has become too long."""
     with _lock:
-        _past[buffer] = expression, UOp.next_buffer()
+        behind = (_length.get(n, 0) for n in toposort(expression) if n.op is Ops.BUFFER)
+        length = max(behind, default=0) + 1
+        _length[buffer] = length if length <= LONGEST else 0
+        if length <= LONGEST:
+            _past[buffer] = expression, UOp.next_buffer()
 
 
 def note_write(buffer: UOp) -> None:
@@ -38,6 +45,7 @@ def clear() -> None:
     """Forget all histories."""
     with _lock:
         _past.clear()
+        _length.clear()
         _written.clear()
 
 
@@ -47,14 +55,21 @@ def unfold(root: UOp) -> tuple[Nodes, Nodes]:
     Raises GraphError when an expression needs a value that has been overwritten since.
     """
     nodes = toposort(root)
-    if not any(n in _past for n in nodes if n.op is Ops.BUFFER):
+    if not any(n in _length for n in nodes if n.op is Ops.BUFFER):
         return {}, {}
     swap: Nodes = {}
     back: Nodes = {}
     found = list(nodes)
     while found:
         node = found.pop()
-        if node.op is not Ops.BUFFER or node in swap or (past := _past.get(node)) is None:
+        if node.op is not Ops.BUFFER or node in swap:
+            continue
+        if _length.get(node) == 0:
+            raise GraphError(
+                f"backward reaches a value behind {LONGEST} others that were realised one from the other; no more are kept\n"
+                "  hint: call backward before, or detach() the state of the loop"
+            )
+        if (past := _past.get(node)) is None:
             continue
         expression, time = past
         inside = toposort(expression)

@@ -98,7 +98,8 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Sched
     asking = {t.uop for t in (*tensors, *others) if t.requires_grad}
     for tensor in tensors:
         node = memory_base(tensor.uop)
-        if tensor.requires_grad and node in homes and node in plan.memory and node.op not in (Ops.ASSIGN, Ops.COPY):
+        known = node in homes and node in plan.memory and node.dtype.kind == "float"
+        if tensor.requires_grad and known and node.op not in (Ops.ASSIGN, Ops.COPY):
             mine = (tensor.uop, node)
             if any(n in asking and n not in mine for n in toposort(node)):
                 history.keep(plan.memory[node], node)

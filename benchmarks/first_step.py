@@ -1,0 +1,62 @@
+"""What the first training step of a convolutional network costs in Python, kernels and nodes.
+
+    DEV=NULL python benchmarks/first_step.py     # nothing is computed: Python's own time
+    DEV=CPU  python benchmarks/first_step.py     # with compiling and running
+
+The network is that of tinygrad's beautiful_mnist, batch 128, with Adam. It prints a line for each of three steps; the
+first includes making the weights. Times are of the process (user time of this thread), so other work matters little.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from tinygraft import Device, GlobalCounters, Tensor, nn
+from tinygraft.uop.uop import live_nodes, nodes_made
+
+BATCH = 128
+
+
+class Net:
+    """Two pairs of convolutions, each followed by batch norm and pooling, then one linear layer."""
+
+    def __init__(self) -> None:
+        self.layers = [
+            nn.Conv2d(1, 32, 5), Tensor.relu, nn.Conv2d(32, 32, 5), Tensor.relu, nn.BatchNorm(32), Tensor.max_pool2d,
+            nn.Conv2d(32, 64, 3), Tensor.relu, nn.Conv2d(64, 64, 3), Tensor.relu, nn.BatchNorm(64), Tensor.max_pool2d,
+            lambda x: x.flatten(1), nn.Linear(576, 10),
+        ]  # fmt: skip
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x.sequential(self.layers)
+
+
+def main() -> None:
+    """Run three steps and print what each took."""
+    draw = random.Random(0)
+    images = Tensor([draw.random() for _ in range(BATCH * 784)]).reshape(BATCH, 1, 28, 28).realize()
+    labels = Tensor([draw.randrange(10) for _ in range(BATCH)]).realize()
+    made = nodes_made()
+    GlobalCounters.reset()
+    start = time.thread_time()
+    net = Net()
+    optimizer = nn.optim.Adam(nn.state.get_parameters(net))
+    print(f"device {Device.DEFAULT}, batch {BATCH}")
+    with Tensor.train():
+        for step in range(3):
+            optimizer.zero_grad()
+            loss = net(images).sparse_categorical_crossentropy(labels).backward()
+            loss.realize(*optimizer.schedule_step())
+            seconds = time.thread_time() - start
+            print(
+                f"step {step}: {seconds:.3f} s of this thread, {GlobalCounters.kernel_count} kernels, "
+                f"{GlobalCounters.kernels_compiled} compiled, {nodes_made() - made} nodes made, {live_nodes()} live"
+            )
+            made = nodes_made()
+            GlobalCounters.reset()
+            start = time.thread_time()
+
+
+if __name__ == "__main__":
+    main()
