@@ -119,6 +119,17 @@ def test_the_cap_on_kept_memory():
     assert (pool.kept, allocator.freed) == (0, 120)
 
 
+def test_no_more_is_kept_than_was_in_use(monkeypatch):
+    """Buffers of ever new sizes do not pile up: what is kept stays below the most that was ever in use."""
+    monkeypatch.setattr("tinygraft.device.pool.FLOOR", 0)
+    backend = NullBackend("TOY", 0)
+    backend.allocator = HostAllocator()
+    pool = Pool(backend)
+    for nbytes in range(100, 200):
+        pool.give(pool.take(nbytes), nbytes)
+        assert pool.kept <= pool.peak == nbytes
+
+
 def test_no_elements_no_memory(allocator):
     """A buffer of no elements is always there and never allocates; its bytes are none."""
     buffer = Buffer("TOY", 0, dtypes.float32).allocate()

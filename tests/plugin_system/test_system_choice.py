@@ -203,6 +203,22 @@ def test_naming_a_device_in_a_setting_does_not_open_it(fakes):
     assert registry.opened() == []
 
 
+def test_the_default_can_be_set(fakes, setting):
+    """Device.DEFAULT = name chooses for the process; a Context still wins; an unknown name is refused."""
+    setting(config.DEV, "FAST")
+    fakes.add("FAST", priority=100)
+    fakes.add("TOY")
+    registry = fakes.registry()
+    assert registry.DEFAULT == "FAST"
+    registry.DEFAULT = "toy:0"
+    assert registry.DEFAULT == "TOY"
+    with Context(DEV="FAST"):
+        assert registry.DEFAULT == "FAST"
+    with pytest.raises(DeviceUnavailable, match="no plugin provides a device TOYY"):
+        registry.DEFAULT = "TOYY"
+    assert registry.DEFAULT == "TOY"
+
+
 # The trial in a child process
 
 

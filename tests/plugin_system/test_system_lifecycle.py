@@ -1,6 +1,7 @@
 """Opening once, closing in reverse, forking and many threads."""
 
 import os
+import subprocess
 import sys
 import threading
 
@@ -64,6 +65,19 @@ def test_closing_in_reverse_order(fakes):
         registry.close()
     assert log == ["close TOY:2", "close TOY:1", "close TOY"]
     assert registry.opened() == []
+
+
+def test_devices_are_closed_at_exit():
+    """The process-wide registry closes what is open when Python ends, the last opened first."""
+    code = (
+        "from tinygraft import Device\n"
+        "from tinygraft.reference.null import NullBackend\n"
+        "NullBackend.close = lambda self: print('close', self.name)\n"
+        "Device['NULL'], Device['NULL:1']\n"
+        "print('end')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split("\n") == ["end", "close NULL:1", "close NULL", ""]
 
 
 def test_a_closed_device_can_be_opened_again(fakes):

@@ -13,15 +13,20 @@ from tinygraft.device.counters import GlobalCounters, renew_lock
 from tinygraft.device.interfaces import Backend, Handle
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 
-CAP = 4 << 30  # bytes of freed blocks kept for each backend
+CAP = 4 << 30  # bytes of freed blocks kept for each backend, at most
+FLOOR = 256 << 20  # bytes that are kept however little was ever in use
 
 
 class Pool:
-    """The memory of one backend: blocks in use are counted, freed blocks kept up to cap bytes."""
+    """The memory of one backend: blocks in use are counted, freed blocks kept.
+
+    Kept are at most cap bytes, and no more than were ever in use at once, so that a program holds at most twice what
+    it needs.
+    """
 
     def __init__(self, backend: Backend, cap: int = CAP) -> None:
         self.name, self.allocator, self.cap = backend.name, backend.allocator, cap
-        self.used = self.kept = 0  # bytes
+        self.used = self.kept = self.peak = 0  # bytes
         self.lost = self.closed = False
         self._free: dict[int, list[Handle]] = {}
         self._lock = threading.RLock()
@@ -41,17 +46,18 @@ class Pool:
             else:
                 handle = self._alloc(nbytes)
             self.used += nbytes
+            self.peak = max(self.peak, self.used)
         GlobalCounters.add_memory(nbytes)
         return handle
 
     def give(self, handle: Handle, nbytes: int) -> None:
-        """Take a block back; it is kept for reuse while there is room below cap."""
+        """Take a block back; it is kept for reuse while there is room below the limit."""
         GlobalCounters.add_memory(-nbytes)
         if self.lost or self.closed:
             return
         with self._lock:
             self.used -= nbytes
-            if self.kept + nbytes <= self.cap:
+            if self.kept + nbytes <= min(self.cap, max(self.peak, FLOOR)):
                 self.kept += nbytes
                 self._free.setdefault(nbytes, []).append(handle)
             else:

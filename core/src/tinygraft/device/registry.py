@@ -111,7 +111,8 @@ class Registry:
     def DEFAULT(self) -> str:
         """The device that is used when none is named: what the settings ask for, else the best that works here.
 
-        Raises DeviceUnavailable when nothing that was asked for opens, or when there is nothing to choose from.
+        Setting it chooses for the whole process, where no Context does. Raises DeviceUnavailable when nothing that was
+        asked for opens, or when there is nothing to choose from.
         """
         if asked := asked_by_context():
             return self._asked(asked)
@@ -121,6 +122,10 @@ class Registry:
                     asked = asked_by_environment(self._table())
                     self._default = self._asked(asked) if asked else self._choose()
         return self._default
+
+    @DEFAULT.setter
+    def DEFAULT(self, name: str) -> None:
+        self._default = self.canonicalize(name)
 
     def _asked(self, text: str) -> str:
         """The device of a setting: a name, or the first of a chain A,B that opens."""
