@@ -99,7 +99,7 @@ class PythonProgram(Program):
         views: list[Any] = []
         for slot, (param, buffer) in enumerate(zip(params, buffers, strict=True)):
             nbytes = param.size * param.dtype.itemsize
-            if buffer.nbytes < nbytes:
+            if nbytes and buffer.nbytes < nbytes:  # an empty buffer has no memory
                 raise GraphError(
                     f"kernel {self.name} takes {nbytes} bytes as data{slot}, the buffer has {buffer.nbytes}"
                 )

@@ -57,7 +57,7 @@ class Gradient(TensorBase):
         gradient is that of this tensor itself, needed unless it has one element. Raises ShapeError and DTypeError.
 
         >>> from tinygraft import Tensor
-        >>> x = Tensor([3.0])
+        >>> x = Tensor([3.0], requires_grad=True)
         >>> y = (x * x * x).sum()
         >>> first = y.gradient(x)[0]
         >>> first.tolist(), first.sum().gradient(x)[0].tolist()
