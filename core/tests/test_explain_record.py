@@ -18,7 +18,7 @@ from tinygraft.engine.explain import explain
 from tinygraft.engine.layout import place
 from tinygraft.engine.record import Recorder, Schedule, describe
 from tinygraft.engine.viz import page, write_page
-from tinygraft.events import LaunchEvent
+from tinygraft.events import CompileEvent, LaunchEvent
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops, ParamArg, ReduceArg
 from tinygraft.uop.stages import Binary, CopyCall, Kernel, KernelCall, Linear, Param, Signature, Source
@@ -54,6 +54,7 @@ def compute(name: str = "E_4", compiled: bool = True) -> None:
         events.stage("kernel", kernel, name)
         events.stage("source", Source(name, TEXT, "c", signature), name)
         events.stage("binary", Binary(name, b"1234567", signature), name)
+        events.stage("compile", CompileEvent(name=name, device="DEV", seconds=0.25, bytes=7), name)
     launch(name)
     launch("copy 16, OTHER <- DEV")
 
@@ -159,7 +160,7 @@ def test_explain_prints_every_box_in_order() -> None:
     text = "\n".join(explain(schedule))
     marks = ["==== schedule 1, asked for at", "---- tensor graph:", "---- schedule: 1 kernel, 1 copy",
              "==== kernel E_4 ", "---- kernel graph:", "---- passes: 1", "---- linear:", "actions: vector 4",
-             "---- source: c", "void E_4(", "---- binary: 7 bytes", "---- time line: 2 launched"]  # fmt: skip
+             "---- source: c", "void E_4(", "---- binary: 7 bytes, 250.00 ms", "---- time line: 2"]  # fmt: skip
     places = [text.find(mark) for mark in marks]
     assert -1 not in places, text
     assert places == sorted(places)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 class StageEvent:
     """A stage has given its result.
 
-    name says which stage ("tensor graph", "schedule", "kernel", "pass: NAME", "linear", "source", "binary",
-    "launch"), subject is the result (a UOp, a box of uop/stages.py, a list of calls or a LaunchEvent), kernel
-    the name of the kernel it belongs to, empty for what concerns a whole schedule.
+    name says which stage ("tensor graph", "schedule", "kernel", "pass: NAME", "linear", "source", "binary", "compile",
+    "launch"), subject is the result (a UOp, a box of uop/stages.py, a list of calls, a CompileEvent or LaunchEvent),
+    kernel the name of the kernel it belongs to, empty for what concerns a whole schedule.
     """
 
     name: str

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from dataclasses import dataclass
 
 from tinygraft import events
@@ -18,6 +19,7 @@ from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
 from tinygraft.engine.show import show_compiled
+from tinygraft.events import CompileEvent
 from tinygraft.uop.stages import Cost, Kernel, Signature
 
 
@@ -65,9 +67,13 @@ def _compile(kernel: Kernel, backend: Backend, options: Options) -> Compiled:
     if events.active:
         events.stage("kernel", kernel, linear.name)
         events.stage("source", source, linear.name)
+    start = time.perf_counter()
     binary = backend.compiler.compile(source)
     if events.active:
+        seconds = time.perf_counter() - start
         events.stage("binary", binary, linear.name)
+        event = CompileEvent(name=linear.name, device=backend.name, seconds=seconds, bytes=len(binary.data))
+        events.stage("compile", event, linear.name)
     if DEBUG.value >= 3:
         show_compiled(kernel, linear, source, binary)
     GlobalCounters.kernels_compiled += 1

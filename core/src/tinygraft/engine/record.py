@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.engine.drawing import Drawing, buffer_text, draw_calls, draw_graph
-from tinygraft.events import LaunchEvent, StageEvent
+from tinygraft.events import CompileEvent, LaunchEvent, StageEvent
 from tinygraft.helpers import user_line
 from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Binary, CopyCall, Kernel, KernelCall, Linear, Source
@@ -116,6 +116,10 @@ class Recorder:
             schedule = self._begin(thread)
         if schedule.number > MOST_SCHEDULES:
             return
+        kernel = next((k for k in reversed(schedule.kernels) if k.name == event.kernel), None)
+        if kernel is not None and isinstance(event.subject, CompileEvent):
+            kernel.stages[-1].seconds = event.subject.seconds
+            return
         stage = describe(event.name, event.subject, self.draw)
         stage.seconds = 0.0 if event.name in ("tensor graph", "kernel") else since
         if not event.kernel:
@@ -123,7 +127,6 @@ class Recorder:
             if event.name == "schedule" and isinstance(event.subject, Sequence):
                 schedule.calls = [_key(call) for call in event.subject]
             return
-        kernel = next((k for k in reversed(schedule.kernels) if k.name == event.kernel), None)
         if kernel is None or kernel.stages[-1].name == "binary":
             kernel = KernelRecord(event.kernel)
             schedule.kernels.append(kernel)
