@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from graph_numpy import evaluate, values
 from tinygraft import Tensor, dtypes
 from tinygraft.autograd.vjp import VJP, gradient_of_source
@@ -32,7 +33,8 @@ def leaf(data: np.ndarray[Any, Any], strided: bool) -> tuple[Tensor, UOp]:
 
 def seed(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """A gradient to start from."""
-    return np.random.default_rng(3).uniform(0.5, 1.5, shape) * np.where(np.arange(int(np.prod(shape))) % 2, 1, -1).reshape(shape)
+    signs = np.where(np.arange(int(np.prod(shape))) % 2, 1, -1).reshape(shape)
+    return np.random.default_rng(3).uniform(0.5, 1.5, shape) * signs
 
 
 def check(function: Function, *inputs: np.ndarray[Any, Any], strided: bool = True) -> None:
@@ -74,9 +76,7 @@ def test_row_of_one_operand(op: Ops, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(
-    "op", [Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.POW, Ops.MAX, Ops.MIN], ids=lambda op: op.name
-)
+@pytest.mark.parametrize("op", [Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.POW, Ops.MAX, Ops.MIN], ids=lambda op: op.name)
 def test_row_of_two_operands(op: Ops, shape: tuple[int, ...]) -> None:
     """An op of two operands has both partial derivatives."""
     check(elementwise(op), numbers(*shape), numbers(*shape, name=1))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graph_numpy import values
-from tinygraft import Tensor, dtypes
+from tinygraft import Tensor, Variable, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 
 
@@ -224,6 +224,16 @@ def test_gradient_through_views_and_indices_that_were_assigned() -> None:
     (t * Tensor([1.0, 10.0, 100.0, 1000.0], requires_grad=False)).sum().backward()
     assert grad(v) == [10, 100]
     assert grad(base) == [1, 0, 0, 1000]
+
+
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_gradient_through_a_symbolic_part(size: int) -> None:
+    """The part up to a variable gets its gradient, the rest zeros."""
+    x = Tensor([float(i) for i in range(8)], requires_grad=True)
+    part = x.shrink_to(Variable("kept", 1, 8).bind(size))
+    (part * part).sum().backward()
+    assert x.grad is not None
+    assert x.grad.numpy().tolist() == [2.0 * i if i < size else 0.0 for i in range(8)]
 
 
 def test_gradient_of_an_index_adds_up() -> None:

@@ -128,7 +128,9 @@ def _pad(n: UOp, g: UOp) -> UOp:
 
 
 def _shrink(n: UOp, g: UOp) -> UOp:
-    return pad(g, [(start, size - end) for (start, end), size in zip(n.arg, n.src[0].shape, strict=True)])
+    """Zeros around. A symbolic size and what is missing to the whole are the whole: the RESHAPE says so."""
+    whole = n.src[0].shape
+    return reshape(pad(g, [(start, size - end) for (start, end), size in zip(n.arg, whole, strict=True)]), whole)
 
 
 def _window(n: UOp, g: UOp) -> UOp:
