@@ -18,9 +18,10 @@ from tinygraft.codegen.options import Options
 from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
+from tinygraft.engine import diskcache
 from tinygraft.engine.show import show_compiled
 from tinygraft.events import CompileEvent
-from tinygraft.uop.stages import Cost, Kernel, Signature
+from tinygraft.uop.stages import Binary, Cost, Kernel, Signature, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def _compile(kernel: Kernel, backend: Backend, options: Options) -> Compiled:
         events.stage("kernel", kernel, linear.name)
         events.stage("source", source, linear.name)
     start = time.perf_counter()
-    binary = backend.compiler.compile(source)
+    binary, fresh = _binary(source, backend)
     if events.active:
         seconds = time.perf_counter() - start
         events.stage("binary", binary, linear.name)
@@ -76,5 +77,19 @@ def _compile(kernel: Kernel, backend: Backend, options: Options) -> Compiled:
         events.stage("compile", event, linear.name)
     if DEBUG.value >= 3:
         show_compiled(kernel, linear, source, binary)
-    GlobalCounters.kernels_compiled += 1
+    GlobalCounters.kernels_compiled += fresh
     return Compiled(linear.name, backend.load(binary), linear.signature, linear.cost)
+
+
+def _binary(source: Source, backend: Backend) -> tuple[Binary, bool]:
+    """A kernel's binary, and whether it had to be compiled: the disk may have it from an earlier process."""
+    key = backend.compiler.key
+    if key is None or DEBUG.value >= 7:  # DEBUG=7 wants the assembly, which is not kept
+        return backend.compiler.compile(source), True
+    name = diskcache.digest(key, source.language, source.name, source.text)
+    kept = diskcache.get(name)
+    if kept is not None:
+        return Binary(source.name, kept, source.signature), False
+    binary = backend.compiler.compile(source)
+    diskcache.put(name, binary.data)
+    return binary, True
