@@ -73,6 +73,6 @@ def test_a_loop_that_realises_its_state_does_not_grow():
     with pytest.raises(GraphError) as caught:
         h.backward()
     assert str(caught.value) == (
-        f"backward reaches a value behind {history.LONGEST} others, each realised from the one before; no more are kept\n"
+        f"backward reaches a value behind {history.LONGEST} others, each realised from the last; no more are kept\n"
         "  hint: call backward before, or detach() the state of the loop"
     )

@@ -66,7 +66,7 @@ def unfold(root: UOp) -> tuple[Nodes, Nodes]:
             continue
         if _length.get(node) == 0:
             raise GraphError(
-                f"backward reaches a value behind {LONGEST} others, each realised from the one before; no more are kept\n"
+                f"backward reaches a value behind {LONGEST} others, each realised from the last; no more are kept\n"
                 "  hint: call backward before, or detach() the state of the loop"
             )
         if (past := _past.get(node)) is None:

@@ -110,7 +110,6 @@ def plan_for(wanted: Sequence[UOp]) -> Schedule:
     if events.active:
         events.stage("tensor graph", UOp(Ops.SINK, src=tuple(wanted)))
     spec.check(spec.TENSOR, wanted, "tensor operations")
-    spec.check(spec.TENSOR, wanted, "tensor operations")
     plan = schedule(wanted, target_of)
     if DEBUG.value >= 1 and len(plan.calls) > 1:
         print(f"scheduled {len(plan.calls)} kernels")
