@@ -38,9 +38,8 @@ _cache: dict[tuple[Backend, Kernel, Options], Compiled] = {}
 _lock = threading.RLock()
 
 
-if hasattr(
-    os, "register_at_fork"
-):  # no fork in the middle of a compilation: the child would find a compiler's lock held
+# no fork in the middle of a compilation: the child would find a compiler's lock held
+if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 

@@ -60,15 +60,15 @@ def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) ->
 def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
     if VIZ:
         viz.install()
-    others = [t for t in live if all(t is not mine for mine in tensors)]
     todo = list(tensors)
+    others = _without(live, todo)
     wanted = _wanted(todo)
     if not wanted:
         return
     order = postorder(*wanted)
     while along := _protect(order, others):
         todo += along
-        others = [t for t in others if all(t is not mine for mine in along)]
+        others = _without(others, along)
         wanted = _wanted(todo)
         order = postorder(*wanted)
     homes = _homes(order, [*wanted, *_assigned_for(others, order)])
@@ -85,6 +85,12 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
             _remember(todo, others, plan, homes)
             held = {node: _held(node, plan.memory[home]) for node, home in homes.items()}
             _rebind(held, [*todo, *others])
+
+
+def _without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNode]:
+    """tensors but those of gone, by identity: == of tensors is a tensor."""
+    ids = {id(tensor) for tensor in gone}
+    return [tensor for tensor in tensors if id(tensor) not in ids]
 
 
 def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Schedule, homes: dict[UOp, UOp]) -> None:

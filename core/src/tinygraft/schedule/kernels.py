@@ -41,7 +41,6 @@ class Group:
         self.sizes: list[sint] = []
         self.needs: set[UOp] = set()
         self.ops = 0
-        self.closed = False  # scans and scatters are alone in their kernel
 
     def index(self, shape: Shape) -> Index:
         """The loops of this kernel as an index into an output of that shape."""
@@ -58,7 +57,7 @@ class Group:
     def add(self, node: UOp, needs: set[UOp]) -> None:
         """Compute and store node here. Raises NotShared and leaves the group as it was when that cannot be."""
         lowering = self.lowering
-        loops = len(lowering.loops)
+        loops, reduces = len(lowering.loops), dict(lowering.reduces)
         index = self.index(node.shape)
         source = node.src[1] if node.op is Ops.ASSIGN else node
         lowering.members[node] = index
@@ -67,6 +66,7 @@ class Group:
         except NotShared:
             del lowering.members[node]
             del lowering.loops[loops:]
+            lowering.reduces = reduces
             raise
         lowering.values[(node, index, None)] = value
         buffer = lowering.memory[node]
@@ -159,8 +159,7 @@ def _candidates(
         g for g in groups[-32:]
         if g not in producers and (g.needs & mine or not (g.needs or mine) or (small and g.elements <= TINY))
     }  # fmt: skip
-    by_number = sorted(producers, key=lambda g: -g.number) + sorted(sharers, key=lambda g: -g.number)
-    return [g for g in by_number if not g.closed]
+    return sorted(producers, key=lambda g: -g.number) + sorted(sharers, key=lambda g: -g.number)
 
 
 def _between(node: UOp, group: Group, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group]) -> bool:
@@ -234,6 +233,3 @@ def _renumber(swap: dict[UOp, UOp], old: UOp, number: int) -> int:
         return number
     swap[old] = UOp.range(old.src[0], number, old.arg.kind)
     return number + 1
-
-
-__all__ = ["Group", "StoreMore", "canonical", "group_nodes", "numel"]

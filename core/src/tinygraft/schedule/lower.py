@@ -43,7 +43,6 @@ class Lowering:
         self.values: dict[Request, UOp] = {}
         self.loops: list[UOp] = []
         self.sizes: dict[int, sint] = {}  # of every range, by axis
-        self.reads: set[UOp] = set()  # stored nodes that are loaded
         self.reduces: dict[UOp, UOp] = {}  # REDUCE of this kernel -> the node that it computes
 
     def loop(self, place: int, size: sint) -> UOp:
@@ -89,7 +88,6 @@ class Lowering:
         if node in self.memory:
             home = self.members.get(node)
             if home is None:
-                self.reads.add(node)
                 self.values[request] = self.load(self.memory[node], flatten(index, node.shape), gate)
                 return
             if home != index:
@@ -128,7 +126,7 @@ class Lowering:
         if node.op is Ops.BUFFER:
             return self.load(node, index[0], gate)
         return node  # VARIABLE, BIND
-        yield []
+        yield []  # never reached: a leaf needs nothing, and is a generator like the others
 
     def _elementwise(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         values = yield [(s, index, gate) for s in node.src]

@@ -233,7 +233,6 @@ class _Plan:
     def _alone(self, node: UOp, number: int) -> Group:
         """The kernel of a scan, of a scatter or of an assigned view."""
         group = Group(-1 - number, node.device or "", self.memory)
-        group.closed = True
         {Ops.SCAN: self._scan, Ops.SCATTER: self._scatter, Ops.ASSIGN: self._view}[node.op](group, node)
         return group
 
@@ -266,6 +265,11 @@ class _Plan:
         position = flatten((*loops[:axis], place, *loops[axis + n :]), base.shape)
         new = group.lowering.value(value, tuple(loops))
         buffer = self.memory[node]
+        memory = group.lowering.param(buffer)
+        read = postorder(new, position) if inside is None else postorder(new, position, inside)
+        if any(n.op is Ops.LOAD and n.src[0] is memory for n in read):
+            # an element written early would be read again, where a place is named twice even at its own
+            raise NeedsOwnMemory({self.finished.get(node, node)})
         if node.arg.op is not None:
             new = UOp(node.arg.op, node.dtype, (group.lowering.load(buffer, position, inside), new))
         group.store(node, buffer, position, new, self.needs[node], inside)
@@ -309,4 +313,6 @@ def _check_overwritten(group: Group) -> None:
     trouble = {written[n.src[0]][1] for n in loaded if written[n.src[0]][0] is not n.src[1]}
     trouble = {n for n in trouble if n.op is Ops.ASSIGN}
     if trouble:
-        raise NeedsOwnMemory(trouble)
+        home = group.lowering.memory  # what is read may also be a later value that took the place of one written here
+        shared = {home[n] for n in trouble}
+        raise NeedsOwnMemory(trouble | {n for n in group.needs if n.op is Ops.ASSIGN and home.get(n) in shared})

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tinygraft.dtype import dtypes
 from tinygraft.schedule.lower import numel
 from tinygraft.target import Target
 from tinygraft.uop.ops import ELEMENTWISE, Ops
@@ -34,7 +35,6 @@ ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN}
 LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
 MADE = ELEMENTWISE | {Ops.CAT}
 SAME_PLACE = ELEMENTWISE | {Ops.RESHAPE, Ops.PERMUTE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
-
 
 Context = tuple[UOp, int]  # a node that asks at an index of its own, and for which of its sources
 Need = tuple[float, int]  # evaluations, and at how many different indices
@@ -167,7 +167,7 @@ def _need(own: Facts, node: UOp, user: UOp, after: Facts, is_stored: bool) -> No
 def _place(node: UOp, facts: dict[UOp, Facts], stored: set[UOp]) -> None:
     """Decide one node, all of whose users are decided."""
     own = facts[node]
-    if node.op in LEAVES:
+    if node.op in LEAVES or node.dtype is dtypes.index:  # sizes are part of the address, not values
         return
     for user in dict.fromkeys(own.users):
         _need(own, node, user, facts[user], user in stored)
