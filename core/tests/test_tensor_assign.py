@@ -1,0 +1,119 @@
+"""Assignments in random programs: whatever is realised when, every tensor has the value its expression had."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Tensor
+
+Pair = tuple[Tensor, Any]
+
+
+def program(rng: random.Random, steps: int) -> None:
+    """Make, write, read and realise tensors of shape (4, 3) in random order, beside numpy arrays with copies."""
+    base = np.arange(12, dtype=np.int32).reshape(4, 3)
+    pairs: list[Pair] = [(Tensor(base + i).realize(), base + i) for i in range(3)]
+
+    def expression() -> Pair:
+        t, x = rng.choice(pairs)
+        u, y = rng.choice(pairs)
+        kind = rng.randrange(7)
+        if kind == 0:
+            return t + 1, x + 1
+        if kind == 1:
+            return t * 2 - u, x * 2 - y
+        if kind == 2:
+            return t.flip(0), x[::-1]
+        if kind == 3:
+            return t.detach(), x
+        if kind == 4:
+            return t.reshape(12).reshape(3, 4).T, x.reshape(3, 4).T
+        if kind == 5:
+            return t.sum(0, keepdim=True).expand(4, 3).contiguous(), np.broadcast_to(x.sum(0, dtype=np.int32), (4, 3))
+        return t[[3, 0, 2, 2]], x[[3, 0, 2, 2]]
+
+    for _ in range(steps):
+        kind = rng.randrange(8)
+        at = rng.randrange(len(pairs))
+        t, x = pairs[at]
+        if kind <= 1:
+            pairs.append(expression())
+        elif kind == 2:
+            value, y = expression()
+            t.assign(value)
+            pairs[at] = (t, np.array(y))
+        elif kind == 3:
+            value, y = expression()
+            start, end = sorted((rng.randrange(5), rng.randrange(5)))
+            changed = np.array(x)
+            t[start:end] = value[4 - (end - start) :]
+            changed[start:end] = y[4 - (end - start) :]
+            pairs[at] = (t, changed)
+        elif kind == 4:
+            value, y = expression()
+            changed = np.array(x)
+            t[[2, 0]] = value[:2]
+            changed[[2, 0]] = y[:2]
+            pairs[at] = (t, changed)
+        elif kind == 5:
+            changed = np.array(x)
+            t[t > 6] = 1
+            changed[changed > 6] = 1
+            pairs[at] = (t, changed)
+        elif kind == 6:
+            t.realize(*(p[0] for p in rng.sample(pairs, min(2, len(pairs)))))
+        else:
+            np.testing.assert_array_equal(t.numpy(), x)
+        if len(pairs) > 6:
+            pairs.pop(rng.randrange(len(pairs)))
+    rng.shuffle(pairs)
+    for t, x in pairs:
+        np.testing.assert_array_equal(t.numpy(), x)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_keep_values(seed: int) -> None:
+    """Views, expressions and writes by slice, list and mask, realised in any order, agree with numpy copies."""
+    program(random.Random(seed), 14)
+
+
+def test_writes_that_overlap_read_the_old_values() -> None:
+    """A part shifted onto itself, a matrix turned in place, and two tensors exchanged."""
+    x = np.arange(9, dtype=np.int32).reshape(3, 3)
+    t = Tensor(x).realize()
+    t[1:] = t[:-1]
+    x[1:] = x[:-1].copy()
+    np.testing.assert_array_equal(t.numpy(), x)
+    t.assign(t.T)
+    np.testing.assert_array_equal(t.numpy(), x.T)
+    a, b = Tensor([1, 2]).realize(), Tensor([3, 4]).realize()
+    old = a + 0
+    a.assign(b)
+    b.assign(old)
+    assert (b.tolist(), a.tolist()) == ([1, 2], [3, 4])
+
+
+def test_an_assignment_that_is_never_read_does_not_disturb() -> None:
+    """Dropping a tensor with a pending write leaves others that share its memory as they were."""
+    t = Tensor([1, 2, 3]).realize()
+    twin = t.detach()
+    t.assign(t * 10)
+    del t
+    assert (twin + 1).tolist() == [2, 3, 4]
+
+
+def test_a_scatter_that_reads_what_it_writes_sees_the_old_values() -> None:
+    """Rows exchanged by an index, and a place named twice that is computed from itself."""
+    t = Tensor([10, 20, 30, 40]).realize()
+    t[[2, 0]] = t.flip(0)[:2]
+    assert t.tolist() == [30, 20, 40, 40]
+    u = Tensor([1, 2, 3]).realize()
+    u[[1, 1, 0]] = u[[1, 1, 0]] + 1
+    assert u.tolist() == [2, 3, 3]
+    v = Tensor([0, 2, 1]).realize()
+    v[v] = v + 10
+    assert v.tolist() == [10, 11, 12]
