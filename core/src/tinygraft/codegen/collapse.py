@@ -7,7 +7,7 @@ then divides more than before. Gates may divide: they are computed where the ran
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, ReduceArg
@@ -34,7 +34,7 @@ def collapse(sink: UOp) -> UOp:
     return apply(sink, nodes, swap) if swap else sink
 
 
-def _divisions(addresses: Sequence[UOp] | Iterator[UOp]) -> int:
+def _divisions(addresses: Iterable[UOp]) -> int:
     return sum(n.op in (Ops.IDIV, Ops.MOD) for n in postorder(*addresses))
 
 

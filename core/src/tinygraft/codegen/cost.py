@@ -16,12 +16,10 @@ def cost(sink: UOp) -> Cost:
 
     A node counts once for each turn of the loops that it depends on, each buffer's bytes count once.
     """
-    flops: UOp = ix.const(0)
-    size = 0
-    turns: dict[int, UOp] = {0: ix.const(1)}
     nodes = postorder(sink)
     ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}
-    counts: dict[int, int] = {}
+    counts: dict[int, int] = {}  # mask of ranges -> how many operations depend on just these
+    size = 0
     for node in nodes:
         if node.op is Ops.PARAM:
             size += node.arg.size * node.dtype.itemsize
@@ -29,11 +27,12 @@ def cost(sink: UOp) -> Cost:
             counts[node.src[0].ranges] = counts.get(node.src[0].ranges, 0) + 1
         elif node.op in COUNTED and node.dtype.kind == "float":
             counts[node.ranges] = counts.get(node.ranges, 0) + 1
+    flops: UOp = ix.const(0)
     for mask, count in counts.items():
+        done: UOp = ix.const(count)
         for axis, r in ranges.items():
             if mask >> axis & 1:
-                low = turns.setdefault(mask, ix.const(1))
-                turns[mask] = ix.mul(low, r.src[0])
-        flops = ix.add(flops, ix.mul(turns[mask], count))
+                done = ix.mul(done, r.src[0])
+        flops = ix.add(flops, done)
     total: sint = flops.arg if flops.op is Ops.CONST else flops
     return Cost(total, size)

@@ -100,8 +100,8 @@ def _tile(vector: UOp, nodes: Sequence[UOp], sizes: dict[int, int]) -> tuple[UOp
             continue
         if node.arg.kind is not AxisKind.LOOP or node.src[0].op is not Ops.CONST or _size(node) < 2:
             continue
-        saved = sum(_turns(n.ranges, sizes) for n in loads if n.ranges and not n.ranges >> node.arg.axis & 1
-                    and inside & n.ranges)  # fmt: skip
+        same = [n for n in loads if n.ranges & inside and not n.ranges >> node.arg.axis & 1]
+        saved = sum(_turns(n.ranges, sizes) for n in same)
         if saved and (best is None or saved > best[0]):
             best = (saved, node)
     if best is None:
@@ -116,8 +116,8 @@ def _shares(sink: UOp, target: Target) -> Chosen:
         return sink, ()
     nodes = postorder(sink)
     sizes = {r.arg.axis: _size(r) for r in nodes if r.op is Ops.RANGE}
-    if max((_turns(n.ranges | (n.src[0].ranges if n.op is Ops.REDUCE else 0), sizes) for n in nodes), default=0.0) < (
-        WORTH_SHARING):  # fmt: skip
+    inside = {n.src[0].ranges if n.op is Ops.REDUCE else n.ranges for n in nodes}
+    if max(_turns(mask, sizes) for mask in inside) < WORTH_SHARING:
         return sink, ()
     shared: list[UOp] = []
     for store in sink.src:
@@ -134,7 +134,8 @@ def _to_grid(sink: UOp, target: Target) -> Chosen:
     taken: list[str] = []
     reduced = {r for n in postorder(sink) if n.op is Ops.REDUCE for r in n.src[1:]}
     outer = [r for r in _loops(sink) if r not in reduced]
-    if any(store.ranges & mask != mask for store in sink.src for mask in (sum(1 << r.arg.axis for r in outer),)):
+    whole = sum(1 << r.arg.axis for r in outer)
+    if any(store.ranges & whole != whole for store in sink.src):
         return sink, ()
     for dim, loop in enumerate(reversed(outer)):
         if dim == target.grid_dims:

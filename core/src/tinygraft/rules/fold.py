@@ -6,6 +6,7 @@ Used where the tensor graph is lowered to the kernel graph. Every rule holds for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,8 @@ Sources = tuple[UOp, ...]
 
 
 def is_const(node: UOp, value: Any) -> bool:
-    """Whether node is a CONST of that value; 0.0 is not -0.0."""
-    return node.op is Ops.CONST and node.arg == value and str(node.arg)[0] != "-"
+    """Whether node is a CONST of that value; -0.0 is not 0."""
+    return node.op is Ops.CONST and node.arg == value and math.copysign(1, node.arg) == math.copysign(1, value)
 
 
 def mul_one(dtype: DType, src: Sources) -> UOp | None:
