@@ -2,8 +2,8 @@
 
     schedule(outputs, target_of) -> Schedule(calls, memory, values)
 
-Steps: decide what is stored (stored.py), give each stored node a buffer, put stored nodes into kernels (kernels.py),
-order everything. A buffer that is assigned to holds several values one after another; whoever reads one of them
+Steps: decide what is stored (stored.py), give each stored node a buffer, put stored nodes into kernels (kernels.py, and
+alone.py for scans and scatters), order everything (order.py). A buffer that is assigned to holds several values one after another; whoever reads one of them
 runs after it is written and before the next is. Where that cannot be, because a kernel would have to read an old value
 after the new one is needed, the new value gets memory of its own and is copied back last.
 """
@@ -14,15 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tinygraft.errors import GraphError
+from tinygraft.schedule.alone import alone, is_alone
 from tinygraft.schedule.kernels import Group, StoreMore, group_nodes
-from tinygraft.schedule.lower import address, numel
+from tinygraft.schedule.lower import numel
 from tinygraft.schedule.order import Call, NeedsOwnMemory, Task, in_order
 from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
-from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.target import Target
-from tinygraft.uop import index as ix
-from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder
 
@@ -125,8 +124,8 @@ class _Plan:
             value = node.src[1]
             while value.op is Ops.RESHAPE and self.users[value] == 1:
                 value = value.src[0]
-            alone = value.op is Ops.SCATTER and self.users[value] == 1 and value not in self.private | self.wanted
-            if alone and memory_base(value.src[0]) is memory_base(node.src[0]):
+            only = value.op is Ops.SCATTER and self.users[value] == 1 and value not in self.private | self.wanted
+            if only and memory_base(value.src[0]) is memory_base(node.src[0]):
                 found[node] = value
         return found
 
@@ -135,23 +134,18 @@ class _Plan:
         if (scatter := self.scattered.get(node)) is not None:
             self.versions[self.memory[scatter]].append(node)
             return self.memory[scatter]
-        if node.op in (Ops.ASSIGN, Ops.SCATTER):
-            base = memory_base(node.src[0])
+        base = memory_base(node.src[0])
+        if node.op in (Ops.ASSIGN, Ops.SCATTER) and node not in self.private:
             old = base if base.op is Ops.BUFFER else self.memory.get(base)
-            in_place = old is not None and node not in self.private and (
-                self._may_overwrite(node, base, old))  # fmt: skip
-            if in_place and old is not None:
+            if old is not None and self._may_overwrite(node, base, old):
                 self.versions.setdefault(old, [base]).append(node)
                 return old
-            new = UOp.buffer(node.device or "", numel(node.shape), node.dtype)
-            self.versions[new] = [node]
-            if node.op is Ops.SCATTER or len(node.src) == 3:
-                self.fills.append((node, base))
-            if node.op is Ops.ASSIGN and base.op is Ops.BUFFER and node in self.private:
-                self._copy_back(node, base)
-            return new
         new = UOp.buffer(node.device or "", numel(node.shape), node.dtype)
         self.versions[new] = [node]
+        if node.op is Ops.SCATTER or (node.op is Ops.ASSIGN and len(node.src) == 3):
+            self.fills.append((node, base))
+        if node.op is Ops.ASSIGN and base.op is Ops.BUFFER and node in self.private:
+            self._copy_back(node, base)
         return new
 
     def _copy_back(self, node: UOp, base: UOp) -> None:
@@ -191,18 +185,18 @@ class _Plan:
 
     def tasks(self, target: Target) -> list[Task]:
         """Everything that has to run."""
-        plain, alone, copies = [], [], []
+        plain, single, copies = [], [], []
         for node in self.stored:
             if 0 in node.shape or node in self.scattered:
                 continue
             if node.op is Ops.COPY and memory_base(node.src[0]).op not in LEAVES - {Ops.BUFFER}:
                 copies.append(node)
-            elif node.op in (Ops.SCATTER, Ops.SCAN) or (node.op is Ops.ASSIGN and len(node.src) == 3):
-                alone.append(node)
+            elif is_alone(node):
+                single.append(node)
             else:
                 plain.append(node)
         tasks = [self._group_task(g) for g in group_nodes(plain, self.memory, self.needs, target)]
-        tasks += [self._group_task(self._alone(node, i)) for i, node in enumerate(alone)]
+        tasks += [self._group_task(self._alone(node)) for node in single]
         for node in copies:
             base = memory_base(node.src[0])
             tasks.append(self._copy(self.memory[node], node, self._buffer(base), base))
@@ -220,7 +214,19 @@ class _Plan:
         """What a scatter or an assigned view starts from, copied into memory of its own."""
         target, before = self.memory[node], UOp(Ops.CONTIGUOUS, node.dtype, (base,), None, "before")
         self.versions[target].insert(0, before)
+        if base.op in LEAVES - {Ops.BUFFER}:  # a number: nothing to copy from
+            group = Group(-1, node.device or "", self.memory)
+            index = group.index(node.shape)
+            value = group.lowering.value(node.src[0], index)
+            group.store(before, target, flatten(index, node.shape), value, set())
+            return Task(group.call, set(), {(target, before)})
         return self._copy(target, before, self._buffer(base), base)
+
+    def _alone(self, node: UOp) -> Group:
+        try:
+            return alone(node, self.memory, self.needs[node])
+        except NeedsOwnMemory:
+            raise NeedsOwnMemory({self.finished.get(node, node)}) from None
 
     def _group_task(self, group: Group) -> Task:
         _check_overwritten(group)
@@ -229,81 +235,6 @@ class _Plan:
         written = {*group.nodes, *(self.finished[n] for n in group.nodes if n in self.finished)}
         writes = {(self.memory[n], n) for n in written}
         return Task(group.call, {r for r in reads if r[0] in group.lowering.slots}, writes)
-
-    def _alone(self, node: UOp, number: int) -> Group:
-        """The kernel of a scan, of a scatter or of an assigned view."""
-        group = Group(-1 - number, node.device or "", self.memory)
-        {Ops.SCAN: self._scan, Ops.SCATTER: self._scatter, Ops.ASSIGN: self._view}[node.op](group, node)
-        return group
-
-    def _scan(self, group: Group, node: UOp) -> None:
-        """out[i] = out[i-1] op x[i], one i after another."""
-        axis, op = node.arg.axis, node.arg.op
-        index = list(group.index(node.shape))
-        if index[axis].op is Ops.RANGE:
-            ordered = UOp(Ops.RANGE, index[axis].dtype, index[axis].src, _ordered(index[axis]))
-            loops = group.lowering.loops
-            loops[loops.index(index[axis])] = index[axis] = ordered
-        value = group.lowering.value(node.src[0], tuple(index))
-        buffer = self.memory[node]
-        if index[axis].op is Ops.RANGE:
-            value = _running(group, buffer, node, index, axis, op, value)
-        group.store(node, buffer, flatten(tuple(index), node.shape), value, self.needs[node])
-
-    def _scatter(self, group: Group, node: UOp) -> None:
-        """base[where[j]] = value[j], or op of what is there and value[j], for one j after another."""
-        base, where, value = node.src
-        axis, n = node.arg.axis, len(where.shape)
-        loops = list(group.index(value.shape))
-        for i in range(axis, axis + n):
-            if loops[i].op is Ops.RANGE:
-                ordered = UOp(Ops.RANGE, loops[i].dtype, loops[i].src, _ordered(loops[i]))
-                group.lowering.loops[group.lowering.loops.index(loops[i])] = ordered
-                loops[i] = ordered
-        picked = group.lowering.value(where, tuple(loops[axis : axis + n]))
-        place, inside = address(picked, base.shape[axis])
-        position = flatten((*loops[:axis], place, *loops[axis + n :]), base.shape)
-        new = group.lowering.value(value, tuple(loops))
-        buffer = self.memory[node]
-        memory = group.lowering.param(buffer)
-        read = postorder(new, position) if inside is None else postorder(new, position, inside)
-        if any(n.op is Ops.LOAD and n.src[0] is memory for n in read):
-            # an element written early would be read again, where a place is named twice even at its own
-            raise NeedsOwnMemory({self.finished.get(node, node)})
-        if node.arg.op is not None:
-            new = UOp(node.arg.op, node.dtype, (group.lowering.load(buffer, position, inside), new))
-        group.store(node, buffer, position, new, self.needs[node], inside)
-
-    def _view(self, group: Group, node: UOp) -> None:
-        """The value of an assigned view, stored where the view's elements lie in its base."""
-        old, value, view = node.src
-        index = group.index(view.shape)
-        new = group.lowering.value(value, index)
-        position, inside = _position(view, index, memory_base(old))
-        group.store(node, self.memory[node], position, new, self.needs[node], inside)
-
-
-def _ordered(loop: UOp) -> object:
-    return type(loop.arg)(loop.arg.axis, AxisKind.ORDERED)
-
-
-def _running(group: Group, buffer: UOp, node: UOp, index: list[UOp], axis: int, op: Ops, value: UOp) -> UOp:
-    """A scan's element from the one before it."""
-    from_first = ix.ge(index[axis], 1)
-    before = [*index[:axis], ix.sub(index[axis], 1), *index[axis + 1 :]]
-    last = group.lowering.load(buffer, flatten(tuple(before), node.shape), from_first)
-    return UOp(Ops.WHERE, node.dtype, (from_first, UOp(op, node.dtype, (last, value)), value))
-
-
-def _position(view: UOp, index: Index, base: UOp) -> tuple[UOp, UOp | None]:
-    """Where an element of a view lies in the memory of its base."""
-    inside: UOp | None = None
-    while view is not base:
-        if view.op in MOVEMENT:
-            index, here = source_index(view, index)
-            inside = both(inside, here)
-        view = view.src[0]
-    return flatten(index, view.shape), inside
 
 
 def _check_overwritten(group: Group) -> None:
