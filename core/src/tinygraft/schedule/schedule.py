@@ -3,9 +3,10 @@
     schedule(outputs, target_of) -> Schedule(calls, memory, values)
 
 Steps: decide what is stored (stored.py), give each stored node a buffer, put stored nodes into kernels (kernels.py, and
-alone.py for scans and scatters), order everything (order.py). A buffer that is assigned to holds several values one after another; whoever reads one of them
-runs after it is written and before the next is. Where that cannot be, because a kernel would have to read an old value
-after the new one is needed, the new value gets memory of its own and is copied back last.
+alone.py for scans and scatters), order everything (order.py). A buffer that is assigned to holds several values one
+after another; whoever reads one of them runs after it is written and before the next is. Where that cannot be, because
+a kernel would have to read an old value after the new one is needed, the new value gets memory of its own and is copied
+back last.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tinygraft.schedule.lower import numel
 from tinygraft.schedule.order import Call, NeedsOwnMemory, Task, in_order
 from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
+from tinygraft.schedule.views import flatten
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import CopyCall

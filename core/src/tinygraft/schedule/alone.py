@@ -1,0 +1,99 @@
+"""Kernels that compute one node: a scan, a scatter, or a value assigned to a view.
+
+A stored node in, its Group out. What these have in common is that a place may be written more than once, or read by a
+later turn: such loops are of kind ORDERED, and no other node joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tinygraft.schedule.kernels import Group
+from tinygraft.schedule.lower import address
+from tinygraft.schedule.order import NeedsOwnMemory
+from tinygraft.schedule.stored import memory_base
+from tinygraft.schedule.views import Index, both, flatten, source_index
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops, RangeArg
+from tinygraft.uop.uop import UOp, postorder
+
+
+def is_alone(node: UOp) -> bool:
+    """Whether a stored node has a kernel of its own."""
+    return node.op in (Ops.SCATTER, Ops.SCAN) or (node.op is Ops.ASSIGN and len(node.src) == 3)
+
+
+def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Group:
+    """The kernel of a node. Raises NeedsOwnMemory when a scatter reads the memory that it writes."""
+    group = Group(-1, node.device or "", memory)
+    if node.op is Ops.SCAN:
+        _scan(group, node, needs)
+    elif node.op is Ops.SCATTER:
+        _scatter(group, node, needs)
+    else:
+        _view(group, node, needs)
+    return group
+
+
+def _scan(group: Group, node: UOp, needs: set[UOp]) -> None:
+    """out[i] = out[i-1] op x[i], one i after another."""
+    axis, buffer = node.arg.axis, group.lowering.memory[node]
+    index = list(group.index(node.shape))
+    i = index[axis] = _ordered(group, index[axis])
+    value = group.lowering.value(node.src[0], tuple(index))
+    if i.op is Ops.RANGE:
+        behind = ix.ge(i, 1)
+        before = (*index[:axis], ix.sub(i, 1), *index[axis + 1 :])
+        last = group.lowering.load(buffer, flatten(before, node.shape), behind)
+        value = UOp(Ops.WHERE, node.dtype, (behind, UOp(node.arg.op, node.dtype, (last, value)), value))
+    group.store(node, buffer, flatten(tuple(index), node.shape), value, needs)
+
+
+def _scatter(group: Group, node: UOp, needs: set[UOp]) -> None:
+    """base[where[j]] = value[j], or op of what is there and value[j], for one j after another."""
+    base, where, value = node.src
+    axis, end = node.arg.axis, node.arg.axis + len(where.shape)
+    loops = list(group.index(value.shape))
+    loops[axis:end] = [_ordered(group, i) for i in loops[axis:end]]
+    place, inside = address(group.lowering.value(where, tuple(loops[axis:end])), base.shape[axis])
+    position = flatten((*loops[:axis], place, *loops[end:]), base.shape)
+    new = group.lowering.value(value, tuple(loops))
+    buffer = group.lowering.memory[node]
+    memory = group.lowering.param(buffer)
+    read = postorder(new, position, *(() if inside is None else (inside,)))
+    if any(n.op is Ops.LOAD and n.src[0] is memory for n in read):
+        # an element written early would be read again, where a place is named twice even at its own
+        raise NeedsOwnMemory({node})
+    if node.arg.op is not None:
+        new = UOp(node.arg.op, node.dtype, (group.lowering.load(buffer, position, inside), new))
+    group.store(node, buffer, position, new, needs, inside)
+
+
+def _view(group: Group, node: UOp, needs: set[UOp]) -> None:
+    """The value of an assigned view, stored where the view's elements lie in its base."""
+    old, value, view = node.src
+    index = group.index(view.shape)
+    new = group.lowering.value(value, index)
+    position, inside = _position(view, index, memory_base(old))
+    group.store(node, group.lowering.memory[node], position, new, needs, inside)
+
+
+def _ordered(group: Group, i: UOp) -> UOp:
+    """An index of a kernel with its loop run in order; an axis of size 1 has no loop."""
+    if i.op is not Ops.RANGE:
+        return i
+    loops = group.lowering.loops
+    ordered = UOp(Ops.RANGE, i.dtype, i.src, RangeArg(i.arg.axis, AxisKind.ORDERED))
+    loops[loops.index(i)] = ordered
+    return ordered
+
+
+def _position(view: UOp, index: Index, base: UOp) -> tuple[UOp, UOp | None]:
+    """Where an element of a view lies in the memory of its base."""
+    inside: UOp | None = None
+    while view is not base:
+        if view.op in MOVEMENT:
+            index, here = source_index(view, index)
+            inside = both(inside, here)
+        view = view.src[0]
+    return flatten(index, view.shape), inside
