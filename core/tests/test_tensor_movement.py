@@ -308,3 +308,25 @@ def test_formulas_that_do_not_fit_raise(formula: str, sizes: dict[str, int], mes
     """A formula that is not one, or not one for this shape, raises ShapeError."""
     with pytest.raises(ShapeError, match=re.escape(message)):
         Tensor(X).rearrange(formula, **sizes)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (lambda t, n: t.chunk(2), "chunk needs sizes that are known, this one is symbolic"),
+        (lambda t, n: t.roll(1, 0), "roll needs sizes that are known"),
+        (lambda t, n: t.unfold(0, 1, 1), "unfold needs sizes that are known"),
+        (lambda t, n: t.split(2), "split needs a size that is known, axis 0 of"),
+        (lambda t, n: t.argsort(0), "sort needs sizes that are known"),
+        (lambda t, n: t[[0]], "a list as an index needs sizes that are known"),
+        (lambda t, n: Tensor.ones(8)[:n:2], "a slice with symbolic bounds needs a step of 1, got 2 on axis 0"),
+        (lambda t, n: t.gather(0, Tensor([[0]])), "an index tensor needs sizes that are known"),
+        (lambda t, n: t.pad((1, 1, 1, 1), mode="reflect"), "pad needs sizes that are known"),
+        (lambda t, n: Tensor.rand(n), "rand needs sizes that are known"),
+    ],
+)
+def test_methods_that_need_known_sizes_say_so(method: Callable[[Tensor, UOp], Tensor], message: str) -> None:
+    """Where a symbolic size cannot be handled the error says which method needs to know it."""
+    n = UOp.variable("n", 1, 8).bind(3)
+    with pytest.raises(ShapeError, match=re.escape(message)):
+        method(Tensor(np.arange(16).reshape(8, 2))[:n], n)
