@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kernels import load, pack, param, run_linear, store, unpack
 
+from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import actions
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.heuristics import choose
@@ -148,3 +148,14 @@ def test_heuristics_read_the_target_only():
     }
     assert taken == {"plain": (), "vectors": ("vectorise(0, 8)",), "grid": ("local(0, 32)",)}
     assert choose(sink, Target(vector_bytes=32, grid_dims=3), Options(noopt=True))[1] == ()
+
+
+def test_joined_loops_are_joined_with_their_neighbours():
+    """Three loops of a sum whose value does not depend on the first: every turn counts once."""
+    a, b, c = UOp.range(5, 0), UOp.range(3, 1), UOp.range(2, 2)
+    value = load(param(1, dtypes.float, 6), ix.add(ix.mul(b, 2), c))
+    total = UOp(Ops.REDUCE, dtypes.float, (value, a, b, c), ReduceArg(Ops.ADD))
+    sink = UOp(Ops.SINK, src=(store(param(0, dtypes.float, 1), ix.const(0), total),))
+    linear = to_linear(Kernel(sink), BACKEND.target, Options())
+    data = pack([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], dtypes.float)
+    assert unpack(run_linear(BACKEND, linear, [bytes(4), data])[0], dtypes.float) == [105.0]

@@ -19,9 +19,10 @@ def collapse(sink: UOp) -> UOp:
     nodes = postorder(sink)
     addresses = [n.src[1] for n in nodes if n.op in (Ops.LOAD, Ops.STORE)]
     swap: dict[UOp, UOp] = {}
+    now: dict[UOp, UOp] = {}  # the range that a range has become the outer half of
     for outer, inner in _neighbours(sink, nodes):
-        a, b = swap.get(outer, outer), inner
-        if a.op is not Ops.RANGE or a.src[0].op is not Ops.CONST or b.src[0].op is not Ops.CONST:
+        a, b = now.get(outer, outer), now.get(inner, inner)
+        if a.src[0].op is not Ops.CONST or b.src[0].op is not Ops.CONST:
             continue
         joined = UOp.range(a.src[0].arg * b.src[0].arg, a.arg.axis)
         halves = {a: ix.idiv(joined, b.src[0]), b: ix.mod(joined, b.src[0])}
@@ -30,7 +31,7 @@ def collapse(sink: UOp) -> UOp:
             continue
         addresses = [moved[x] for x in addresses]
         swap = {old: ix.rebuild_simplified((new,), halves)[new] for old, new in swap.items()} | halves
-        swap[inner] = halves[b]
+        now[outer] = joined
     return apply(sink, nodes, swap) if swap else sink
 
 
