@@ -181,6 +181,14 @@ def test_indices_known_to_be_wrong_raise(index: Any, message: str) -> None:
     assert issubclass(IndexOutOfRange, IndexError)
 
 
+def test_tensors_whose_bounds_are_known_raise_too() -> None:
+    """An index tensor of a constant that lies outside raises before anything is computed."""
+    for place in (2, -3):
+        with pytest.raises(IndexOutOfRange, match=f"index {place} is out of range for axis 0 of shape"):
+            Tensor(X)[Tensor(place)]
+    assert Tensor(X)[Tensor(-2)].tolist() == X[-2].tolist()
+
+
 def test_what_is_no_index_raises() -> None:
     """Floats, strings, bools and steps of 0 are refused in words."""
     t = Tensor(X)

@@ -20,7 +20,7 @@ from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors
 from tinygraft.tensor.casting import Casting
-from tinygraft.tensor.data import bytes_node, numpy_name
+from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.uop import UOp
@@ -183,7 +183,7 @@ class Access(Casting):
         if self.dtype is dtypes.bfloat16:
             wide = np.frombuffer(self._bytes(), np.uint16).astype(np.uint32) << 16
             return wide.view(np.float32).reshape(self.shape)
-        return np.frombuffer(self._bytes(), numpy_name(self.dtype)).reshape(self.shape)
+        return np.frombuffer(self._bytes(), NUMPY_NAME[self.dtype]).reshape(self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray[Any, Any]:
         found = self.numpy()

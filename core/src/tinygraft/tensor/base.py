@@ -256,18 +256,12 @@ class TensorBase:
         try:
             return self._wrap(UOp(op, self.uop.dtype, (self.uop, *_symbols(op, arg)), arg))
         except ShapeError as error:
-            if "made at" in str(error):
-                raise
             raise ShapeError(f"{error}\n  made at {self._where()}") from None
 
     def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Self:
         """An op of several tensors that is not elementwise (CAT, GATHER, SCATTER); gives this dtype."""
         self._same_device(op, (self, *others))
-        try:
-            return self._wrap(UOp(op, self.uop.dtype, (self.uop, *(other.uop for other in others)), arg), *others)
-        except ShapeError as error:
-            places = ", ".join([self._where(), *(other._where() for other in others)])
-            raise ShapeError(f"{error}\n  made at {places}") from None
+        return self._wrap(UOp(op, self.uop.dtype, (self.uop, *(other.uop for other in others)), arg), *others)
 
     def _reduce(self, op: Ops, axes: int | Sequence[int] | None, keepdim: bool = False) -> Self:
         """op (ADD, MUL, MAX, ...) over axes; None is all of them. The dtype stays: cast before."""

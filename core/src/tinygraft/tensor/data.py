@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinygraft.device.buffer import buffer_of
-from tinygraft.dtype import BY_NAME, DType, coerce, dtypes
+from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -22,6 +22,7 @@ NUMPY_NAMES = {
     "int32": dtypes.int32, "uint32": dtypes.uint32, "int64": dtypes.int64, "uint64": dtypes.uint64,
     "float16": dtypes.float16, "float32": dtypes.float32, "float64": dtypes.float64, "bfloat16": dtypes.bfloat16,
 }  # fmt: skip
+NUMPY_NAME = {dtype: name for name, dtype in NUMPY_NAMES.items() if dtype is not dtypes.bfloat16}  # which numpy lacks
 
 
 def number_node(value: bool | int | float, device: str, dtype: DType | None) -> UOp:
@@ -127,16 +128,5 @@ def numpy_node(data: Any, device: str, dtype: DType | None) -> UOp:
         node = bytes_node(native.reshape(-1).view(np.uint8).data, found.shape, device, own)
         return node.cast(to)
     with np.errstate(over="ignore"):
-        converted = native.astype(numpy_name(to))
+        converted = native.astype(NUMPY_NAME[to])
     return bytes_node(converted.reshape(-1).view(np.uint8).data, found.shape, device, to)
-
-
-def numpy_name(dtype: DType) -> str:
-    """The name by which numpy knows dtype. Raises DTypeError for bfloat16, which numpy lacks."""
-    for name, known in NUMPY_NAMES.items():
-        if known is dtype and dtype is not dtypes.bfloat16:
-            return name
-    raise DTypeError(f"numpy has no {dtype}; cast first, as in t.float().numpy()")
-
-
-assert NUMPY_NAMES.keys() <= BY_NAME.keys()
