@@ -29,6 +29,7 @@ class Net:
         ]  # fmt: skip
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Scores of ten classes, of images (N, 1, 28, 28)."""
         return x.sequential(self.layers)
 
 
