@@ -53,6 +53,30 @@ def test_writing_agrees_with_numpy(index: Any) -> None:
         np.testing.assert_array_equal(values(t), expected)
 
 
+@pytest.mark.parametrize("index", BASIC + FANCY, ids=ident)
+def test_gradients_of_reads_and_writes(index: Any) -> None:
+    """A read sends its gradient back to the places it read, a write keeps it from the places it overwrote."""
+    weight = np.random.default_rng(6).integers(1, 9, X[index].shape).astype(np.float32)
+    expected = np.zeros(X.shape, np.float32)
+    np.add.at(expected, index, weight)
+    x = Tensor(X.astype(np.float32), requires_grad=True)
+    (x[index] * Tensor(weight)).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+    kept, source = Tensor(X.astype(np.float32), requires_grad=True), Tensor(weight, requires_grad=True)
+    written = kept * 1
+    written[index] = source * 2
+    (written * 3).sum().backward()
+    expected = np.full(X.shape, 3, np.float32)
+    expected[index] = 0
+    numbers, last = np.arange(1, weight.size + 1).reshape(weight.shape), np.zeros(X.shape, np.int64)
+    last[index] = numbers
+    sent = np.zeros(weight.shape) if source.grad is None else source.grad.numpy()
+    np.testing.assert_array_equal(sent, np.isin(numbers, last) * 6.0)
+    found = np.zeros(X.shape) if kept.grad is None else kept.grad.numpy()  # nothing of it may be left
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("index", FANCY, ids=ident)
 def test_index_tensors_read_like_lists(index: Any) -> None:
     """Tensors as indices, of which nothing is known before they are computed, read the same places."""

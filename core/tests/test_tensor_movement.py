@@ -104,6 +104,20 @@ def test_movement_agrees_with_numpy(method: Callable[[Tensor], Tensor], referenc
     np.testing.assert_array_equal(values(method(Tensor(X))), reference(X))
 
 
+@pytest.mark.parametrize(("method", "reference"), [s[1:] for s in SAME], ids=[s[0] for s in SAME])
+def test_gradients_go_back_to_where_elements_came_from(
+    method: Callable[[Tensor], Tensor], reference: Callable[[Any], Any]
+) -> None:
+    """The gradient of a movement adds up, for each element, what arrives at its copies and windows."""
+    places = reference(np.arange(1000, 1024).reshape(X.shape)).astype(np.int64)  # padding is no place
+    x = Tensor(X.astype(np.float32), requires_grad=True)
+    weight = np.random.default_rng(5).integers(1, 9, places.shape).astype(np.float32)
+    (method(x) * Tensor(weight)).sum().backward()
+    expected = np.bincount(places.reshape(-1), weights=weight.reshape(-1), minlength=1024)[1000:]
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), expected.reshape(X.shape))
+
+
 def test_parts_agree_with_numpy() -> None:
     """split, chunk and unbind give the parts in order; chunk may give fewer than asked for."""
     t = Tensor(X)
@@ -206,7 +220,11 @@ def test_views_are_new_tensors() -> None:
             lambda t: t.cat(t[:, 1:], dim=0),
             "cannot cat shapes (2, 3, 4) and (2, 2, 4) along axis 0: axis 1 is 3 in the first and 2 in the other",
         ),
-        (lambda t: t.stack(t[:1]), "cannot stack shapes (2, 3, 4) and (1, 3, 4): they must be equal"),
+        (
+            lambda t: t.stack(t[:1]),
+            "cannot stack shapes (2, 3, 4) and (1, 3, 4): axis 0 is 2 in the first and 1 in the other",
+        ),
+        (lambda t: t.stack(t[0]), "cannot stack shapes (2, 3, 4) and (3, 4): they have 3 and 2 axes"),
         (lambda t: Tensor.cat([]), "at least one tensor is needed, got none"),
         (lambda t: t.repeat(2), "repeat needs a number for each axis of (2, 3, 4), got (2,)"),
         (lambda t: t.roll((1, 2), 0), "roll needs one shift for each axis, got (1, 2) and 0"),

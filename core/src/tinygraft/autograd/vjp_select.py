@@ -206,8 +206,25 @@ def assign_value(n: UOp, g: UOp) -> UOp:
     return substitute(n.src[2], {n.src[0]: g})
 
 
+def _spread(v: UOp, ones: UOp) -> UOp:
+    """Back from each stride-th element, a WINDOW of size 1, to all of them; what lies between is false."""
+    first = len(v.src[0].shape) - len(v.arg.length)
+    x = reshape(ones, ones.shape[: len(v.src[0].shape)])
+    for axis, (length, count, stride) in enumerate(zip(v.arg.length, v.arg.count, v.arg.stride, strict=True), first):
+        before, after = x.shape[:axis], x.shape[axis + 1 :]
+        x = reshape(x, (*before, count, 1, *after))
+        x = reshape(pad(x, [(0, stride - 1 if i == axis + 1 else 0) for i in range(len(x.shape))]),
+                    (*before, count * stride, *after))  # fmt: skip
+        if count * stride < length:
+            x = pad(x, [(0, length - count * stride if i == axis else 0) for i in range(len(x.shape))])
+        else:
+            x = shrink(x, [(0, length if i == axis else size) for i, size in enumerate(x.shape)])
+    return x
+
+
 _BACK: dict[Ops, Callable[[UOp, UOp], UOp]] = {
     Ops.RESHAPE: lambda v, ones: reshape(ones, v.src[0].shape),
+    Ops.WINDOW: _spread,
     Ops.PERMUTE: lambda v, ones: permute(ones, argsort(v.arg)),
     Ops.FLIP: lambda v, ones: flip(ones, v.arg),
     Ops.SHRINK: lambda v, ones: pad(
