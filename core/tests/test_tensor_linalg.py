@@ -78,6 +78,15 @@ def test_svd_without_full_rank() -> None:
     np.testing.assert_allclose(u * s @ v, x, atol=2e-5)
 
 
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_svd_of_zeros(n: int) -> None:
+    """Where all singular values are zero the vectors are orthogonal too, also for an odd number of columns."""
+    u, s, v = (part.numpy() for part in Tensor.zeros(n, n).svd())
+    assert s.tolist() == [0] * n
+    assert orthogonal(u)
+    assert orthogonal(v.T)
+
+
 def test_newton_schulz() -> None:
     """With the cubic polynomial singular values approach 1, for wide and tall matrices."""
     for shape in ((3, 5), (5, 3)):

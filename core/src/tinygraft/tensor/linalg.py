@@ -104,9 +104,7 @@ class Linalg(Matmul):
         q, r = self._in_float().qr()
         turned, v = r._part(r.ndim - 2, 0, n)._orthogonal_columns(n)
         lengths_of = turned._op(Ops.MUL, turned)._reduce(Ops.ADD, -2)._op(Ops.SQRT)
-        is_column = v._op(Ops.MUL, v)._reduce(Ops.ADD, -2)._swapped(Ops.CMPLT, 0.0)
-        order = is_column._op(Ops.WHERE, lengths_of, -1.0).argsort(-1, descending=True)
-        order = order._part(order.ndim - 1, 0, n)
+        order = lengths_of.argsort(-1, descending=True)
         s = lengths_of.gather(-1, order)
         columns = order.unsqueeze(-2).expand(*order.shape[:-1], n, n)
         turned, v = turned.gather(-1, columns), v.gather(-1, columns)
@@ -123,7 +121,8 @@ class Linalg(Matmul):
         """This square matrix times an orthogonal one, such that its columns are orthogonal; and that other one.
 
         Rounds of a tournament: the first column stays, the others move on by one place, and each of the first half
-        meets its counterpart from the end. For an odd number a column of zeros takes part, in both.
+        meets its counterpart from the end. For an odd number a column of zeros takes part; after whole tournaments it is
+        the last one again.
         """
         both = self.cat(self._identity_like(n), dim=-2)
         both = both.pad([None] * (both.ndim - 1) + [(0, n % 2)])
@@ -139,6 +138,7 @@ class Linalg(Matmul):
             both = new_left.cat(new_right.flip(axis), dim=-1)._stored_now()
             parts = [both._part(axis, 0, 1), both._part(axis, count - 1, count), both._part(axis, 1, count - 1)]
             both = parts[0].cat(*parts[1:], dim=-1) if count > 2 else both
+        both = both._part(axis, 0, n)
         return both._part(axis - 1, 0, n), both._part(axis - 1, n, 2 * n)
 
     def _identity_like(self, n: int) -> Self:
