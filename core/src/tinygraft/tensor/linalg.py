@@ -121,8 +121,8 @@ class Linalg(Matmul):
         """This square matrix times an orthogonal one, such that its columns are orthogonal; and that other one.
 
         Rounds of a tournament: the first column stays, the others move on by one place, and each of the first half
-        meets its counterpart from the end. For an odd number a column of zeros takes part; after whole tournaments it is
-        the last one again.
+        meets its counterpart from the end. For an odd number a column of zeros takes part; after whole tournaments
+        it is the last one again.
         """
         both = self.cat(self._identity_like(n), dim=-2)
         both = both.pad([None] * (both.ndim - 1) + [(0, n % 2)])
