@@ -104,7 +104,9 @@ def test_conv_that_does_not_fit(x: Any, w: Any, options: dict[str, Any], sentenc
     """The error names what was asked, both shapes or the option."""
     with pytest.raises(ShapeError, match=sentence):
         Tensor.ones(*x).conv2d(Tensor.ones(*w), **options)
-    with pytest.raises(ShapeError, match=r"each of 4 channels, got shape \(3,\) for a result of shape \(1, 4, 3, 3\)\n.*bias made at .*py"):
+    with pytest.raises(
+        ShapeError, match=r"each of 4 channels, got shape \(3,\) for a result of \(1, 4, 3, 3\)\n.*bias made at .*py"
+    ):
         Tensor.ones(1, 3, 5, 5).conv2d(Tensor.ones(4, 3, 3, 3), Tensor.ones(3))
 
 

@@ -134,7 +134,16 @@ def test_einsum(formula: str, shapes: list[tuple[int, ...]]) -> None:
     [
         ("ij,jk->ik", [(2, 3)], "names 2 operands, got 1"),
         ("ij->i", [(2, 3, 4)], "gives 'ij' to an operand of 3 axes"),
-        ("ij,jk->ik", [(2, 3), (4, 5)], "'j' is 3 in one operand and 4 in another"),
+        (
+            "ij,jk->ik",
+            [(2, 3), (4, 5)],
+            r"of shapes \(2, 3\) and \(4, 5\): 'j' is 3, axis 1 of the first, and 4, axis 0 of the sec",
+        ),
+        (
+            "ij,kj,jk->ik",
+            [(2, 1), (4, 5), (3, 2)],
+            r"of shapes \(4, 5\) and \(3, 2\): 'j' is 5, axis 1 of the fir.*\n  first made at .*test_ten",
+        ),
         ("ij->ik", [(2, 3)], "has 'k' in its result, which must be in an operand and named once"),
         ("i+->i", [(2, 3)], "is made of letters, commas"),
     ],

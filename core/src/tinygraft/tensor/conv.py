@@ -62,8 +62,9 @@ class Conv(Pool):
             return self
         if bias.shape != self.shape[1:2]:
             raise ShapeError(
-                f"a bias has one number for each of {self.shape[1]} channels, got shape {bias.shape}\n"
-                f"  made at {bias._where()}"
+                f"a bias has one number for each of {self.shape[1]} channels, got shape {bias.shape} "
+                f"for a result of {self.shape}\n"
+                f"  result made at {self._where()}      bias made at {bias._where()}"
             )
         return self._op(Ops.ADD, bias._reshape((*bias.shape, *(1,) * (self.ndim - 2))))
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from tinygraft.dtype import dtypes, promote
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import Scalar, broadcast_shape
+from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.lengths import as_ints, as_sizes
 from tinygraft.tensor.movement import Movement, Pair
 from tinygraft.uop.ops import Ops
@@ -57,18 +57,7 @@ class Joining(Movement):
         first = parts[0]
         axis = first._axis(dim)
         for part in parts[1:]:
-            if part.ndim != first.ndim:
-                raise ShapeError(
-                    f"cannot cat shapes {first.shape} and {part.shape}: they have {first.ndim} and {part.ndim} axes\n"
-                    f"  first made at {first._where()}      other made at {part._where()}"
-                )
-            for i, (a, b) in enumerate(zip(first.shape, part.shape, strict=True)):
-                if i != axis and not lengths.same(a, b):
-                    raise ShapeError(
-                        f"cannot cat shapes {first.shape} and {part.shape} along axis {axis}: axis {i} is {a} in the "
-                        f"first and {b} in the other\n"
-                        f"  first made at {first._where()}      other made at {part._where()}"
-                    )
+            _check_alike("cat", first, part, axis)
         if len(parts) == 1:
             return first._wrap(first.uop)
         dtype = promote(*(part.dtype for part in parts))
@@ -84,11 +73,7 @@ class Joining(Movement):
         """
         parts: list[Self] = _several(self, args)
         for part in parts[1:]:
-            if part.shape != parts[0].shape:
-                raise ShapeError(
-                    f"cannot stack shapes {parts[0].shape} and {part.shape}: they must be equal\n"
-                    f"  first made at {parts[0]._where()}      other made at {part._where()}"
-                )
+            _check_alike("stack", parts[0], part)
         wide = [part.unsqueeze(dim) for part in parts]
         return wide[0].cat(*wide[1:], dim=dim if dim >= 0 else dim + wide[0].ndim)
 
@@ -227,6 +212,18 @@ class Joining(Movement):
             [None if n is None else (0, lengths.sub(n, old)) for n, old in zip(wanted, self.shape, strict=True)],
             value=value,
         )
+
+
+def _check_alike(what: str, first: TensorBase, other: TensorBase, free: int | None = None) -> None:
+    """Raise ShapeError unless both have the same axes, but for the free one."""
+    both = f"cannot {what} shapes {first.shape} and {other.shape}"
+    along = "" if free is None else f" along axis {free}"
+    made = f"  first made at {first._where()}      other made at {other._where()}"
+    if first.ndim != other.ndim:
+        raise ShapeError(f"{both}: they have {first.ndim} and {other.ndim} axes\n{made}")
+    for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
+        if axis != free and not lengths.same(a, b):
+            raise ShapeError(f"{both}{along}: axis {axis} is {a} in the first and {b} in the other\n{made}")
 
 
 def _several(first: Any, others: tuple[Any, ...]) -> list[Any]:

@@ -103,7 +103,7 @@ class Matmul(Reduce, Random):
         inputs, output = _parse(formula, [t.ndim for t in tensors])
         inside, outside = tensors[0]._wide(dtype, *tensors[1:])
         order = list(output) + sorted({letter for letters in inputs for letter in letters} - set(output))
-        sizes = _sizes(formula, inputs, [t.shape for t in tensors])
+        sizes = _sizes(formula, inputs, tensors)
         factors = [t._cast(inside)._spread(letters, order) for t, letters in zip(tensors, inputs, strict=True)]
         result = factors[0]
         for factor in factors[1:]:
@@ -191,13 +191,20 @@ def _parse(formula: str, ndims: Sequence[int]) -> tuple[list[list[str]], list[st
     return inputs, output
 
 
-def _sizes(formula: str, inputs: Sequence[Sequence[str]], shapes: Sequence[Any]) -> dict[str, Any]:
+def _sizes(formula: str, inputs: Sequence[Sequence[str]], tensors: Sequence[Matmul]) -> dict[str, Any]:
     """The size of each letter."""
     sizes: dict[str, Any] = {}
-    for letters, shape in zip(inputs, shapes, strict=True):
-        for letter, size in zip(letters, shape, strict=True):
+    places: dict[str, tuple[Matmul, int]] = {}  # the tensor and axis that a size comes from
+    for letters, tensor in zip(inputs, tensors, strict=True):
+        for axis, (letter, size) in enumerate(zip(letters, tensor.shape, strict=True)):
             known = sizes.get(letter, 1)
             if not (lengths.same(known, size) or lengths.same(size, 1) or lengths.same(known, 1)):
-                raise ShapeError(f"einsum {formula!r}: {letter!r} is {known} in one operand and {size} in another")
-            sizes[letter] = size if lengths.same(known, 1) else known
+                other, at = places[letter]
+                raise ShapeError(
+                    f"einsum {formula!r} of shapes {other.shape} and {tensor.shape}: {letter!r} is {known}, axis {at} "
+                    f"of the first, and {size}, axis {axis} of the second\n"
+                    f"  first made at {other._where()}      second made at {tensor._where()}"
+                )
+            if lengths.same(known, 1):
+                sizes[letter], places[letter] = size, (tensor, axis)
     return sizes

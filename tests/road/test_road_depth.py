@@ -1,0 +1,43 @@
+"""A chain of 100,000 additions takes the whole road within a minute and 2 GB, and leaves nothing behind."""
+
+import json
+import subprocess
+import sys
+
+LENGTH = 100_000
+SCRIPT = f"""
+import gc, json, resource, sys, time
+from tinygraft import Tensor
+from tinygraft.engine import compile
+from tinygraft.uop.uop import live_nodes
+
+x = Tensor([1.0, 2.0], requires_grad=True)
+(x + 1).numpy()
+before = live_nodes()
+y = x
+for _ in range({LENGTH}):
+    y = y + 1.0
+text = str(y.uop)
+y.sum().backward()
+found = {{"nodes": live_nodes() - before, "lines": text.count("Ops.ADD"), "y": y.tolist(), "grad": x.grad.tolist()}}
+del y, text
+compile.clear()  # the graphs of the compiled kernels
+x.grad = None
+gc.collect()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+print(json.dumps(found | {{"left": live_nodes() - before, "seconds": time.process_time(), "bytes": peak}}))
+"""
+
+
+def test_a_chain_of_100000_additions_takes_the_whole_road() -> None:
+    """It is built, printed, computed, differentiated and freed, in a minute of processor time and 2 GB."""
+    run = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr[-2000:]
+    found = json.loads(run.stdout.splitlines()[-1])
+    assert found["nodes"] >= LENGTH
+    assert found["lines"] == LENGTH
+    assert found["y"] == [1.0 + LENGTH, 2.0 + LENGTH]
+    assert found["grad"] == [1.0, 1.0]
+    assert found["left"] <= 50
+    assert found["seconds"] < 60
+    assert found["bytes"] < 2e9
