@@ -146,14 +146,14 @@ class Reduce(Activation, Joining, Creation):
         [0.5, 0.5]
         """
         x, to = self._to_softmax(dtype)
-        powers = x._shifted(axis)._exp()
+        powers = x._shifted(axis)._share()
         return powers._op(Ops.FDIV, powers._reduce(Ops.ADD, axis, True))._cast(to)
 
     def log_softmax(self, axis: int = -1, dtype: DTypeLike | None = None) -> Self:
         """log(softmax), without underflow."""
         x, to = self._to_softmax(dtype)
         shifted = x._shifted(axis)
-        return shifted._op(Ops.SUB, shifted._exp()._reduce(Ops.ADD, axis, True)._log())._cast(to)
+        return shifted._op(Ops.SUB, shifted._share()._reduce(Ops.ADD, axis, True)._log())._cast(to)
 
     def softmin(self, axis: int = -1, dtype: DTypeLike | None = None) -> Self:
         """softmax of the negated values."""
@@ -166,7 +166,7 @@ class Reduce(Activation, Joining, Creation):
     def _logsumexp(self, axis: Axis, keepdim: bool) -> Self:
         greatest = self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True)
         base = greatest.isfinite()._op(Ops.WHERE, greatest, 0.0)
-        total = self._op(Ops.SUB, base)._exp()._reduce(Ops.ADD, axis, True)._log()._op(Ops.ADD, base)
+        total = self._op(Ops.SUB, base)._share()._reduce(Ops.ADD, axis, True)._log()._op(Ops.ADD, base)
         return total if keepdim else total._without(self._axes(axis))
 
     def _without(self, axes: Sequence[int]) -> Self:

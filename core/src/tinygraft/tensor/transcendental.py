@@ -20,6 +20,11 @@ from tinygraft.tensor.elementwise import Elementwise
 from tinygraft.uop.ops import Ops
 
 LOG2_E, LN_2, LOG10_2 = 1 / math.log(2), math.log(2), math.log10(2)
+# ln(2) as a head so short that its product with a binary exponent is exact, and the rest: for float32 and float64.
+_LN_2_PARTS = [
+    (45426 / 2**16, LN_2 - 45426 / 2**16),
+    (math.floor(LN_2 * 2**42) / 2**42, LN_2 - math.floor(LN_2 * 2**42) / 2**42 + 2.3190468138462996e-17),
+]
 
 
 def _tanh_series(terms: int) -> list[float]:
@@ -34,7 +39,7 @@ _ATAN = [(-1) ** k / (2 * k + 1) for k in range(11)]
 _ATANH = [1 / (2 * k + 1) for k in range(17)]
 _EXPM1 = [1 / math.factorial(k + 1) for k in range(17)]
 _SINH = [1 / math.factorial(2 * k + 1) for k in range(10)]
-_TANH = _tanh_series(12)
+_TANH = _tanh_series(17)
 
 # The error function in float32: least squares at Chebyshev nodes, made for this file with math.erf as reference.
 # erf(x)/x as a polynomial in x**2 up to 1 (relative error 2e-7 in float32), log2(1 - erf(x)) from 1 to 4 (2e-7).
@@ -84,7 +89,21 @@ class Transcendental(Elementwise):
         negative = self._op(Ops.CMPLT, 0.0)
         return negative, negative._op(Ops.WHERE, self._op(Ops.NEG), self)
 
-    def _exp(self) -> Self:
+    def _exp(self, halvings: int = 0) -> Self:
+        """e**x / 2**halvings. x * log2(e) is rounded, which for a large x moves 2**(x * log2(e)) by many units in the
+        last place; what it lost is computed, in two parts of ln(2), and multiplied in. It is no part of the gradient.
+        """
+        scaled = self._op(Ops.MUL, LOG2_E)
+        whole = scaled._op(Ops.TRUNC)
+        high, low = _LN_2_PARTS[self.dtype is dtypes.float64]
+        rest = scaled._op(Ops.SUB, whole)._op(Ops.MUL, LN_2)._op(Ops.ADD, whole._op(Ops.MUL, low))
+        lost = self._op(Ops.SUB, whole._op(Ops.MUL, high))._op(Ops.SUB, rest)
+        repair = lost._below(0.5)[1]._op(Ops.ADD, 1.0)._move(Ops.DETACH, None)  # 1 where x has no finite power
+        power = scaled._op(Ops.SUB, float(halvings)) if halvings else scaled
+        return power._op(Ops.EXP2)._op(Ops.MUL, repair)
+
+    def _share(self) -> Self:
+        """e**x for x <= 0, to be compared with 1: what is lost in a large -x is below all that counts there."""
         return self._op(Ops.MUL, LOG2_E)._op(Ops.EXP2)
 
     def _exp_limited(self) -> Self:
@@ -244,13 +263,13 @@ class Transcendental(Elementwise):
         x = self._in_float()
         small, near = x._below(1.0)
         series = near._op(Ops.MUL, near._op(Ops.MUL, near)._series(_SINH[: x._terms(6, 10)]))
-        far = x._exp()._op(Ops.SUB, x._op(Ops.NEG)._exp())._op(Ops.MUL, 0.5)
+        far = x._exp(1)._op(Ops.SUB, x._op(Ops.NEG)._exp(1))
         return small._op(Ops.WHERE, series, far)._narrowed(self.dtype)
 
     def cosh(self) -> Self:
         """The hyperbolic cosine."""
         x = self._in_float()
-        return x._exp()._op(Ops.ADD, x._op(Ops.NEG)._exp())._op(Ops.MUL, 0.5)._narrowed(self.dtype)
+        return x._exp(1)._op(Ops.ADD, x._op(Ops.NEG)._exp(1))._narrowed(self.dtype)
 
     def tanh(self) -> Self:
         """The hyperbolic tangent.
@@ -262,8 +281,8 @@ class Transcendental(Elementwise):
         return self._in_float()._tanh()._narrowed(self.dtype)
 
     def _tanh(self) -> Self:
-        small, near = self._below(0.25)
-        series = near._op(Ops.MUL, near._op(Ops.MUL, near)._series(_TANH[: self._terms(5, 12)]))
+        small, near = self._below(0.5)
+        series = near._op(Ops.MUL, near._op(Ops.MUL, near)._series(_TANH[: self._terms(8, 17)]))
         decay = self._op(Ops.MUL, 2.0)._exp_limited()._op(Ops.ADD, 1.0)._op(Ops.RECIPROCAL)
         return small._op(Ops.WHERE, series, decay._op(Ops.MUL, -2.0)._op(Ops.ADD, 1.0))
 
