@@ -59,14 +59,16 @@ WINDOWS = [
 ]
 MOVES = [
     (Ops.RESHAPE, (4, 6), (2, 12)), (Ops.RESHAPE, (4, 6), (24,)), (Ops.RESHAPE, (3, 1, 4), (1, 3, 4, 1)),
-    (Ops.RESHAPE, (2, 3, 5), (5, 3, 2)), (Ops.RESHAPE, (1,), ()), (Ops.RESHAPE, (1, 1), (1,)), (Ops.RESHAPE, (), (1, 1)),
-    (Ops.RESHAPE, (6, 5, 4), (3, 2, 20)), (Ops.RESHAPE, (6, 4), (8, 3)), (Ops.RESHAPE, (2, 2, 9), (4, 3, 3)),
+    (Ops.RESHAPE, (2, 3, 5), (5, 3, 2)), (Ops.RESHAPE, (1,), ()), (Ops.RESHAPE, (1, 1), (1,)),
+    (Ops.RESHAPE, (), (1, 1)), (Ops.RESHAPE, (6, 5, 4), (3, 2, 20)),
+    (Ops.RESHAPE, (6, 4), (8, 3)), (Ops.RESHAPE, (2, 2, 9), (4, 3, 3)),
     (Ops.EXPAND, (1, 3), (4, 3)), (Ops.EXPAND, (2, 1, 1), (2, 3, 4)), (Ops.EXPAND, (1,), (1,)),
     (Ops.PERMUTE, (2, 3, 4), (2, 0, 1)), (Ops.PERMUTE, (2, 3), (1, 0)),
-    (Ops.PAD, (3, 4), ((1, 2), (0, 0))), (Ops.PAD, (3,), ((0, 2),)), (Ops.PAD, (3,), ((2, 0),)), (Ops.PAD, (2, 2), ((1, 1), (3, 0))),
+    (Ops.PAD, (3, 4), ((1, 2), (0, 0))), (Ops.PAD, (3,), ((0, 2),)), (Ops.PAD, (3,), ((2, 0),)),
+    (Ops.PAD, (2, 2), ((1, 1), (3, 0))),
     (Ops.SHRINK, (5, 4), ((1, 4), (0, 4))), (Ops.SHRINK, (5,), ((2, 3),)),
     (Ops.FLIP, (3, 4), (0,)), (Ops.FLIP, (3, 4), (0, 1)), (Ops.FLIP, (1, 5), (0, 1)),
-    *[(Ops.WINDOW, (2, *length), WindowArg(length, size, stride, dilation)) for length, size, stride, dilation in WINDOWS],
+    *[(Ops.WINDOW, (2, *window[0]), WindowArg(*window)) for window in WINDOWS],
 ]  # fmt: skip
 
 

@@ -1,0 +1,231 @@
+"""Lowering: a node of the tensor graph, written as a kernel by demand, has the values that numpy gives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graph_numpy import NAMES, evaluate
+from kernel_numpy import node_values
+from tinygraft.device.buffer import buffer_of
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import GraphError
+from tinygraft.schedule.lower import HANDLERS, Lowering, NotShared, address, guarded, numel, output_loops, terms
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ReduceArg, ScanArg, WindowArg
+from tinygraft.uop.uop import UOp, postorder
+
+F, INT = dtypes.float32, dtypes.int32
+
+
+def memory(*shape: int, dtype: DType = F, seed: int = 0) -> UOp:
+    """A tensor in memory: small integers, so that every order of adding gives the same sum."""
+    size = int(np.prod(shape))
+    node = UOp.buffer("PYTHON", size, dtype)
+    values = np.random.default_rng(seed).integers(-3, 4, size).astype(NAMES[dtype])
+    buffer_of(node).copy_in(memoryview(bytearray(values.tobytes())))
+    return UOp(Ops.RESHAPE, dtype, (node,), shape)
+
+
+def lowered(node: UOp, known: dict[UOp, UOp] | None = None) -> tuple[UOp, Lowering]:
+    """The value of a node at an index with a loop for each axis."""
+    lowering = Lowering(known or {})
+    index = tuple(lowering.loop(axis, size) for axis, size in enumerate(node.shape))
+    return lowering.value(node, index), lowering
+
+
+def values(node: UOp, known: dict[UOp, UOp] | None = None) -> Any:
+    """What the kernel of a node computes, by numpy."""
+    value, lowering = lowered(node, known)
+    slots = {slot: evaluate(buffer) for buffer, slot in lowering.slots.items()}
+    found = np.asarray(node_values(value, slots)[value])
+    n = len(node.shape)
+    found = found.reshape(found.shape[:n] + (1,) * (n - found.ndim))
+    return np.broadcast_to(found, node.shape)
+
+
+def reduced(x: UOp, op: Ops, *axes: int) -> UOp:
+    """REDUCE_AXIS."""
+    return UOp(Ops.REDUCE_AXIS, x.dtype, (x,), ReduceArg(op, axes))
+
+
+def move(op: Ops, x: UOp, arg: Any) -> UOp:
+    """A movement op."""
+    return UOp(op, x.dtype, (x,), arg)
+
+
+def fold(count: int, length: int, size: int, stride: int, dilation: int, dtype: DType = F) -> UOp:
+    """FOLD of windows along one axis."""
+    arg = WindowArg((length,), (size,), (stride,), (dilation,))
+    assert arg.count == (count,)
+    return UOp(Ops.FOLD, dtype, (memory(2, count, size, dtype=dtype),), arg)
+
+
+def gather(size: int, axis: int) -> UOp:
+    """A GATHER with some indices outside of the axis."""
+    shape = (2, size, 3) if axis else (size, 3)
+    return UOp(Ops.GATHER, F, (memory(*shape), memory(4, dtype=INT, seed=3)), axis)
+
+
+PADDED = move(Ops.PAD, memory(3, 4), ((1, 2), (0, 1)))
+GRAPHS = {
+    "buffer": memory(5).src[0],
+    "const": move(Ops.EXPAND, move(Ops.RESHAPE, UOp.const(F, 2.5, "PYTHON"), (1,)), (3,)),
+    "iota": UOp(Ops.IOTA, INT, (UOp.on("PYTHON"),), (6,)),
+    "elementwise": (memory(3, 4) + memory(3, 4, seed=1)) * memory(3, 4, seed=2),
+    "where": (memory(5) < memory(5, seed=1)).where(memory(5, seed=2), 7.0),
+    "cast": memory(4).cast(INT) + 1,
+    "transparent": UOp(Ops.DETACH, F, (UOp(Ops.CONTIGUOUS, F, (memory(4),)),)),
+    "pad": PADDED,
+    "pad of a value that is not 0 at 0": move(Ops.PAD, memory(3) + 1.0, ((1, 1),)),
+    "shrink of pad": move(Ops.SHRINK, PADDED, ((0, 5), (1, 4))),
+    "pad of pad": move(Ops.PAD, PADDED, ((1, 0), (2, 0))),
+    "flip, permute": move(Ops.FLIP, move(Ops.PERMUTE, memory(2, 3, 4), (2, 0, 1)), (0, 2)),
+    "cat": UOp(Ops.CAT, F, (memory(2, 3), memory(1, 3, seed=1), memory(4, 3, seed=2)), 0),
+    "cat of sums": UOp(Ops.CAT, F, (reduced(memory(2, 3), Ops.ADD, 1), memory(2, 2)), 1),
+    "sum": reduced(memory(3, 4), Ops.ADD, 1),
+    "sum of all": reduced(memory(3, 4), Ops.ADD, 0, 1),
+    "maximum": reduced(memory(3, 4), Ops.MAX, 0),
+    "sum of an axis of one": reduced(memory(3, 1), Ops.ADD, 1),
+    "sum of sums": reduced(reduced(memory(3, 4, 2), Ops.ADD, 2), Ops.ADD, 0),
+    "maximum of sums": reduced(reduced(memory(3, 4, 2), Ops.ADD, 2), Ops.MAX, 0),
+    "sum of a repeated sum": reduced(move(Ops.EXPAND, reduced(memory(3, 4), Ops.ADD, 1), (3, 5)), Ops.ADD, 1),
+    "sum of nothing": reduced(move(Ops.SHRINK, memory(3, 4), ((0, 3), (2, 2))), Ops.ADD, 1),
+    "maximum of nothing": reduced(move(Ops.SHRINK, memory(3, 4), ((0, 3), (2, 2))), Ops.MAX, 1),
+    "sum of padding": reduced(move(Ops.PAD, memory(3) + 1.0, ((2, 2),)), Ops.ADD, 0),
+    "fold that overlaps": fold(5, 7, 3, 1, 1),
+    "fold with a stride": fold(3, 8, 3, 2, 1),
+    "fold with a dilation": fold(4, 8, 3, 1, 2),
+    "fold with both": fold(2, 9, 3, 3, 2),
+    "fold of tiles": fold(3, 7, 2, 2, 1),
+    "fold with gaps": fold(3, 8, 1, 3, 1),
+    "fold of halves": fold(5, 7, 3, 1, 1, dtypes.float16),
+    "gather": gather(3, 0),
+    "gather along the second axis": gather(3, 1),
+    "gather at constants": UOp(Ops.GATHER, F, (memory(5), UOp(Ops.IOTA, INT, (UOp.on("PYTHON"),), (4,))), 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_values_are_those_of_numpy(name: str) -> None:
+    """Each handler, with its special cases; no load leaves its memory."""
+    node = GRAPHS[name]
+    assert values(node).tolist() == evaluate(node).tolist()
+
+
+def test_every_handler_is_tested() -> None:
+    """An op that gets a handler gets a case, but for elementwise and movement ops, tested as such elsewhere."""
+    used = {n.op for node in GRAPHS.values() for n in postorder(node)}
+    symbolic = {Ops.VARIABLE, Ops.BIND}
+    assert set(HANDLERS) - ELEMENTWISE - MOVEMENT - symbolic <= used | {Ops.COPY, Ops.CONTIGUOUS_BACKWARD}
+
+
+def test_only_what_can_be_outside_is_gated() -> None:
+    """A load of padding is gated and gives 0 by itself; where the place is inside anyway, a WHERE tells."""
+    value, _ = lowered(PADDED)
+    assert (value.op, len(value.src)) == (Ops.LOAD, 3)
+    first = move(Ops.SHRINK, memory(1, 4), ((0, 1), (0, 4)))
+    spread = move(Ops.PAD, move(Ops.EXPAND, first, (3, 4)), ((1, 1), (0, 0)))
+    value, _ = lowered(spread)
+    assert value.op is Ops.WHERE
+    assert all(len(n.src) == 2 for n in postorder(value) if n.op is Ops.LOAD)
+    assert values(spread).tolist() == evaluate(spread).tolist()
+
+
+def test_a_value_needs_a_where_unless_its_gate_holds_more() -> None:
+    """guarded leaves alone only a load whose own gate has every condition."""
+    i, j = UOp.range(5, 0), UOp.range(5, 1)
+    a, b = ix.lt(i, 3), ix.lt(j, 2)
+    buffer = UOp.buffer("PYTHON", 4, F)
+    lowering = Lowering({})
+    gated = lowering.load(buffer, ix.add(i, j), ix.and_(a, b))
+    assert guarded(gated, None) is gated
+    assert guarded(gated, a) is gated
+    assert guarded(gated, ix.and_(b, a)) is gated
+    assert guarded(gated, ix.ge(i, 1)).op is Ops.WHERE
+    assert guarded(lowering.load(buffer, ix.add(i, j), a), ix.and_(a, b)).op is Ops.WHERE
+    assert guarded(lowering.load(buffer, i, None), a).op is Ops.WHERE
+    assert terms(ix.and_(a, ix.and_(b, ix.ge(i, 1)))) == {a, b, ix.ge(i, 1)}
+
+
+def test_reductions_of_reductions_are_one_loop_nest() -> None:
+    """A sum of sums is one REDUCE over both ranges; a repeated sum and a maximum of sums stay apart."""
+
+    def count(name: str) -> list[int]:
+        return [len(n.src) - 1 for n in postorder(lowered(GRAPHS[name])[0]) if n.op is Ops.REDUCE]
+
+    assert count("sum of sums") == [2]
+    assert count("sum of a repeated sum") == [1, 1]
+    assert count("maximum of sums") == [1, 1]
+    _, lowering = lowered(GRAPHS["sum of sums"])
+    assert list(lowering.reduces.values()) == [GRAPHS["sum of sums"]]
+
+
+def test_what_is_memory_is_loaded() -> None:
+    """A stored node is read from its buffer instead of computed, and buffers are numbered by first use."""
+    x = memory(3, 4)
+    double = x + x
+    home = UOp.buffer("PYTHON", 12, F)
+    value, lowering = lowered(double * x, {double: home})
+    loads = [n for n in postorder(value) if n.op is Ops.LOAD]
+    assert len(loads) == 2
+    assert lowering.slots == {home: 0, x.src[0]: 1}
+
+
+def test_a_member_is_shared_at_its_own_place_only() -> None:
+    """What a kernel itself computes is used where it does so; elsewhere it would not be there yet."""
+    x = memory(4)
+    double = x + x
+    lowering = Lowering({double: UOp.buffer("PYTHON", 4, F)})
+    index = (lowering.loop(0, 4),)
+    lowering.members[double] = index
+    sum_ = lowering.value(double, index)
+    assert lowering.value(double * x, index).src[0] is sum_
+    with pytest.raises(NotShared):
+        lowering.value(move(Ops.FLIP, double, (0,)), index)
+    assert lowering.value(double, index, ix.lt(index[0], 2)) is sum_
+
+
+def test_the_same_value_is_one_node() -> None:
+    """A node that is needed twice at one index is lowered once."""
+    x = reduced(memory(3, 4), Ops.ADD, 1)
+    value, _ = lowered(x * x)
+    assert sum(n.op is Ops.REDUCE for n in postorder(value)) == 1
+
+
+def test_deep_graphs_are_lowered() -> None:
+    """Lowering does not recurse."""
+    x = memory(2)
+    deep = x
+    for _ in range(3000):
+        deep = deep + x
+    assert values(deep).tolist() == (evaluate(x) * 3001).tolist()
+
+
+def test_what_has_no_meaning_in_a_kernel_is_an_error() -> None:
+    """A scan is a kernel of its own; inside of another it is a bug, said by name."""
+    scan = UOp(Ops.SCAN, F, (memory(4),), ScanArg(Ops.ADD, 0))
+    with pytest.raises(GraphError, match="SCAN has no meaning in a kernel"):
+        lowered(scan)
+
+
+def test_addresses_are_checked_where_they_may_lie_outside() -> None:
+    """Bounds that are known leave no condition."""
+    i = UOp.range(4, 0)
+    assert address(i.cast(INT), 4) == (i, None)
+    assert address(i.cast(INT), 3) == (i, ix.lt(i, 3))
+    loaded = UOp(Ops.LOAD, INT, (Lowering({}).param(UOp.buffer("PYTHON", 4, INT)), i))
+    place, inside = address(loaded, 4)
+    assert place is loaded.cast(dtypes.index)
+    assert inside is not None
+    assert terms(inside) == {ix.ge(place, 0), ix.lt(place, 4)}
+
+
+def test_sizes_of_loops() -> None:
+    """Axes of size 1 have no loop; a symbolic size counts as its most."""
+    n = UOp.variable("n", 1, 9)
+    assert output_loops((3, 1, n, 1)) == [3, n]
+    assert numel((3, n)) == 27
+    assert numel(()) == 1
