@@ -223,3 +223,19 @@ def test_threads_call_one_jit():
     for thread in threads:
         thread.join()
     assert results == {n: [2.0 * n] * 5 for n in range(4)}
+
+
+def test_an_argument_that_is_the_state_itself():
+    """A tensor that the function also reaches from outside is not replayed as if it were another."""
+    state = Tensor([1.0, 2.0, 3.0]).realize()
+
+    @TinyJit
+    def step(x):
+        state.assign(x.flip(0) + state)
+        return (state * 1).realize()
+
+    for i in range(4):
+        step(Tensor([float(i)] * 3))
+    assert step.captured == 1
+    state.assign(Tensor([1.0, 2.0, 3.0])).realize()
+    assert step(state).tolist() == [4.0, 4.0, 4.0]

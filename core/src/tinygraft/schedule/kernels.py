@@ -113,11 +113,12 @@ class Group:
 
     def call(self) -> KernelCall:
         """The kernel on its buffers."""
-        nodes = postorder(*self.stores)
         buffers = {slot: buffer for buffer, slot in self.lowering.slots.items()}
-        params = sorted((n for n in nodes if n.op is Ops.PARAM), key=lambda n: n.arg.slot)  # loads may have folded away
+        sink = canonical(self.stores, self.lowering.loops)
+        params = sorted((n for n in postorder(sink) if n.op is Ops.PARAM), key=lambda n: n.arg.slot)
         dense = {n: UOp(Ops.PARAM, n.dtype, (), ParamArg(slot, n.arg.size)) for slot, n in enumerate(params)}
-        sink = canonical(self.stores, self.lowering.loops, {a: b for a, b in dense.items() if a is not b})
+        if any(old is not new for old, new in dense.items()):  # loads have folded away
+            sink = ix.rebuild_simplified((sink,), dense)[sink]
         written = sorted({store.src[0].arg.slot for store in sink.src})
         return KernelCall(Kernel(sink), self.device, tuple(buffers[n.arg.slot] for n in params), tuple(written))
 
@@ -196,8 +197,8 @@ def _check_repeats(group: Group) -> None:
         raise StoreMore(again)
 
 
-def canonical(stores: Sequence[UOp], loops: Sequence[UOp], params: dict[UOp, UOp]) -> UOp:
-    """A SINK of the stores with ranges numbered in the order of nesting, variables unbound and params as given.
+def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
+    """A SINK of the stores with ranges numbered in the order of nesting and variables unbound.
 
     Reductions that do not need each other, of equal sizes and at the same place, get the same ranges, so that they
     become one loop.
@@ -209,7 +210,7 @@ def canonical(stores: Sequence[UOp], loops: Sequence[UOp], params: dict[UOp, UOp
         sink = ix.rebuild_simplified((sink,), swap)[sink]
         loops = [ix.rebuild_simplified((r,), swap)[r] for r in loops]
         nodes = postorder(sink)
-    swap = dict(params)
+    swap = {}
     number = 0
     for old in sorted(loops, key=lambda r: r.arg.kind is AxisKind.ORDERED):
         number = _renumber(swap, old, number)
