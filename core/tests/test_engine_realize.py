@@ -1,0 +1,198 @@
+"""Realising: which live tensors are computed along, kept for later or left alone when memory is written in place."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tinygraft import Context, GlobalCounters, Tensor
+from tinygraft.engine import realize, run
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, toposort
+
+
+@pytest.fixture(autouse=True)
+def python_device() -> Iterator[None]:
+    """All of this runs on the PYTHON device."""
+    with Context(DEV="PYTHON"):
+        yield
+
+
+def numbers(*values: float) -> Tensor:
+    """A tensor in memory."""
+    return Tensor(list(values)).realize()
+
+
+def kernels(*tensors: Tensor) -> int:
+    """How many kernels and copies realising takes."""
+    GlobalCounters.reset()
+    Tensor.realize(*tensors)
+    return GlobalCounters.kernel_count
+
+
+def is_memory(t: Tensor) -> bool:
+    """Whether a tensor is realised."""
+    return t.uop.base.op is Ops.BUFFER
+
+
+def nodes(t: Tensor) -> list[UOp]:
+    """The nodes of a tensor's graph."""
+    return toposort(t.uop)
+
+
+def test_realising_twice_runs_nothing() -> None:
+    """What is memory already needs no kernel."""
+    t = numbers(1.0, 2.0) + 1.0
+    assert kernels(t) == 1
+    assert kernels(t) == 0
+
+
+def test_graphs_that_contain_a_result_read_it_afterwards() -> None:
+    """A live tensor over a value that is realised is not computed from the start again."""
+    x = numbers(1.0, 2.0)
+    part = x + 1.0
+    whole = part * part
+    part.realize()
+    assert part.uop.base in nodes(whole)
+    assert x.uop.base not in nodes(whole)
+    assert kernels(whole) == 1
+    assert whole.tolist() == [4.0, 9.0]
+
+
+def test_a_small_live_tensor_is_computed_along() -> None:
+    """A reader of the old value is realised with the write; it takes no copy of the old value."""
+    a = numbers(1.0, 2.0, 3.0)
+    old = a * 10.0
+    a.assign(a + 1.0)
+    assert kernels(a) == 1
+    assert is_memory(old)
+    assert (a.tolist(), old.tolist()) == ([2.0, 3.0, 4.0], [10.0, 20.0, 30.0])
+
+
+def test_a_large_live_tensor_gets_a_copy_of_the_old_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more nodes of its own than ALONG it stays lazy, over memory that keeps the old value."""
+    monkeypatch.setattr(realize, "ALONG", 3)
+    a = numbers(1.0, 2.0, 3.0)
+    buffer = a.uop.base
+    old = ((a * 10.0 + 1.0) * 2.0 + 1.0) * 2.0
+    a.assign(a + 1.0)
+    assert kernels(a) == 2
+    assert not is_memory(old)
+    assert a.uop.base is buffer
+    assert buffer not in nodes(old)
+    assert (a.tolist(), old.tolist()) == ([2.0, 3.0, 4.0], [46.0, 86.0, 126.0])
+
+
+def test_two_lazy_readers_share_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old value is copied once."""
+    monkeypatch.setattr(realize, "ALONG", 0)
+    a = numbers(1.0, 2.0, 3.0)
+    readers = [a * 10.0, a - 1.0]
+    a.assign(a + 1.0)
+    assert kernels(a) == 2
+    assert [r.tolist() for r in readers] == [[10.0, 20.0, 30.0], [0.0, 1.0, 2.0]]
+
+
+def test_a_view_of_memory_gets_a_copy() -> None:
+    """A realised tensor over the same memory keeps its value: it is the old memory that has to move."""
+    a = numbers(1.0, 2.0, 3.0, 4.0)
+    view = a.reshape(2, 2)
+    a.assign(a + 1.0).realize()
+    assert view.uop.base is not a.uop.base
+    assert (view.tolist(), a.tolist()) == ([[1.0, 2.0], [3.0, 4.0]], [2.0, 3.0, 4.0, 5.0])
+
+
+def test_readers_of_the_new_value_and_of_other_memory_are_left_alone() -> None:
+    """Neither what was written after the assignment nor what does not read its memory is computed or copied."""
+    a, b = numbers(1.0, 2.0), numbers(5.0, 6.0)
+    other, number = b * 2.0, Tensor.full((2,), 3.0)
+    a.assign(a + 1.0)
+    new = a * 10.0
+    assert kernels(a) == 1
+    assert not is_memory(other)
+    assert not is_memory(number)
+    assert (new.tolist(), other.tolist(), number.tolist()) == ([20.0, 30.0], [10.0, 12.0], [3.0, 3.0])
+
+
+def test_dead_readers_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tensor that nobody holds is neither computed along nor given a copy."""
+    monkeypatch.setattr(realize, "ALONG", 0)
+    a = numbers(1.0, 2.0)
+    old = a * 10.0
+    a.assign(a + 1.0)
+    del old
+    gc.collect()
+    assert kernels(a) == 1
+
+
+def test_an_assignment_that_another_tensor_builds_on_happens_once() -> None:
+    """Realising what follows an assignment writes the memory; realising the tensor itself does not write it again."""
+    a = numbers(1.0, 2.0)
+    a.assign(a + 1.0)
+    follows = a * 10.0
+    assert follows.tolist() == [20.0, 30.0]
+    assert a.tolist() == [2.0, 3.0]
+    assert kernels(a) == 0
+
+
+def test_only_the_last_of_two_values_keeps_the_memory() -> None:
+    """Where an assigned value is wanted and overwritten in the same run, it gets memory of its own."""
+    a = numbers(1.0, 2.0)
+    a.assign(a + 1.0)
+    between = a.reshape(1, 2)
+    a.assign(a * 10.0)
+    Tensor.realize(between, a)
+    assert (between.tolist(), a.tolist()) == ([[2.0, 3.0]], [20.0, 30.0])
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_what_was_interrupted_is_as_before_or_done(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """After an interruption before any kernel, each tensor has the value that it had been given, computed once."""
+    a, b, c = (numbers(*(float(i) for i in range(1, size))) for size in (3, 4, 5))
+    old = b.flip(0)
+    for t in (a, b, c):
+        t.assign(t * 2.0)
+    launch, count = run.Launch.run, [0]
+
+    def interrupted(self: run.Launch, values: Any) -> None:
+        if count[0] == at:
+            raise KeyboardInterrupt
+        count[0] += 1
+        launch(self, values)
+
+    monkeypatch.setattr(run.Launch, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Tensor.realize(a, b, c)
+    monkeypatch.undo()
+    done = [t for t in (a, b, c) if not any(n.op is Ops.ASSIGN for n in nodes(t))]
+    assert max(at - 1, 0) <= len(done) <= at  # one kernel may be that of the old value
+    assert [t.tolist() for t in (a, b, c)] == [[2.0, 4.0], [2.0, 4.0, 6.0], [2.0, 4.0, 6.0, 8.0]]
+    assert old.tolist() == [3.0, 2.0, 1.0]
+
+
+def test_a_failing_kernel_leaves_lazy_tensors_lazy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in the middle is the user's to see; the tensors can be realised afterwards."""
+    x = numbers(1.0, 2.0)
+    y = x + 1.0
+
+    def fail(self: run.Launch, values: Any) -> None:
+        raise RuntimeError("the device is gone")
+
+    monkeypatch.setattr(run.Launch, "run", fail)
+    with pytest.raises(RuntimeError, match="^the device is gone$"):
+        y.realize()
+    monkeypatch.undo()
+    assert not is_memory(y)
+    assert y.tolist() == [2.0, 3.0]
+
+
+def test_memory_of_values_in_between_is_given_back() -> None:
+    """What nobody holds after the last kernel that reads it is free; results and inputs are not."""
+    x = Tensor([float(i) for i in range(1000)]).realize()
+    before = GlobalCounters.mem_used
+    result = ((x + 1.0).contiguous().flip(0).contiguous() * 2.0).realize()
+    assert GlobalCounters.mem_used - before == result.uop.base.realized.nbytes
+    assert result.tolist()[0] == 2000.0
