@@ -7,7 +7,9 @@ So the function may set itself up in its first call (optimizer state, lazily mad
 What makes calls of one kind: the structure of the arguments, the shape, dtype and device of each tensor among them,
 which of them are one tensor, all other arguments, and the settings that change code, training mode included. What
 the function reads from outside is frozen at capture; memory that it reads is read anew. `TinyJit(check=True)` runs the
-function in every call and raises when it launched something else than what was captured.
+function in every call and raises when it launched something else than what was captured. A tensor that the function
+makes from Python's data is frozen too; a function that writes into such a one, or gives it back, is run in every
+call.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ class _Record:
     made: dict[int, UOp]  # number among what the call made -> BUFFER, for what is in the result
     values: dict[str, int]
     kept: frozenset[int]  # numbers of the BUFFERs from outside
+    repeatable: bool  # whether memory with Python's data is neither written nor given back
 
 
 class TinyJit(Generic[P, R]):
@@ -106,7 +109,7 @@ class TinyJit(Generic[P, R]):
             same = before is not None and (before.kernels, before.roles) == (record.kernels, record.roles)
             if ready is not None and not same:
                 raise GraphError(_difference(self.fxn, ready, record))
-            if same:
+            if same and record.repeatable:
                 self._ready[arguments.key] = ready or record
                 self._first.pop(arguments.key, None)
             else:
@@ -223,9 +226,24 @@ def _record(capture: Capture, arguments: _Arguments, start: int, result: Any) ->
     kept = frozenset(number for places in roles for role, number in places if role == "keep")
     outputs = {t.uop.base for t in _tensors(result)}
     mine = {made[n.arg.uid]: n for n in outputs if n.op is Ops.BUFFER and n.arg.uid in made}
-    record = _Record(capture.launches, roles, kernels, _remember(result, arguments), mine, capture.values, kept)
-    _shared_memory(record, held)
+    filled, repeatable = _filled(capture.launches, roles)
+    repeatable &= not any(n.op is Ops.BUFFER and n.arg.uid > start and buffer_of(n).filled for n in outputs)
+    remembered = _remember(result, arguments)
+    record = _Record(capture.launches, roles, kernels, remembered, mine, capture.values, kept, repeatable)
+    _shared_memory(record, held | filled)
     return record
+
+
+def _filled(launches: list[Launch], roles: list[tuple[Role, ...]]) -> tuple[set[int], bool]:
+    """What the call made from Python's data, which is there only once, and whether no launch writes into it."""
+    filled, written = set(), set()
+    for launch, places in zip(launches, roles, strict=True):
+        for place, (buffer, (role, number)) in enumerate(zip(launch.buffers, places, strict=True)):
+            if role == "made" and buffer.filled:
+                filled.add(number)
+                if place == 0 if launch.kernel is None else launch.kernel.signature.params[place].written:
+                    written.add(number)
+    return filled, not written
 
 
 def _role(uid: int, inputs: dict[int, int], made: dict[int, int], start: int) -> Role:

@@ -28,11 +28,12 @@ class Buffer:
     """size elements of dtype in the memory of a device. A buffer of no elements never allocates."""
 
     __module__ = "tinygraft.device"  # the place where people import it from, and which its type prints
-    __slots__ = ("__weakref__", "_handle", "_lock", "_pool", "device", "dtype", "nbytes", "size")
+    __slots__ = ("__weakref__", "_handle", "_lock", "_pool", "device", "dtype", "filled", "nbytes", "size")
 
     def __init__(self, device: str, size: int, dtype: DType) -> None:
         self.device, self.size, self.dtype = Device.canonicalize(device), size, dtype
         self.nbytes = size * dtype.itemsize
+        self.filled = False  # whether it was made to hold data from Python
         self._handle: Handle = None
         self._pool: Pool | None = None
         self._lock = threading.Lock()

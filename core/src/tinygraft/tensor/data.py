@@ -36,7 +36,9 @@ def bytes_node(data: bytes | bytearray | memoryview, shape: Sequence[int], devic
     for length in shape:
         size *= length
     node = UOp.buffer(device, size, dtype)
-    buffer_of(node).allocate().copy_in(memoryview(data).cast("B"))
+    buffer = buffer_of(node).allocate()
+    buffer.copy_in(memoryview(data).cast("B"))
+    buffer.filled = True
     return UOp(Ops.RESHAPE, dtype, (node,), tuple(shape))
 
 

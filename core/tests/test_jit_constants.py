@@ -1,0 +1,102 @@
+"""TinyJit and what a function makes from Python's data; random functions against plain calls."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Tensor, TinyJit
+
+State = list[Tensor]
+
+
+def test_constants_made_inside_keep_their_values() -> None:
+    """Lists that become tensors and indices in the function are there in every replay."""
+
+    @TinyJit
+    def f(x: Tensor) -> Tensor:
+        a = (x[[2, 0, 1]] * Tensor([1, 2, 3])).contiguous()
+        b = (a[[0, 2, 1]] + Tensor([4, 5, 6])).contiguous()
+        return (b * Tensor([7, 8, 9])).realize()
+
+    expected = [((10 + i) * np.array([1, 3, 2]) + [4, 5, 6]) * [7, 8, 9] for i in range(6)]
+    assert [f(Tensor([10 + i] * 3).realize()).tolist() for i in range(6)] == [e.tolist() for e in expected]
+    assert f.captured == 1
+
+
+def test_a_function_that_writes_into_its_own_constants_is_run() -> None:
+    """Memory that Python's data was put into and that is written to has its data only once."""
+
+    @TinyJit
+    def f(x: Tensor) -> Tensor:
+        t = Tensor([1, 2, 3]).realize()
+        t.assign(t + x).realize()
+        return (t * 2).realize()
+
+    assert [f(Tensor([1, 1, 1]).realize()).tolist() for _ in range(5)] == [[4, 6, 8]] * 5
+    assert f.captured == 0
+
+
+def test_a_constant_that_is_given_back_may_be_changed() -> None:
+    """Changing a result in place does not change the next one."""
+
+    @TinyJit
+    def f(x: Tensor) -> tuple[Tensor, Tensor]:
+        return (x + 1).realize(), Tensor([1, 2]).realize()
+
+    for _ in range(5):
+        constant = f(Tensor([0, 0]).realize())[1]
+        assert constant.tolist() == [1, 2]
+        constant.assign(constant * 5).realize()
+
+
+def function(rng: random.Random) -> Callable[[Tensor, State], Tensor]:
+    """A function of an argument and two state tensors, all of shape (4, 3): a few random reads, writes and draws."""
+    steps = [
+        (rng.randrange(8), rng.randrange(3), rng.randrange(3), rng.randint(1, 3)) for _ in range(rng.randint(2, 6))
+    ]
+
+    def body(x: Tensor, state: State) -> Tensor:
+        v: list[Any] = [x, state[0] + 0, state[1] * 1]
+        for kind, a, b, c in steps:
+            if kind == 0:
+                v.append(v[a] + v[b] * c)
+            elif kind == 1:
+                state[a % 2].assign(v[-1])
+            elif kind == 2:
+                state[a % 2][c - 1 : c + 1] = v[b][:2]
+            elif kind == 3:
+                v.append(v[a].flip(0))
+            elif kind == 4:
+                v.append((Tensor.rand(4, 3) * 8).cast("int") + v[b])
+            elif kind == 5:
+                state[a % 2][[c - 1, 0]] = v[-1][1:3]
+            elif kind == 6:
+                v.append(v[a].sum(0, keepdim=True).expand(4, 3).contiguous())
+            else:
+                v[b] = state[a % 2] + c
+            v = v[-3:]
+        result: Tensor = v[0] * 2 + v[1]
+        return result.realize(*state)
+
+    return body
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_functions_do_the_same_when_replayed(seed: int) -> None:
+    """Results and state of six calls are those of plain calls, random numbers included."""
+    found = []
+    for wrap in (lambda f: f, TinyJit):
+        Tensor.manual_seed(seed)
+        base = np.arange(12, dtype=np.int32).reshape(4, 3)
+        state = [Tensor(base).realize(), Tensor(base * 3).realize()]
+        body = function(random.Random(seed))
+        call = wrap(lambda x, body=body, state=state: body(x, state))
+        results = [call(Tensor(np.full((4, 3), i, np.int32)).realize()).numpy() for i in range(6)]
+        found.append([*results, *(s.numpy() for s in state)])
+    for plain, replayed in zip(*found, strict=True):
+        np.testing.assert_array_equal(plain, replayed)
