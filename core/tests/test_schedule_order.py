@@ -12,6 +12,7 @@ from graph_numpy import evaluate
 from tinygraft import Tensor
 from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import dtypes
+from tinygraft.engine.interrupt import Guard
 from tinygraft.engine.run import run_schedule
 from tinygraft.errors import GraphError
 from tinygraft.reference.python import PythonBackend
@@ -150,7 +151,7 @@ def filled(values: list[float]) -> UOp:
 def run(*outputs: UOp) -> tuple[list[list[float]], int, int]:
     """What a schedule computes, and how many kernels and copies it has."""
     plan = schedule(outputs, lambda _: BACKEND.target)
-    run_schedule(plan.calls, plan.values, {*plan.memory.values(), *plan.existing}, [])
+    run_schedule(plan.calls, plan.values, {*plan.memory.values(), *plan.existing}, [], Guard(None))
     results = [evaluate(plan.memory[n]).tolist() for n in outputs]
     kernels = sum(isinstance(call, KernelCall) for call in plan.calls)
     return results, kernels, len(plan.calls) - kernels

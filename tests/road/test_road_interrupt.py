@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tinygraft import Context, Tensor
-from tinygraft.engine import run
+from tinygraft.engine import interrupt, run
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +40,81 @@ def test_an_interrupted_step_is_not_done_twice(monkeypatch):
     monkeypatch.undo()
     assert a.tolist() == [2.0, 3.0]
     assert b.tolist() == [2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(("device", "size"), [("CPU", 2_000_000), ("PYTHON", 20_000)])
+def test_a_kernel_that_writes_over_its_input_is_never_done_in_part_or_twice(device, size):
+    """Ctrl-C while x.assign(f(x)) runs: every element got one update for each step, and the next step works."""
+    with Context(DEV=device):
+        x = Tensor(np.zeros(size, np.float32)).realize()
+
+        def step() -> None:
+            slow = x.sin().exp2().sin().exp2().sin().exp2().sin()
+            x.assign(slow * 0 + x + 1).realize()
+
+        step()
+        for wait in (0.0, 0.02, 0.05):
+            before, steps = x.numpy()[0], 0
+            try:
+                threading.Timer(wait, os.kill, (os.getpid(), signal.SIGINT)).start()
+                while steps < 1000:
+                    steps += 1
+                    step()
+            except KeyboardInterrupt:
+                pass
+            assert steps < 1000, "nothing was interrupted"
+            after = x.numpy()
+            assert after.min() == after.max()
+            assert after[0] - before in (steps - 1, steps), "the last step may have been interrupted before its assign"
+
+
+def test_a_second_ctrl_c_does_not_wait():
+    """The first one is heard after the guarded lines, the second at once."""
+    reached = []
+
+    def pressed_twice() -> None:
+        with interrupt.guarded() as guard:
+            guard.whole = True
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append("first")
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append("second")
+
+    def pressed_once() -> None:
+        with interrupt.guarded() as guard:
+            guard.whole = True
+            os.kill(os.getpid(), signal.SIGINT)
+            guard.whole = False
+            reached.append("line")
+            guard.point()
+            reached.append("point")
+
+    with pytest.raises(KeyboardInterrupt):
+        pressed_twice()
+    assert reached == ["first"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt):
+        pressed_once()
+    assert reached == ["first", "line"]
+
+
+def test_a_handler_of_the_user_hears_ctrl_c(monkeypatch):
+    """What a program set for the signal is called, once, and set again afterwards."""
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        launch = run.Launch.run
+
+        def pressed(self, values):
+            os.kill(os.getpid(), signal.SIGINT)
+            launch(self, values)
+
+        monkeypatch.setattr(run.Launch, "run", pressed)
+        x = Tensor([1.0, 2.0]).realize()
+        assert x.assign(x + 1).tolist() == [2.0, 3.0]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [signal.SIGINT]
 
 
 def multiply_for_ever(x: Tensor) -> None:

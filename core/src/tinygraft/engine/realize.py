@@ -17,6 +17,7 @@ from tinygraft.config import DEBUG, VIZ
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.engine import history, viz
+from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.run import copy, run_schedule, writes
 from tinygraft.schedule.order import Call
 from tinygraft.schedule.schedule import Schedule, schedule
@@ -53,11 +54,11 @@ def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) ->
     One thread at a time: a graph is shared, and so is the memory that it assigns to. When it is interrupted, tensors
     whose kernels have all run are realised and the others are as they were.
     """
-    with exclusive:
-        _realize(tensors, live)
+    with exclusive, guarded() as guard:
+        _realize(tensors, live, guard)
 
 
-def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
+def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode], guard: Guard) -> None:
     if VIZ:
         viz.install()
     todo = list(tensors)
@@ -75,12 +76,14 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
     plan = plan_for(list(homes.values()))
     done: list[Call] = []
     try:
-        run_schedule(plan.calls, plan.values, _kept(plan, homes.values()), done)
+        run_schedule(plan.calls, plan.values, _kept(plan, homes.values()), done, guard)
     except BaseException:
+        guard.whole = True
         unwritten = {b for call in plan.calls[len(done) :] for b in writes(call)}
         homes = {node: home for node, home in homes.items() if plan.memory[home] not in unwritten}
         raise
     finally:
+        guard.whole = True  # what has run becomes what its tensors are
         if done or not plan.calls:
             _remember(todo, others, plan, homes)
             held = {node: _held(node, plan.memory[home]) for node, home in homes.items()}

@@ -18,6 +18,7 @@ from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.registry import Device
 from tinygraft.engine.compile import Compiled, compiled
+from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.show import show_launch
 from tinygraft.events import LaunchEvent
 from tinygraft.uop import index as ix
@@ -76,17 +77,24 @@ def capturing() -> Iterator[Capture]:
 
 
 def run_schedule(calls: Sequence[KernelCall | CopyCall], values: Mapping[str, int], kept: set[UOp],
-                 done: list[KernelCall | CopyCall]) -> None:  # fmt: skip
-    """Run calls in order. kept are the BUFFERs whose values somebody wants afterwards; done gets each call that ran."""
+                 done: list[KernelCall | CopyCall], guard: Guard) -> None:  # fmt: skip
+    """Run calls in order. kept are the BUFFERs whose values somebody wants afterwards; done gets each call that ran.
+
+    Ctrl-C waits for the end of a call that writes to memory which holds a value: it could not be done again.
+    """
     launches = [_prepare(call) for call in calls]
     last: dict[UOp, int] = {}
     for i, call in enumerate(calls):
         for node in _nodes(call):
             last[node] = i
     captures = _open.captures
+    overwrites = [any(buffer_of(node).is_allocated() for node in writes(call)) for call in calls]
     for i, (call, launch) in enumerate(zip(calls, launches, strict=True)):
+        guard.whole = overwrites[i]
         launch.run(values)
         done.append(call)
+        guard.whole = False
+        guard.point()
         for capture in captures:
             capture.launches.append(launch)
             capture.values.update(values)
@@ -115,9 +123,13 @@ def _prepare(call: KernelCall | CopyCall) -> Launch:
 
 
 def replay(launches: Sequence[Launch], values: Mapping[str, int]) -> None:
-    """Run launches again; a capture that is open in this thread records them."""
-    for launch in launches:
-        launch.run(values)
+    """Run launches again; a capture that is open in this thread records them. Ctrl-C waits for the end of a launch."""
+    with guarded() as guard:
+        for launch in launches:
+            guard.whole = True
+            launch.run(values)
+            guard.whole = False
+            guard.point()
     for capture in _open.captures:
         capture.launches.extend(launches)
         capture.values.update(values)
