@@ -23,6 +23,7 @@ from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
+from tinygraft.uop.show import show_arg
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class Access(Casting):
         """The memory with the elements in row-major order, computed if need be."""
         if not is_concrete(self.shape):
             raise ShapeError(
-                f"cannot read a tensor of symbolic shape {self.shape}: bind its variables and shrink first"
+                f"cannot read a tensor of symbolic shape {show_arg(self.shape)}\n  made at {self._where()}\n"
+                "  hint: read what it is a part of, or reduce its symbolic axes first"
             )
         self.realize()
         ready = self if _is_stored(self.uop) else self.clone().realize()
