@@ -2,7 +2,7 @@
 
 import pytest
 
-from tinygraft import Tensor
+from tinygraft import Tensor, dtypes
 from tinygraft.engine import history
 from tinygraft.errors import GraphError
 
@@ -76,3 +76,29 @@ def test_a_loop_that_realises_its_state_does_not_grow():
         f"backward reaches a value behind {history.LONGEST} others, each realised from the last; no more are kept\n"
         "  hint: call backward before, or detach() the state of the loop"
     )
+
+
+@pytest.mark.parametrize("make", ["rand", "computed", "cast"])
+def test_a_leaf_of_no_data_keeps_its_gradient_when_a_result_is_read(make: str) -> None:
+    """A leaf whose memory is first written by the kernels of the result is known by that memory in its history."""
+    made = {
+        "rand": lambda: Tensor.rand(3, requires_grad=True),
+        "computed": lambda: (Tensor.ones(3) + 1).requires_grad_(True),
+        "cast": lambda: Tensor.full((3,), 2.0).cast(dtypes.bfloat16).requires_grad_(True),
+    }
+    leaf = made[make]()
+    result = leaf * 3
+    result.numpy()
+    assert result.sum().gradient(leaf)[0].tolist() == [3.0, 3.0, 3.0]
+    result.sum().backward()
+    assert leaf.grad is not None and leaf.grad.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_values_realised_together_know_each_other() -> None:
+    """A value on the way that is realised in the same run is found in the history of the result."""
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    middle = x * 2
+    result = middle * middle
+    Tensor.realize(middle, result)
+    assert result.sum().gradient(middle)[0].tolist() == [4.0, 8.0]
+    assert result.sum().gradient(x)[0].tolist() == [8.0, 16.0]

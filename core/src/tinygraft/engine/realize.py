@@ -85,8 +85,8 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode], guard: Guard) 
     finally:
         guard.whole = True  # what has run becomes what its tensors are
         if done or not plan.calls:
-            _remember(todo, others, plan, homes)
             held = {node: _held(node, plan.memory[home]) for node, home in homes.items()}
+            _remember(todo, others, plan, held)
             _rebind(held, [*todo, *others])
 
 
@@ -96,10 +96,11 @@ def _without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNod
     return [tensor for tensor in tensors if id(tensor) not in ids]
 
 
-def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Schedule, homes: dict[UOp, UOp]) -> None:
+def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Schedule, held: dict[UOp, UOp]) -> None:
     """Keep the history of tensors computed from ones that need a gradient, and note which memory has a new value.
 
-    A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from.
+    A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from. What else
+    is realised now is memory in a history, as it is memory in the tensors that hold it.
     """
     for node, buffer in plan.memory.items():
         if node.op is Ops.ASSIGN:
@@ -107,11 +108,12 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Sched
     asking = {t.uop for t in (*tensors, *others) if t.requires_grad}
     for tensor in tensors:
         node = memory_base(tensor.uop)
-        known = node in homes and node in plan.memory and node.dtype.kind == "float"
+        known = node in held and node in plan.memory and node.dtype.kind == "float"
         if tensor.requires_grad and known and node.op not in (Ops.ASSIGN, Ops.COPY):
             mine = (tensor.uop, node)
             if any(n in asking and n not in mine for n in toposort(node)):
-                history.keep(plan.memory[node], node)
+                others_held = {n: memory for n, memory in held.items() if n is not node}
+                history.keep(plan.memory[node], rebuild((node,), others_held)[node])
 
 
 def plan_for(wanted: Sequence[UOp]) -> Schedule:
