@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, sint
+from tinygraft.uop.shape import Shape, is_concrete, sint
 from tinygraft.uop.uop import UOp
 
 Index = tuple[UOp, ...]
@@ -21,6 +21,11 @@ ZERO = ix.const(0)
 
 def flatten(index: Index, shape: Shape) -> UOp:
     """The position of index in row-major memory of shape."""
+    if is_concrete(shape):
+        strides = [1] * len(shape)
+        for axis in range(len(shape) - 2, -1, -1):
+            strides[axis] = strides[axis + 1] * shape[axis + 1]
+        return ix.dot(index, strides)
     position, stride = ZERO, ix.const(1)
     for i, size in zip(reversed(index), reversed(shape), strict=True):
         position = ix.add(ix.mul(i, stride), position)

@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tinygraft.dtype import dtypes
-from tinygraft.uop.integer import add, idiv, maximum, minimum, mod, mul, sub
+from tinygraft.uop.integer import add, dot, idiv, maximum, minimum, mod, mul, sub
 from tinygraft.uop.logic import and_, clauses, eq, ge, lt, not_, or_, truth, valid, where
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.terms import Operand, const, node, terms_of
 from tinygraft.uop.uop import UOp, toposort
 
 __all__ = [
-    "Operand", "add", "and_", "build", "clauses", "const", "eq", "ge", "idiv", "lt", "maximum", "minimum", "mod", "mul",
-    "node", "not_", "or_", "rebuild_simplified", "simplify", "sub", "terms_of", "truth", "valid", "where",
+    "Operand", "add", "and_", "build", "clauses", "const", "dot", "eq", "ge", "idiv", "lt", "maximum",
+    "minimum", "mod", "mul", "node", "not_", "or_", "rebuild_simplified", "simplify", "sub", "terms_of",
+    "truth", "valid", "where",
 ]  # fmt: skip
 
 

@@ -60,6 +60,23 @@ def add(a: Operand, b: Operand) -> UOp:
     return _sum(terms, constant + extra)
 
 
+def dot(values: Iterable[UOp], factors: Iterable[int]) -> UOp:
+    """The sum of values times factors, in one step.
+
+    >>> i, j = UOp.range(4, 0), UOp.range(3, 1)
+    >>> dot((i, j), (3, 1)) is add(mul(i, 3), j)
+    True
+    """
+    terms: Terms = {}
+    constant = 0
+    for value, factor in zip(values, factors, strict=True):
+        more, extra = ({value: 1}, 0) if value.op is Ops.RANGE else terms_of(value)
+        constant += extra * factor
+        for term, k in more.items():
+            terms[term] = terms.get(term, 0) + k * factor
+    return _sum(terms, constant)
+
+
 def sub(a: Operand, b: Operand) -> UOp:
     """a - b."""
     return add(a, -b if isinstance(b, int) else mul(b, -1))
