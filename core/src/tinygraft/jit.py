@@ -325,8 +325,9 @@ def _difference(fxn: Callable[..., Any], captured: _Record, now: _Record) -> str
     for i, (a, b) in enumerate(zip(captured.kernels, now.kernels, strict=False)):
         if a is not b:
             was, is_ = (getattr(k, "name", "a copy") for k in (a, b))
+            other = "another " if was == is_ else ""
             return (
-                f"TinyJit(check=True): {name} launched {is_} where {was} was captured, as launch {i + 1}\n"
+                f"TinyJit(check=True): {name} launched {other}{is_} where {was} was captured, as launch {i + 1}\n"
                 "  hint: something that it reads from outside has changed; pass it as an argument"
             )
     if len(captured.kernels) != len(now.kernels):

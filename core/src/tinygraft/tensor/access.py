@@ -324,12 +324,14 @@ class Access(Casting):
             return made._wrap(expand(made.uop, self.shape)) if made.ndim == 0 else made
         if x.dtype is not self.dtype:
             raise DTypeError(
-                f"cannot assign {x.dtype} to a tensor of {self.dtype}\n  made at {x._where()}\n"
+                f"cannot assign {x.dtype} to a tensor of {self.dtype}\n"
+                f"  made at {x._where()}      assigned to the tensor made at {self._where()}\n"
                 f"  hint: cast it first, as in t.assign(x.cast({self.dtype}))"
             )
         if x.device != self.device:
             raise DeviceError(
-                f"cannot assign a tensor on {x.device} to one on {self.device}\n  made at {x._where()}\n"
+                f"cannot assign a tensor on {x.device} to one on {self.device}\n"
+                f"  made at {x._where()}      assigned to the tensor made at {self._where()}\n"
                 f"  hint: move it first, as in t.assign(x.to({self.device!r}))"
             )
         return x
