@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tinygraft.dtype import dtypes
-from tinygraft.schedule.kernels import canonical, group_nodes
+from tinygraft.schedule.kernels import StoreMore, canonical, group_nodes
 from tinygraft.schedule.regroup import FEW, LONG, regroup
 from tinygraft.schedule.stored import MIN_ROWS, MUCH, decide, memory_base
 from tinygraft.target import Target
@@ -240,6 +240,32 @@ def test_a_kernel_between_keeps_others_apart() -> None:
     assert not any({a, c} <= g for g in found)
     d = a * 2.0
     assert any({a, d} <= g for g in groups(a, d))
+
+
+def test_a_reduction_at_an_index_that_repeats_is_stored() -> None:
+    """Rows spread out and then seen as one axis: the sum would run for every element of the joined loop."""
+    rows = total(memory(64, 32), 1)
+    spread = move(Ops.RESHAPE, move(Ops.EXPAND, rows, (64, 32)), (2048,))
+    assert stored(spread + memory(2048)) == set()
+    with pytest.raises(StoreMore) as error:
+        groups(spread + memory(2048))
+    assert error.value.nodes == {rows}
+    assert groups(move(Ops.EXPAND, rows, (64, 32)) + memory(64, 32)) != []
+
+
+@pytest.mark.parametrize("shape", [(1, 32), (2, 32), (16, 1, 32), (16, 2, 32)])
+def test_a_reduction_inside_a_loop_that_it_does_not_depend_on_is_stored(shape: tuple[int, ...]) -> None:
+    """Two times for each result is little by the count, but a loop around it would run it again in each turn."""
+    *outer, around, inner = shape
+    sums = total(memory(*outer, inner, 50), len(outer) + 1)
+    output = move(Ops.EXPAND, move(Ops.RESHAPE, sums, (*outer, 1, inner)), shape) + memory(*shape)
+    assert stored(output) == set()
+    if around == 1:
+        assert groups(output) == [{output}]
+        return
+    with pytest.raises(StoreMore) as error:
+        groups(output)
+    assert error.value.nodes == {sums}
 
 
 def test_canonical_kernels_are_equal_and_share_loops() -> None:
