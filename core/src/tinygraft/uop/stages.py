@@ -28,10 +28,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """One kernel on its buffers: BUFFER nodes by slot, and the names of the variables that it needs.
-
-    written are the slots that the kernel stores to.
-    """
+    """One kernel on its buffers: BUFFER nodes by slot. written are the slots that the kernel stores to."""
 
     kernel: Kernel
     device: str
@@ -82,7 +79,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A kernel as a list of instructions, one after another, for a Target. codegen/linear.py says how to read it."""
+    """A kernel as a list of instructions, one after another, for a Target. uop/linear.py helps to read it."""
 
     name: str
     uops: tuple[UOp, ...]
