@@ -122,3 +122,14 @@ def test_commands_that_import_no_plugin(command):
 def test_specs_of_ours_are_light(plugin):
     """A spec of ours may be imported without a trial in a child process: it loads no library and no driver."""
     assert not loaded_by(f"import {plugin.parent.name}.spec") & {"numpy", "cffi", "llvmlite", "ctypes.util"}
+
+
+def test_buffer_and_device_are_found_in_the_device_package():
+    """tinygraft.device gives Buffer and Device, which scripts look for there, and nothing that is not there."""
+    import tinygraft.device as package
+    from tinygraft.device.buffer import Buffer
+    from tinygraft.device.registry import Device
+
+    assert (package.Buffer, package.Device) == (Buffer, Device)
+    with pytest.raises(AttributeError, match=r"module 'tinygraft.device' has no attribute 'Buffers'"):
+        package.Buffers  # noqa: B018

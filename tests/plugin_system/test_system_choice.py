@@ -335,3 +335,27 @@ def test_an_explicit_request_imports_what_failed_in_the_child(fakes):
     with pytest.raises(DeviceUnavailable, match="ended it with exit code 1"):
         registry.DEFAULT  # noqa: B018
     assert registry["MOODY"].name == "MOODY"
+
+
+def test_where_no_child_can_be_started(fakes, monkeypatch):
+    """Inside a program that is not Python, or where no process may be made, specs are loaded here."""
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    module = fakes.add("TOY")
+    assert fakes.registry().DEFAULT == "TOY"
+    assert module in sys.modules
+
+
+def test_specs_of_ours_need_no_trial(fakes):
+    """A distribution of the closed table is loaded here at once."""
+    fakes.add("METAL", distribution="tinygraft-metal", priority=100)
+    registry = fakes.registry()
+    assert registry.DEFAULT == "METAL"
+    (record,) = registry.records()
+    assert set(record.milliseconds) == {"load", "probe", "open"}
+
+
+def test_no_name_is_the_default(fakes):
+    """Asking for None is asking for the default device."""
+    fakes.add("TOY")
+    registry = fakes.registry()
+    assert (registry.canonicalize(None), registry[None].name) == ("TOY", "TOY")

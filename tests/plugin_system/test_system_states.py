@@ -172,6 +172,18 @@ def test_no_device_here(fakes):
     assert record_of(registry).status is Status.UNAVAILABLE
 
 
+def test_a_backend_module_that_cannot_be_imported(fakes):
+    """A backend whose module needs a library that is missing is broken, with the plugin's own hint."""
+    fakes.add("TOY", "from dataclasses import replace\nSPEC = replace(SPEC, backend='toy_backend:Backend')\n")
+    (fakes.folder / "toy_backend.py").write_text("import no_such_driver\n")
+    registry = fakes.registry()
+    message = refused(registry)
+    assert (
+        "could not be loaded:\n  ModuleNotFoundError: No module named 'no_such_driver'\n  fix: buy a TOY\n" in message
+    )
+    assert record_of(registry).status is Status.BROKEN
+
+
 def test_a_device_that_fails_to_open(fakes):
     """An exception while opening is quoted and chained, and the next request tries again."""
     fakes.add(
@@ -296,6 +308,16 @@ def test_unreadable_metadata_of_others(fakes):
     info.mkdir()
     (info / "entry_points.txt").write_text("[tinygraft.devices]\nno equals sign here\n")
     assert fakes.registry().names() == ["TOY"]
+
+
+def test_metadata_without_a_name(fakes):
+    """A distribution whose metadata has no name still provides its device."""
+    fakes.add("TOY")
+    (metadata,) = fakes.folder.glob("*.dist-info/METADATA")
+    metadata.unlink()
+    registry = fakes.registry()
+    assert registry["TOY"].name == "TOY"
+    assert record_of(registry).provided_by in ("unknown", "tinygraft-toy 1.0")
 
 
 def test_refresh_sees_what_was_installed_since(fakes):

@@ -13,7 +13,7 @@ from tinygraft.device.known import CORE
 from tinygraft.device.load import probe
 from tinygraft.device.records import PluginRecord, Status
 from tinygraft.device.registry import Device
-from tinygraft.device.trial import verdict_on
+from tinygraft.device.trial import examine
 from tinygraft.errors import TinygraftError
 
 HEAD = ("", "NAME", "STATUS", "DEVICES", "PROVIDED BY", "DETAIL")
@@ -58,7 +58,7 @@ def _look(record: PluginRecord) -> None:
     if record.distribution == CORE:
         probe(record)
     elif record.status is Status.DECLARED:
-        verdict_on(record).apply(record)
+        examine(record)
 
 
 def _default() -> tuple[str, str]:

@@ -13,7 +13,7 @@ from tinygraft.config import DEV, TINYGRAFT_DEVICE
 from tinygraft.device.known import CORE, FIRST_PARTY
 from tinygraft.device.load import probe
 from tinygraft.device.records import PluginRecord, Status
-from tinygraft.device.trial import verdict_on
+from tinygraft.device.trial import examine
 from tinygraft.errors import SettingError
 
 
@@ -49,7 +49,7 @@ def automatic(records: Iterable[PluginRecord]) -> Iterator[PluginRecord]:
         if record.distribution == CORE:
             continue
         if record.status is Status.DECLARED and record.distribution not in FIRST_PARTY:
-            verdict_on(record).apply(record)
+            examine(record)
         elif not record.tried:
             probe(record)
         if record.status in (Status.AVAILABLE, Status.OPEN) and record.priority > 0:

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -71,6 +72,14 @@ def verdict_on(record: PluginRecord) -> Verdict:
     return verdict
 
 
+def examine(record: PluginRecord) -> None:
+    """Move a declared record to where its trial got; where no child process can be started, take the steps here."""
+    try:
+        verdict_on(record).apply(record)
+    except OSError:
+        probe(record)
+
+
 def child(job: dict[str, Any]) -> None:
     """What the child process does: say ready, load and probe one entry, say how far it got."""
     with os.fdopen(os.dup(1), "w") as out:
@@ -89,7 +98,7 @@ def _try_in_child(record: PluginRecord) -> Verdict:
     job = {"path": sys.path, "name": record.entry.name, "value": record.entry.value,
            "distribution": record.distribution, "version": record.version}  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-c", _CHILD, json.dumps(job)],
+        [sys.executable or "python", "-X", "faulthandler", "-c", _CHILD, json.dumps(job)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, text=True,
     )  # fmt: skip
     lines: queue.Queue[str | None] = queue.Queue()
@@ -132,10 +141,11 @@ def _ending(code: int) -> str:
 def _end(process: subprocess.Popen[str]) -> None:
     """End a child and whatever it started."""
     if process.poll() is None:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+        with suppress(ProcessLookupError, PermissionError):  # it ended just now
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
         process.wait()
 
 
