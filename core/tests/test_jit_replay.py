@@ -176,6 +176,17 @@ def test_check_finds_what_a_closure_changed():
     )
 
 
+def test_check_tells_kernels_of_one_name_apart():
+    """A number that a closure changed is in the kernel: one of the same name is another kernel."""
+    factor = [2]
+    scaled = TinyJit(lambda x: (x * factor[0]).realize(), check=True)
+    for _ in range(3):
+        scaled(Tensor([1.0, 2.0]))
+    factor[0] = 3
+    with pytest.raises(GraphError, match=r"launched another E_2 where E_2 was captured, as launch 1"):
+        scaled(Tensor([1.0, 2.0]))
+
+
 def test_a_replay_compiles_nothing_and_launches_what_was_captured():
     """Counters show the launches of replays too."""
     jit = TinyJit(lambda x: ((x + 1).contiguous() * 2).realize())
