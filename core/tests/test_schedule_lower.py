@@ -94,6 +94,7 @@ GRAPHS = {
     "sum of a repeated sum": reduced(move(Ops.EXPAND, reduced(memory(3, 4), Ops.ADD, 1), (3, 5)), Ops.ADD, 1),
     "sum of nothing": reduced(move(Ops.SHRINK, memory(3, 4), ((0, 3), (2, 2))), Ops.ADD, 1),
     "maximum of nothing": reduced(move(Ops.SHRINK, memory(3, 4), ((0, 3), (2, 2))), Ops.MAX, 1),
+    "padding of nothing": move(Ops.PAD, move(Ops.RESHAPE, memory(0, 5) + 1.0, (0,)), ((1, 2),)),
     "sum of padding": reduced(move(Ops.PAD, memory(3) + 1.0, ((2, 2),)), Ops.ADD, 0),
     "fold that overlaps": fold(5, 7, 3, 1, 1),
     "fold with a stride": fold(3, 8, 3, 2, 1),

@@ -118,6 +118,12 @@ def test_equal_axes_are_taken_over() -> None:
     assert reshape_index((i, j), (n, 6), (n, 6)) == (i, j)
 
 
+@pytest.mark.parametrize(("new", "old"), [((0,), (0, 5)), ((0, 5), (0,)), ((0,), (5, 0)), ((2, 0), (0, 3, 1, 4))])
+def test_an_index_into_nothing_has_every_axis(new: tuple[int, ...], old: tuple[int, ...]) -> None:
+    """Of an empty tensor no element is read, but an index has to have its length: a PAD may stand behind it."""
+    assert len(reshape_index(loops(new), new, old)) == len(old)
+
+
 def test_no_padding_has_no_gate() -> None:
     """A PAD is gated only at the sides that it pads."""
     node = UOp(Ops.PAD, dtypes.float32, (source(3, 4),), ((0, 2), (0, 0)))

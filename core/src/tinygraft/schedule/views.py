@@ -55,34 +55,33 @@ def reshape_index(index: Index, new: Shape, old: Shape) -> Index:
         return index
     result: list[UOp] = []
     i = j = 0
-    while j < len(old) or i < len(new):
+    while j < len(old):
         if i < len(new) and _is_one(new[i]):
             i += 1
-            continue
-        if j < len(old) and _is_one(old[j]):
-            result.append(ZERO)
+        elif i == len(new) or _is_one(old[j]):
+            result.append(ZERO)  # new has no axes left for an axis of size 1, or for one beside an empty axis
             j += 1
-            continue
-        if i == len(new) or j == len(old):
-            break  # a symbolic remainder, handled below
-        if new[i] is old[j] or (isinstance(new[i], int) and new[i] == old[j]):
-            result.append(index[i])
-            i, j = i + 1, j + 1
-            continue
-        # the shortest groups from here whose products agree
-        i_end, j_end, a, b = i + 1, j + 1, new[i], old[j]
-        while isinstance(a, int) and isinstance(b, int) and a != b:
-            if a < b and i_end < len(new):
-                a, i_end = a * new[i_end], i_end + 1
-            elif a > b and j_end < len(old):
-                b, j_end = b * old[j_end], j_end + 1
-            else:
-                break
-        if not (isinstance(a, int) and isinstance(b, int) and a == b):
-            i_end, j_end = len(new), len(old)
-        result.extend(unflatten(flatten(index[i:i_end], new[i:i_end]), old[j:j_end]))
-        i, j = i_end, j_end
+        else:
+            i_end, j_end = _group(new, i, old, j)
+            result += unflatten(flatten(index[i:i_end], new[i:i_end]), old[j:j_end])
+            i, j = i_end, j_end
     return tuple(result)
+
+
+def _group(new: Shape, i: int, old: Shape, j: int) -> tuple[int, int]:
+    """Where the shortest groups of axes from i and j end whose products agree; all axes where none are known to."""
+    a, b = new[i], old[j]
+    i, j = i + 1, j + 1
+    if a is b:
+        return i, j
+    while isinstance(a, int) and isinstance(b, int) and a != b:
+        if a < b and i < len(new):
+            a, i = a * new[i], i + 1
+        elif a > b and j < len(old):
+            b, j = b * old[j], j + 1
+        else:
+            break
+    return (i, j) if isinstance(a, int) and isinstance(b, int) and a == b else (len(new), len(old))
 
 
 def _reshape(node: UOp, index: Index) -> Place:
