@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tinygraft.dtype import dtypes
-from tinygraft.schedule.kernels import StoreMore, canonical, group_nodes
+from tinygraft.schedule.kernels import Group, StoreMore, canonical, group_nodes
+from tinygraft.schedule.lower import NotShared
 from tinygraft.schedule.regroup import FEW, LONG, regroup
 from tinygraft.schedule.stored import MIN_ROWS, MUCH, decide, memory_base
 from tinygraft.target import Target
@@ -227,6 +228,69 @@ def test_shorter_outputs_join_at_the_outer_loops() -> None:
     rows = total(x, 1)
     long = x * move(Ops.EXPAND, rows, (64, 32))
     assert groups(rows, long) == [{rows, long}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "together"),
+    [(MIN_ROWS, MUCH, True), (MIN_ROWS - 1, MUCH, False), (MIN_ROWS - 1, 32, True), (1, MUCH, True)],
+)
+def test_few_rows_of_much_data_are_kernels_of_their_own(rows: int, columns: int, together: bool) -> None:
+    """A short output shares the loops of a long one when there are rows enough, or little data; one row is no loop."""
+    x = memory(rows, columns)
+    long, short = x * 2.0, total(x, 1)
+    assert groups(long, short) == ([{long, short}] if together else [{long}, {short}])
+
+
+def group_of(node: UOp, homes: dict[UOp, UOp]) -> Group:
+    """A kernel that computes one node."""
+    group = Group(0, "PYTHON", homes)
+    group.add(node, set())
+    return group
+
+
+def test_a_kernel_writes_a_buffer_once() -> None:
+    """Two values of one buffer, one after another, are two kernels; of two buffers they may be one."""
+    first = UOp(Ops.ASSIGN, F, (memory(8), memory(8) + 1.0))
+    second = UOp(Ops.ASSIGN, F, (first, first * 2.0))
+    one, other = UOp.buffer("PYTHON", 8, F), UOp.buffer("PYTHON", 8, F)
+    assert not group_of(first, {first: one, second: one}).takes(second, Target())
+    assert group_of(first, {first: one, second: other}).takes(second, Target())
+
+
+def test_an_assigned_value_joins_kernels_with_just_its_loops() -> None:
+    """Readers of an old value come before its next; a long kernel should not wait for what only shares its rows."""
+    long, short = memory(64, 32) * 2.0, memory(64) + 1.0
+    update = UOp(Ops.ASSIGN, F, (memory(64), short))
+    homes = {n: UOp.buffer("PYTHON", 2048, F) for n in (long, short, update)}
+    assert group_of(long, homes).takes(short, Target())
+    assert not group_of(long, homes).takes(update, Target())
+    assert group_of(short, homes).takes(update, Target())
+
+
+def test_a_full_kernel_takes_no_more() -> None:
+    """From half of max_ops, or max_params less 8 buffers."""
+    x = memory(8)
+    chain = x
+    for _ in range(10):
+        chain = chain * x
+    homes = {n: UOp.buffer("PYTHON", 8, F) for n in (chain, x + 1.0)}
+    assert group_of(chain, homes).takes(x + 1.0, Target())
+    assert not group_of(chain, homes).takes(x + 1.0, Target(max_ops=20))
+    assert not group_of(chain, homes).takes(x + 1.0, Target(max_params=10))
+
+
+def test_a_node_that_cannot_join_leaves_the_kernel_as_it_was() -> None:
+    """What reads a member at another place is refused, and the kernel is then what it was without it."""
+    x = memory(64, 32)
+    first = x + 1.0
+    turned = total(move(Ops.FLIP, first, (0,)), 1)
+    buffers = {n: UOp.buffer("PYTHON", 2048, F) for n in (first, turned)}
+    plain, tried = group_of(first, buffers), group_of(first, buffers)
+    with pytest.raises(NotShared):
+        tried.add(turned, set())
+    assert (tried.nodes, tried.lowering.loops, tried.lowering.reduces) == ([first], plain.lowering.loops, {})
+    assert tried.lowering.members == plain.lowering.members
+    assert tried.call() == plain.call()
 
 
 def test_a_kernel_between_keeps_others_apart() -> None:
