@@ -103,13 +103,13 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Sched
     is realised now is memory in a history, as it is memory in the tensors that hold it.
     """
     for node, buffer in plan.memory.items():
-        if node.op is Ops.ASSIGN:
+        if node.op is Ops.ASSIGN and _writes_memory(node):
             history.note_write(buffer)
     asking = {t.uop for t in (*tensors, *others) if t.requires_grad}
     for tensor in tensors:
         node = memory_base(tensor.uop)
         known = node in held and node in plan.memory and node.dtype.kind == "float"
-        if tensor.requires_grad and known and node.op not in (Ops.ASSIGN, Ops.COPY):
+        if tensor.requires_grad and known and node.op is not Ops.COPY and not _writes_memory(node):
             mine = (tensor.uop, node)
             if any(n in asking and n not in mine for n in toposort(node)):
                 others_held = {n: memory for n, memory in held.items() if n is not node}
@@ -141,9 +141,16 @@ def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
     return {n: UOp(Ops.CONTIGUOUS, n.dtype, (n,)) if n.op is Ops.ASSIGN and n in overtaken else n for n in nodes}
 
 
+def _writes_memory(node: UOp) -> bool:
+    """Whether an assignment replaces the value of a BUFFER; into an expression it can happen as often as one likes."""
+    while node.op is Ops.ASSIGN:
+        node = memory_base(node.src[0])
+    return node.op is Ops.BUFFER
+
+
 def _assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
     """The assignments in order that other tensors also build on: they happen now, and must not happen again."""
-    assigned = {n for n in order if n.op is Ops.ASSIGN}
+    assigned = {n for n in order if n.op is Ops.ASSIGN and _writes_memory(n)}
     if not assigned:
         return []
     seen: set[UOp] = set()
@@ -234,11 +241,15 @@ def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
 
 
 def _rebind(swap: dict[UOp, UOp], tensors: Iterable[HasNode]) -> None:
-    """Put results in the place of the nodes they are the values of, in the graphs of all live tensors."""
+    """Put results in the place of the nodes they are the values of, in the graphs of all live tensors.
+
+    Shapes on the way to memory are left out, but not where a gradient may be asked for at one of them.
+    """
     unique = {id(t): t for t in tensors}.values()
     lazy = [t for t in unique if memory_base(t.uop).op is not Ops.BUFFER]
     done = rebuild([t.uop for t in lazy], swap)
     for tensor in lazy:
         new = done[tensor.uop]
         base = memory_base(new)
-        tensor.uop = _held(new, base) if base.op is Ops.BUFFER and new.op is Ops.RESHAPE else new
+        short = base.op is Ops.BUFFER and new.op is Ops.RESHAPE and not tensor.requires_grad
+        tensor.uop = _held(new, base) if short else new
