@@ -72,7 +72,7 @@ def run(line: str, folder: Path) -> None:
     (folder / "script.py").write_text(SCRIPT)
     if words[0] == "python":
         words[0] = sys.executable
-    elif words[0] == "pytest":
+    elif words[0] == ".venv/bin/pytest":  # what make test made
         words[:1] = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         folder = ROOT
     left_out = ("DEBUG", "VIZ", "DEV", "TINYGRAFT_DEVICE", "NOOPT", "CPU")
@@ -113,8 +113,8 @@ COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"make \w+$", has_make_target),
     (r"python3 -m venv|pip install|python examples/|uv run", has_paths),
     (r"uv sync --group", has_group),
-    (r"pytest -m ", has_marker),
-    (r"pytest core/tests/test_uop_index.py", run),
+    (r"\.venv/bin/pytest -m ", has_marker),
+    (r"\.venv/bin/pytest core/tests/test_uop_index.py", run),
     (r"([A-Z]+=\w+ )*python (script.py|-c )", run),
     (r"python -m tinygraft (devices|settings|explain)", run),
 ]
