@@ -102,3 +102,16 @@ def test_values_realised_together_know_each_other() -> None:
     Tensor.realize(middle, result)
     assert result.sum().gradient(middle)[0].tolist() == [4.0, 8.0]
     assert result.sum().gradient(x)[0].tolist() == [8.0, 16.0]
+
+
+def test_a_reshaped_value_knows_the_value_it_was_made_of() -> None:
+    """Two realised shapes of one memory are two nodes, so the gradient of one with respect to the other is found."""
+    x = Tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    square = (x * 2).reshape(2, 2)
+    line = square.reshape(4)
+    Tensor.realize(square, line)
+    assert line.sum().gradient(square)[0].tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    number = Tensor(2.0).cast(dtypes.float64).requires_grad_(True)
+    row = number.reshape(1)
+    row.numpy()
+    assert row.sum().gradient(number)[0].item() == 1.0
