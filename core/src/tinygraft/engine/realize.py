@@ -19,8 +19,9 @@ from tinygraft.device.registry import Device
 from tinygraft.engine import history, viz
 from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.run import copy, run_schedule, writes
+from tinygraft.schedule.cache import scheduled
 from tinygraft.schedule.order import Call
-from tinygraft.schedule.schedule import Schedule, schedule
+from tinygraft.schedule.schedule import Schedule
 from tinygraft.schedule.stored import memory_base
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -121,7 +122,7 @@ def plan_for(wanted: Sequence[UOp]) -> Schedule:
     if events.active:
         events.stage("tensor graph", UOp(Ops.SINK, src=tuple(wanted)))
     spec.check(spec.TENSOR, wanted, "tensor operations")
-    plan = schedule(wanted, target_of)
+    plan = scheduled(wanted, target_of)
     if DEBUG.value >= 1 and len(plan.calls) > 1:
         print(f"scheduled {len(plan.calls)} kernels")
     if events.active:
@@ -231,7 +232,7 @@ def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
         node = stack.pop()
         reads |= node in overwritten
         new += node not in here
-        if node.op is Ops.ASSIGN and node in here:
+        if node.op is Ops.ASSIGN and node in here and _writes_memory(node):
             continue  # the new value: it will be there
         for source in node.src:
             if source not in seen:
