@@ -7,7 +7,7 @@ reads at its own place needs no load, and shared parts are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tinygraft.schedule.lower import Lowering, NotShared, numel, output_loops
 from tinygraft.schedule.stored import AGAIN_HEAVY, MIN_ROWS, MUCH
@@ -204,28 +204,30 @@ def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
     become one loop.
     """
     sink = UOp(Ops.SINK, src=tuple(stores))
-    nodes = postorder(sink)
-    swap: dict[UOp, UOp] = {n: n.src[0] for n in nodes if n.op is Ops.BIND}
-    if swap:
-        sink = ix.rebuild_simplified((sink,), swap)[sink]
-        loops = [ix.rebuild_simplified((r,), swap)[r] for r in loops]
-        nodes = postorder(sink)
-    swap = {}
+    unbound: dict[UOp, UOp] = {n: n.src[0] for n in postorder(sink) if n.op is Ops.BIND}
+    if unbound:
+        sink = ix.rebuild_simplified((sink,), unbound)[sink]
+        loops = [ix.rebuild_simplified((r,), unbound)[r] for r in loops]
+    swap: dict[UOp, UOp] = {}
     number = 0
     for old in sorted(loops, key=lambda r: r.arg.kind is AxisKind.ORDERED):
         number = _renumber(swap, old, number)
+    for mine, theirs in _pairs_of_ranges(sink):
+        number = _renumber(swap, theirs, number)
+        swap[mine] = swap[theirs]
+    swap = {old: new for old, new in swap.items() if old is not new}
+    return ix.rebuild_simplified((sink,), swap)[sink] if swap else sink
+
+
+def _pairs_of_ranges(sink: UOp) -> Iterator[tuple[UOp, UOp]]:
+    """Each range of a reduction, and that of the first reduction it shares a loop with, which may be itself."""
     depth: dict[UOp, int] = {}
     shared: dict[tuple[object, ...], tuple[UOp, ...]] = {}
-    for node in nodes:
+    for node in postorder(sink):
         depth[node] = max((depth[s] for s in node.src), default=0) + (node.op is Ops.REDUCE)
         if node.op is Ops.REDUCE:
             key = (depth[node], node.ranges, tuple(r.src for r in node.src[1:]))
-            first = shared.setdefault(key, node.src[1:])
-            for mine, theirs in zip(node.src[1:], first, strict=True):
-                number = _renumber(swap, theirs, number)
-                swap[mine] = swap[theirs]
-    swap = {old: new for old, new in swap.items() if old is not new}
-    return ix.rebuild_simplified((sink,), swap)[sink] if swap else sink
+            yield from zip(node.src[1:], shared.setdefault(key, node.src[1:]), strict=True)
 
 
 def _renumber(swap: dict[UOp, UOp], old: UOp, number: int) -> int:

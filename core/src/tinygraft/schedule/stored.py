@@ -81,35 +81,43 @@ def _measure(node: UOp, facts: dict[UOp, Facts], stored: set[UOp], target: Targe
     own = facts[node]
     if node.op is Ops.BUFFER:
         own.inputs = 1.0
-        return
     if node.op in LEAVES:
         return
     for source in node.src:
-        before = facts[source]
-        users = len(before.users)
-        if source in stored:
-            own.inputs += 1.0 / users
-            continue
-        own.ops += before.ops / users
-        own.inputs += before.inputs / users
-        own.weight += before.weight
-    own.heavy = node.op is Ops.REDUCE_AXIS or node.op is Ops.FOLD or (
-        node.op in SAME_PLACE and any(facts[s].heavy and s not in stored for s in node.src))  # fmt: skip
+        _continue_chain(own, facts[source], source in stored)
+    ends = node.op in (Ops.REDUCE_AXIS, Ops.FOLD)
+    own.heavy = ends or (node.op in SAME_PLACE and any(facts[s].heavy and s not in stored for s in node.src))
+    _add_work(own, node)
+    if own.ops > target.max_ops / 2 or own.inputs > target.max_params - 8:
+        stored.add(node)
+        own.ops = own.inputs = 0.0
+    if node in stored:
+        own.weight = 0.0
+
+
+def _continue_chain(own: Facts, source: Facts, is_stored: bool) -> None:
+    """What a source adds: a buffer to read, or its chain, which its other users share."""
+    users = len(source.users)
+    if is_stored:
+        own.inputs += 1.0 / users
+    else:
+        own.ops += source.ops / users
+        own.inputs += source.inputs / users
+        own.weight += source.weight
+
+
+def _add_work(own: Facts, node: UOp) -> None:
+    """The operations of a node itself, and how often those before it then run for one element."""
     if node.op in ELEMENTWISE:
         own.ops += 1.0 if node.op is not Ops.THREEFRY else WEIGHT[Ops.THREEFRY]
         own.weight += WEIGHT.get(node.op, 1)
     elif node.op is Ops.CAT:
         own.ops += 2.0 * len(node.src)
         own.weight += 2.0 * len(node.src)
-    elif node.op is Ops.EXPAND:
-        own.weight = 0.0 if _hoisted(node) else own.weight
-    elif node.op is Ops.REDUCE_AXIS:
-        own.weight = own.weight * numel(node.src[0].shape) / max(numel(node.shape), 1)
-    if own.ops > target.max_ops / 2 or own.inputs > target.max_params - 8:
-        stored.add(node)
-        own.ops = own.inputs = 0.0
-    if node in stored:
+    elif node.op is Ops.EXPAND and _hoisted(node):
         own.weight = 0.0
+    elif node.op is Ops.REDUCE_AXIS:
+        own.weight *= numel(node.src[0].shape) / max(numel(node.shape), 1)
 
 
 def _trailing(node: UOp) -> tuple[int, int]:
