@@ -194,6 +194,24 @@ def test_a_load_of_what_an_ordered_loop_wrote_stays_in_the_loop() -> None:
     assert results(kernel, [1.0, 2.0, 3.0, 4.0, 5.0], outputs=[1]) == [[15.0]]
 
 
+def test_what_is_made_of_such_a_load_stays_there_too() -> None:
+    """Twice what was stored before depends on no range, and changes with every turn."""
+    out, j = param(0, F, 1), UOp.range(3, 0, AxisKind.ORDERED)
+    doubled = load(out, ix.const(0)) * 2.0
+    kernel = sink(store(out, ix.const(0), doubled + load(param(1, F, 3), j)))
+    assert positions(linearise(kernel), Ops.MUL) == [(Ops.MUL, 1)]
+    assert results(kernel, [1.0, 2.0, 3.0], outputs=[1]) == [[11.0]]
+
+
+def test_the_loops_of_a_reduction_are_nested_by_number() -> None:
+    """The range with the smallest number is the outermost loop, in whatever order the REDUCE names them."""
+    i, j, k = (UOp.range(size, axis) for axis, size in enumerate((2, 3, 5)))
+    value = load(param(1, F, 30), row(row(i, j, 3), k, 5))
+    for ranges in ((j, k), (k, j)):
+        uops = linearise(sink(store(param(0, F, 2), i, reduce(value, *ranges))))
+        assert [u.src[0].arg for u in uops if u.op is Ops.RANGE] == [2, 3, 5]
+
+
 def test_a_load_of_what_no_ordered_loop_writes_is_hoisted() -> None:
     """Beside an accumulating store, memory that it does not write is read where its place is known."""
     out, j = param(0, F, 4), UOp.range(5, 0, AxisKind.ORDERED)

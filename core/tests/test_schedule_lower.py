@@ -164,6 +164,13 @@ def test_reductions_of_reductions_are_one_loop_nest() -> None:
     assert list(lowering.reduces.values()) == [GRAPHS["sum of sums"]]
 
 
+def test_overlapping_halves_are_added_in_float32() -> None:
+    """FOLD of a half type rounds once, at the end."""
+    value, _ = lowered(GRAPHS["fold of halves"])
+    assert value.dtype is dtypes.float16
+    assert [n.dtype for n in postorder(value) if n.op is Ops.REDUCE] == [F]
+
+
 def test_what_is_memory_is_loaded() -> None:
     """A stored node is read from its buffer instead of computed, and buffers are numbered by first use."""
     x = memory(3, 4)

@@ -281,16 +281,17 @@ def test_a_full_kernel_takes_no_more() -> None:
 
 def test_a_node_that_cannot_join_leaves_the_kernel_as_it_was() -> None:
     """What reads a member at another place is refused, and the kernel is then what it was without it."""
-    x = memory(64, 32)
-    first = x + 1.0
-    turned = total(move(Ops.FLIP, first, (0,)), 1)
-    buffers = {n: UOp.buffer("PYTHON", 2048, F) for n in (first, turned)}
+    first = memory(64, 32) + 1.0
+    rows, turned = total(memory(64, 7), 1), move(Ops.FLIP, first, (0,))
+    sources = [move(Ops.RESHAPE, v, (*v.shape, 1)) for v in (rows, turned)]
+    longer = UOp(Ops.MUL, F, tuple(move(Ops.EXPAND, v, (64, 32, 3)) for v in sources))
+    buffers = {n: UOp.buffer("PYTHON", 64 * 32 * 3, F) for n in (first, longer)}
     plain, tried = group_of(first, buffers), group_of(first, buffers)
     with pytest.raises(NotShared):
-        tried.add(turned, set())
+        tried.add(longer, set())
     assert (tried.nodes, tried.lowering.loops, tried.lowering.reduces) == ([first], plain.lowering.loops, {})
     assert tried.lowering.members == plain.lowering.members
-    assert tried.call() == plain.call()
+    assert tried.call().kernel == plain.call().kernel
 
 
 def test_a_kernel_between_keeps_others_apart() -> None:
@@ -347,6 +348,38 @@ def test_canonical_kernels_are_equal_and_share_loops() -> None:
     ranges = [n for n in postorder(kernel(0)) if n.op is Ops.RANGE]
     assert sorted(r.arg.axis for r in ranges) == [0, 1]
     assert {r.arg.kind for r in ranges} == {AxisKind.LOOP}
+
+
+def row_sum(memory_: UOp, i: UOp, j: UOp) -> UOp:
+    """The sum over j of memory[i, j], of rows of 5."""
+    return UOp(Ops.REDUCE, F, (UOp(Ops.LOAD, F, (memory_, ix.add(ix.mul(i, 5), j))), j), ReduceArg(Ops.ADD))
+
+
+def axes(sink: UOp) -> list[int]:
+    """The numbers of a kernel's ranges."""
+    return sorted(n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE)
+
+
+def test_reductions_share_a_loop_only_where_they_can() -> None:
+    """Not when one needs the other, and not when they stand in different loops."""
+    p, q = (UOp(Ops.PARAM, F, (), ParamArg(slot, 20)) for slot in (0, 1))
+    i, j, k = (UOp.range(n, axis) for axis, n in enumerate((4, 5, 5)))
+    first = row_sum(q, i, j)
+    needs = UOp(Ops.REDUCE, F, (UOp(Ops.LOAD, F, (q, ix.add(ix.mul(i, 5), k))) - first, k), ReduceArg(Ops.ADD))
+    assert axes(canonical([UOp(Ops.STORE, src=(p, i, needs))], [i])) == [0, 1, 2]
+    outside = row_sum(q, ix.const(3), k)
+    assert axes(canonical([UOp(Ops.STORE, src=(p, i, first + outside))], [i])) == [0, 1, 2]
+    beside = row_sum(q, i, k) * 2.0
+    assert axes(canonical([UOp(Ops.STORE, src=(p, i, first + beside))], [i])) == [0, 1]
+
+
+def test_ordered_loops_are_inside_of_the_others() -> None:
+    """They are numbered last, so that what does not depend on the order can be shared out around them."""
+    p = UOp(Ops.PARAM, F, (), ParamArg(0, 20))
+    i, j = UOp.range(4, 0, AxisKind.ORDERED), UOp.range(5, 1)
+    sink = canonical([UOp(Ops.STORE, src=(p, ix.add(ix.mul(i, 5), j), UOp.const(F, 1.0)))], [i, j])
+    kinds = {n.arg.axis: n.arg.kind for n in postorder(sink) if n.op is Ops.RANGE}
+    assert kinds == {0: AxisKind.LOOP, 1: AxisKind.ORDERED}
 
 
 # Regroup: long reductions
