@@ -264,6 +264,24 @@ def test_symbolic_sizes_pass_through() -> None:
     np.testing.assert_array_equal(evaluate(Tensor(x)[n].uop), x[3])
 
 
+@pytest.mark.parametrize(
+    ("part", "bounds"),
+    [
+        (lambda t, n: t[:n], "(0, 9)"),
+        (lambda t, n: t.shrink_to(n, 2), "(0, 9)"),
+        (lambda t, n: t[n - 3 : n], "(6, 9)"),
+        (lambda t, n: t[n - 10 : n - 8], "(-1, 1)"),
+        (lambda t, n: t[n - 5 : n - 6], "(4, 3)"),
+    ],
+)
+def test_a_symbolic_part_stays_within_its_axis(part: Callable[[Tensor, UOp], Tensor], bounds: str) -> None:
+    """A variable bound to more than an axis has raises where it is used: a kernel would read what lies behind."""
+    t = Tensor(np.arange(16).reshape(8, 2))
+    with pytest.raises(ShapeError, match=re.escape(f"cannot shrink axis 0 of (8, 2) to {bounds}, as its var")) as error:
+        part(t, UOp.variable("n", 1, 20).bind(9))
+    assert "made at" in str(error.value)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_chains_of_movement_agree_with_numpy(data: st.DataObject) -> None:

@@ -12,7 +12,7 @@ from tinygraft.errors import ShapeError
 from tinygraft.uop import index
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape, sint
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, postorder
 
 
 def _known(size: UOp) -> sint:
@@ -50,6 +50,20 @@ def product(sizes: Iterable[sint]) -> sint:
 def same(a: sint, b: sint) -> bool:
     """Whether two sizes are known to be equal."""
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+
+
+def now(size: sint) -> int | None:
+    """A size with the values that its variables are bound to; None while one of them is not bound.
+
+    >>> from tinygraft import Variable
+    >>> now(Variable("n", 1, 9).bind(3) * 2), now(Variable("n", 1, 9)), now(7)
+    (6, None, 7)
+    """
+    if isinstance(size, int):
+        return size
+    bound = {node: index.const(int(node.arg)) for node in postorder(size) if node.op is Ops.BIND}
+    found = _known(index.rebuild_simplified((size,), bound)[size])
+    return found if isinstance(found, int) else None
 
 
 def as_sizes(given: Sequence[Any], what: str) -> tuple[sint, ...]:
