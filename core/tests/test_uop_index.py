@@ -287,3 +287,14 @@ def test_rebuilding_leaves_other_arithmetic_alone() -> None:
     plain = (load * 1 + 0) < load
     new = ix.rebuild_simplified((plain,), {i: k})[plain]
     assert new is substitute(plain, {i: k})
+
+
+def test_a_remainder_of_a_loaded_place_never_divides_below_zero() -> None:
+    """Where a place has no known bounds, (4 - x % 5) % 5 keeps its inner remainder: kernels divide as C does."""
+    memory = UOp(Ops.PARAM, dtypes.long, (), ParamArg(0, 20))
+    place = UOp(Ops.LOAD, dtypes.long, (memory, ix.const(0))).cast(dtypes.index)
+    flipped = ix.add(ix.mul(ix.idiv(place, 5), 5), ix.sub(4, ix.mod(place, 5)))
+    assert ix.mod(flipped, 5) is ix.sub(4, ix.mod(place, 5))
+    known = UOp.range(20, 0)
+    flipped = ix.add(ix.mul(ix.idiv(known, 5), 5), ix.sub(4, ix.mod(known, 5)))
+    assert ix.mod(flipped, 5).src[0].lo >= 0

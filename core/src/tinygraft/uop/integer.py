@@ -266,8 +266,11 @@ def _split_mod(a: UOp, b: UOp) -> UOp | None:
     terms, constant = terms_of(r)
     for term, factor in terms.items():
         if term.op is Ops.MOD and term.src[1].lo > 0 and _exact(mul(term.src[1], factor), b) is not None:
-            del terms[term]
-            r = add(chain(terms, constant), mul(term.src[0], factor))
+            rest = {other: k for other, k in terms.items() if other is not term}
+            without = add(chain(rest, constant), mul(term.src[0], factor))
+            if factor < 0 and without.lo < 0 and not _shift(without, b):
+                continue  # a place that a kernel has loaded: nobody knows how far below 0 this may be
+            r = without
             break
     if r is a or (b.op is not Ops.CONST and r.lo < 0 <= a.lo):
         return None
