@@ -314,3 +314,30 @@ def test_gradient_of_remainders_and_rounding() -> None:
     assert values(b.grad).tolist() == [-3, 4]
     (flat,) = (a.floor() + a.ceil() + a.round() + a.trunc() + a.sign()).sum().gradient(a)
     assert values(flat).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("name", ["lt", "gt", "le", "ge", "eq", "ne"])
+def test_comparison_with_a_number_that_the_dtype_does_not_hold(name: str, dtype: Any) -> None:
+    """It is decided by the number itself, not by what is left of it in that many bits."""
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, 0, 44, limits.max], dtype)
+    compare = getattr(operator, name)
+    for number in (limits.min - 1, limits.min - 256, limits.max + 1, limits.max + 45, 2**80):
+        assert values(compare(Tensor(x), number)).tolist() == [compare(int(a), number) for a in x]
+        assert values(compare(number, Tensor(x))).tolist() == [compare(number, int(a)) for a in x]
+
+
+def test_bounds_that_the_dtype_does_not_hold() -> None:
+    """A bound below or above all values of a dtype leaves them as they are."""
+    x = Tensor(np.array([0, 255, 7], np.uint8))
+    assert values(x.clip(-5, 300)).tolist() == [0, 255, 7]
+    assert values(x.maximum(-1)).tolist() == [0, 255, 7]
+    assert values(x.minimum(256)).tolist() == [0, 255, 7]
+
+
+def test_an_integer_of_more_than_64_bits_is_refused() -> None:
+    """No integer dtype holds it, so it does not wrap silently."""
+    with pytest.raises(OverflowError, match="1180591620717411303424 has more than 64 bits"):
+        Tensor([1]) + 2**70
+    assert values(Tensor([1.0]) + 2**70).tolist() == [2.0**70]

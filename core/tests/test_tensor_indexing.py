@@ -415,3 +415,15 @@ def test_topk_takes_the_greatest_or_least() -> None:
     assert t.topk(1, dim=0, largest=False)[0].tolist() == [[1, 4, 2]]
     with pytest.raises(ShapeError, match=r"topk cannot take 4 of 3 elements, axis 1 of \(2, 3\)"):
         t.topk(4)
+
+
+def test_a_number_is_gathered_from_and_scattered_into() -> None:
+    """A tensor without axes has one place, 0, which is also -1."""
+    number, place = Tensor(3.0, requires_grad=True), Tensor(0)
+    assert number.gather(0, place).tolist() == 3.0
+    assert number.gather(-1, Tensor(-1)).tolist() == 3.0
+    assert number.scatter(0, place, Tensor(5.0)).tolist() == 5.0
+    assert number.scatter(0, place, 2.5, reduce="add").tolist() == 5.5
+    assert number.scatter_reduce(0, place, Tensor(4.0), "mean").tolist() == 3.5
+    assert number.scatter_reduce(0, place, Tensor(4.0), "sum", include_self=False).tolist() == 4.0
+    assert number.scatter_reduce(0, place, Tensor(4.0), "prod").gradient(number)[0].tolist() == 4.0

@@ -102,3 +102,11 @@ def test_vectors_are_refused(name: str) -> None:
     """A matrix has two axes."""
     with pytest.raises(ShapeError, match=rf"{name} needs two axes or more, got shape \(3,\)"):
         getattr(Tensor.ones(3), name)()
+
+
+@pytest.mark.parametrize("name", ["tril", "triu"])
+def test_triangles_keep_the_dtype(name: str) -> None:
+    """Also that of bools."""
+    found = getattr(Tensor([[True, True], [True, True]]), name)()
+    assert found.dtype is dtypes.bool
+    assert found.tolist() == [[True, name == "triu"], [name == "tril", True]]

@@ -366,3 +366,10 @@ def test_methods_that_need_known_sizes_say_so(method: Callable[[Tensor, UOp], Te
     n = UOp.variable("n", 1, 8).bind(3)
     with pytest.raises(ShapeError, match=re.escape(message)):
         method(Tensor(np.arange(16).reshape(8, 2))[:n], n)
+
+
+def test_unfold_of_a_number() -> None:
+    """A tensor without axes is one window of one element."""
+    assert Tensor(3.0).unfold(0, 1, 1).tolist() == [3.0]
+    with pytest.raises(ShapeError, match=r"a window of 2 elements, 1 apart, does not fit"):
+        Tensor(3.0).unfold(0, 2, 1)

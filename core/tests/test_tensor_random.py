@@ -313,3 +313,10 @@ def test_threads_draw_different_numbers() -> None:
     for thread in threads:
         thread.join()
     assert sorted(found) == expected
+
+
+@pytest.mark.parametrize(("low", "high"), [(5, 5), (5, 2)])
+def test_randint_of_an_empty_range(low: int, high: int) -> None:
+    """No integer lies in it, so none is given."""
+    with pytest.raises(ValueError, match=f"got low={low} and high={high}: there are none"):
+        Tensor.randint(3, low=low, high=high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -272,3 +273,11 @@ def test_allclose_is_a_bool_tensor() -> None:
     """allclose reduces isclose."""
     assert bool(values(Tensor([1.0, 2.0]).allclose(Tensor([1.0, 2.0 + 1e-6]))))
     assert not bool(values(Tensor([1.0, 2.0]).allclose(Tensor([1.0, 2.1]))))
+
+
+@pytest.mark.parametrize(
+    ("p", "wanted"), [(0, [1.5, 0.0, -2.0]), (math.inf, [0.75, 0.0, -1.0]), (-math.inf, [3e12, 0.0, -4e12])]
+)
+def test_normalize_by_counts_and_extremes(p: float, wanted: list[float]) -> None:
+    """The 0-norm counts, the norms of inf and -inf are the greatest and the least magnitude."""
+    np.testing.assert_allclose(values(Tensor([[3.0, 0.0, -4.0]]).normalize(p)), [wanted], rtol=1e-6)

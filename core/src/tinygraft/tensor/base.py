@@ -187,6 +187,8 @@ class TensorBase:
         self._same_device(op, tensors)
         values = operands[1:] if op is Ops.WHERE else operands
         dtype = _common_dtype(values)
+        if op in COMPARE and (side := self._beyond(others[0])):
+            return self._const(op is Ops.CMPNE or (op is Ops.CMPLT and side > 0), dtypes.bool)
         if op is Ops.WHERE:
             if self.dtype is not dtypes.bool:
                 raise DTypeError(
@@ -216,6 +218,15 @@ class TensorBase:
         if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
             return type(self)(value, device=self.device)  # type: ignore[call-arg]
         raise DTypeError(f"cannot {verb(op)} a tensor and {type(value).__name__}")
+
+    def _beyond(self, value: Any) -> int:
+        """1 for a number greater than all that an integer dtype holds, -1 for one less than all, else 0.
+
+        A comparison with it is decided; as an operand of the dtype it would have wrapped.
+        """
+        if not isinstance(value, int) or self.dtype.kind not in ("int", "uint"):
+            return 0
+        return (value > dtypes.max(self.dtype)) - (value < dtypes.min(self.dtype))
 
     def _check_dtype(self, op: Ops, dtype: DType) -> None:
         if dtype.kind == "float" and (op in BITWISE or op in INTEGER_ONLY):
@@ -316,8 +327,10 @@ def _common_dtype(operands: Sequence[Any]) -> DType:
 
 
 def _number(value: Any, dtype: DType, device: str | None, shape: Shape) -> UOp:
-    """A number in a shape: CONST, RESHAPE, EXPAND."""
+    """A number in a shape: CONST, RESHAPE, EXPAND. An integer wraps, but one of more than 64 bits is a mistake."""
     if not isinstance(value, UOp):
+        if isinstance(value, int) and dtype.kind != "float" and not -(2**63) <= value < 2**64:
+            raise OverflowError(f"{value} has more than 64 bits, so it cannot be combined with a tensor of {dtype}")
         return expand(UOp.const(dtype, value, device), shape)
     node = UOp(Ops.CAST, dtype, (value,))
     return expand(node, shape)

@@ -27,6 +27,8 @@ class Elementwise(Casting):
 
     def _swapped(self, op: Ops, x: Any) -> Self:
         """op with x as the first operand."""
+        if op is Ops.CMPLT and (side := self._beyond(x)):
+            return self._const(side < 0, dtypes.bool)
         x = self._operand(op, x)
         left: Self = x if isinstance(x, TensorBase) else self._const(x)  # type: ignore[assignment]
         return left._op(op, self)
@@ -143,7 +145,7 @@ class Elementwise(Casting):
         [1, 4, 9]
         """
         if reverse:
-            if x == 2 and isinstance(x, (int, float)) and self._is_float():
+            if isinstance(x, (int, float)) and x == 2 and self._is_float():
                 return self._op(Ops.EXP2)
             return self._swapped(Ops.POW, x)
         if isinstance(x, (int, float)) and not isinstance(x, bool):
@@ -186,11 +188,11 @@ class Elementwise(Casting):
 
     def maximum(self, x: Any) -> Self:
         """The greater of both; NaN where either is. Where both are equal each gets half the gradient."""
-        return self._op(Ops.MAX, x)
+        return self if self._beyond(x) < 0 else self._op(Ops.MAX, x)
 
     def minimum(self, x: Any) -> Self:
         """The less of both; NaN where either is. Where both are equal each gets half the gradient."""
-        return self._op(Ops.MIN, x)
+        return self if self._beyond(x) > 0 else self._op(Ops.MIN, x)
 
     # Signs and rounding
 
@@ -299,6 +301,8 @@ class Elementwise(Casting):
 
     def _at_most(self, x: Any, reverse: bool = False) -> Self:
         """self <= x. False for NaN, so for floats it is no negated comparison."""
+        if side := self._beyond(x):
+            return self._const((side < 0) is reverse, dtypes.bool)
         a, b = self._broadcasted(x)
         a, b = (b, a) if reverse else (a, b)
         if a._is_float():

@@ -179,6 +179,8 @@ class Indexing(Joining, Creation, Access):
         [[1, 1], [4, 3]]
         """
         axis = self._axis(dim)
+        if not self.ndim and not index.ndim:
+            return self._reshape((1,)).gather(0, index.reshape(1))._reshape(())  # type: ignore[attr-defined]
         return self.flatten()._join(Ops.GATHER, self._flat_places(axis, index), arg=0)
 
     def take_along_dim(self, index: TensorBase, dim: int) -> Self:
@@ -200,6 +202,9 @@ class Indexing(Joining, Creation, Access):
 
     def _scattered(self, dim: int, index: Any, src: Any, op: Ops | None) -> Self:
         axis = self._axis(dim)
+        if not self.ndim and not index.ndim:
+            row = src.reshape(1) if isinstance(src, TensorBase) and not src.ndim else src  # type: ignore[attr-defined]
+            return self._reshape((1,))._scattered(0, index.reshape(1), row, op)._reshape(())
         places = self._flat_places(axis, index)
         if isinstance(src, TensorBase):
             if src.ndim != index.ndim or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):

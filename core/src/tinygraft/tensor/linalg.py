@@ -43,7 +43,7 @@ class Linalg(Matmul):
         >>> Tensor([[1, 2], [3, 4]]).triu().tolist()
         [[1, 2], [0, 4]]
         """
-        return self._above("triu", diagonal)._op(Ops.WHERE, 0, self)
+        return self._above("triu", diagonal)._op(Ops.WHERE, self._const(0, self.dtype), self)
 
     def tril(self, diagonal: int = 0) -> Self:
         """The lower triangle, up to the given diagonal; 0 above.
@@ -52,7 +52,7 @@ class Linalg(Matmul):
         >>> Tensor([[1, 2], [3, 4]]).tril().tolist()
         [[1, 0], [3, 4]]
         """
-        return self._above("tril", diagonal + 1)._op(Ops.WHERE, self, 0)
+        return self._above("tril", diagonal + 1)._op(Ops.WHERE, self, self._const(0, self.dtype))
 
     # Decompositions
 

@@ -288,6 +288,8 @@ class Movement(TensorBase):
         [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
         """
         axis = self._axis(dim)
+        if not self.ndim:
+            return self._reshape((1,)).unfold(0, size, step)._reshape((size,))
         length = lengths.as_int(self.shape[axis], "unfold")
         if not 0 < size <= length or step < 1:
             raise ShapeError(f"a window of {size} elements, {step} apart, does not fit axis {axis} of {self.shape}")

@@ -201,7 +201,7 @@ class Random(Sorting, Creation):
 
     @classmethod
     def randint(cls, *shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Self:
-        """Integers from low to high - 1. Raises DTypeError for a dtype that is no integer.
+        """Integers from low to high - 1. Raises DTypeError for another dtype, ValueError if there are none.
 
         >>> from tinygraft import Tensor
         >>> Tensor.manual_seed(42)
@@ -213,6 +213,10 @@ class Random(Sorting, Creation):
             raise DTypeError(f"randint gives integers, asked for {to}")
         if not all(isinstance(bound, int) for bound in (low, high)):
             raise DTypeError(f"randint needs integers as bounds, got low={low!r} and high={high!r}")
+        if high <= low:
+            raise ValueError(
+                f"randint gives integers from low to high - 1, got low={low} and high={high}: there are none"
+            )
         return cls.uniform(*shape, low=low, high=high, dtype=to, **kwargs)
 
     @classmethod

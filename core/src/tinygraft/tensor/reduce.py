@@ -176,12 +176,19 @@ class Reduce(Activation, Joining, Creation):
     # Norms
 
     def normalize(self, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Self:
-        """Divided by the p-norm along dim, or by eps where that is less."""
+        """Divided by the p-norm along dim, or by eps where that is less.
+
+        p = inf takes the greatest magnitude, -inf the least, 0 how many elements are not 0.
+        """
         x = self._in_float()
         if p == 2:
             norm = x._op(Ops.MUL, x)._reduce(Ops.ADD, dim, True).clamp(eps * eps)._op(Ops.SQRT)
         elif p == math.inf:
             norm = x.abs()._reduce(Ops.MAX, dim, True).clamp(eps)
+        elif p == -math.inf:
+            norm = x.abs()._reduce(Ops.MIN, dim, True).clamp(eps)
+        elif p == 0:
+            norm = x._op(Ops.CMPNE, 0.0)._cast(x.dtype)._reduce(Ops.ADD, dim, True).clamp(eps)
         else:
             norm = x.abs().pow(p)._reduce(Ops.ADD, dim, True).pow(1 / p).clamp(eps)
         return x._op(Ops.FDIV, norm)._narrowed(self.dtype)
