@@ -92,6 +92,21 @@ def test_shares_cover_every_turn_once(kernel, parts):
     assert results(kernel, after, backend=shared) == EXPECTED[kernel]
 
 
+def test_the_stores_of_a_part_stay_together() -> None:
+    """Two buffers are exchanged: each part reads both before it writes either; a store beside the loop stays one."""
+    a, b, c = (param(slot, dtypes.float, COLUMNS) for slot in range(3))
+    i = UOp.range(COLUMNS, 0)
+    beside = store(c, ix.const(0), UOp.const(dtypes.float, 7.0))
+    sink = actions.spaced(UOp(Ops.SINK, src=(store(a, i, load(b, i)), store(b, i, load(a, i)), beside)))
+    after = actions.vectorise(sink, loop(sink, 0), 4)
+    assert [s.src[0].arg.slot for s in after.src] == [0, 1, 2, 0, 1]
+    linear = to_linear(Kernel(sink), BACKEND.target, Options(noopt=True))
+    values = [[float(place * 100 + n) for n in range(COLUMNS)] for place in range(3)]
+    given = [pack(v, dtypes.float) for v in values]
+    done = run_linear(BACKEND, replace(linear, uops=tuple(linearise(after))), given)
+    assert [unpack(d, dtypes.float) for d in done] == [values[1], values[0], [7.0, *values[2][1:]]]
+
+
 def test_groups_of_lanes_stop_at_the_end():
     """32 lanes for 13 columns: lanes past the end neither load nor store."""
     before = actions.spaced(elementwise())

@@ -37,12 +37,13 @@ def split(sink: UOp, loop: UOp, width: int, kind: AxisKind, place: int) -> UOp:
 
 
 def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
-    """The stores over each part together, so that they share its loop and an element is read before it is written."""
-    inside = [bool(store.ranges >> loop.arg.axis & 1) for store in sink.src]
+    """The stores over each part together, so that they share its loop and an element is read before it is written.
+
+    A store that is not inside of the loop is the same for each part, and stays one.
+    """
     stores: list[UOp] = []
-    for number, part in enumerate(parts):
-        made = ix.rebuild_simplified((sink,), {loop: part})[sink]
-        stores.extend(store for store, within in zip(made.src, inside, strict=True) if within or number == 0)
+    for part in parts:
+        stores += ix.rebuild_simplified((sink,), {loop: part})[sink].src
     return UOp(Ops.SINK, src=tuple(dict.fromkeys(stores)))
 
 
