@@ -226,7 +226,7 @@ class TensorBase:
         """
         if not isinstance(value, int) or self.dtype.kind not in ("int", "uint"):
             return 0
-        return (value > dtypes.max(self.dtype)) - (value < dtypes.min(self.dtype))
+        return int(value > dtypes.max(self.dtype)) - int(value < dtypes.min(self.dtype))
 
     def _check_dtype(self, op: Ops, dtype: DType) -> None:
         if dtype.kind == "float" and (op in BITWISE or op in INTEGER_ONLY):
