@@ -122,6 +122,16 @@ def test_vectors_and_copies_together():
     assert results(elementwise, after) == EXPECTED[elementwise]
 
 
+@pytest.mark.parametrize("kernel", [elementwise, row_sums])
+@pytest.mark.parametrize(("width", "times"), [(2, 2), (2, 3), (4, 2)])
+def test_several_vectors_of_one_loop_side_by_side(kernel, width, times):
+    """The blocks that vectorise leaves can be written out in turn: rests of both are right."""
+    before = actions.vectorise(actions.spaced(kernel()), loop(actions.spaced(kernel()), 1), width)
+    after = actions.unroll(before, loop(before, 1), times)
+    assert show_linear(linearise(after)) != show_linear(linearise(before))
+    assert results(kernel, after) == EXPECTED[kernel]
+
+
 def test_contiguous_loops_become_one():
     """Rows and columns of contiguous memory are one loop; of a transposed read they stay two."""
     joined = collapse(elementwise())
@@ -133,6 +143,17 @@ def test_contiguous_loops_become_one():
     place = ix.add(ix.mul(i, COLUMNS), j)
     transposed = UOp(Ops.SINK, src=(store(param(0, dtypes.float, len(VALUES)), place, turned),))
     assert collapse(transposed) is transposed
+
+
+def test_loops_that_are_not_always_together_stay_two() -> None:
+    """A store in the outer loop alone would be repeated in the joined one."""
+    i, j = UOp.range(ROWS, 0), UOp.range(COLUMNS, 1)
+    place = ix.add(ix.mul(i, COLUMNS), j)
+    inner = store(param(0, dtypes.float, len(VALUES)), place, UOp.const(dtypes.float, 1.0))
+    outer = store(param(1, dtypes.float, ROWS), i, UOp.const(dtypes.float, 2.0))
+    assert collapse(UOp(Ops.SINK, src=(inner,))) is not UOp(Ops.SINK, src=(inner,))
+    both = UOp(Ops.SINK, src=(inner, outer))
+    assert collapse(both) is both
 
 
 def test_symbolic_sizes_are_split_too():

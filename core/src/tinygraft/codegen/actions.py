@@ -14,7 +14,7 @@ from tinygraft.uop.ops import AxisKind, Ops, RangeArg, ReduceArg
 from tinygraft.uop.uop import UOp, postorder
 
 SPACING = 8
-REST, VECTOR, UNROLL, LANE = 1, 2, 3, 4  # places of new ranges behind the one that is split
+REST, VECTOR, UNROLL, LANE, UNROLL_REST = 1, 2, 3, 4, 5  # places of new ranges behind the one that is split
 
 
 def spaced(sink: UOp) -> UOp:
@@ -24,13 +24,16 @@ def spaced(sink: UOp) -> UOp:
     return apply(sink, nodes, swap) if swap else sink
 
 
-def split(sink: UOp, loop: UOp, width: int, kind: AxisKind, place: int) -> UOp:
-    """loop as blocks of width with an inner range of that kind, then the rest one by one."""
+def split(sink: UOp, loop: UOp, width: int, kind: AxisKind, place: int, left: int) -> UOp:
+    """loop as blocks of width with an inner range of that kind, then the rest one by one.
+
+    The new ranges have their numbers at place and left behind that of loop.
+    """
     size, axis = loop.src[0], loop.arg.axis
     blocks, rest = ix.idiv(size, width), ix.mod(size, width)
     inner = UOp.range(width, axis + place, kind)
     main = ix.add(ix.mul(UOp.range(blocks, axis), width), inner)
-    tail = ix.add(ix.mul(blocks, width), UOp.range(rest, axis + REST))
+    tail = ix.add(ix.mul(blocks, width), UOp.range(rest, axis + left))
     parts = [p for p, some in ((main, blocks.hi), (tail, rest.hi)) if some]
     reduced = [n for n in postorder(sink) if n.op is Ops.REDUCE and loop in n.src[1:]]
     return _split_reduce(sink, reduced, loop, parts) if reduced else _split_stores(sink, loop, parts)
@@ -65,12 +68,15 @@ def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp]) ->
 
 def vectorise(sink: UOp, loop: UOp, width: int) -> UOp:
     """loop in vectors of width."""
-    return split(sink, loop, width, AxisKind.VECTOR, VECTOR)
+    return split(sink, loop, width, AxisKind.VECTOR, VECTOR, REST)
 
 
 def unroll(sink: UOp, loop: UOp, width: int) -> UOp:
-    """loop with width turns written out side by side, which share what does not depend on it."""
-    return split(sink, loop, width, AxisKind.UNROLL, UNROLL)
+    """loop with width turns written out side by side, which share what does not depend on it.
+
+    It may be what vectorise has left of a loop: then whole vectors are written out.
+    """
+    return split(sink, loop, width, AxisKind.UNROLL, UNROLL, UNROLL_REST)
 
 
 def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:

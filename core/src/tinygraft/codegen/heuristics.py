@@ -18,6 +18,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 WORTH_SHARING = 1 << 14  # turns of the innermost loop below which waking threads costs more than it saves
 SHORTEST = 4  # turns of a loop below which it is not made of vectors
+ABREAST = 4  # vectors of results that a reduction without shared loads computes at once: longer reads of each row
 GATHER = 2.0  # what a load at a computed address for each lane costs, in vector loads for each lane saved
 
 Chosen = tuple[UOp, tuple[str, ...]]
@@ -72,7 +73,14 @@ def _vectors(sink: UOp, target: Target) -> Chosen:
         loop, times = tile
         sink = actions.unroll(sink, loop, times)
         taken.append(f"unroll({loop.arg.axis // actions.SPACING}, {times})")
-    return actions.vectorise(sink, best, width), tuple(taken)
+    summed = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
+    sink = actions.vectorise(sink, best, width)
+    if tile is None and summed and best not in summed:
+        blocks = next((r for r in _loops(sink) if r.arg.axis == best.arg.axis and _size(r) >= ABREAST), None)
+        if blocks is not None:
+            sink = actions.unroll(sink, blocks, ABREAST)
+            taken.append(f"unroll({best.arg.axis // actions.SPACING}, {ABREAST})")
+    return sink, tuple(taken)
 
 
 def _score(loop: UOp, accesses: Sequence[UOp], sizes: dict[int, int]) -> float:
