@@ -27,10 +27,12 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def product(n: int) -> Item:
+    """Two square matrices multiplied."""
     return [normal(n, n), normal(n, n)], lambda a, b: a @ b, lambda a, b: a @ b
 
 
 def convolution(batch: int, channels: int, size: int) -> Item:
+    """A 3x3 convolution that keeps the number of channels and the size."""
     data = [normal(batch, channels, size, size), normal(channels, channels, 3, 3) / channels]
     return data, lambda x, w: x.conv2d(w, padding=1), lambda x, w: torch.nn.functional.conv2d(x, w, padding=1)
 
