@@ -192,6 +192,27 @@ def test_values_one_after_another_in_one_buffer() -> None:
     assert results == [[2.0, 1.0], [3.0, 2.0], [30.0, 20.0], [20.0, 30.0]]
 
 
+def test_two_values_in_place_of_one() -> None:
+    """Only one of them can have the memory; both are right, and so is what was there."""
+    a = filled([1.0, 2.0])
+    results, _, _ = run(assign(a, a + 1.0), assign(a, a * 10.0), a * 1.0)
+    assert results == [[2.0, 3.0], [10.0, 20.0], [1.0, 2.0]]
+
+
+def test_a_wanted_value_is_not_overwritten() -> None:
+    """A value that is computed, wanted, and assigned to keeps its own memory."""
+    made = filled([1.0, 2.0]) + 1.0
+    results, _, _ = run(made, assign(made, made * 10.0))
+    assert results == [[2.0, 3.0], [20.0, 30.0]]
+
+
+def test_an_assigned_value_is_in_the_memory_that_it_was_assigned_to() -> None:
+    """The memory of the node is the BUFFER of the value before."""
+    a = filled([1.0, 2.0])
+    plan = schedule([assign(a, a * 3.0)], lambda _: BACKEND.target)
+    assert list(plan.memory.values()) == [a.src[0]]
+
+
 def test_names_of_tensors_do_not_matter() -> None:
     """The schedule of equal graphs has equal kernels."""
     plans = []

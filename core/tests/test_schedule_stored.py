@@ -101,6 +101,36 @@ def test_a_reduction_is_repeated_along_the_rows_that_it_was_made_of() -> None:
     assert stored(x + move(Ops.EXPAND, columns, (64, 32))) == {columns}
 
 
+def test_a_broadcast_reduction_that_two_outputs_need_is_stored() -> None:
+    """What several stored nodes need through one movement is needed by several."""
+    x = memory(64, 32)
+    y = total(x, 1)
+    spread = move(Ops.EXPAND, y, (64, 32))
+    assert stored(x + spread, x * spread) == {y}
+    assert stored((x + spread) * (x * spread)) == set()
+
+
+def test_padding_computes_no_more() -> None:
+    """Only what lies inside of a PAD or in its part of a CAT is computed: a reduction is not run again for zeros."""
+    y = move(Ops.RESHAPE, total(memory(64, 32), 1), (64,))
+    assert stored(move(Ops.PAD, y, ((64, 64),)) + memory(192)) == set()
+    assert stored(UOp(Ops.CAT, F, (memory(128), y), 0) + memory(192)) == set()
+
+
+def test_what_is_hoisted_out_of_a_row_costs_once_a_row() -> None:
+    """A chain that is broadcast along rows is computed before their loop, however often it is then read or written."""
+    x = memory(64)
+    costly = UOp(Ops.SIN, F, (UOp(Ops.SIN, F, (x,)),))
+    along = move(Ops.EXPAND, move(Ops.RESHAPE, costly, (64, 1)), (64, 20))
+    rows = move(Ops.RESHAPE, along + memory(64, 20), (1, 64, 20))
+    assert stored(move(Ops.EXPAND, rows, (20, 64, 20)) + memory(20, 64, 20)) == set()
+    parts = [move(Ops.SHRINK, along, ((0, 64), (i, i + 8))) for i in range(9)]
+    result = parts[0]
+    for part in parts[1:]:
+        result = result + part
+    assert stored(result) == set()
+
+
 def test_few_rows_of_much_data_starve() -> None:
     """With too few rows to share out, the reduction and what reads it over much data are two kernels."""
 

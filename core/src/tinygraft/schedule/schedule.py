@@ -161,7 +161,7 @@ class _Plan:
 
     def _may_overwrite(self, node: UOp, base: UOp, buffer: UOp) -> bool:
         """Whether node's value may take the place of base's in its buffer: base's is the last that it held."""
-        if base.dtype is not node.dtype or base in self.wanted or self.versions.get(buffer, [base])[-1] is not base:
+        if base in self.wanted or self.versions.get(buffer, [base])[-1] is not base:
             return False
         if node.op is Ops.ASSIGN or node in self.finished:
             return True
