@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable
-from tinygraft.errors import GraphError
+from tinygraft.errors import GraphError, ShapeError
 
 
 def counted(function):
@@ -218,6 +218,20 @@ def test_a_bound_variable_is_an_argument():
     n = Variable("n", 1, 5)
     assert [jit(x, n.bind(i)).item() for i in (1, 2, 3, 4, 5)] == [1.0, 3.0, 6.0, 10.0, 15.0]
     assert len(runs) == 2
+
+
+def test_a_replay_checks_parts_with_symbolic_ends():
+    """A value that takes a part past its axis raises before anything is launched; the next call is right."""
+    memory = Tensor([1.0, 2.0, 3.0, 4.0]).realize()
+    n = Variable("n", 1, 9)
+    inner = TinyJit(lambda end: memory[:end].sum().realize())
+    outer = TinyJit(lambda end: (inner(end) * 2).realize())
+    for jit, factor in ((inner, 1), (outer, 2)):
+        for end in (1, 2, 3, 4):
+            assert jit(n.bind(end)).item() == factor * end * (end + 1) / 2
+        with pytest.raises(ShapeError, match=r"cannot shrink axis 0 of \(4,\) to \(0, 9\), as (?s:.)*made at"):
+            jit(n.bind(9))
+        assert jit(n.bind(3)).item() == factor * 6
 
 
 def test_threads_call_one_jit():

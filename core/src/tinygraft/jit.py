@@ -24,6 +24,7 @@ from tinygraft.config import CHANGE_CODE
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.engine.run import Capture, Launch, capturing, replay
 from tinygraft.errors import GraphError
+from tinygraft.tensor import parts
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, substitute, toposort
@@ -53,6 +54,7 @@ class _Record:
     made: dict[int, UOp]  # number among what the call made -> BUFFER, for what is in the result
     values: dict[str, int]
     kept: frozenset[int]  # numbers of the BUFFERs from outside
+    parts: list[parts.Part]  # parts of symbolic ends that a replay has to check
     repeatable: bool  # whether memory with Python's data is neither written nor given back
 
 
@@ -161,14 +163,18 @@ class TinyJit(Generic[P, R]):
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: _Arguments) -> tuple[Any, _Record]:
         assert self.fxn is not None
         start = UOp.next_buffer()
-        with capturing() as capture:
+        with capturing() as capture, parts.noting() as taken:
             result = self.fxn(*args, **kwargs)
             lazy = [t for t in _tensors(result) if isinstance(t, Tensor)]
             if lazy:
                 lazy[0].realize(*lazy[1:])
-        return result, _record(capture, arguments, start, result)
+        return result, _record(capture, arguments, start, result, taken)
 
     def _replay(self, record: _Record, arguments: _Arguments) -> Any:
+        values = record.values | arguments.values
+        for part in record.parts:
+            part.check(values)
+        parts.note(record.parts)
         fresh = {number: UOp.buffer(old.device or "", old.arg.size, old.dtype) for number, old in record.made.items()}
         inputs = [buffer_of(node) for node in arguments.buffers]
         outputs = {number: buffer_of(node) for number, node in fresh.items()}
@@ -179,7 +185,7 @@ class TinyJit(Generic[P, R]):
                 swapped = inputs[number] if role == "in" else outputs.get(number, buffer) if role == "made" else buffer
                 buffers.append(swapped)
             launches.append(Launch(launch.kernel, launch.device, buffers, launch.uids))
-        replay(launches, record.values | arguments.values)
+        replay(launches, values)
         swap = {record.made[number]: node for number, node in fresh.items()}
         return _restore(record.result, swap, arguments)
 
@@ -215,7 +221,7 @@ def _tensors(nested: Any) -> list[Any]:
     return found
 
 
-def _record(capture: Capture, arguments: _Arguments, start: int, result: Any) -> _Record:
+def _record(capture: Capture, arguments: _Arguments, start: int, result: Any, taken: list[parts.Part]) -> _Record:
     inputs = {node.arg.uid: i for i, node in enumerate(arguments.buffers)}
     made: dict[int, int] = {}
     roles: list[tuple[Role, ...]] = []
@@ -229,7 +235,7 @@ def _record(capture: Capture, arguments: _Arguments, start: int, result: Any) ->
     filled, repeatable = _filled(capture.launches, roles)
     repeatable &= not any(n.op is Ops.BUFFER and n.arg.uid > start and buffer_of(n).filled for n in outputs)
     remembered = _remember(result, arguments)
-    record = _Record(capture.launches, roles, kernels, remembered, mine, capture.values, kept, repeatable)
+    record = _Record(capture.launches, roles, kernels, remembered, mine, capture.values, kept, taken, repeatable)
     _shared_memory(record, held | filled)
     return record
 

@@ -5,7 +5,8 @@ Sizes in, a size out: an int whenever that is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tinygraft.errors import ShapeError
@@ -52,8 +53,8 @@ def same(a: sint, b: sint) -> bool:
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
 
 
-def now(size: sint) -> int | None:
-    """A size with the values that its variables are bound to; None while one of them is not bound.
+def now(size: sint, values: Mapping[str, int] = MappingProxyType({})) -> int | None:
+    """A size with these values of its variables, or else those that they are bound to; None where one has neither.
 
     >>> from tinygraft import Variable
     >>> now(Variable("n", 1, 9).bind(3) * 2), now(Variable("n", 1, 9)), now(7)
@@ -61,7 +62,8 @@ def now(size: sint) -> int | None:
     """
     if isinstance(size, int):
         return size
-    bound = {node: index.const(int(node.arg)) for node in postorder(size) if node.op is Ops.BIND}
+    binds = [node for node in postorder(size) if node.op is Ops.BIND]
+    bound = {node: index.const(int(values.get(node.src[0].arg.name, node.arg))) for node in binds}
     found = _known(index.rebuild_simplified((size,), bound)[size])
     return found if isinstance(found, int) else None
 

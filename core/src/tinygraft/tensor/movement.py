@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygraft.errors import ShapeError
-from tinygraft.tensor import lengths
+from tinygraft.tensor import lengths, parts
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.lengths import as_ints, as_sizes
 from tinygraft.uop.ops import Ops, WindowArg
@@ -199,21 +199,10 @@ class Movement(TensorBase):
         pairs = tuple((0, size) if pair is None else tuple(pair) for pair, size in zip(arg, self.shape, strict=True))
         if all(lengths.same(a, 0) and lengths.same(b, n) for (a, b), n in zip(pairs, self.shape, strict=True)):
             return self._wrap(self.uop)
-        self._check_bound(pairs)
+        for axis, (size, (start, end)) in enumerate(zip(self.shape, pairs, strict=True)):
+            if not is_concrete((size, start, end)):  # others are checked with the node
+                parts.take(parts.Part(self.shape, axis, start, end, self._where()))
         return self._move(Ops.SHRINK, pairs)
-
-    def _check_bound(self, pairs: Sequence[Pair]) -> None:
-        """Raise ShapeError where a part with a symbolic end leaves its axis for the values that are bound now."""
-        for axis, (size, pair) in enumerate(zip(self.shape, pairs, strict=True)):
-            if is_concrete((size, *pair)):
-                continue  # checked with the node
-            start, end, most = (lengths.now(length) for length in (*pair, size))
-            if start is not None and end is not None and most is not None and not 0 <= start <= end <= most:
-                shape = tuple(lengths.now(length) for length in self.shape)
-                raise ShapeError(
-                    f"cannot shrink axis {axis} of {shape} to ({start}, {end}), as its variables are bound\n"
-                    f"  made at {self._where()}"
-                )
 
     def shrink_to(self, *shape: Any) -> Self:
         """The first elements along each axis, as many as shape says; None keeps an axis."""
