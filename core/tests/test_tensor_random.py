@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import math
 import threading
@@ -12,7 +13,8 @@ import pytest
 from graph_numpy import evaluate
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit, dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.uop.uop import toposort
+from tinygraft.tensor.random import MOST_WAITING
+from tinygraft.uop.uop import live_nodes, toposort
 
 
 def threefry(counter: tuple[int, int], key: tuple[int, int]) -> tuple[int, int]:
@@ -320,3 +322,26 @@ def test_randint_of_an_empty_range(low: int, high: int) -> None:
     """No integer lies in it, so none is given."""
     with pytest.raises(ValueError, match=f"got low={low} and high={high}: there are none"):
         Tensor.randint(3, low=low, high=high)
+
+
+def test_draws_that_nobody_computes_do_not_pile_up() -> None:
+    """However many draws are dropped, the graph of the state stays small, and the numbers go on as they should."""
+    Tensor.manual_seed(13)
+    first = Tensor.rand(2)
+    for _ in range(700):
+        last = Tensor.rand(2)
+    assert len(toposort(last.uop)) < 5 * MOST_WAITING
+    expected = np.array([words(13, drawn, 2) for drawn in (0, 1400)], np.uint32)
+    units = (expected >> 9 | 0x3F800000).view(np.float32) - np.float32(1)
+    np.testing.assert_array_equal(np.stack([first.numpy(), last.numpy()]), units)
+
+
+def test_many_draws_keep_memory_and_nodes_flat() -> None:
+    """A hundred draws, computed or not, leave as many live nodes and bytes as twenty."""
+    counts = []
+    for i in range(100):
+        (Tensor.rand(3) + Tensor.randn(3)).realize()
+        if i in (20, 99):
+            gc.collect()
+            counts.append((live_nodes(), GlobalCounters.mem_used))
+    assert counts[0] == counts[1]

@@ -34,6 +34,9 @@ from tinygraft.uop.uop import UOp
 
 # What a device's draws depend on: its name, and the tensor that holds (words drawn, key).
 _states: dict[str, Any] = {}
+# How many of its draws have not been computed; beyond MOST_WAITING the state is, so that it does not grow for ever.
+_waiting: dict[str, int] = {}
+MOST_WAITING = 256
 _seed = int(time.time()) & 0xFFFFFFFF
 
 
@@ -77,6 +80,11 @@ class Random(Sorting, Creation):
         state = _states.get(device)
         if state is None:
             state = _states[device] = cls._from(bytes_node(_state_bytes(device), (2,), device, dtypes.uint64), False)
+        waiting = 0 if memory_base(state.uop).op is Ops.BUFFER else _waiting.get(device, 0) + 1
+        if waiting >= MOST_WAITING:
+            state.realize()
+            waiting = 0
+        _waiting[device] = waiting
         state._rebind(state._op(Ops.ADD, step).uop)
         now = cls._from(state.uop, False)
         return now._part(0, 0, 1)._op(Ops.SUB, words), now._part(0, 1, 2)
