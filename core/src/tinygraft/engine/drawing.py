@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, AxisKind, Ops
-from tinygraft.uop.stages import CopyCall, KernelCall
+from tinygraft.uop.stages import Call, CopyCall
 from tinygraft.uop.uop import UOp, toposort
 
 MOST_BOXES = 600  # past this a drawing is no longer read, and its page grows slow
@@ -83,7 +83,7 @@ def draw_graph(root: UOp, most: int = MOST_BOXES) -> Drawing:
     return Drawing(boxes, left_out)
 
 
-def draw_calls(calls: Sequence[KernelCall | CopyCall], names: Sequence[str] = ()) -> Drawing:
+def draw_calls(calls: Sequence[Call], names: Sequence[str] = ()) -> Drawing:
     """The calls of a schedule as boxes; a call reads the calls that wrote its buffers."""
     boxes: list[Box] = []
     writer: dict[UOp, int] = {}

@@ -20,7 +20,6 @@ from tinygraft.engine import history, viz
 from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.run import copy, run_schedule, writes
 from tinygraft.schedule.cache import scheduled
-from tinygraft.schedule.order import Call
 from tinygraft.schedule.schedule import Schedule
 from tinygraft.schedule.stored import memory_base
 from tinygraft.target import Target
@@ -28,6 +27,7 @@ from tinygraft.uop import index as ix
 from tinygraft.uop import spec
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
 
 exclusive = threading.RLock()  # held while the graphs of live tensors change

@@ -15,7 +15,7 @@ from tinygraft.engine.drawing import Drawing, buffer_text, draw_calls, draw_grap
 from tinygraft.events import CompileEvent, LaunchEvent, StageEvent
 from tinygraft.helpers import user_line
 from tinygraft.uop.show import show_kernel, show_linear
-from tinygraft.uop.stages import Binary, CopyCall, Kernel, KernelCall, Linear, Source
+from tinygraft.uop.stages import Binary, Call, CopyCall, Kernel, KernelCall, Linear, Source
 from tinygraft.uop.uop import UOp, toposort
 
 MOST_LINES = 2000  # of one stage's text
@@ -197,7 +197,7 @@ def describe(name: str, subject: object, draw: bool) -> Stage:
     return Stage(name, type(subject).__name__, cut(str(subject)))
 
 
-def call_text(call: KernelCall | CopyCall) -> str:
+def call_text(call: Call) -> str:
     """One call of a schedule in a line: what it writes and what it reads, and where."""
     if isinstance(call, CopyCall):
         to, start = call.target, call.source
@@ -214,7 +214,7 @@ def _buffers_text(buffers: Sequence[UOp]) -> str:
     return text if len(buffers) <= MOST_BUFFERS else f"{text} and {len(buffers) - MOST_BUFFERS} more"
 
 
-def _key(call: KernelCall | CopyCall) -> int:
+def _key(call: Call) -> int:
     """The serial of a kernel's sink: as long as a kernel lives, and compiled ones do, it is the same."""
     return call.kernel.sink.serial if isinstance(call, KernelCall) else 0
 

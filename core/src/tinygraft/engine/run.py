@@ -24,7 +24,7 @@ from tinygraft.events import LaunchEvent
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import sint
-from tinygraft.uop.stages import CopyCall, KernelCall
+from tinygraft.uop.stages import Call, CopyCall, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
 
@@ -76,8 +76,8 @@ def capturing() -> Iterator[Capture]:
         _open.captures = before
 
 
-def run_schedule(calls: Sequence[KernelCall | CopyCall], values: Mapping[str, int], kept: set[UOp],
-                 done: list[KernelCall | CopyCall], guard: Guard) -> None:  # fmt: skip
+def run_schedule(calls: Sequence[Call], values: Mapping[str, int], kept: set[UOp],
+                 done: list[Call], guard: Guard) -> None:  # fmt: skip
     """Run calls in order. kept are the BUFFERs whose values somebody wants afterwards; done gets each call that ran.
 
     Ctrl-C waits for the end of a call that writes to memory which holds a value: it could not be done again.
@@ -105,16 +105,16 @@ def run_schedule(calls: Sequence[KernelCall | CopyCall], values: Mapping[str, in
                     buffer_of(node).deallocate()
 
 
-def _nodes(call: KernelCall | CopyCall) -> tuple[UOp, ...]:
+def _nodes(call: Call) -> tuple[UOp, ...]:
     return call.buffers if isinstance(call, KernelCall) else (call.target, call.source)
 
 
-def writes(call: KernelCall | CopyCall) -> tuple[UOp, ...]:
+def writes(call: Call) -> tuple[UOp, ...]:
     """The BUFFERs that a call writes."""
     return tuple(call.buffers[slot] for slot in call.written) if isinstance(call, KernelCall) else (call.target,)
 
 
-def _prepare(call: KernelCall | CopyCall) -> Launch:
+def _prepare(call: Call) -> Launch:
     buffers = [buffer_of(node) for node in _nodes(call)]
     uids = tuple(node.arg.uid for node in _nodes(call))
     if isinstance(call, CopyCall):

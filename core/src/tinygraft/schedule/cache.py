@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tinygraft.dtype import DType
-from tinygraft.schedule.order import Call
 from tinygraft.schedule.schedule import Schedule, schedule
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.stages import CopyCall, KernelCall
+from tinygraft.uop.stages import Call, CopyCall, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
 MOST = 256  # forms that are kept; the one used longest ago goes first

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from tinygraft.errors import GraphError
 from tinygraft.schedule.lower import numel
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.stages import CopyCall, KernelCall
+from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp
-
-Call = KernelCall | CopyCall
 
 
 @dataclass(eq=False, slots=True)

@@ -18,13 +18,13 @@ from tinygraft.errors import GraphError
 from tinygraft.schedule.alone import alone, is_alone
 from tinygraft.schedule.kernels import Group, StoreMore, group_nodes
 from tinygraft.schedule.lower import numel
-from tinygraft.schedule.order import Call, NeedsOwnMemory, Task, in_order
+from tinygraft.schedule.order import NeedsOwnMemory, Task, in_order
 from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
 from tinygraft.schedule.views import flatten
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.stages import CopyCall
+from tinygraft.uop.stages import Call, CopyCall
 from tinygraft.uop.uop import UOp, postorder
 
 

@@ -15,7 +15,6 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.realize import exclusive, plan_for, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
-from tinygraft.schedule.order import Call
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors
@@ -24,6 +23,7 @@ from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:

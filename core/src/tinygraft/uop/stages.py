@@ -44,6 +44,9 @@ class CopyCall:
     source: UOp
 
 
+Call = KernelCall | CopyCall
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     """An argument of a compiled kernel: element type, elements, whether the kernel writes it."""
