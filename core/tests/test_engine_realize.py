@@ -141,10 +141,12 @@ def test_an_assignment_that_another_tensor_builds_on_happens_once() -> None:
 def test_only_the_last_of_two_values_keeps_the_memory() -> None:
     """Where an assigned value is wanted and overwritten in the same run, it gets memory of its own."""
     a = numbers(1.0, 2.0)
+    buffer = a.uop.base
     a.assign(a + 1.0)
     between = a.reshape(1, 2)
     a.assign(a * 10.0)
     Tensor.realize(between, a)
+    assert a.uop.base is buffer
     assert (between.tolist(), a.tolist()) == ([[2.0, 3.0]], [20.0, 30.0])
 
 
@@ -189,10 +191,21 @@ def test_a_failing_kernel_leaves_lazy_tensors_lazy(monkeypatch: pytest.MonkeyPat
     assert y.tolist() == [2.0, 3.0]
 
 
-def test_memory_of_values_in_between_is_given_back() -> None:
-    """What nobody holds after the last kernel that reads it is free; results and inputs are not."""
+def test_memory_of_values_in_between_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no later kernel reads is free as soon as it has been read; results and inputs are not."""
     x = Tensor([float(i) for i in range(1000)]).realize()
     before = GlobalCounters.mem_used
-    result = ((x + 1.0).contiguous().flip(0).contiguous() * 2.0).realize()
-    assert GlobalCounters.mem_used - before == result.uop.base.realized.nbytes
-    assert result.tolist()[0] == 2000.0
+    launch, used = run.Launch.run, []
+
+    def measured(self: run.Launch, values: Any) -> None:
+        launch(self, values)
+        used.append((GlobalCounters.mem_used - before) // 4000)
+
+    monkeypatch.setattr(run.Launch, "run", measured)
+    y = x
+    for _ in range(5):
+        y = y.flip(0).contiguous() + 1.0
+    y.realize()
+    assert used == [1, 2, 2, 2, 3]  # the last kernel writes two
+    assert GlobalCounters.mem_used - before == 4000
+    assert y.tolist()[0] == 1004.0

@@ -199,6 +199,15 @@ def test_two_values_in_place_of_one() -> None:
     assert results == [[2.0, 3.0], [10.0, 20.0], [1.0, 2.0]]
 
 
+def test_one_of_two_values_that_are_copied_back() -> None:
+    """Both read other places of the memory that they are assigned to: one is copied there, the other stays apart."""
+    a = filled([1.0, 2.0])
+    turned = UOp(Ops.FLIP, F, (a,), (0,))
+    results, _, copies = run(assign(a, turned), assign(a, turned * 10.0))
+    assert results == [[2.0, 1.0], [20.0, 10.0]]
+    assert copies == 1
+
+
 def test_a_wanted_value_is_not_overwritten() -> None:
     """A value that is computed, wanted, and assigned to keeps its own memory."""
     made = filled([1.0, 2.0]) + 1.0
