@@ -24,7 +24,7 @@ from tinygraft.events import LaunchEvent
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import sint
-from tinygraft.uop.stages import Call, CopyCall, KernelCall
+from tinygraft.uop.stages import Call, CopyCall
 from tinygraft.uop.uop import UOp, postorder
 
 
@@ -85,7 +85,7 @@ def run_schedule(calls: Sequence[Call], values: Mapping[str, int], kept: set[UOp
     launches = [_prepare(call) for call in calls]
     last: dict[UOp, int] = {}
     for i, call in enumerate(calls):
-        for node in _nodes(call):
+        for node in call.buffers:
             last[node] = i
     captures = _open.captures
     overwrites = [any(buffer_of(node).is_allocated() for node in writes(call)) for call in calls]
@@ -98,25 +98,21 @@ def run_schedule(calls: Sequence[Call], values: Mapping[str, int], kept: set[UOp
         for capture in captures:
             capture.launches.append(launch)
             capture.values.update(values)
-            capture.nodes.update((node.arg.uid, weakref.ref(node)) for node in _nodes(call))
+            capture.nodes.update((node.arg.uid, weakref.ref(node)) for node in call.buffers)
         if not captures:
-            for node in set(_nodes(call)):
+            for node in set(call.buffers):
                 if last[node] == i and node not in kept:
                     buffer_of(node).deallocate()
 
 
-def _nodes(call: Call) -> tuple[UOp, ...]:
-    return call.buffers if isinstance(call, KernelCall) else (call.target, call.source)
-
-
 def writes(call: Call) -> tuple[UOp, ...]:
     """The BUFFERs that a call writes."""
-    return tuple(call.buffers[slot] for slot in call.written) if isinstance(call, KernelCall) else (call.target,)
+    return tuple(call.buffers[slot] for slot in call.written)
 
 
 def _prepare(call: Call) -> Launch:
-    buffers = [buffer_of(node) for node in _nodes(call)]
-    uids = tuple(node.arg.uid for node in _nodes(call))
+    buffers = [buffer_of(node) for node in call.buffers]
+    uids = tuple(node.arg.uid for node in call.buffers)
     if isinstance(call, CopyCall):
         return Launch(None, buffers[0].device, buffers, uids)
     return Launch(compiled(call.kernel, Device[call.device]), call.device, buffers, uids)

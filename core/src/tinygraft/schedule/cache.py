@@ -85,10 +85,6 @@ def _form(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form:
     return (*form, tuple(numbers[node] for node in outputs))
 
 
-def _nodes(call: Call) -> tuple[UOp, ...]:
-    return call.buffers if isinstance(call, KernelCall) else (call.target, call.source)
-
-
 def _prepare(made: Schedule, outputs: Sequence[UOp], buffers: Sequence[UOp]) -> _Prepared:
     places = {node: place for place, node in enumerate(buffers)}
     new: list[tuple[str, int, DType]] = []
@@ -99,7 +95,7 @@ def _prepare(made: Schedule, outputs: Sequence[UOp], buffers: Sequence[UOp]) -> 
             new.append((node.device or "", node.arg.size, node.dtype))
         return places[node]
 
-    calls = tuple((_without_buffers(call), tuple(place(n) for n in _nodes(call))) for call in made.calls)
+    calls = tuple((_without_buffers(call), tuple(place(n) for n in call.buffers)) for call in made.calls)
     return _Prepared(calls, tuple(place(made.memory[node]) for node in outputs), tuple(new))
 
 

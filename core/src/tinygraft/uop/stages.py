@@ -38,10 +38,23 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class CopyCall:
-    """The bytes of one buffer to another buffer of the same size, on any device."""
+    """The bytes of one buffer to another buffer of the same size, on any device.
+
+    buffers and written are those of a KernelCall: the target is slot 0.
+    """
 
     target: UOp
     source: UOp
+
+    @property
+    def buffers(self) -> tuple[UOp, ...]:
+        """The target and the source."""
+        return self.target, self.source
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The target's slot."""
+        return (0,)
 
 
 Call = KernelCall | CopyCall
