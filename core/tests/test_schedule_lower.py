@@ -7,26 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graph_numpy import NAMES, evaluate
+from graph_numpy import evaluate
 from kernel_numpy import node_values
-from tinygraft.device.buffer import buffer_of
+from tensor_nodes import move, numbers, reduced
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.schedule.lower import HANDLERS, Lowering, NotShared, address, guarded, numel, output_loops, terms
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ReduceArg, ScanArg, WindowArg
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ScanArg, WindowArg
 from tinygraft.uop.uop import UOp, postorder
 
 F, INT = dtypes.float32, dtypes.int32
-
-
-def memory(*shape: int, dtype: DType = F, seed: int = 0) -> UOp:
-    """A tensor in memory: small integers, so that every order of adding gives the same sum."""
-    size = int(np.prod(shape))
-    node = UOp.buffer("PYTHON", size, dtype)
-    values = np.random.default_rng(seed).integers(-3, 4, size).astype(NAMES[dtype])
-    buffer_of(node).copy_in(memoryview(bytearray(values.tobytes())))
-    return UOp(Ops.RESHAPE, dtype, (node,), shape)
 
 
 def lowered(node: UOp, known: dict[UOp, UOp] | None = None) -> tuple[UOp, Lowering]:
@@ -46,56 +37,46 @@ def values(node: UOp, known: dict[UOp, UOp] | None = None) -> Any:
     return np.broadcast_to(found, node.shape)
 
 
-def reduced(x: UOp, op: Ops, *axes: int) -> UOp:
-    """REDUCE_AXIS."""
-    return UOp(Ops.REDUCE_AXIS, x.dtype, (x,), ReduceArg(op, axes))
-
-
-def move(op: Ops, x: UOp, arg: Any) -> UOp:
-    """A movement op."""
-    return UOp(op, x.dtype, (x,), arg)
-
-
 def fold(count: int, length: int, size: int, stride: int, dilation: int, dtype: DType = F) -> UOp:
     """FOLD of windows along one axis."""
     arg = WindowArg((length,), (size,), (stride,), (dilation,))
     assert arg.count == (count,)
-    return UOp(Ops.FOLD, dtype, (memory(2, count, size, dtype=dtype),), arg)
+    return UOp(Ops.FOLD, dtype, (numbers(2, count, size, dtype=dtype),), arg)
 
 
 def gather(size: int, axis: int) -> UOp:
     """A GATHER with some indices outside of the axis."""
     shape = (2, size, 3) if axis else (size, 3)
-    return UOp(Ops.GATHER, F, (memory(*shape), memory(4, dtype=INT, seed=3)), axis)
+    return UOp(Ops.GATHER, F, (numbers(*shape), numbers(4, dtype=INT, seed=3)), axis)
 
 
-PADDED = move(Ops.PAD, memory(3, 4), ((1, 2), (0, 1)))
+PADDED = move(Ops.PAD, numbers(3, 4), ((1, 2), (0, 1)))
 GRAPHS = {
-    "buffer": memory(5).src[0],
+    "buffer": numbers(5).src[0],
     "const": move(Ops.EXPAND, move(Ops.RESHAPE, UOp.const(F, 2.5, "PYTHON"), (1,)), (3,)),
     "iota": UOp(Ops.IOTA, INT, (UOp.on("PYTHON"),), (6,)),
-    "elementwise": (memory(3, 4) + memory(3, 4, seed=1)) * memory(3, 4, seed=2),
-    "where": (memory(5) < memory(5, seed=1)).where(memory(5, seed=2), 7.0),
-    "cast": memory(4).cast(INT) + 1,
-    "transparent": UOp(Ops.DETACH, F, (UOp(Ops.CONTIGUOUS, F, (memory(4),)),)),
+    "elementwise": (numbers(3, 4) + numbers(3, 4, seed=1)) * numbers(3, 4, seed=2),
+    "where": (numbers(5) < numbers(5, seed=1)).where(numbers(5, seed=2), 7.0),
+    "cast": numbers(4).cast(INT) + 1,
+    "transparent": UOp(Ops.DETACH, F, (UOp(Ops.CONTIGUOUS, F, (numbers(4),)),)),
     "pad": PADDED,
-    "pad of a value that is not 0 at 0": move(Ops.PAD, memory(3) + 1.0, ((1, 1),)),
+    "pad of a value that is not 0 at 0": move(Ops.PAD, numbers(3) + 1.0, ((1, 1),)),
     "shrink of pad": move(Ops.SHRINK, PADDED, ((0, 5), (1, 4))),
     "pad of pad": move(Ops.PAD, PADDED, ((1, 0), (2, 0))),
-    "flip, permute": move(Ops.FLIP, move(Ops.PERMUTE, memory(2, 3, 4), (2, 0, 1)), (0, 2)),
-    "cat": UOp(Ops.CAT, F, (memory(2, 3), memory(1, 3, seed=1), memory(4, 3, seed=2)), 0),
-    "cat of sums": UOp(Ops.CAT, F, (reduced(memory(2, 3), Ops.ADD, 1), memory(2, 2)), 1),
-    "sum": reduced(memory(3, 4), Ops.ADD, 1),
-    "sum of all": reduced(memory(3, 4), Ops.ADD, 0, 1),
-    "maximum": reduced(memory(3, 4), Ops.MAX, 0),
-    "sum of an axis of one": reduced(memory(3, 1), Ops.ADD, 1),
-    "sum of sums": reduced(reduced(memory(3, 4, 2), Ops.ADD, 2), Ops.ADD, 0),
-    "maximum of sums": reduced(reduced(memory(3, 4, 2), Ops.ADD, 2), Ops.MAX, 0),
-    "sum of a repeated sum": reduced(move(Ops.EXPAND, reduced(memory(3, 4), Ops.ADD, 1), (3, 5)), Ops.ADD, 1),
-    "sum of nothing": reduced(move(Ops.SHRINK, memory(3, 4), ((0, 3), (2, 2))), Ops.ADD, 1),
-    "maximum of nothing": reduced(move(Ops.SHRINK, memory(3, 4), ((0, 3), (2, 2))), Ops.MAX, 1),
-    "padding of nothing": move(Ops.PAD, move(Ops.RESHAPE, memory(0, 5) + 1.0, (0,)), ((1, 2),)),
-    "sum of padding": reduced(move(Ops.PAD, memory(3) + 1.0, ((2, 2),)), Ops.ADD, 0),
+    "flip, permute": move(Ops.FLIP, move(Ops.PERMUTE, numbers(2, 3, 4), (2, 0, 1)), (0, 2)),
+    "cat": UOp(Ops.CAT, F, (numbers(2, 3), numbers(1, 3, seed=1), numbers(4, 3, seed=2)), 0),
+    "cat of sums": UOp(Ops.CAT, F, (reduced(numbers(2, 3), Ops.ADD, 1), numbers(2, 2)), 1),
+    "sum": reduced(numbers(3, 4), Ops.ADD, 1),
+    "sum of all": reduced(numbers(3, 4), Ops.ADD, 0, 1),
+    "maximum": reduced(numbers(3, 4), Ops.MAX, 0),
+    "sum of an axis of one": reduced(numbers(3, 1), Ops.ADD, 1),
+    "sum of sums": reduced(reduced(numbers(3, 4, 2), Ops.ADD, 2), Ops.ADD, 0),
+    "maximum of sums": reduced(reduced(numbers(3, 4, 2), Ops.ADD, 2), Ops.MAX, 0),
+    "sum of a repeated sum": reduced(move(Ops.EXPAND, reduced(numbers(3, 4), Ops.ADD, 1), (3, 5)), Ops.ADD, 1),
+    "sum of nothing": reduced(move(Ops.SHRINK, numbers(3, 4), ((0, 3), (2, 2))), Ops.ADD, 1),
+    "maximum of nothing": reduced(move(Ops.SHRINK, numbers(3, 4), ((0, 3), (2, 2))), Ops.MAX, 1),
+    "padding of nothing": move(Ops.PAD, move(Ops.RESHAPE, numbers(0, 5) + 1.0, (0,)), ((1, 2),)),
+    "sum of padding": reduced(move(Ops.PAD, numbers(3) + 1.0, ((2, 2),)), Ops.ADD, 0),
     "fold that overlaps": fold(5, 7, 3, 1, 1),
     "fold with a stride": fold(3, 8, 3, 2, 1),
     "fold with a dilation": fold(4, 8, 3, 1, 2),
@@ -105,7 +86,7 @@ GRAPHS = {
     "fold of halves": fold(5, 7, 3, 1, 1, dtypes.float16),
     "gather": gather(3, 0),
     "gather along the second axis": gather(3, 1),
-    "gather at constants": UOp(Ops.GATHER, F, (memory(5), UOp(Ops.IOTA, INT, (UOp.on("PYTHON"),), (4,))), 0),
+    "gather at constants": UOp(Ops.GATHER, F, (numbers(5), UOp(Ops.IOTA, INT, (UOp.on("PYTHON"),), (4,))), 0),
 }  # fmt: skip
 
 
@@ -127,7 +108,7 @@ def test_only_what_can_be_outside_is_gated() -> None:
     """A load of padding is gated and gives 0 by itself; where the place is inside anyway, a WHERE tells."""
     value, _ = lowered(PADDED)
     assert (value.op, len(value.src)) == (Ops.LOAD, 3)
-    first = move(Ops.SHRINK, memory(1, 4), ((0, 1), (0, 4)))
+    first = move(Ops.SHRINK, numbers(1, 4), ((0, 1), (0, 4)))
     spread = move(Ops.PAD, move(Ops.EXPAND, first, (3, 4)), ((1, 1), (0, 0)))
     value, _ = lowered(spread)
     assert value.op is Ops.WHERE
@@ -173,7 +154,7 @@ def test_overlapping_halves_are_added_in_float32() -> None:
 
 def test_what_is_memory_is_loaded() -> None:
     """A stored node is read from its buffer instead of computed, and buffers are numbered by first use."""
-    x = memory(3, 4)
+    x = numbers(3, 4)
     double = x + x
     home = UOp.buffer("PYTHON", 12, F)
     value, lowering = lowered(double * x, {double: home})
@@ -184,7 +165,7 @@ def test_what_is_memory_is_loaded() -> None:
 
 def test_a_member_is_shared_at_its_own_place_only() -> None:
     """What a kernel itself computes is used where it does so; elsewhere it would not be there yet."""
-    x = memory(4)
+    x = numbers(4)
     double = x + x
     lowering = Lowering({double: UOp.buffer("PYTHON", 4, F)})
     index = (lowering.loop(0, 4),)
@@ -198,14 +179,14 @@ def test_a_member_is_shared_at_its_own_place_only() -> None:
 
 def test_the_same_value_is_one_node() -> None:
     """A node that is needed twice at one index is lowered once."""
-    x = reduced(memory(3, 4), Ops.ADD, 1)
+    x = reduced(numbers(3, 4), Ops.ADD, 1)
     value, _ = lowered(x * x)
     assert sum(n.op is Ops.REDUCE for n in postorder(value)) == 1
 
 
 def test_deep_graphs_are_lowered() -> None:
     """Lowering does not recurse."""
-    x = memory(2)
+    x = numbers(2)
     deep = x
     for _ in range(3000):
         deep = deep + x
@@ -214,7 +195,7 @@ def test_deep_graphs_are_lowered() -> None:
 
 def test_what_has_no_meaning_in_a_kernel_is_an_error() -> None:
     """A scan is a kernel of its own; inside of another it is a bug, said by name."""
-    scan = UOp(Ops.SCAN, F, (memory(4),), ScanArg(Ops.ADD, 0))
+    scan = UOp(Ops.SCAN, F, (numbers(4),), ScanArg(Ops.ADD, 0))
     with pytest.raises(GraphError, match="SCAN has no meaning in a kernel"):
         lowered(scan)
 

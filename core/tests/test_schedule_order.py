@@ -5,17 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 
-import numpy as np
 import pytest
 
 from graph_numpy import evaluate
+from tensor_nodes import BACKEND, assign, filled, memory, run_graph
 from tinygraft import Tensor
-from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import dtypes
-from tinygraft.engine.interrupt import Guard
-from tinygraft.engine.run import run_schedule
 from tinygraft.errors import GraphError
-from tinygraft.reference.python import PythonBackend
 from tinygraft.schedule.order import NeedsOwnMemory, Task, in_order
 from tinygraft.schedule.schedule import schedule
 from tinygraft.target import Target
@@ -25,16 +21,6 @@ from tinygraft.uop.uop import UOp
 
 F = dtypes.float32
 Value = tuple[UOp, UOp]
-
-
-def memory(size: int) -> UOp:
-    """A tensor in memory."""
-    return UOp(Ops.RESHAPE, F, (UOp.buffer("PYTHON", size, F),), (size,))
-
-
-def assign(old: UOp, value: UOp) -> UOp:
-    """old with value in place of it."""
-    return UOp(Ops.ASSIGN, F, (old, value))
 
 
 def task(reads: set[Value], writes: set[Value]) -> Task:
@@ -138,23 +124,11 @@ def test_shuffled_tasks_are_put_right() -> None:
 # Whole schedules
 
 
-BACKEND = PythonBackend("PYTHON", 0)
-
-
-def filled(values: list[float]) -> UOp:
-    """A tensor in memory that holds values."""
-    node = memory(len(values))
-    buffer_of(node.src[0]).copy_in(memoryview(bytearray(np.array(values, np.float32).tobytes())))
-    return node
-
-
 def run(*outputs: UOp) -> tuple[list[list[float]], int, int]:
     """What a schedule computes, and how many kernels and copies it has."""
-    plan = schedule(outputs, lambda _: BACKEND.target)
-    run_schedule(plan.calls, plan.values, {*plan.memory.values(), *plan.existing}, [], Guard(None))
-    results = [evaluate(plan.memory[n]).tolist() for n in outputs]
-    kernels = sum(isinstance(call, KernelCall) for call in plan.calls)
-    return results, kernels, len(plan.calls) - kernels
+    results, calls = run_graph(*outputs)
+    kernels = sum(isinstance(call, KernelCall) for call in calls)
+    return results, kernels, len(calls) - kernels
 
 
 def test_two_tensors_exchange_their_values() -> None:
