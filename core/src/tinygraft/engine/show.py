@@ -31,7 +31,7 @@ def show_compiled(kernel: Kernel, linear: Linear, source: Source, binary: Binary
     """What a new kernel is, as much of it as DEBUG asks for; from 4 on its source, as C on every device."""
     level = DEBUG.value
     print(linear.name)
-    print(f"[{', '.join(linear.actions)}]")
+    print(f"[{', '.join(linear.actions) or 'no actions'}]")
     if level >= 5:
         print(show_kernel(kernel.sink))
     if level >= 6:
