@@ -182,3 +182,12 @@ def test_labels_that_do_not_fit_are_refused() -> None:
         Tensor.ones(2, 3).cross_entropy(Tensor([0.0, 1.0]))
     with pytest.raises(ValueError, match="label_smoothing lies between 0 and 1, got 1.5"):
         Tensor.ones(2, 3).cross_entropy(Tensor([0, 1]), label_smoothing=1.5)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.float32, dtypes.float64])
+def test_binary_crossentropy_of_certain_predictions_has_a_finite_gradient(dtype: Any) -> None:
+    """A probability of exactly 0 or 1, as a saturated sigmoid gives, counts at most 100 and makes no NaN."""
+    sure = Tensor([0.0, 1.0, 0.0, 1.0], dtype=dtype, requires_grad=True)
+    loss = sure.binary_crossentropy(Tensor([0.0, 1.0, 1.0, 0.0], dtype=dtype), reduction="none")
+    assert loss.tolist() == [0.0, 0.0, 100.0, 100.0]
+    assert loss.sum().gradient(sure)[0].tolist() == [1.0, -1.0, 0.0, 0.0]

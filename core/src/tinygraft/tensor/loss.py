@@ -34,11 +34,16 @@ class Loss(Reduce):
         >>> round(Tensor([0.1, 0.9, 0.2]).binary_crossentropy(Tensor([0, 1, 0])).item(), 5)
         0.14462
         """
-        yes = self.log().clamp(-100.0)
-        no = self._swapped(Ops.SUB, 1.0).log().clamp(-100.0)
+        x = self._in_float()
+        yes, no = x._log_limited(), x._swapped(Ops.SUB, 1.0)._log_limited()
         # Y * yes + (1 - Y) * no
         likely = no._op(Ops.ADD, yes._op(Ops.SUB, no)._op(Ops.MUL, Y))
-        return likely._op(Ops.NEG)._reduced(reduction)
+        return likely._op(Ops.NEG)._narrowed(self.dtype)._reduced(reduction)
+
+    def _log_limited(self) -> Self:
+        """The logarithm, but -100 where it is less; at 0 it is flat, as an infinite slope would make a gradient NaN."""
+        zero = self._op(Ops.CMPEQ, 0.0)
+        return zero._op(Ops.WHERE, -100.0, zero._op(Ops.WHERE, 1.0, self)._log().clamp(-100.0))
 
     def binary_crossentropy_logits(self, Y: Any, reduction: str = "mean", pos_weight: Any = None) -> Self:
         """binary_crossentropy of sigmoid(self), without overflow; pos_weight scales the loss of positive targets.
