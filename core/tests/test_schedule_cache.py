@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tinygraft import Context, Tensor
+from tinygraft.dtype import dtypes
 from tinygraft.schedule import cache
+from tinygraft.target import Target
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +77,18 @@ def test_old_forms_go_and_no_buffer_is_kept(monkeypatch):
     assert len(cache._prepared) == 3
     prepared = next(iter(cache._prepared.values()))
     assert all(call.buffers == () for call, _ in prepared.calls)
+
+
+def test_the_size_of_a_buffer_and_the_target_are_part_of_the_form():
+    """The same op on longer memory, or for a device that can do less, is another schedule."""
+
+    def kernels(size, most):
+        x = UOp.buffer("PYTHON", size, dtypes.float32)
+        for _ in range(8):
+            x = UOp(Ops.NEG, x.dtype, (x,))
+        return [call.kernel for call in cache.scheduled([x], lambda _: Target(max_ops=most)).calls]
+
+    assert kernels(4, 100) == kernels(4, 100)
+    assert kernels(4, 100) != kernels(6, 100)
+    assert len(kernels(4, 100)) == 1
+    assert len(kernels(4, 6)) == 2

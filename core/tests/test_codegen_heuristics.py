@@ -1,0 +1,65 @@
+"""Which actions are taken: what would be wrong or slow is left as it is."""
+
+from __future__ import annotations
+
+from kernels import load, param, store
+from tinygraft.codegen.heuristics import WORTH_SHARING, choose
+from tinygraft.codegen.options import Options
+from tinygraft.dtype import dtypes
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+F = dtypes.float32
+POOL = Target(chunks=4)
+GRID = Target(grid_dims=3, lanes=4)
+
+
+def copied(slot: int, size: int, stride: int = 1) -> UOp:
+    """A store of each stride-th element of memory."""
+    i = UOp.range(size, 0)
+    return store(param(slot, F, size), i, load(param(slot + 4, F, size * stride), ix.mul(i, stride)))
+
+
+def taken(target: Target, *stores: UOp) -> tuple[str, ...]:
+    """The actions that a kernel gets."""
+    return choose(UOp(Ops.SINK, src=stores), target, Options())[1]
+
+
+def test_loops_that_would_gather_are_not_vectors() -> None:
+    """A load for each lane costs more than the contiguous store saves."""
+    vectors = Target(vector_bytes=32)
+    assert taken(vectors, copied(0, 64)) == ("vectorise(0, 8)",)
+    assert taken(vectors, copied(0, 64, stride=3)) == ()
+
+
+def test_only_long_kernels_are_shared_out() -> None:
+    """Waking threads costs more than a short kernel takes."""
+    assert taken(POOL, copied(0, WORTH_SHARING)) == ("parallel",)
+    assert taken(POOL, copied(0, WORTH_SHARING - 1)) == ()
+
+
+def test_a_store_outside_of_all_loops_is_not_shared_out() -> None:
+    """Every thread would do it: beside a loop that could be shared, the kernel stays with one thread."""
+    single = store(param(1, F, 1), ix.const(0), UOp.const(F, 1.0))
+    assert taken(POOL, copied(0, WORTH_SHARING), copied(2, WORTH_SHARING)) == ("parallel",)
+    assert taken(POOL, copied(0, WORTH_SHARING), single) == ()
+
+
+def test_stores_that_are_not_in_all_loops_have_no_grid() -> None:
+    """A group has one position for all of the kernel."""
+    i, j = UOp.range(8, 0), UOp.range(16, 1)
+    place = ix.add(ix.mul(i, 16), j)
+    inner = store(param(0, F, 128), place, UOp.const(F, 1.0))
+    outer = store(param(1, F, 8), i, UOp.const(F, 2.0))
+    assert taken(GRID, inner) == ("local(1, 4)", "grid(0, 1)")
+    assert taken(GRID, inner, outer) == ()
+
+
+def test_a_loop_longer_than_the_grid_stays_a_loop() -> None:
+    """max_grid says how many groups a dimension has."""
+    i, j = UOp.range(8, 0), UOp.range(16, 1)
+    sink = store(param(0, F, 128), ix.add(ix.mul(i, 16), j), UOp.const(F, 1.0))
+    assert taken(Target(grid_dims=3, lanes=4, max_grid=(99, 8, 8)), sink) == ("local(1, 4)", "grid(0, 1)")
+    assert taken(Target(grid_dims=3, lanes=4, max_grid=(99, 7, 7)), sink) == ("local(1, 4)",)

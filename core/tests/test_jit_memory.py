@@ -1,0 +1,67 @@
+"""The memory of a replay: what is shared, what is held, and what makes two runs the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tinygraft import Context, Tensor, TinyJit
+
+
+@pytest.fixture(autouse=True)
+def python_device() -> Iterator[None]:
+    """All of this runs on the PYTHON device."""
+    with Context(DEV="PYTHON"):
+        yield
+
+
+def test_values_in_between_are_kept_until_they_are_read() -> None:
+    """Memory is used again only after the last launch that reads it."""
+
+    @TinyJit
+    def compute(x: Tensor) -> Tensor:
+        early = (x * 3.0).realize()
+        middle = (x + 1.0).realize()
+        late = (middle * 2.0).realize()
+        later = (late + middle).realize()
+        return (early + later).realize()
+
+    for i in range(5):
+        x = float(i)
+        assert compute(Tensor([x, x + 1.0]).realize()).tolist() == [6.0 * x + 3.0, 6.0 * x + 9.0]
+    assert compute.captured == 1
+
+
+def test_a_value_that_somebody_holds_has_memory_of_its_own() -> None:
+    """A tensor that the function leaves outside of its result is not written over by others."""
+    held: dict[str, Tensor] = {}
+
+    @TinyJit
+    def compute(x: Tensor) -> Tensor:
+        held["double"] = (x * 2.0).realize()
+        first = (x * 3.0).realize()
+        second = (first + 1.0).realize()
+        third = (second * 5.0).realize()
+        return (third + 1.0).realize()
+
+    for i in range(5):
+        x = float(i)
+        assert compute(Tensor([x]).realize()).tolist() == [15.0 * x + 6.0]
+        assert held["double"].tolist() == [2.0 * x]
+    assert compute.captured == 1
+
+
+def test_runs_on_other_memory_are_not_the_same() -> None:
+    """The same kernels on another tensor from outside in every call: nothing is captured, every call is right."""
+    outside = [Tensor([10.0]).realize(), Tensor([20.0]).realize()]
+    calls = []
+
+    @TinyJit
+    def compute(x: Tensor) -> Tensor:
+        calls.append(1)
+        return (x + outside[len(calls) % 2]).realize()
+
+    for i in range(5):
+        assert compute(Tensor([float(i)]).realize()).tolist() == [i + (20.0, 10.0)[i % 2]]
+    assert compute.captured == 0
