@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graph_numpy import evaluate, values
 from tinygraft import Tensor, dtypes
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.uop.uop import UOp
 
 X = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
@@ -373,3 +373,18 @@ def test_unfold_of_a_number() -> None:
     assert Tensor(3.0).unfold(0, 1, 1).tolist() == [3.0]
     with pytest.raises(ShapeError, match=r"a window of 2 elements, 1 apart, does not fit"):
         Tensor(3.0).unfold(0, 2, 1)
+
+
+def test_arguments_that_are_no_axes_and_no_tensors() -> None:
+    """The error says what was given and what is needed; an integer tensor is an integer."""
+    t = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(DTypeError, match=r"an axis is an integer, got 'a' for shape \(2, 2\)"):
+        t.sum("a")  # type: ignore[arg-type]
+    with pytest.raises(DTypeError, match="stack takes tensors, got 0; an axis is given by its name, as in dim=1"):
+        Tensor.stack(t, 0)
+    with pytest.raises(DTypeError, match="cat takes tensors, got 1; an axis is given by its name, as in dim=1"):
+        Tensor.cat(t, 1)
+    with pytest.raises(DTypeError, match="einsum multiplies tensors, got 3"):
+        Tensor.einsum("ij", 3)
+    assert t.sum(np.int64(1)).tolist() == [3.0, 7.0]
+    assert t.narrow(0, Tensor(1), 1).tolist() == [[3.0, 4.0]]

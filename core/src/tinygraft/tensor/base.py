@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import os
 import sys
 import weakref
@@ -133,12 +134,21 @@ class TensorBase:
     def _axis(self, axis: int, extra: int = 0) -> int:
         """axis counted from the front, where -1 is the last. extra axes are about to be added."""
         ndim = self.ndim + extra
+        if not isinstance(axis, int):
+            axis = self._integer(axis)
         if not -ndim <= axis < max(ndim, 1) and not (ndim == 0 and axis == -1):
             raise ShapeError(
                 f"axis {axis} is not an axis of shape {self.shape}: choose from {-ndim} to {ndim - 1}\n"
                 f"  made at {self._where()}"
             )
         return axis % ndim if ndim else 0
+
+    def _integer(self, axis: Any) -> int:
+        """An axis that is some other kind of integer. Raises DTypeError for what is none."""
+        try:
+            return operator.index(axis)
+        except TypeError:
+            raise DTypeError(f"an axis is an integer, got {axis!r} for shape {self.shape}") from None
 
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
         """One axis, several, or None for all, as a sorted tuple counted from the front."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, promote, to_dtype
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.random import Random
@@ -100,6 +100,9 @@ class Matmul(Reduce, Random):
         """
         listed = len(operands) == 1 and isinstance(operands[0], (list, tuple))
         tensors: list[Self] = list(operands[0] if listed else operands)
+        for operand in tensors:
+            if not isinstance(operand, TensorBase):
+                raise DTypeError(f"einsum multiplies tensors, got {operand!r}")
         inputs, output = _parse(formula, [t.ndim for t in tensors])
         inside, outside = tensors[0]._wide(dtype, *tensors[1:])
         order = list(output) + sorted({letter for letters in inputs for letter in letters} - set(output))

@@ -6,6 +6,7 @@ be symbolic wherever the result has a shape for them.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -216,6 +217,7 @@ class Movement(TensorBase):
     def narrow(self, dim: int, start: int, length: int) -> Self:
         """length elements along dim, from start on."""
         axis = self._axis(dim)
+        start = operator.index(start) if isinstance(start, TensorBase) else start
         first = start + self.shape[axis] if start < 0 else start
         return self._part(axis, first, lengths.add(first, length))
 
