@@ -427,3 +427,13 @@ def test_a_number_is_gathered_from_and_scattered_into() -> None:
     assert number.scatter_reduce(0, place, Tensor(4.0), "mean").tolist() == 3.5
     assert number.scatter_reduce(0, place, Tensor(4.0), "sum", include_self=False).tolist() == 4.0
     assert number.scatter_reduce(0, place, Tensor(4.0), "prod").gradient(number)[0].tolist() == 4.0
+
+
+def test_numbers_are_written_in_the_precision_of_the_tensor() -> None:
+    """A Python float does not pass through float32 on its way into a float64 tensor."""
+    t = Tensor(np.zeros(4))
+    t[0] = 0.1
+    t[[1]] = 0.7
+    t[Tensor([False, False, True, False])] = 0.3
+    t[3:] = [0.9]
+    assert t.tolist() == [0.1, 0.7, 0.3, 0.9]

@@ -122,7 +122,8 @@ class Indexing(Joining, Creation, Access):
         if mask.shape != self.shape[: mask.ndim]:
             return False
         if not isinstance(value, (TensorBase, bool, int, float)):
-            value = type(self)(value, device=self.device)  # type: ignore[call-arg]
+            of = self.dtype if isinstance(value, (list, tuple)) else None
+            value = type(self)(value, device=self.device, dtype=of)  # type: ignore[call-arg]
         if isinstance(value, TensorBase) and value.ndim > len(rest):
             return False
         spread = mask._wrap(mask.uop)._move(Ops.RESHAPE, (*mask.shape, *(1,) * len(rest)))
@@ -133,7 +134,8 @@ class Indexing(Joining, Creation, Access):
     def _fitted(self, value: Any, shape: Shape) -> Self:
         """A value to be written: on this device, of this dtype, broadcast to shape."""
         if not isinstance(value, TensorBase):
-            value = type(self)(value, device=self.device)  # type: ignore[call-arg]
+            of = self.dtype if isinstance(value, (bool, int, float, list, tuple)) else None  # not through float32
+            value = type(self)(value, device=self.device, dtype=of)  # type: ignore[call-arg]
         result: Self = value._cast(self.dtype)
         while result.ndim > len(shape) and result.shape[0] == 1:
             result = result._reshape(result.shape[1:])
