@@ -115,3 +115,14 @@ def test_a_reshaped_value_knows_the_value_it_was_made_of() -> None:
     row = number.reshape(1)
     row.numpy()
     assert row.sum().gradient(number)[0].item() == 1.0
+
+
+def test_a_value_whose_tensor_is_gone_passes_the_gradient_on() -> None:
+    """x is realised, used and rebound: the leaf is still found behind the second realised value."""
+    leaf = Tensor([1.0, 2.0], requires_grad=True)
+    x = leaf * 2
+    x.realize()
+    x = x * x
+    x.numpy()
+    x.sum().backward()
+    assert leaf.grad is not None and leaf.grad.tolist() == [8.0, 16.0]

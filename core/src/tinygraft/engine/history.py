@@ -35,6 +35,11 @@ def keep(buffer: UOp, expression: UOp) -> None:
             _past[buffer] = expression, UOp.next_buffer()
 
 
+def kept(buffer: UOp) -> bool:
+    """Whether a BUFFER has a history, even if the tensor that was realised into it is gone."""
+    return buffer.op is Ops.BUFFER and buffer in _length
+
+
 def note_write(buffer: UOp) -> None:
     """Remember that a BUFFER has a new value: expressions over the old one cannot be computed any more."""
     with _lock:

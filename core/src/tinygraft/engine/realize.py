@@ -112,7 +112,7 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Sched
         known = node in held and node in plan.memory and node.dtype.kind == "float"
         if tensor.requires_grad and known and node.op is not Ops.COPY and not _writes_memory(node):
             mine = (tensor.uop, node)
-            if any(n in asking and n not in mine for n in toposort(node)):
+            if any((n in asking or history.kept(n)) and n not in mine for n in toposort(node)):
                 others_held = {n: memory for n, memory in held.items() if n is not node}
                 history.keep(plan.memory[node], rebuild((node,), others_held)[node])
 
