@@ -8,7 +8,7 @@ from tinygraft.codegen.options import Options
 from tinygraft.dtype import dtypes
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import Ops, ParamArg, ReduceArg
 from tinygraft.uop.uop import UOp
 
 F = dtypes.float32
@@ -63,3 +63,19 @@ def test_a_loop_longer_than_the_grid_stays_a_loop() -> None:
     sink = store(param(0, F, 128), ix.add(ix.mul(i, 16), j), UOp.const(F, 1.0))
     assert taken(Target(grid_dims=3, lanes=4, max_grid=(99, 8, 8)), sink) == ("local(1, 4)", "grid(0, 1)")
     assert taken(Target(grid_dims=3, lanes=4, max_grid=(99, 7, 7)), sink) == ("local(1, 4)",)
+
+
+def test_loops_beside_each_other_are_all_made_of_vectors():
+    """A row's maximum, its sum and its quotients are three loops; each one moves by one element."""
+    rows, columns = 5, 64
+    r, a, b, c = UOp.range(rows, 0), UOp.range(columns, 2), UOp.range(columns, 3), UOp.range(columns, 1)
+    x, out = (UOp(Ops.PARAM, dtypes.float, (), ParamArg(slot, rows * columns)) for slot in (1, 0))
+
+    def at(column: UOp) -> UOp:
+        return UOp(Ops.LOAD, dtypes.float, (x, ix.add(ix.mul(r, columns), column)))
+
+    greatest = UOp(Ops.REDUCE, dtypes.float, (at(a), a), ReduceArg(Ops.MAX))
+    total = UOp(Ops.REDUCE, dtypes.float, (at(b) - greatest, b), ReduceArg(Ops.ADD))
+    quotient = UOp(Ops.STORE, src=(out, ix.add(ix.mul(r, columns), c), (at(c) - greatest) / total))
+    taken = choose(UOp(Ops.SINK, src=(quotient,)), Target(vector_bytes=32), Options())[1]
+    assert sorted(t for t in taken if t.startswith("vectorise")) == [f"vectorise({axis}, 8)" for axis in (1, 2, 3)]

@@ -1,8 +1,8 @@
 """Which actions a kernel gets, from the numbers of its Target alone.
 
-Vectors first: the loop along which most loads and stores move by one element. Then, for a reduction in vectors, a
-second loop is unrolled so that what is loaded serves several results. Then the outermost loops are shared out among
-threads, or given to a grid where the Target has one.
+Vectors first: the loop along which most loads and stores move by one element, and the loops that run beside it. Then,
+for a reduction in vectors, a second loop is unrolled so that what is loaded serves several results. Then the outermost
+loops are shared out among threads, or given to a grid where the Target has one.
 """
 
 from __future__ import annotations
@@ -75,12 +75,25 @@ def _vectors(sink: UOp, target: Target) -> Chosen:
         taken.append(f"unroll({loop.arg.axis // actions.SPACING}, {times})")
     summed = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
     sink = actions.vectorise(sink, best, width)
+    for r in _apart([r for r in sorted(loops, key=lambda r: -scores[r]) if scores[r] > 0], best, nodes):
+        sink = actions.vectorise(sink, r, widths[r])
+        taken.append(f"vectorise({r.arg.axis // actions.SPACING}, {widths[r]})")
     if tile is None and summed and best not in summed:
         blocks = next((r for r in _loops(sink) if r.arg.axis == best.arg.axis and _size(r) >= ABREAST), None)
         if blocks is not None:
             sink = actions.unroll(sink, blocks, ABREAST)
             taken.append(f"unroll({best.arg.axis // actions.SPACING}, {ABREAST})")
     return sink, tuple(taken)
+
+
+def _apart(loops: Sequence[UOp], first: UOp, nodes: Sequence[UOp]) -> list[UOp]:
+    """The loops that run beside first and beside each other, never one inside the other: as those of a softmax."""
+    chosen = [first]
+    for loop in loops:
+        masks = [1 << loop.arg.axis | 1 << other.arg.axis for other in chosen]
+        if loop not in chosen and not any(n.ranges & mask == mask for n in nodes for mask in masks):
+            chosen.append(loop)
+    return chosen[1:]
 
 
 def _score(loop: UOp, accesses: Sequence[UOp], sizes: dict[int, int]) -> float:
