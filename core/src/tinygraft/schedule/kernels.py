@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tinygraft.schedule.lower import Lowering, NotShared, numel, output_loops
-from tinygraft.schedule.stored import AGAIN_HEAVY, MIN_ROWS, MUCH
+from tinygraft.schedule.stored import AGAIN_HEAVY, MIN_ROWS, MUCH, memory_base
 from tinygraft.schedule.views import ZERO, Index, flatten
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -93,9 +93,13 @@ class Group:
         """Whether there is room for one more output, and it writes where nothing here does already."""
         room = self.ops < target.max_ops / 2 and len(self.lowering.slots) < target.max_params - 8
         memory = self.lowering.memory
-        if node.op is Ops.ASSIGN and len(output_loops(node.shape)) != len(self.sizes):
+        if self.is_beside(node) and numel(node.shape) > TINY:
             return False  # readers of the old value come first; that many kernels should not wait for each other
         return room and self.fits(node.shape) and all(memory[n] is not memory[node] for n in self.nodes)
+
+    def is_beside(self, node: UOp) -> bool:
+        """Whether node is assigned outside of the innermost loop of this kernel."""
+        return node.op is Ops.ASSIGN and len(output_loops(node.shape)) != len(self.sizes)
 
     def fits(self, shape: Shape) -> bool:
         """Whether an output of that shape can run over this kernel's loops."""
@@ -135,6 +139,8 @@ def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping
         device = node.device or ""
         for group in _candidates(node, needs, home, groups):
             if group.device == device and group.takes(node, target) and not _between(node, group, needs, home):
+                if group.is_beside(node) and not _can_be_last(node, group, stored, needs, home):
+                    continue
                 try:
                     group.add(node, needs[node])
                 except NotShared:
@@ -176,6 +182,16 @@ def _between(node: UOp, group: Group, needs: Mapping[UOp, set[UOp]], home: Mappi
             seen.add(where)
             stack.extend(where.needs - set(where.nodes) if isinstance(where, Group) else needs.get(current, ()))
     return False
+
+
+def _can_be_last(node: UOp, group: Group, stored: Sequence[UOp], needs: Mapping[UOp, set[UOp]],
+                 home: Mapping[UOp, Group]) -> bool:  # fmt: skip
+    """Whether no other kernel that reads the value which node replaces has to wait for group."""
+    old = memory_base(node.src[0])
+    readers = (n for n in stored if old in needs[n] and n is not node and home.get(n) is not group)
+    return not any(
+        any(home.get(n) is group for n in needs[reader]) or _between(reader, group, needs, home) for reader in readers
+    )
 
 
 def _check_repeats(group: Group) -> None:
