@@ -437,3 +437,22 @@ def test_numbers_are_written_in_the_precision_of_the_tensor() -> None:
     t[Tensor([False, False, True, False])] = 0.3
     t[3:] = [0.9]
     assert t.tolist() == [0.1, 0.7, 0.3, 0.9]
+
+
+def test_an_ellipsis_for_no_axis_parts_index_tensors() -> None:
+    """As in numpy: two index arrays with ... between them are apart, so their axes come first, read and written."""
+    x = np.arange(5 * 4 * 3, dtype=np.float32).reshape(5, 4, 3)
+    a, b = np.array([0, 2]), np.array([1, 2])
+    for index in (
+        (slice(None), a, ..., b),
+        (slice(None, None, 2), a, ..., 1),
+        (..., a, b),
+        (a, ..., 1, b),
+        (..., a, 1, 2),
+    ):
+        ours = tuple(Tensor(i) if isinstance(i, np.ndarray) else i for i in index)
+        np.testing.assert_array_equal(Tensor(x)[ours].numpy(), x[index])
+        written, wanted = Tensor(x).realize(), x.copy()
+        value = np.arange(x[index].size, dtype=np.float32).reshape(x[index].shape)
+        written[ours], wanted[index] = Tensor(value), value
+        np.testing.assert_array_equal(written.numpy(), wanted)

@@ -18,7 +18,7 @@ from tinygraft.tensor.access import Access
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.creation import Creation
 from tinygraft.tensor.joining import Joining
-from tinygraft.tensor.positions import One, Part, Pick, Places, basic, parse
+from tinygraft.tensor.positions import Gap, One, Part, Pick, Places, basic, parse
 from tinygraft.uop.ops import FACTS, Ops, ScanArg, ScatterArg
 from tinygraft.uop.shape import Shape, sint
 
@@ -344,6 +344,7 @@ def _is_mask(data: Any) -> bool:
 
 def _is_whole(picks: Sequence[Pick], shape: Shape) -> bool:
     """Whether the picks without tensors leave every axis as it is."""
+    picks = [pick for pick in picks if not isinstance(pick, Gap)]
     if len(picks) != len(shape):
         return False
     whole = [Part(0, size) for size in shape]
@@ -365,7 +366,7 @@ def _wrapped(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
 
 def _plan(view: Any, picks: Sequence[Pick]) -> Plan | None:
     """How to read or write the view at the picks that are tensors; None when there are none."""
-    kept = [pick for pick in picks if not isinstance(pick, One)]
+    kept = [pick for pick in picks if not isinstance(pick, (One, Gap))]
     chosen = [(axis, pick) for axis, pick in enumerate(kept) if isinstance(pick, Places)]
     if not chosen:
         return None

@@ -48,7 +48,12 @@ class Places:
     known: bool
 
 
-Pick = Part | One | New | Places
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """An ellipsis that stands for no axis. It still parts the index tensors on its two sides, as numpy has it."""
+
+
+Pick = Part | One | New | Places | Gap
 
 
 def parse(tensor: Any, index: Any) -> list[Pick]:
@@ -63,14 +68,14 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
     dots = [place for place, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
         raise IndexOutOfRange("an index can have one ellipsis (...)")
-    rest = [slice(None)] * (len(shape) - used)
+    rest: list[Any] = [slice(None)] * (len(shape) - used) or [Ellipsis] * len(dots)
     place = dots[0] if dots else len(items)
     items = items[:place] + rest + items[place + len(dots) :]
     picks: list[Pick] = []
     axis = 0
     for item in items:
-        if item is None:
-            picks.append(New())
+        if item is None or item is Ellipsis:
+            picks.append(New() if item is None else Gap())
             continue
         picks.append(_pick(tensor, item, axis))
         axis += 1
@@ -209,7 +214,7 @@ def _part(tensor: Any, item: slice, axis: int) -> Part:
 
 def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
     """The view that the picks without tensors make; axes with places stay whole."""
-    axes = [pick for pick in picks if not isinstance(pick, New)]
+    axes = [pick for pick in picks if not isinstance(pick, (New, Gap))]
     pairs: list[tuple[sint, sint] | None] = []
     for place in axes:
         if isinstance(place, Part):
@@ -224,6 +229,8 @@ def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
     sizes = iter(view.shape)
     shape: list[sint] = []
     for pick in picks:
+        if isinstance(pick, Gap):
+            continue
         size = 1 if isinstance(pick, New) else next(sizes)
         if not isinstance(pick, One):
             shape.append(size)
