@@ -14,38 +14,33 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import toposort
 
 
-@pytest.mark.parametrize("seed", range(40))
-@pytest.mark.parametrize("device", ["PYTHON", "CPU"])
-def test_random_graphs_have_the_values_that_numpy_gives(device, seed):
-    """Scheduling, fusion and code generation change no value."""
-    with Context(DEV=device):
+def numpy_agrees(seed: int, **settings: object) -> None:
+    """A random graph, realised with these settings, has the values that numpy gives, bit for bit."""
+    with Context(**settings):
         tensors = graph(random.Random(seed))
         expected = [evaluate(t.uop) for t in tensors]
         tensors[0].realize(*tensors[1:])
         for tensor, wanted in zip(tensors, expected, strict=True):
             np.testing.assert_array_equal(tensor.numpy(), wanted)
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("device", ["PYTHON", "CPU"])
+def test_random_graphs_have_the_values_that_numpy_gives(device, seed):
+    """Scheduling, fusion and code generation change no value."""
+    numpy_agrees(seed, DEV=device)
 
 
 @pytest.mark.parametrize("seed", range(60, 80))
 def test_plain_loops_have_the_same_values(seed):
     """NOOPT=1 gives the same integers."""
-    with Context(DEV="CPU", NOOPT=1):
-        tensors = graph(random.Random(seed))
-        expected = [evaluate(t.uop) for t in tensors]
-        tensors[0].realize(*tensors[1:])
-        for tensor, wanted in zip(tensors, expected, strict=True):
-            np.testing.assert_array_equal(tensor.numpy(), wanted)
+    numpy_agrees(seed, DEV="CPU", NOOPT=1)
 
 
 @pytest.mark.parametrize("seed", range(80, 110))
 def test_a_grid_of_threads_has_the_same_values(gpusim, seed):
     """The GPU-like Target: positions in a grid, lanes, gates at the edges."""
-    with Context(DEV=gpusim):
-        tensors = graph(random.Random(seed))
-        expected = [evaluate(t.uop) for t in tensors]
-        tensors[0].realize(*tensors[1:])
-        for tensor, wanted in zip(tensors, expected, strict=True):
-            np.testing.assert_array_equal(tensor.numpy(), wanted)
+    numpy_agrees(seed, DEV=gpusim)
 
 
 @pytest.mark.parametrize("seed", range(30, 60))
