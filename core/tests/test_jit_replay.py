@@ -264,3 +264,26 @@ def test_an_argument_that_is_the_state_itself():
     assert step.captured == 1
     state.assign(Tensor([1.0, 2.0, 3.0])).realize()
     assert step(state).tolist() == [4.0, 4.0, 4.0]
+
+
+def test_a_captured_function_inside_another():
+    """What an inner replay reads and makes is known to the outer capture, before and after the inner one is ready."""
+    inner = TinyJit(lambda x: ((x + 1).contiguous() * 2).realize())
+
+    def compute(x):
+        a = (x * 10).contiguous().realize()
+        b = inner(a)
+        c = (x - 5).contiguous().realize()
+        return (b * 100 + inner(c)).realize(), b
+
+    for calls_before in (0, 3):
+        inner.reset()
+        for i in range(calls_before):
+            inner(Tensor([float(i), 1.0]))
+        outer = TinyJit(compute)
+        for i in range(7):
+            values = [float(i), 2.0]
+            out, b = outer(Tensor(values))
+            assert out.tolist() == [(v * 10 + 1) * 200 + (v - 4) * 2 for v in values]
+            assert b.tolist() == [(v * 10 + 1) * 2 for v in values]
+        assert outer.captured == 1

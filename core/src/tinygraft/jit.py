@@ -165,7 +165,7 @@ class TinyJit(Generic[P, R]):
         start = UOp.next_buffer()
         with capturing() as capture, parts.noting() as taken:
             result = self.fxn(*args, **kwargs)
-            lazy = [t for t in _tensors(result) if isinstance(t, Tensor)]
+            lazy = _tensors(result)
             if lazy:
                 lazy[0].realize(*lazy[1:])
         return result, _record(capture, arguments, start, result, taken)
@@ -176,16 +176,15 @@ class TinyJit(Generic[P, R]):
             part.check(values)
         parts.note(record.parts)
         fresh = {number: UOp.buffer(old.device or "", old.arg.size, old.dtype) for number, old in record.made.items()}
-        inputs = [buffer_of(node) for node in arguments.buffers]
-        outputs = {number: buffer_of(node) for number, node in fresh.items()}
         launches = []
         for launch, roles in zip(record.launches, record.roles, strict=True):
-            buffers: list[Buffer] = []
-            for buffer, (role, number) in zip(launch.buffers, roles, strict=True):
-                swapped = inputs[number] if role == "in" else outputs.get(number, buffer) if role == "made" else buffer
-                buffers.append(swapped)
-            launches.append(Launch(launch.kernel, launch.device, buffers, launch.uids))
-        replay(launches, values)
+            buffers, uids = list(launch.buffers), list(launch.uids)
+            for place, (role, number) in enumerate(roles):
+                node = arguments.buffers[number] if role == "in" else fresh.get(number) if role == "made" else None
+                if node is not None:
+                    buffers[place], uids[place] = buffer_of(node), node.arg.uid
+            launches.append(Launch(launch.kernel, launch.device, buffers, tuple(uids)))
+        replay(launches, values, fresh.values())
         swap = {record.made[number]: node for number, node in fresh.items()}
         return _restore(record.result, swap, arguments)
 
@@ -207,7 +206,7 @@ def _form(tensor: Tensor, base: UOp) -> Any:
     return tuple(form), base.arg.size
 
 
-def _tensors(nested: Any) -> list[Any]:
+def _tensors(nested: Any) -> list[Tensor]:
     """The tensors in nested lists, tuples and dicts, in order."""
     found, stack = [], [nested]
     while stack:

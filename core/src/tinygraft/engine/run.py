@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -118,8 +118,11 @@ def _prepare(call: Call) -> Launch:
     return Launch(compiled(call.kernel, Device[call.device]), call.device, buffers, uids)
 
 
-def replay(launches: Sequence[Launch], values: Mapping[str, int]) -> None:
-    """Run launches again; a capture that is open in this thread records them. Ctrl-C waits for the end of a launch."""
+def replay(launches: Sequence[Launch], values: Mapping[str, int], results: Iterable[UOp]) -> None:
+    """Run launches again; results are the new BUFFER nodes among what they write. Ctrl-C waits for the end of a launch.
+
+    A capture that is open in this thread records them, as it does what a schedule runs.
+    """
     with guarded() as guard:
         for launch in launches:
             guard.whole = True
@@ -129,6 +132,7 @@ def replay(launches: Sequence[Launch], values: Mapping[str, int]) -> None:
     for capture in _open.captures:
         capture.launches.extend(launches)
         capture.values.update(values)
+        capture.nodes.update((node.arg.uid, weakref.ref(node)) for node in results)
 
 
 def size_of(size: sint, values: Mapping[str, int]) -> int:
