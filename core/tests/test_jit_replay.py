@@ -287,3 +287,47 @@ def test_a_captured_function_inside_another():
             assert out.tolist() == [(v * 10 + 1) * 200 + (v - 4) * 2 for v in values]
             assert b.tolist() == [(v * 10 + 1) * 2 for v in values]
         assert outer.captured == 1
+
+
+def test_expressions_written_before_a_replay_keep_their_values():
+    """A replay that assigns to state or to an argument copies the old value for whoever still has to read it."""
+    state = Tensor([1.0, 2.0]).realize()
+
+    @TinyJit
+    def step(x):
+        state.assign(state + x)
+        return (state * 1).realize()
+
+    @TinyJit
+    def bump(x):
+        x.assign(x + 1)
+        return x.realize()
+
+    for i in range(5):
+        lazy, before = state * 10, state.tolist()
+        step(Tensor([1.0, 1.0]))
+        assert lazy.tolist() == [v * 10 for v in before]
+        assert state.tolist() == [v + 1 for v in before]
+        mine = Tensor([float(i)]).realize()
+        times = mine * 10
+        bump(mine)
+        assert (times.item(), mine.item()) == (i * 10.0, i + 1.0)
+    assert (step.captured, bump.captured) == (1, 1)
+
+
+def test_backward_hears_of_what_a_replay_has_overwritten():
+    """A gradient that needs the old value of a parameter is refused after a replay, as after a plain step."""
+    w = Tensor([3.0], requires_grad=True).realize()
+
+    @TinyJit
+    def scale(x):
+        w.assign(w * x)
+        return w.realize()
+
+    for _ in range(4):
+        loss = (w * w).sum()
+        loss.item()
+        scale(Tensor([1.0]))
+        with pytest.raises(GraphError, match="backward needs a value that has been overwritten since it was used"):
+            loss.backward()
+    assert scale.captured == 1

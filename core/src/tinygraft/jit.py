@@ -16,15 +16,18 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from tinygraft.config import CHANGE_CODE
 from tinygraft.device.buffer import Buffer, buffer_of
+from tinygraft.engine.realize import before_replay, exclusive
 from tinygraft.engine.run import Capture, Launch, capturing, replay
 from tinygraft.errors import GraphError
 from tinygraft.tensor import parts
+from tinygraft.tensor.base import live_tensors
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, substitute, toposort
@@ -54,6 +57,8 @@ class _Record:
     made: dict[int, UOp]  # number among what the call made -> BUFFER, for what is in the result
     values: dict[str, int]
     kept: frozenset[int]  # numbers of the BUFFERs from outside
+    written: list[weakref.ref[UOp]]  # those of them that the call writes
+    assigned: frozenset[int]  # and the arguments that it writes
     parts: list[parts.Part]  # parts of symbolic ends that a replay has to check
     repeatable: bool  # whether memory with Python's data is neither written nor given back
 
@@ -176,6 +181,8 @@ class TinyJit(Generic[P, R]):
             part.check(values)
         parts.note(record.parts)
         fresh = {number: UOp.buffer(old.device or "", old.arg.size, old.dtype) for number, old in record.made.items()}
+        overwritten = {node for ref in record.written if (node := ref()) is not None}
+        overwritten |= {arguments.buffers[number] for number in record.assigned}
         launches = []
         for launch, roles in zip(record.launches, record.roles, strict=True):
             buffers, uids = list(launch.buffers), list(launch.uids)
@@ -184,7 +191,10 @@ class TinyJit(Generic[P, R]):
                 if node is not None:
                     buffers[place], uids[place] = buffer_of(node), node.arg.uid
             launches.append(Launch(launch.kernel, launch.device, buffers, tuple(uids)))
-        replay(launches, values, fresh.values())
+        with exclusive:
+            if overwritten:
+                before_replay(overwritten, live_tensors())
+            replay(launches, values, [*fresh.values(), *overwritten])
         swap = {record.made[number]: node for number, node in fresh.items()}
         return _restore(record.result, swap, arguments)
 
@@ -229,12 +239,18 @@ def _record(capture: Capture, arguments: _Arguments, start: int, result: Any, ta
     kernels: list[object] = [launch.kernel for launch in capture.launches]
     held = {made[uid] for uid, node in capture.nodes.items() if uid in made and node() is not None}
     kept = frozenset(number for places in roles for role, number in places if role == "keep")
+    written = {role for launch, places in zip(capture.launches, roles, strict=True)
+               for place, role in enumerate(places) if _is_written(launch, place)}  # fmt: skip
+    nodes = [capture.nodes[number] for role, number in sorted(written) if role == "keep" and number in capture.nodes]
+    assigned = frozenset(number for role, number in written if role == "in")
     outputs = {t.uop.base for t in _tensors(result)}
     mine = {made[n.arg.uid]: n for n in outputs if n.op is Ops.BUFFER and n.arg.uid in made}
     filled, repeatable = _filled(capture.launches, roles)
     repeatable &= not any(n.op is Ops.BUFFER and n.arg.uid > start and buffer_of(n).filled for n in outputs)
     remembered = _remember(result, arguments)
-    record = _Record(capture.launches, roles, kernels, remembered, mine, capture.values, kept, taken, repeatable)
+    record = _Record(
+        capture.launches, roles, kernels, remembered, mine, capture.values, kept, nodes, assigned, taken, repeatable
+    )
     _shared_memory(record, held | filled)
     return record
 
@@ -246,9 +262,14 @@ def _filled(launches: list[Launch], roles: list[tuple[Role, ...]]) -> tuple[set[
         for place, (buffer, (role, number)) in enumerate(zip(launch.buffers, places, strict=True)):
             if role == "made" and buffer.filled:
                 filled.add(number)
-                if place == 0 if launch.kernel is None else launch.kernel.signature.params[place].written:
+                if _is_written(launch, place):
                     written.add(number)
     return filled, not written
+
+
+def _is_written(launch: Launch, place: int) -> bool:
+    """Whether a launch writes its buffer at a place."""
+    return place == 0 if launch.kernel is None else launch.kernel.signature.params[place].written
 
 
 def _role(uid: int, inputs: dict[int, int], made: dict[int, int], start: int) -> Role:

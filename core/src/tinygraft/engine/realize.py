@@ -207,15 +207,31 @@ def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
         if new is not None:
             plain = memory_base(tensor.uop).op is Ops.BUFFER
             (late if plain or new > ALONG else along).append(tensor)
+    _save(late, overwritten)
+    return along
+
+
+def _save(tensors: Sequence[HasNode], overwritten: set[UOp]) -> None:
+    """Let tensors read copies of what is about to be overwritten."""
     saved: dict[UOp, UOp] = {}
-    for tensor in late:
+    for tensor in tensors:
         for node in postorder(tensor.uop):
             if node in overwritten and node not in saved:
                 saved[node] = UOp.buffer(node.device or "", node.arg.size, node.dtype)
                 copy(buffer_of(saved[node]), buffer_of(node))
-    for tensor in late:
+    for tensor in tensors:
         tensor.uop = rebuild((tensor.uop,), saved)[tensor.uop]
-    return along
+
+
+def before_replay(overwritten: set[UOp], live: Iterable[HasNode]) -> None:
+    """Keep the values of expressions over BUFFERs that a replay is about to overwrite, as realising would.
+
+    A tensor that is such memory itself is taken for the one that the replayed function assigns to.
+    """
+    for node in overwritten:
+        history.note_write(node)
+    lazy = (t for t in live if memory_base(t.uop).op is not Ops.BUFFER)
+    _save([t for t in lazy if not overwritten.isdisjoint(toposort(t.uop))], overwritten)
 
 
 def _is_number(node: UOp) -> bool:
