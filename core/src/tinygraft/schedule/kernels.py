@@ -15,7 +15,7 @@ from tinygraft.schedule.views import ZERO, Index, flatten
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg
-from tinygraft.uop.shape import Shape, high, sint
+from tinygraft.uop.shape import Shape, high, is_size, sint
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
@@ -47,7 +47,7 @@ class Group:
         place = 0
         index: list[UOp] = []
         for size in shape:
-            if isinstance(size, int) and size == 1:
+            if is_size(size, 1):
                 index.append(ZERO)
             else:
                 index.append(self.lowering.loop(place, size))

@@ -18,7 +18,7 @@ from tinygraft.rules.fold import fold
 from tinygraft.schedule.views import ZERO, Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, AxisKind, Ops, ParamArg, ReduceArg, WindowArg
-from tinygraft.uop.shape import Shape, high, sint
+from tinygraft.uop.shape import Shape, high, is_size, sint
 from tinygraft.uop.uop import UOp
 
 Request = tuple[UOp, Index, UOp | None]
@@ -161,12 +161,12 @@ class Lowering:
         op, old = node.arg.op, node.src[0].shape
         identity = FACTS[op].identity
         assert identity is not None
-        if any(isinstance(old[axis], int) and old[axis] == 0 for axis in node.arg.axes):
+        if any(is_size(old[axis], 0) for axis in node.arg.axes):
             return UOp.const(node.dtype, identity(node.dtype))
         inner = list(index)
         ranges = []
         for axis in node.arg.axes:
-            if not (isinstance(old[axis], int) and old[axis] == 1):
+            if not is_size(old[axis], 1):
                 inner[axis] = self.range(old[axis])
                 ranges.append(inner[axis])
         (value,) = yield [(node.src[0], tuple(inner), gate)]
@@ -253,7 +253,7 @@ def address(value: UOp, size: sint) -> tuple[UOp, UOp | None]:
 
 def output_loops(shape: Shape) -> list[sint]:
     """The sizes of the loops over a shape: its axes but those of size 1."""
-    return [size for size in shape if not (isinstance(size, int) and size == 1)]
+    return [size for size in shape if not is_size(size, 1)]
 
 
 def numel(shape: Shape) -> int:

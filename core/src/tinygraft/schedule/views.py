@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, is_concrete, sint
+from tinygraft.uop.shape import Shape, is_concrete, is_size
 from tinygraft.uop.uop import UOp
 
 Index = tuple[UOp, ...]
@@ -45,10 +45,6 @@ def unflatten(position: UOp, shape: Shape) -> Index:
     return tuple(reversed(index))
 
 
-def _is_one(size: sint) -> bool:
-    return isinstance(size, int) and size == 1
-
-
 def reshape_index(index: Index, new: Shape, old: Shape) -> Index:
     """An index into shape new as one into shape old. Axes are matched in groups of equal product."""
     if new == old:
@@ -56,9 +52,9 @@ def reshape_index(index: Index, new: Shape, old: Shape) -> Index:
     result: list[UOp] = []
     i = j = 0
     while j < len(old):
-        if i < len(new) and _is_one(new[i]):
+        if i < len(new) and is_size(new[i], 1):
             i += 1
-        elif i == len(new) or _is_one(old[j]):
+        elif i == len(new) or is_size(old[j], 1):
             result.append(ZERO)  # new has no axes left for an axis of size 1, or for one beside an empty axis
             j += 1
         else:
@@ -89,7 +85,7 @@ def _reshape(node: UOp, index: Index) -> Place:
 
 
 def _expand(node: UOp, index: Index) -> Place:
-    return tuple(ZERO if _is_one(old) else i for i, old in zip(index, node.src[0].shape, strict=True)), None
+    return tuple(ZERO if is_size(old, 1) else i for i, old in zip(index, node.src[0].shape, strict=True)), None
 
 
 def _permute(node: UOp, index: Index) -> Place:

@@ -40,6 +40,11 @@ def is_concrete(shape: Sequence[sint]) -> bool:
     return all(isinstance(size, int) for size in shape)
 
 
+def is_size(size: sint, value: int) -> bool:
+    """Whether a dimension is known to be value; a symbolic one is not."""
+    return isinstance(size, int) and size == value
+
+
 def _same(op: Ops, src: Sources, arg: Any) -> Shape:
     shape = src[0].shape
     for other in src[1:]:
