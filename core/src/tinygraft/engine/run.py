@@ -145,7 +145,6 @@ def size_of(size: sint, values: Mapping[str, int]) -> int:
 
 def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
     """Launch a kernel; with DEBUG=2 wait for it and say how long it took."""
-    backend = Device[device]
     signature = kernel.signature
     handles = [b.handle for b in buffers]
     variables = [values[name] for name in signature.variables]
@@ -157,7 +156,7 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
     if DEBUG.value < 2 and not events.active:
         kernel.program.launch(handles, variables, (x, y, z))
         return
-    seconds = max(backend.timed_launch(kernel.program, handles, variables, (x, y, z)), 1e-9)
+    seconds = max(Device[device].timed_launch(kernel.program, handles, variables, (x, y, z)), 1e-9)
     _tell(device, kernel.name, len(handles), seconds, flops, moved)
 
 
