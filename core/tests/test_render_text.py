@@ -15,7 +15,12 @@ from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.stages import Linear
 from tinygraft.uop.uop import UOp
 
-HOST = Dialect(vectors=True, calls={Ops.SQRT: "__builtin_sqrt{f}"})
+HOST = Dialect(
+    vectors=True,
+    calls={Ops.SQRT: "__builtin_sqrt{f}"},
+    stream={32: "store_past_caches({pointer}, {value});"},
+    fence="wait_for_stores();",
+)
 GROUPS = Dialect(
     kernel="__global__ void",
     function="__device__ inline",
@@ -27,7 +32,7 @@ GROUPS = Dialect(
     shared="__shared__ ",
     barrier="__syncthreads();",
 )
-RENDERERS = {"c": CStyleRenderer(HOST), "ll": LLVMRenderer('"prefer-vector-width"="256"')}
+RENDERERS = {"c": CStyleRenderer(HOST), "ll": LLVMRenderer('"prefer-vector-width"="256"', fence="llvm.x86.sse.sfence")}
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -62,6 +67,14 @@ def test_header_names_the_kernel_and_its_actions() -> None:
     kernel = KERNELS["matmul"]()
     assert RENDERERS["c"].render(kernel).text.splitlines()[0] == "/* matmul: unroll 3, vectorise 8 */"
     assert RENDERERS["ll"].render(kernel).text.splitlines()[0] == "; matmul: unroll 3, vectorise 8"
+
+
+def test_a_language_without_words_for_it_stores_a_stream_as_anything_else() -> None:
+    """The hint changes no value, so a dialect may leave it out: then there is no fence either."""
+    plainly = CStyleRenderer(Dialect(vectors=True)).render(KERNELS["streamed"]()).text
+    assert "*(floatx8_in_memory *)(data0 + r0 * 8) = " in plainly
+    assert "wait_for_stores" not in plainly
+    assert "fence" not in LLVMRenderer().render(KERNELS["streamed"]()).text
 
 
 def one_value(build: Callable[[UOp], UOp]) -> Linear:

@@ -24,10 +24,11 @@ from tinygraft.uop.ops import (
     RegArg,
     ScanArg,
     ScatterArg,
+    StoreHint,
     VariableArg,
 )
 from tinygraft.uop.spec import KERNEL, LINEAR, TENSOR, Spec, check
-from tinygraft.uop.uop import UOp, rebuild
+from tinygraft.uop.uop import UOp, postorder, rebuild
 from tinygraft.uop.upat import PatternMatcher, UPat, graph_rewrite
 
 
@@ -45,6 +46,7 @@ ROW, COL = UOp.range(8, 0), UOp.range(8, 1)
 LANE = UOp.range(4, 2, AxisKind.VECTOR)
 P = UOp(Ops.PARAM, dtypes.float, (), ParamArg(0, 64))
 Q = UOp(Ops.PARAM, dtypes.float, (), ParamArg(1, 64))
+LOCAL = UOp(Ops.LOCAL, dtypes.float, (), LocalArg(0, 8, False))
 REGISTER = UOp(Ops.REG, dtypes.float, (real(0.0),), RegArg(0))
 TRUE = UOp.const(dtypes.bool, True)
 DEVICE = UOp.on("ANY")
@@ -97,6 +99,9 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
     ((Ops.STORE, void, (P, ROW, whole())), "STORE moves float, the dtype of its memory, got int"),
     ((Ops.STORE, void, (P, ROW, real(), real())), "the gate of STORE is bool, got float"),
     ((Ops.STORE, f, (P, ROW, real())), "STORE is of void, got float"),
+    ((Ops.STORE, void, (P, ROW, real()), "fast"), "the arg of STORE is nothing or StoreHint, got 'fast'"),
+    ((Ops.STORE, void, (LOCAL, ROW, real()), StoreHint.STREAM), "a streamed STORE is into a PARAM without a gate, got"),
+    ((Ops.STORE, void, (P, ROW, real(), TRUE), StoreHint.STREAM), "a streamed STORE is into a PARAM without a gate"),
     ((Ops.AFTER, i, (P,)), "AFTER has the dtype of its first source, float, got int"),
     ((Ops.REG, f, (real(), ROW), RegArg(0)), "REG is for ranges of kind vector or unroll, got RANGE of kind loop"),
     ((Ops.LANES, f, (real(), ROW), ReduceArg(Ops.ADD)), "LANES is for ranges of kind vector or unroll, got RANGE of"),
@@ -194,6 +199,23 @@ def test_a_kernel_graph_is_whole() -> None:
     assert refused(KERNEL, kernel(load(inner), ROW)) == "the size of range 2 depends on a range that is not outside it"
     late = UOp(Ops.AFTER, f, (load(ROW), load(COL)))
     assert refused(KERNEL, kernel(late, ROW)) == "AFTER waits for STOREs and BARRIERs, got LOAD"
+
+
+def streamed(at: UOp, value: UOp) -> list[UOp]:
+    """A loop that streams value."""
+    stored = UOp(Ops.STORE, void, (P, at, value), StoreHint.STREAM)
+    return [*postorder(stored), UOp(Ops.END, void, (ROW,))]
+
+
+def test_only_whole_vectors_are_streamed_into_memory_that_is_not_read() -> None:
+    """Each starts at a multiple of its width: the machine would refuse it, or write it slowly, anywhere else."""
+    check(LINEAR, streamed(ROW * 8 + LANE, load(ROW * 8 + LANE)), "test")
+    misplaced = "it is streamed, and is no vector that starts at a multiple of its width"
+    assert refused(LINEAR, streamed(ROW * 6 + LANE, load(LANE))) == misplaced
+    assert refused(LINEAR, streamed(ROW * 8 + LANE * 2, load(LANE))) == misplaced
+    assert refused(LINEAR, streamed(ROW, real())) == misplaced
+    old = UOp(Ops.LOAD, f, (P, ROW * 8 + LANE))
+    assert refused(LINEAR, streamed(ROW * 8 + LANE, old)) == "it is streamed into memory that the kernel reads"
 
 
 def row_sum() -> list[UOp]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.target import Target
-from tinygraft.uop.ops import AxisKind, LocalArg, Ops, ParamArg, ReduceArg, RegArg
+from tinygraft.uop.ops import AxisKind, LocalArg, Ops, ParamArg, ReduceArg, RegArg, StoreHint
 from tinygraft.uop.stages import Linear, Param, Signature
 from tinygraft.uop.uop import UOp, postorder
 
@@ -98,6 +98,17 @@ def plain(size: int = 5) -> Linear:
     b.store(0, r, b.load(1, r) + 3.0)
     b.end(r)
     return b.done()
+
+
+def streamed(size: int = 64, width: int = 8) -> Linear:
+    """x + 3 in vectors that go past the caches."""
+    b = Build("streamed", (dtypes.float32, size), (dtypes.float32, size))
+    r, v = b.range(size // width), b.range(width, AxisKind.VECTOR)
+    at = r * width + v
+    value = b.load(1, at) + 3.0
+    b.add(UOp(Ops.STORE, dtypes.void, (b.memory[0], at, value), StoreHint.STREAM))
+    b.end(r)
+    return b.done(actions=(f"vectorise {width}", "stream"))
 
 
 def row_sums(rows: int = 3, columns: int = 64, width: int = 8, copies: int = 2) -> Linear:
@@ -205,5 +216,5 @@ def group_sum(groups: int = 3, threads: int = 8) -> Linear:
 
 KERNELS: dict[str, Callable[[], Linear]] = {
     f.__name__: f
-    for f in (plain, elementwise, row_sums, matmul, gather, strided, scratch, running_sum)
+    for f in (plain, elementwise, row_sums, matmul, gather, strided, scratch, running_sum, streamed)
 }  # fmt: skip

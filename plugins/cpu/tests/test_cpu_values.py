@@ -1,12 +1,14 @@
 """Hand-built kernels, run by both compilers: vectors, gates, registers, copies, gathers, scratch memory, casts."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from linears import Build, elementwise, gather, matmul, number, row_sums, running_sum, scratch, strided
+from linears import Build, elementwise, gather, matmul, number, row_sums, running_sum, scratch, streamed, strided
+from tinygraft.config import Context
 from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.render.llvm import LLVMRenderer
 from tinygraft.uop.ops import AxisKind, Ops
@@ -38,6 +40,26 @@ def test_a_gate_keeps_a_vector_inside_its_buffer(run: Run, size: int, width: int
     got = run(kernel, guarded, x)
     assert (got[:size] == np.maximum(x + np.float32(3), x * x)).all()
     assert (got[size:] == 9).all()
+
+
+@pytest.mark.parametrize("width", [4, 8, 16, 32])
+def test_a_streamed_store_writes_what_any_store_writes(run: Run, width: int) -> None:
+    """Past the caches or not: the same values, and nothing behind the last one."""
+    x = floats(96)
+    got = run(streamed(96, width), np.full(112, 9, np.float32), x)
+    assert (got[:96] == x + np.float32(3)).all()
+    assert (got[96:] == 9).all()
+
+
+def test_a_streamed_store_becomes_the_instruction_for_it(backend: CpuBackend) -> None:
+    """The machine code has a store past the caches, and a fence behind the loop."""
+    if not backend.target.stream_bytes:
+        pytest.skip("this processor's stores are not streamed")
+    with Context(DEBUG=7):
+        source = backend.renderer.render(streamed(96, backend.target.vector_bytes // 4))
+        assembly = backend.compiler.compile(source).detail
+    assert re.search(r"v?movnt(ps|dq)", assembly)
+    assert re.search(r"movnt.*sfence", assembly, re.DOTALL)
 
 
 @pytest.mark.parametrize(("width", "copies"), [(8, 2), (4, 1), (16, 4)])

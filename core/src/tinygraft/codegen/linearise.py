@@ -163,7 +163,7 @@ class _Machine:
 
     def store(self, store: UOp) -> None:
         """A store goes to the end of the innermost block."""
-        self.path[-1].stores.append(UOp(Ops.STORE, src=tuple(self.value(s) for s in store.src)))
+        self.path[-1].stores.append(store.replace(src=tuple(self.value(s) for s in store.src)))
 
     def begin_reduce(self, node: UOp) -> None:
         """Registers for all reductions over the same ranges at the same place, then their loop."""

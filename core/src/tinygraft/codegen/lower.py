@@ -15,6 +15,7 @@ from tinygraft.codegen.cost import cost
 from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.linearise import linearise
 from tinygraft.codegen.options import Options
+from tinygraft.codegen.stream import stream
 from tinygraft.rules.decompose import decompose
 from tinygraft.target import Target
 from tinygraft.uop import spec
@@ -56,9 +57,16 @@ def decompose_ops(state: State, target: Target, options: Options) -> State:
     return State(decompose(state.sink, target), state.actions)
 
 
+def stream_outputs(state: State, target: Target, options: Options) -> State:
+    """Stores of large outputs go past the caches."""
+    sink, count = stream(state.sink, target)
+    return State(sink, (*state.actions, "stream")) if count else state
+
+
 PIPELINE = (
     Pass("collapse loops", collapse_loops),  # first: the actions choose among the loops that are left
     Pass("take actions", take_actions),
+    Pass("stream outputs", stream_outputs),  # after the actions: only vectors are streamed
     Pass("decompose", decompose_ops),  # last: the fewer nodes a walk meets the better
 )
 

@@ -17,7 +17,7 @@ from tinygraft.render.dialect import Dialect
 from tinygraft.render.renderer import Renderer
 from tinygraft.render.text import LOOPS, Access, Step, Walk, Writer, halves, memory
 from tinygraft.uop.linear import Lane
-from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.ops import AxisKind, Ops, StoreHint
 from tinygraft.uop.stages import Linear, Source
 from tinygraft.uop.uop import UOp
 
@@ -52,6 +52,8 @@ class Kernel(Writer):
     def text(self) -> str:
         """Header comment, types and helpers, kernel."""
         self.write()
+        if self.dialect.fence and any(u.arg is StoreHint.STREAM for u in self.linear.uops):
+            self.say(self.dialect.fence)
         head = f"/* {self.linear.name}: {', '.join(self.linear.actions) or 'no actions'} */"
         opening = self._opening()
         before = [self.dialect.header] if self.dialect.header else []
@@ -279,6 +281,13 @@ class Kernel(Writer):
         value = bare(self.operand(u.src[2], lane, width))
         kind, arguments, parameters, place = self._where_to(u, lane, access)
         if kind == "row" and gate is None and dtype is not dtypes.bool:
+            size = width * dtype.itemsize
+            if u.arg is StoreHint.STREAM and size in self.dialect.stream:
+                type_ = f"bytesx{size}"
+                w.helpers[type_] = f"typedef long long {type_} __attribute__((vector_size({size}), may_alias));"
+                words = self.dialect.stream[size]
+                self.say(words.format(pointer=f"({type_} *)({arguments})", value=f"({type_})({value})"))
+                return
             self.say(f"*({self._unaligned(dtype, width)} *)({arguments}) = {value};")
             return
         one = f"p[{place}] = {'-x[k]' if dtype is dtypes.bool else 'x[k]'};"

@@ -27,8 +27,10 @@ class Dialect:
     pointer before it. types has a word for each dtype; a half type whose word is that of an unsigned integer is kept
     as bits and converted by helpers. group and thread are the expressions of a GRID and a LANE position, where {dim}
     is the dimension; shared stands before scratch memory of a group, barrier is the statement that waits for it.
-    vectors says that the compiler has GCC's vector extensions. calls names the functions of ops, {f} being f for
-    float and nothing for double. header is text before everything.
+    vectors says that the compiler has GCC's vector extensions. stream has, by the bytes of a vector, the statement that
+    stores {value}, a vector of long long, at {pointer} past the caches; fence is the statement that makes such stores
+    visible to other threads. calls names the functions of ops, {f} being f for float and nothing for double. header is
+    text before everything.
     """
 
     language: str = "c"
@@ -44,6 +46,8 @@ class Dialect:
     shared: str = ""
     barrier: str = ""
     vectors: bool = False
+    stream: Mapping[int, str] = field(default_factory=dict)
+    fence: str = ""
     infinity: str = "__builtin_inf{f}()"
     nan: str = '__builtin_nan{f}("")'
     calls: Mapping[Ops, str] = field(default_factory=dict)

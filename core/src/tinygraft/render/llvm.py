@@ -12,9 +12,9 @@ from tinygraft.dtype import DType
 from tinygraft.render.llvm_block import TYPES, Block, literal, stored_type, suffix, type_of, type_word, zero
 from tinygraft.render.llvm_expr import EXPR
 from tinygraft.render.renderer import Renderer
-from tinygraft.render.text import LOOPS, Step, Writer, halves, memory
+from tinygraft.render.text import LOOPS, Step, Writer, halves, memory, streamed
 from tinygraft.uop.linear import Lane
-from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.ops import AxisKind, Ops, StoreHint
 from tinygraft.uop.stages import Linear, Source
 from tinygraft.uop.uop import UOp
 
@@ -24,16 +24,17 @@ class LLVMRenderer(Renderer):
 
     attributes are those of the functions, as LLVM writes them, such as '"prefer-vector-width"="512"'. converts_half
     says that the machine converts between float16 and float32 by an instruction; LLVM would call a library otherwise.
+    fence names the function, if any, that makes streamed stores visible to other threads.
     """
 
     language = "llvm"
 
-    def __init__(self, attributes: str = "", converts_half: bool = True) -> None:
-        self.attributes, self.converts_half = attributes, converts_half
+    def __init__(self, attributes: str = "", converts_half: bool = True, fence: str = "") -> None:
+        self.attributes, self.converts_half, self.fence = attributes, converts_half, fence
 
     def render(self, linear: Linear) -> Source:
         """The module of one kernel. Raises GraphError for an op that should have been decomposed."""
-        text = Function(linear, self.converts_half).text(self.attributes)
+        text = Function(linear, self.converts_half).text(self.attributes, self.fence)
         return Source(linear.name, text, self.language, linear.signature)
 
 
@@ -46,9 +47,12 @@ class Function(Writer, Block):
         self.slots: list[str] = []  # stack slots, at the function's entry
         self.ends: dict[int, str] = {}  # where each open loop stops
 
-    def text(self, attributes: str) -> str:
+    def text(self, attributes: str, fence: str) -> str:
         """The module: a comment, the inner function, the exported function, declarations."""
         self.write()
+        streams = any(u.arg is StoreHint.STREAM for u in self.linear.uops)
+        if streams and fence:
+            self.call(fence, "void")
         name, params, variables = self.linear.name, self.linear.signature.params, self._variables()
         inner = [f"ptr noalias{'' if p.written else ' readonly'} %data{i}" for i, p in enumerate(params)]
         inner += [f"i64 %{variable}" for variable in variables]
@@ -68,6 +72,7 @@ class Function(Writer, Block):
             *(*outer, f'  call void @"{name}.body"({", ".join(arguments)})', "  ret void", "}", ""),
             *(f"declare {declaration}" for declaration in self.declared.values()),
             f"attributes #0 = {{ {' '.join(('nounwind', attributes)).strip()} }}",
+            *(["!0 = !{i32 1}"] if streams else []),
         ]
         return "\n".join(lines) + "\n"
 
@@ -280,6 +285,9 @@ class Function(Writer, Block):
         stored, align = type_word(stored_type(dtype), width), dtype.itemsize
         pointer = self._address(u.src[0], self.scalar(u.src[1], lane), gate is None)
         data = self.to_memory(self.operand(u.src[2], lane, width), dtype, width)
+        if u.arg is StoreHint.STREAM:
+            self.do(f"store {stored} {data}, ptr {pointer}, align {streamed(u, width)}, !nontemporal !0")
+            return
         if gate is None:
             self.do(f"store {stored} {data}, ptr {pointer}, align {align}")
             return

@@ -245,6 +245,11 @@ def memory(node: UOp) -> UOp:
     return node
 
 
+def streamed(store: UOp, width: int) -> int:
+    """The alignment in bytes of a streamed STORE of width elements; buffers are aligned to 64."""
+    return min(width * store.src[2].dtype.itemsize, 64)
+
+
 def halves(linear: Linear, span: UOp) -> int:
     """The number of lanes of a vector that LANES folds; raises GraphError where it cannot be halved down to 1."""
     size = int(span.src[0].arg)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.terms import terms_of
 from tinygraft.uop.uop import UOp, toposort
 
 Lane = dict[int, int]  # axis of an UNROLL range -> its value
@@ -47,6 +48,18 @@ def lane_stride(index: UOp, vector: UOp) -> int | None:
         else:
             stride[node] = None
     return stride[index]
+
+
+def starts_aligned(index: UOp, vector: UOp) -> bool:
+    """Whether index moves by one along vector and starts at a multiple of its width, in every turn of every loop.
+
+    >>> r, v = UOp.range(3, 0), UOp.range(4, 1, AxisKind.VECTOR)
+    >>> starts_aligned(r * 8 + v, v), starts_aligned(r * 6 + v, v), starts_aligned(r * 8 + v + 1, v)
+    (True, False, False)
+    """
+    width = int(vector.src[0].arg)
+    terms, constant = terms_of(index)
+    return terms.pop(vector, 0) == 1 and not any(number % width for number in (constant, *terms.values()))
 
 
 def _constant(src: Sequence[UOp]) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.uop.ops import COMPARE, FACTS, MOVEMENT, REDUCIBLE, AxisKind, Ops
+from tinygraft.uop.ops import COMPARE, FACTS, MOVEMENT, REDUCIBLE, AxisKind, Ops, StoreHint
 from tinygraft.uop.uop import UOp
 
 Rule = Callable[[UOp], "str | None"]
@@ -229,6 +229,8 @@ def memory_access(u: UOp) -> str | None:
         return f"the gate of {u.op.name} is bool, got {gates[0].dtype.name}"
     if u.op is Ops.STORE and u.dtype is not dtypes.void:
         return f"STORE is of void, got {u.dtype.name}"
+    if u.arg is StoreHint.STREAM and (memory.op is not Ops.PARAM or gates):
+        return f"a streamed STORE is into a PARAM without a gate, got {memory.op.name} and {len(gates)} gates"
     return None
 
 

@@ -118,6 +118,15 @@ class AxisKind(Enum):
         return f"AxisKind.{self.name}"
 
 
+class StoreHint(Enum):
+    """How a STORE may be written; what it stores is the same."""
+
+    STREAM = "stream"  # past the caches, where it would take the place of what is read again sooner
+
+    def __repr__(self) -> str:
+        return f"StoreHint.{self.name}"
+
+
 @dataclass(frozen=True, slots=True)
 class BufferArg:
     """Identity of a buffer: uid is unique in the process, size counts elements."""
@@ -429,7 +438,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.RANGE: OpFacts(1, (RangeArg,)),
     Ops.REDUCE: OpFacts(None, (ReduceArg,)),  # sources: value, ranges
     Ops.LOAD: OpFacts(None),  # sources: memory, index[, gate]; a closed gate gives 0
-    Ops.STORE: OpFacts(None),  # sources: memory, index, value[, gate]
+    Ops.STORE: OpFacts(None, (NoneType, StoreHint)),  # sources: memory, index, value[, gate]
     Ops.AFTER: OpFacts(None),  # sources: value, what happens before
     Ops.BARRIER: OpFacts(None),
     Ops.SINK: OpFacts(None),

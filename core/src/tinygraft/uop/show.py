@@ -289,7 +289,7 @@ def show_kernel(sink: UOp) -> str:
     for u in names.nodes:
         src = [names.texts[s] for s in u.src]
         if u.op is Ops.STORE:
-            lines.append(_store(src))
+            lines.append(_store(u, src))
             names.texts[u] = "", _ATOM
             continue
         if u.op is Ops.BARRIER:
@@ -305,11 +305,12 @@ def show_kernel(sink: UOp) -> str:
     return "\n".join(_declarations(names.nodes, names.texts) + lines)
 
 
-def _store(src: Sequence[Text]) -> str:
-    """memory[index] = value, where a gate is open."""
+def _store(u: UOp, src: Sequence[Text]) -> str:
+    """memory[index] = value, where a gate is open, with the hint at its end."""
     gate = f" if {src[3][0]}" if len(src) == 4 else ""
     value = src[2][0] if not gate else _wrapped(src[2], 1)
-    return f"{src[0][0]}[{src[1][0]}] = {value}{gate}"
+    hint = f"  # {u.arg.value}" if u.arg is not None else ""
+    return f"{src[0][0]}[{src[1][0]}] = {value}{gate}{hint}"
 
 
 def _declarations(nodes: Sequence[UOp], texts: dict[UOp, Text]) -> list[str]:
@@ -392,7 +393,7 @@ def _statement(u: UOp, src: Sequence[Text]) -> str:
     words = [text for text, _ in src]
     match u.op:
         case Ops.STORE:
-            return _store(src)
+            return _store(u, src)
         case Ops.PARAM:
             return f"{_leaf(u)}: {u.dtype.name}[{u.arg.size}]"
         case Ops.LOCAL:

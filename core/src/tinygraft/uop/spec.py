@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from tinygraft import config
 from tinygraft.errors import GraphError
 from tinygraft.uop import uop as interning
+from tinygraft.uop.linear import ranges_of, starts_aligned
 from tinygraft.uop.nodes import fault
-from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, AxisKind, Ops
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, AxisKind, Ops, StoreHint
 from tinygraft.uop.show import brief
 from tinygraft.uop.uop import UOp, toposort
 
@@ -200,10 +201,23 @@ def _inside(loops: Loops, outer: Loops) -> bool:
     return loops[: len(outer)] == outer
 
 
+def streamed_rows(uops: Sequence[UOp]) -> Fault | None:
+    """A streamed STORE is of whole vectors that start at a multiple of their width, into memory that is not read."""
+    read = {u.src[0] for u in uops if u.op is Ops.LOAD}
+    for u in uops:
+        if u.op is Ops.STORE and u.arg is StoreHint.STREAM:
+            vectors = [r for axis, r in ranges_of(uops, AxisKind.VECTOR).items() if u.src[1].ranges >> axis & 1]
+            if u.src[0] in read:
+                return u, "it is streamed into memory that the kernel reads"
+            if len(vectors) != 1 or not starts_aligned(u.src[1], vectors[0]):
+                return u, "it is streamed, and is no vector that starts at a multiple of its width"
+    return None
+
+
 LINEAR = Spec(
     "linear form",
     _KERNEL_OPS | {Ops.END, Ops.REG, Ops.ACCUM, Ops.GET, Ops.LANES},
-    (nested_loops, numbered_once),
+    (nested_loops, numbered_once, streamed_rows),
     listed=True,
 )
 

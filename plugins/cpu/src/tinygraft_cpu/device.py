@@ -80,6 +80,7 @@ def host_target(threads: int, compiler: str) -> Target:
         local_memory=256 << 10,
         l1_bytes=machine.cache_bytes(1),
         l2_bytes=machine.cache_bytes(2),
+        stream_bytes=4 * machine.cache_bytes(2) * threads if machine.is_x86() else 0,
         joins_nests=True,
         alignment=ALIGNMENT,
     )
@@ -91,7 +92,8 @@ def _route(name: str, target: Target) -> tuple[Renderer, Compiler]:
         from tinygraft_cpu.dialect import llvm_renderer
 
         return llvm_renderer(target), LLVMCompiler()
-    from tinygraft_cpu.compile_c import CCompiler
+    from tinygraft_cpu.compile_c import CCompiler, version
     from tinygraft_cpu.dialect import c_renderer
 
-    return c_renderer(target), CCompiler()
+    compiler = CCompiler()
+    return c_renderer(target, version(tuple(compiler.command))), compiler

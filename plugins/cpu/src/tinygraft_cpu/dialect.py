@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tinygraft.plugin import CStyleRenderer, Dialect, LLVMRenderer, Ops, Renderer, Target
 from tinygraft_cpu import machine
 
@@ -9,13 +11,24 @@ HOST_C = Dialect(
     vectors=True,
     calls={Ops.SQRT: "__builtin_sqrt{f}", Ops.TRUNC: "__builtin_trunc{f}", Ops.FMA: "__builtin_fma{f}"},
 )
+GCC_STREAM = {
+    16: "__builtin_ia32_movntdq({pointer}, {value});",
+    32: "__builtin_ia32_movntdq256({pointer}, {value});",
+    64: "__builtin_ia32_movntdq512({pointer}, {value});",
+}
+CLANG_STREAM = dict.fromkeys(GCC_STREAM, "__builtin_nontemporal_store({value}, {pointer});")
 
 
 def llvm_renderer(target: Target) -> Renderer:
     """LLVM IR whose vectors are as wide as the machine's registers."""
-    return LLVMRenderer(f'"prefer-vector-width"="{target.vector_bytes * 8}"', machine.has_half_conversion())
+    fence = "llvm.x86.sse.sfence" if target.stream_bytes else ""
+    return LLVMRenderer(f'"prefer-vector-width"="{target.vector_bytes * 8}"', machine.has_half_conversion(), fence)
 
 
-def c_renderer(target: Target) -> Renderer:
-    """C99 with GCC's vector extensions, which clang has too; no header is included."""
-    return CStyleRenderer(HOST_C)
+def c_renderer(target: Target, compiler: str) -> Renderer:
+    """C99 with GCC's vector extensions, which clang has too; no header is included. compiler is what it says it is."""
+    if not target.stream_bytes:
+        return CStyleRenderer(HOST_C)
+    words = CLANG_STREAM if "clang" in compiler else GCC_STREAM
+    stream = {size: text for size, text in words.items() if size <= target.vector_bytes}
+    return CStyleRenderer(replace(HOST_C, stream=stream, fence="__builtin_ia32_sfence();"))

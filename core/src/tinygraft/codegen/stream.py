@@ -1,0 +1,47 @@
+"""Which stores go past the caches: those of large outputs that the kernel does not read.
+
+A store through the caches first reads what it will overwrite, and pushes out what is read again. For an output that is
+larger than the caches both are lost; a smaller one is left to them, for the next kernel finds it there.
+"""
+
+from __future__ import annotations
+
+from tinygraft.target import Target
+from tinygraft.uop.linear import starts_aligned
+from tinygraft.uop.ops import AxisKind, Ops, StoreHint
+from tinygraft.uop.terms import terms_of
+from tinygraft.uop.uop import UOp, postorder
+
+LINE = 64  # bytes that memory moves at once: shorter rows are streamed only where the next one adjoins
+SHORTEST = 16  # bytes of a row that machines have a streaming store for
+
+
+def stream(sink: UOp, target: Target) -> tuple[UOp, int]:
+    """sink with a hint on the stores that are to be streamed, and how many those are."""
+    if not target.stream_bytes or not any(_bytes(store.src[0]) > target.stream_bytes for store in sink.src):
+        return sink, 0
+    nodes = postorder(sink)
+    vectors = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.VECTOR}
+    read = {n.src[0] for n in nodes if n.op is Ops.LOAD}
+    stores = [
+        s.replace(arg=StoreHint.STREAM) if s.src[0] not in read and _streams(s, target, vectors) else s
+        for s in sink.src
+    ]
+    return sink.replace(src=tuple(stores)), sum(s.arg is StoreHint.STREAM for s in stores)
+
+
+def _streams(store: UOp, target: Target, vectors: dict[int, UOp]) -> bool:
+    memory, index = store.src[0], store.src[1]
+    moving = [r for axis, r in vectors.items() if index.ranges >> axis & 1]
+    if len(store.src) > 3 or len(moving) != 1 or _bytes(memory) <= target.stream_bytes:
+        return False
+    width = int(moving[0].src[0].arg)
+    row = width * memory.dtype.itemsize
+    beside = any(step == width and (term.hi + 1) * row >= LINE for term, step in terms_of(index)[0].items())
+    whole = row % LINE == 0 or (row >= SHORTEST and beside)
+    return whole and target.alignment % min(row, LINE) == 0 and starts_aligned(index, moving[0])
+
+
+def _bytes(memory: UOp) -> int:
+    """The size of an output; 0 of anything else."""
+    return memory.arg.size * memory.dtype.itemsize if memory.op is Ops.PARAM else 0
