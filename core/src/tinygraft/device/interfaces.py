@@ -57,10 +57,12 @@ class Program(ABC):
 class Compiler:
     """From source to binary. The default passes the text on as UTF-8.
 
-    key tells binaries of different compilers and options apart; None means that they are not kept on disk.
+    key tells binaries of different compilers and options apart; None means that they are not kept on disk. threads is
+    how many kernels are best compiled at once; above 1 compile() is called from that many threads.
     """
 
     key: str | None = None
+    threads: int = 1
 
     def compile(self, source: Source) -> Binary:
         """Raises CompileError with the compiler's words."""

@@ -1,8 +1,9 @@
-"""From a Kernel to a loaded program on a device, once per kernel.
+"""From kernels to loaded programs on a device, each made once.
 
-    compiled(kernel, backend) -> Compiled
+    compiled(kernels) -> [Compiled]    of (kernel, backend) pairs: lowered here, compiled side by side
 
-Kernels are canonical, so the cache is keyed by the kernel itself, the backend and the options. `clear()` empties it.
+Kernels are canonical, so the cache is keyed by the kernel itself, the backend and the options. Two kernels with the
+same source are one Compiled; its digest is the name under which the disk keeps its binary. `clear()` forgets all.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinygraft import events
@@ -18,23 +20,63 @@ from tinygraft.codegen.options import Options
 from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
+from tinygraft.device.registry import Device
 from tinygraft.engine import diskcache
+from tinygraft.engine.crew import Crew
 from tinygraft.engine.show import show_compiled
 from tinygraft.events import CompileEvent
-from tinygraft.uop.stages import Binary, Cost, Kernel, Signature, Source
+from tinygraft.uop.stages import Binary, Call, CopyCall, Cost, Kernel, Linear, Signature, Source
+from tinygraft.uop.uop import UOp
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
-    """A program with what is needed to launch it and to say how fast it was."""
+    """A program with what is needed to launch it and to say how fast it was; equal only to itself.
+
+    digest is empty where nothing is kept on disk.
+    """
 
     name: str
     program: Program
     signature: Signature
     cost: Cost
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that can be launched: a compiled kernel, or a copy when there is none, on its BUFFERs by slot."""
+
+    kernel: Compiled | None
+    device: str
+    buffers: tuple[UOp, ...]
+    written: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Job:
+    """A kernel on its way: lowered, then compiled, unless the disk has it."""
+
+    kernel: Kernel
+    backend: Backend
+    linear: Linear
+    source: Source
+    digest: str = ""
+    binary: Binary | None = None
+    fresh: bool = True
+    seconds: float = 0.0
+
+    def run(self) -> None:
+        """Compile, and keep the binary on disk. Raises CompileError."""
+        start = time.perf_counter()
+        self.binary = self.backend.compiler.compile(self.source)
+        self.seconds = time.perf_counter() - start
+        if self.digest and DEBUG.value < 7:
+            diskcache.put(self.digest, self.binary.data)
 
 
 _cache: dict[tuple[Backend, Kernel, Options], Compiled] = {}
+_loaded: dict[tuple[Backend, str], Compiled] = {}
 _lock = threading.RLock()
 
 
@@ -47,48 +89,91 @@ def clear() -> None:
     """Forget all compiled kernels."""
     with _lock:
         _cache.clear()
+        _loaded.clear()
 
 
-def compiled(kernel: Kernel, backend: Backend) -> Compiled:
-    """The program of a kernel on a backend; compiled when it is first asked for. Raises CompileError."""
-    key = (backend, kernel, Options.here())
-    found = _cache.get(key)
-    if found is None:
-        with _lock:
-            found = _cache.get(key)
-            if found is None:
-                found = _cache[key] = _compile(kernel, backend, key[2])
-    return found
+def ready(calls: Sequence[Call]) -> list[Ready]:
+    """The calls of a schedule with their kernels compiled. Raises CompileError."""
+    kernels = [(c.kernel, Device[c.device]) for c in calls if not isinstance(c, CopyCall)]
+    made = iter(compiled(kernels))
+    return [
+        Ready(None, c.target.device or "", c.buffers, c.written) if isinstance(c, CopyCall)
+        else Ready(next(made), c.device, c.buffers, c.written) for c in calls
+    ]  # fmt: skip
 
 
-def _compile(kernel: Kernel, backend: Backend, options: Options) -> Compiled:
+def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:
+    """The programs of kernels, each on its backend; compiled when they are first asked for. Raises CompileError."""
+    options = Options.here()
+    keys = [(backend, kernel, options) for kernel, backend in kernels]
+    with _lock:
+        missing = [key for key in dict.fromkeys(keys) if key not in _cache]
+        if missing:
+            _compile(missing)
+        return [_cache[key] for key in keys]
+
+
+def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: Cost) -> Compiled | None:
+    """A kernel that this or an earlier process has compiled, by its digest; None when it is gone."""
+    with _lock:
+        found = _loaded.get((backend, digest))
+        if found is None and (data := diskcache.get(digest)) is not None:
+            program = backend.load(Binary(name, data, signature))
+            found = _loaded[backend, digest] = Compiled(name, program, signature, cost, digest)
+        return found
+
+
+def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
+    """Put kernels into the cache. While this thread lowers, others compile; one after another where somebody looks."""
+    watched = events.active or DEBUG.value >= 3
+    jobs = []
+    with Crew() as crew:
+        for backend, kernel, options in keys:
+            jobs.append(job := _lowered(kernel, backend, options, watched))
+            if job.fresh:
+                crew.do(job.run, 1 if watched else backend.compiler.threads)
+            if watched:
+                _finish(job, (backend, kernel, options))
+        crew.wait()
+    if not watched:
+        for job, key in zip(jobs, keys, strict=True):
+            _finish(job, key)
+
+
+def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) -> _Job:
+    """A kernel's source, and its binary if an earlier process has kept it."""
     linear = to_linear(kernel, backend.target, options)
     source = backend.renderer.render(linear)
     if events.active:
         events.stage("kernel", kernel, linear.name)
         events.stage("source", source, linear.name)
-    start = time.perf_counter()
-    binary, fresh = _binary(source, backend)
-    if events.active:
-        seconds = time.perf_counter() - start
-        events.stage("binary", binary, linear.name)
-        event = CompileEvent(name=linear.name, device=backend.name, seconds=seconds, bytes=len(binary.data))
-        events.stage("compile", event, linear.name)
-    if DEBUG.value >= 3:
-        show_compiled(kernel, linear, source, binary)
-    GlobalCounters.kernels_compiled += fresh
-    return Compiled(linear.name, backend.load(binary), linear.signature, linear.cost)
+    job = _Job(kernel, backend, linear, source)
+    if (compiler := backend.compiler.key) is not None:
+        called = f"{source.signature!r} {linear.cost!r}"
+        job.digest = diskcache.digest(compiler, source.language, source.name, called, source.text)
+        if (backend, job.digest) in _loaded and not watched:
+            job.fresh = False
+        elif DEBUG.value < 7 and (data := diskcache.get(job.digest)) is not None:  # assembly is not kept
+            job.binary, job.fresh = Binary(source.name, data, source.signature), False
+    return job
 
 
-def _binary(source: Source, backend: Backend) -> tuple[Binary, bool]:
-    """A kernel's binary, and whether it had to be compiled: the disk may have it from an earlier process."""
-    key = backend.compiler.key
-    if key is None or DEBUG.value >= 7:  # DEBUG=7 wants the assembly, which is not kept
-        return backend.compiler.compile(source), True
-    name = diskcache.digest(key, source.language, source.name, source.text)
-    kept = diskcache.get(name)
-    if kept is not None:
-        return Binary(source.name, kept, source.signature), False
-    binary = backend.compiler.compile(source)
-    diskcache.put(name, binary.data)
-    return binary, True
+def _finish(job: _Job, key: tuple[Backend, Kernel, Options]) -> None:
+    """Load what was compiled, unless its equal is loaded, and tell whoever looks."""
+    name, binary = job.linear.name, job.binary
+    if binary is not None:
+        if events.active:
+            events.stage("binary", binary, name)
+            size = len(binary.data)
+            event = CompileEvent(name=name, device=job.backend.name, seconds=job.seconds, bytes=size)
+            events.stage("compile", event, name)
+        if DEBUG.value >= 3:
+            show_compiled(job.kernel, job.linear, job.source, binary)
+    GlobalCounters.kernels_compiled += job.fresh
+    made = _loaded.get((job.backend, job.digest))
+    if made is None:
+        assert binary is not None
+        made = Compiled(name, job.backend.load(binary), job.linear.signature, job.linear.cost, job.digest)
+        if job.digest:
+            _loaded[job.backend, job.digest] = made
+    _cache[key] = made

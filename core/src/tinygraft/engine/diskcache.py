@@ -1,4 +1,4 @@
-"""Compiled kernels on disk, for the next process: bytes by a digest of all that they were made from.
+"""Compiled kernels and packs on disk, for the next process: bytes by a digest of all that they were made from.
 
 An entry is one file: MAGIC, the digest of its content, the content. It is written whole or not at all, so any number of
 processes can share the folder; one that is cut short, changed or of another format counts as absent. No failure of the
@@ -50,6 +50,11 @@ def put(name: str, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if write_atomic(path, MAGIC + _check(content) + content):
             _prune(path.parent.parent)
+
+
+def is_kept() -> bool:
+    """Whether anything is kept on disk."""
+    return _folder() is not None
 
 
 def clear() -> None:

@@ -12,22 +12,17 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from tinygraft import events
-from tinygraft.config import DEBUG, VIZ
+from tinygraft.config import VIZ
 from tinygraft.device.buffer import buffer_of
-from tinygraft.device.registry import Device
 from tinygraft.engine import history, viz
+from tinygraft.engine.compile import Ready
 from tinygraft.engine.interrupt import Guard, guarded
+from tinygraft.engine.plan import Work, work_for
 from tinygraft.engine.run import copy, run_schedule, writes
-from tinygraft.schedule.cache import scheduled
-from tinygraft.schedule.schedule import Schedule
 from tinygraft.schedule.stored import memory_base
-from tinygraft.target import Target
 from tinygraft.uop import index as ix
-from tinygraft.uop import spec
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
-from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
 
 exclusive = threading.RLock()  # held while the graphs of live tensors change
@@ -42,11 +37,6 @@ class HasNode(Protocol):
 
     uop: UOp
     requires_grad: bool | None
-
-
-def target_of(device: str) -> Target:
-    """The Target of a device by name; opens it."""
-    return Device[device].target
 
 
 def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) -> None:
@@ -74,20 +64,21 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode], guard: Guard) 
         wanted = _wanted(todo)
         order = postorder(*wanted)
     homes = _homes(order, [*wanted, *_assigned_for(others, order)])
-    plan = plan_for(list(homes.values()))
-    done: list[Call] = []
+    outputs = list(homes.values())
+    work = work_for(order if outputs == wanted else postorder(*outputs), outputs)
+    done: list[Ready] = []
     try:
-        run_schedule(plan.calls, plan.values, _kept(plan, homes.values()), done, guard)
+        run_schedule(work.calls, work.values, _kept(work, outputs), done, guard)
     except BaseException:
         guard.whole = True
-        unwritten = {b for call in plan.calls[len(done) :] for b in writes(call)}
-        homes = {node: home for node, home in homes.items() if plan.memory[home] not in unwritten}
+        unwritten = {b for call in work.calls[len(done) :] for b in writes(call)}
+        homes = {node: home for node, home in homes.items() if work.memory[home] not in unwritten}
         raise
     finally:
         guard.whole = True  # what has run becomes what its tensors are
-        if done or not plan.calls:
-            held = {node: _held(node, plan.memory[home]) for node, home in homes.items()}
-            _remember(todo, others, plan, held)
+        if done or not work.calls:
+            held = {node: _held(node, work.memory[home]) for node, home in homes.items()}
+            _remember(todo, others, work, held)
             _rebind(held, [*todo, *others])
 
 
@@ -97,37 +88,24 @@ def _without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNod
     return [tensor for tensor in tensors if id(tensor) not in ids]
 
 
-def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], plan: Schedule, held: dict[UOp, UOp]) -> None:
+def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work, held: dict[UOp, UOp]) -> None:
     """Keep the history of tensors computed from ones that need a gradient, and note which memory has a new value.
 
     A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from. What else
     is realised now is memory in a history, as it is memory in the tensors that hold it.
     """
-    for node, buffer in plan.memory.items():
+    for node, buffer in work.memory.items():
         if node.op is Ops.ASSIGN and _writes_memory(node):
             history.note_write(buffer)
     asking = {t.uop for t in (*tensors, *others) if t.requires_grad}
     for tensor in tensors:
         node = memory_base(tensor.uop)
-        known = node in held and node in plan.memory and node.dtype.kind == "float"
+        known = node in held and node in work.memory and node.dtype.kind == "float"
         if tensor.requires_grad and known and node.op is not Ops.COPY and not _writes_memory(node):
             mine = (tensor.uop, node)
             if any((n in asking or history.kept(n)) and n not in mine for n in toposort(node)):
                 others_held = {n: memory for n, memory in held.items() if n is not node}
-                history.keep(plan.memory[node], rebuild((node,), others_held)[node])
-
-
-def plan_for(wanted: Sequence[UOp]) -> Schedule:
-    """The schedule of some nodes, shown to whoever watches."""
-    if events.active:
-        events.stage("tensor graph", UOp(Ops.SINK, src=tuple(wanted)))
-    spec.check(spec.TENSOR, wanted, "tensor operations")
-    plan = scheduled(wanted, target_of)
-    if DEBUG.value >= 1 and len(plan.calls) > 1:
-        print(f"scheduled {len(plan.calls)} kernels")
-    if events.active:
-        events.stage("schedule", list(plan.calls))
-    return plan
+                history.keep(work.memory[node], rebuild((node,), others_held)[node])
 
 
 def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
@@ -169,10 +147,10 @@ def _assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
     return list(found)
 
 
-def _kept(plan: Schedule, wanted: Iterable[UOp]) -> set[UOp]:
+def _kept(work: Work, wanted: Iterable[UOp]) -> set[UOp]:
     """The buffers that live on: results, and what was there before."""
-    made = {plan.memory[node] for node in wanted}
-    return made | plan.existing
+    made = {work.memory[node] for node in wanted}
+    return made | work.existing
 
 
 def _held(node: UOp, buffer: UOp) -> UOp:

@@ -17,14 +17,13 @@ from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.registry import Device
-from tinygraft.engine.compile import Compiled, compiled
+from tinygraft.engine.compile import Compiled, Ready
 from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.show import show_launch
 from tinygraft.events import LaunchEvent
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import sint
-from tinygraft.uop.stages import Call, CopyCall
 from tinygraft.uop.uop import UOp, postorder
 
 
@@ -76,8 +75,8 @@ def capturing() -> Iterator[Capture]:
         _open.captures = before
 
 
-def run_schedule(calls: Sequence[Call], values: Mapping[str, int], kept: set[UOp],
-                 done: list[Call], guard: Guard) -> None:  # fmt: skip
+def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], kept: set[UOp],
+                 done: list[Ready], guard: Guard) -> None:  # fmt: skip
     """Run calls in order. kept are the BUFFERs whose values somebody wants afterwards; done gets each call that ran.
 
     Ctrl-C waits for the end of a call that writes to memory which holds a value: it could not be done again.
@@ -105,17 +104,14 @@ def run_schedule(calls: Sequence[Call], values: Mapping[str, int], kept: set[UOp
                     buffer_of(node).deallocate()
 
 
-def writes(call: Call) -> tuple[UOp, ...]:
+def writes(call: Ready) -> tuple[UOp, ...]:
     """The BUFFERs that a call writes."""
     return tuple(call.buffers[slot] for slot in call.written)
 
 
-def _prepare(call: Call) -> Launch:
+def _prepare(call: Ready) -> Launch:
     buffers = [buffer_of(node) for node in call.buffers]
-    uids = tuple(node.arg.uid for node in call.buffers)
-    if isinstance(call, CopyCall):
-        return Launch(None, buffers[0].device, buffers, uids)
-    return Launch(compiled(call.kernel, Device[call.device]), call.device, buffers, uids)
+    return Launch(call.kernel, call.device, buffers, tuple([node.arg.uid for node in call.buffers]))
 
 
 def replay(launches: Sequence[Launch], values: Mapping[str, int], results: Iterable[UOp]) -> None:

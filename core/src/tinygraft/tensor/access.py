@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
-from tinygraft.engine.realize import exclusive, plan_for, realize_tensors
+from tinygraft.engine.plan import shown_schedule
+from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
@@ -245,7 +246,7 @@ class Access(Casting):
         todo = [tensor.uop for tensor in (self, *others) if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
         if not todo:
             return [], {}
-        plan = plan_for(list(dict.fromkeys(memory_base(node) for node in todo)))
+        plan = shown_schedule(list(dict.fromkeys(memory_base(node) for node in todo)))
         return list(plan.calls), dict(plan.values)
 
     def schedule(self, *others: TensorBase) -> list[Call]:

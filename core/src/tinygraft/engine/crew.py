@@ -1,0 +1,82 @@
+"""A crew: jobs done by some threads beside this one, for compilers that leave the interpreter while they work.
+
+    with Crew() as crew:
+        crew.do(job, threads)    # returns at once, unless there is one thread only
+        crew.wait()              # helps, and raises what a job raised
+
+The threads live as long as the block, so none is there when the process forks or ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from queue import Empty, SimpleQueue
+
+SWITCH = 1e-4  # seconds until a thread that is back from its compiler gets the interpreter; by default it waits 5 ms
+
+Job = Callable[[], None]
+
+
+class Crew:
+    """Jobs and the threads that do them, first come first served."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._errors: list[BaseException] = []
+        self._interval = sys.getswitchinterval()
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def do(self, job: Job, threads: int) -> None:
+        """Have a job done, by this thread when it is all there is. The job sees the settings of this thread."""
+        if threads < 2:
+            job()
+            return
+        self._jobs.put(partial(copy_context().run, job))
+        if len(self._threads) < threads - 1:
+            sys.setswitchinterval(SWITCH)
+            thread = threading.Thread(target=self._work, name="tinygraft compiles", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def wait(self) -> None:
+        """Do what is left, then wait for the others. Raises the error of a job that failed."""
+        while (job := self._next()) is not None:
+            job()
+        self._dismiss()
+        if self._errors:
+            raise self._errors[0]
+
+    def __exit__(self, *_: object) -> None:
+        while self._next() is not None:
+            pass
+        self._dismiss()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job()
+            except BaseException as error:
+                self._errors.append(error)
+
+    def _next(self) -> Job | None:
+        try:
+            return self._jobs.get_nowait()
+        except Empty:
+            return None
+
+    def _dismiss(self) -> None:
+        """Send the threads home and wait until they have gone."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+        if self._threads:
+            self._threads.clear()
+            sys.setswitchinterval(self._interval)

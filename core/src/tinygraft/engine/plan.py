@@ -1,0 +1,140 @@
+"""Plans: what the graphs of one form launch, prepared once.
+
+    work_for(order, outputs) -> Work
+
+A plan has compiled kernels and numbers for buffers: those that the graph names first, then those that it makes. A graph
+of a form that was met before goes from its key straight to them; one that an earlier process met has a pack on disk
+(pack.py) and needs neither scheduling nor code generation. Whoever watches the stages sees all of them, made anew.
+`clear()` forgets everything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft import events
+from tinygraft.codegen.options import Options
+from tinygraft.config import DEBUG, SPEC
+from tinygraft.device.interfaces import Backend
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DType
+from tinygraft.engine import pack
+from tinygraft.engine.compile import Ready, ready
+from tinygraft.engine.pack import Place, Plan, Planned
+from tinygraft.schedule.form import Form, form_of
+from tinygraft.schedule.schedule import Schedule, schedule
+from tinygraft.target import Target
+from tinygraft.uop import spec
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+MOST = 256  # plans that are kept; the one used longest ago goes first
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A plan on the buffers of a graph: what runs, the BUFFER of each output, the values of variables.
+
+    existing are the BUFFERs that the graph itself names: memory that was there before.
+    """
+
+    calls: list[Ready]
+    memory: dict[UOp, UOp]
+    values: dict[str, int]
+    existing: set[UOp]
+
+
+_plans: OrderedDict[Key, Plan] = OrderedDict()
+_lock = threading.RLock()
+
+
+def clear() -> None:
+    """Forget all plans."""
+    with _lock:
+        _plans.clear()
+
+
+def target_of(device: str) -> Target:
+    """The Target of a device by name; opens it."""
+    return Device[device].target
+
+
+def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
+    """The schedule of some nodes, made now and shown to whoever watches."""
+    if events.active:
+        events.stage("tensor graph", UOp(Ops.SINK, src=tuple(outputs)))
+    spec.check(spec.TENSOR, outputs, "tensor operations")
+    made = schedule(outputs, target_of)
+    if events.active:
+        events.stage("schedule", list(made.calls))
+    return made
+
+
+def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
+    """What computes outputs, whose postorder is order. Raises CompileError."""
+    form = None if events.active else form_of(order, outputs)
+    if form is None:
+        made = shown_schedule(outputs)
+        work = Work(ready(made.calls), made.memory, made.values, made.existing)
+    else:
+        work = _on(_plan_for(form, outputs), form, outputs)
+    if DEBUG.value >= 1 and len(work.calls) > 1:
+        print(f"scheduled {len(work.calls)} kernels")
+    return work
+
+
+def _plan_for(form: Form, outputs: Sequence[UOp]) -> Plan:
+    """The plan of a form: from memory, from the disk, or made."""
+    backends = tuple([Device[name] for name in form.devices])
+    key = (form.key, backends, Options.here())
+    with _lock:
+        plan = _plans.get(key)
+        if plan is not None:
+            _plans.move_to_end(key)
+            return plan
+    plan = _kept_or_made(form, backends, outputs)
+    with _lock:
+        _plans[key] = plan
+        while len(_plans) > MOST:
+            _plans.popitem(last=False)
+    return plan
+
+
+def _kept_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[UOp]) -> Plan:
+    looking = DEBUG.value >= 3 or SPEC.value
+    name = "" if looking else pack.name_of(form.key, backends, Options.here())
+    if name and (plan := pack.read(name, backends)) is not None:
+        return plan
+    made = shown_schedule(outputs)
+    plan = _prepare(ready(made.calls), made, outputs, form.buffers)
+    if name:
+        pack.write(name, plan)
+    return plan
+
+
+def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buffers: Sequence[UOp]) -> Plan:
+    """Calls with numbers for their buffers."""
+    places = {node: place for place, node in enumerate(buffers)}
+    new: list[tuple[str, int, DType]] = []
+
+    def place(node: UOp) -> Place:
+        if node not in places:
+            places[node] = len(places)
+            new.append((node.device or "", node.arg.size, node.dtype))
+        return places[node]
+
+    steps = tuple(Planned(c.kernel, c.device, tuple(place(n) for n in c.buffers), c.written) for c in calls)
+    return Plan(steps, tuple(place(made.memory[node]) for node in outputs), tuple(new))
+
+
+def _on(plan: Plan, form: Form, outputs: Sequence[UOp]) -> Work:
+    """A plan on the buffers of a graph of its form."""
+    nodes = [*form.buffers, *[UOp.buffer(*made) for made in plan.made]]
+    calls = [Ready(s.kernel, s.device, tuple([nodes[place] for place in s.places]), s.written) for s in plan.steps]
+    memory = {node: nodes[place] for node, place in zip(outputs, plan.memory, strict=True)}
+    return Work(calls, memory, form.values, set(form.buffers))

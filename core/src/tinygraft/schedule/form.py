@@ -1,0 +1,83 @@
+"""The form of a graph: what graphs have in common that differ in their buffers and the values of variables only.
+
+    form_of(order, outputs) -> Form
+
+A form is the nodes in the order of a walk from the outputs, with their sources as numbers and BUFFERs as numbers too. A
+training step has the same form in every turn, on other buffers, and then the same kernels in the same order. `text`
+writes a form down in a way that does not depend on the process.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.uop.ops import Ops, Own
+from tinygraft.uop.uop import UOp
+
+LARGEST = 20_000  # nodes of a graph that has a form
+NAMED = frozenset({Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE})  # interned leaves: equal ones are the same object
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The key of a form, with what one graph of that form has: its BUFFERs, devices and values of variables."""
+
+    key: Key
+    buffers: list[UOp]
+    devices: list[str]
+    values: dict[str, int]
+
+
+def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
+    """The form of the graph of outputs, whose postorder is order. None for a graph that is too large to be kept."""
+    if len(order) > LARGEST:
+        return None
+    numbers: dict[UOp, int] = {}
+    key: list[Any] = []
+    form = Form((), [], [], {})
+    for number, node in enumerate(order):
+        numbers[node] = number
+        op, src, arg, tag = node.op, node.src, node.arg, node.tag
+        if tag is not None and isinstance(tag, Own):
+            tag = None  # whose value it is changes no kernel
+        if op in NAMED and len(src) < 2:
+            if op is Ops.DEVICE:
+                form.devices.append(arg)
+            key.append(node if tag is node.tag else node.replace(tag=tag))
+            continue
+        if op is Ops.BUFFER:
+            form.buffers.append(node)
+            arg = arg.size
+        elif op is Ops.BIND:
+            form.values[src[0].arg.name] = arg
+            arg = None
+        elif len(src) > 1 and type(arg) is tuple:
+            arg = _with_numbers(arg, numbers)
+        key.append((op, node.dtype, arg, tag, *[numbers[s] for s in src]))
+    key.append(tuple([numbers[node] for node in outputs]))
+    return Form(tuple(key), form.buffers, form.devices, form.values)
+
+
+def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, ...]:
+    """An arg with the numbers of the symbolic sizes in it, all of which are sources of its node."""
+    return tuple(
+        ("size", numbers[item]) if isinstance(item, UOp) else _with_numbers(item, numbers) if type(item) is tuple
+        else item for item in arg
+    )  # fmt: skip
+
+
+def text(key: Key) -> str:
+    """A key written down: equal for equal keys, in every process."""
+    return "\n".join(_line(entry) for entry in key)
+
+
+def _line(entry: Any) -> str:
+    if not isinstance(entry, UOp):
+        return " ".join(part.name if hasattr(part, "name") else repr(part) for part in entry)
+    arg = struct.pack("<d", entry.arg).hex() if isinstance(entry.arg, float) else repr(entry.arg)
+    on = [source.arg for source in entry.src]
+    return f"{entry.op.name} {entry.dtype.name} {arg} {entry.tag!r} {on}"
