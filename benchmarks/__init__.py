@@ -1,0 +1,11 @@
+"""How fast tinygraft is, beside other libraries on the same machine in the same minutes.
+
+    python -m benchmarks --list                                    every item, and what is asked of it
+    python -m benchmarks --only matmul,resnet18:1 --peers torch    some items against PyTorch
+    python -m benchmarks --only gpt2 --peers none --profile        ours alone, with its time by kernel
+    python -m benchmarks.alone resnet18:1 --calls 20               ours in this process, for perf, cProfile or DEBUG
+
+Each library runs in a process of its own that lives as long as the benchmark. An item is set up in all of them, run
+three times, and its results are compared; then the processes take turns. `measure.py` is this protocol, `items.py`
+the table of what is measured, `lazy/` and the folders `with_NAME/` have the items in the words of each library.
+"""

@@ -1,0 +1,98 @@
+"""python -m benchmarks: measure items in all libraries that are there, and report."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import kernels, picture, report
+from benchmarks.items import ITEMS, Item, find
+from benchmarks.libraries import LIBRARIES
+from benchmarks.measure import Pace, Row, in_turns
+from benchmarks.peers import OURS, Process, named, ours
+
+QUICK = Pace(rounds=3, seconds=0.05, patience=60)
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """What was asked for."""
+    peers = ",".join(name for name in LIBRARIES if name != OURS)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="tinygraft beside other libraries")
+    parser.add_argument("--list", action="store_true", help="the items and what is asked of them")
+    parser.add_argument("--only", default="", metavar="ITEM,...", help="kinds, or kind:sizes; all items without it")
+    parser.add_argument("--even", action="store_true", help="leave the neighbouring odd sizes out")
+    parser.add_argument("--peers", default="torch", metavar="NAME[=PYTHON],...", help=f"of {peers}; or none")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=Pace.rounds)
+    parser.add_argument("--invocations", type=int, default=1, help="how often all is done; medians are reported")
+    parser.add_argument("--quick", action="store_true", help="3 short rounds")
+    parser.add_argument("--patience", type=float, default=Pace.patience, help="seconds for one set-up")
+    parser.add_argument("--profile", action="store_true", help="also the time of ours by kernel")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything as JSON")
+    parser.add_argument("--picture", type=Path, metavar="OUT", help="write the ratios as a picture (needs matplotlib)")
+    return parser.parse_args(argv)
+
+
+def listed(items: Sequence[Item]) -> str:
+    """A line for each item: its name and what is asked of it."""
+    rows = []
+    for item in items:
+        asked = [f"{bar:g} x {peer}" for peer, bar in item.bars.items()]
+        asked += [f"at most {item.limit:g} ms"] * (item.limit is not None)
+        rows.append(f"{item.name:<26} {', '.join(asked)}".rstrip())
+    return "\n".join(rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and report; 1 when a value was wrong or something failed, 2 for a name that is unknown."""
+    args = arguments(argv)
+    try:
+        items = [item for item in (find(args.only) if args.only else ITEMS) if not (args.even and item.odd)]
+        peers = [ours(), *named(args.peers)]
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if args.list:
+        print(listed(items))
+        return 0
+    pace = QUICK if args.quick else Pace(rounds=args.rounds, patience=args.patience)
+    runs, processes = [], []
+    for number in range(args.invocations):
+        processes = [Process(peer, args.threads) for peer in peers]
+        if number == 0:
+            _introduce(processes)
+        present = [process for process in processes if not process.absent]
+        try:
+            runs.append([_measured(item, present, pace, args.profile) for item in items])
+        finally:
+            for process in processes:
+                process.close()
+    found = report.lines(runs)
+    print(report.text(found))
+    how = {"threads": args.threads, "rounds": pace.rounds, "invocations": args.invocations}
+    if args.json:
+        args.json.write_text(report.as_json(runs, processes, how))
+    if args.picture:
+        picture.draw(found, args.picture)
+    return int(any(line.verdict == "wrong" for line in found))
+
+
+def _introduce(processes: Sequence[Process]) -> None:
+    for process in processes:
+        facts = ", ".join(f"{name} {value}" for name, value in process.facts.items())
+        print(f"{process.peer.name}: {f'absent, {process.absent}' if process.absent else facts}", flush=True)
+
+
+def _measured(item: Item, present: Sequence[Process], pace: Pace, profile: bool) -> Row:
+    row = in_turns(item, present, pace, profile)
+    minima = ", ".join(f"{name} {result.minimum:.4g}" for name, result in row.results.items() if result.minimum)
+    print(f"  {item.name}: {minima} ms {report.rates(row)}".rstrip(), file=sys.stderr, flush=True)
+    if row.kernels:
+        print(kernels.text(row.kernels))
+    return row
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""What is measured, and what is asked of it.
+
+An item's name is its kind and its sizes: matmul:1024, conv:8x64x56. A bar is the least ratio of a peer's time to ours;
+at a neighbouring odd size 0.8 of it is asked. A limit is the longest that ours may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+MI = 1 << 20
+ODD = 0.8
+
+Sizes = tuple[int, ...]
+
+# How far two results may be apart, as a share of |theirs| + the root mean square of theirs
+FLOAT32 = 1e-4  # one operation
+BFLOAT16 = 2e-2
+MODEL = 1e-3  # a whole network in float32, or the losses of three training steps
+EXACT = 0.0
+
+
+@dataclass(frozen=True)
+class Item:
+    """One row of the report.
+
+    how: "turns" (processes take turns), "first" (the first call in fresh processes), "memory" (peak memory of a fresh
+    process), "import". cache, for "first": whether the disk caches are empty ("cold") or filled ("warm").
+    bars: peer -> ratio. limit: milliseconds. kernels: at most, exactly where exact is set. flops and bytes: the work.
+    """
+
+    kind: str
+    sizes: Sizes = ()
+    bars: Mapping[str, float] = field(default_factory=dict)
+    limit: float | None = None
+    kernels: int | None = None
+    exact: bool = False
+    tolerance: float = FLOAT32
+    flops: float = 0
+    bytes: float = 0
+    how: str = "turns"
+    cache: str = ""
+    odd: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kind and the sizes, those that are many Mi as such."""
+        sizes = "x".join(f"{n // MI}Mi" if n % MI == 0 and n else str(n) for n in self.sizes)
+        return f"{self.kind}:{sizes}" if sizes else self.kind
+
+
+Make = Callable[..., Item]
+
+
+def both(make: Make, even: Sizes, odd: Sizes = (), **asked: float) -> list[Item]:
+    """An item with its bars, and the same at a neighbouring odd size with 0.8 of them."""
+    bars = {name.replace("_", "+"): bar for name, bar in asked.items()}
+    found = [make(*even, bars=bars)]
+    if odd:
+        found.append(make(*odd, bars={peer: round(ODD * bar, 3) for peer, bar in bars.items()}, odd=True))
+    return found
+
+
+def matmul(n: int, **more: Any) -> Item:
+    """n x n float32."""
+    return Item("matmul", (n,), flops=2 * n**3, kernels=3, **more)
+
+
+def matmul_bf16(n: int, **more: Any) -> Item:
+    """n x n bfloat16."""
+    return Item("matmul_bf16", (n,), flops=2 * n**3, kernels=3, tolerance=BFLOAT16, **more)
+
+
+def matrix(kind: str, passes: int, kernels: int) -> Make:
+    """An operation on a float32 matrix that moves it so many times."""
+
+    def make(rows: int, columns: int, **more: Any) -> Item:
+        moved = 4 * passes * rows * columns
+        return Item(kind, (rows, columns), bytes=moved, kernels=kernels, **more)
+
+    return make
+
+
+def chain(n: int, **more: Any) -> Item:
+    """n float32, read and written."""
+    return Item("chain", (n,), bytes=8 * n, kernels=1, **more)
+
+
+def conv(batch: int, channels: int, size: int, **more: Any) -> Item:
+    """3x3, padded by 1."""
+    flops = 18 * batch * channels**2 * size**2
+    return Item("conv", (batch, channels, size), flops=flops, kernels=4, **more)
+
+
+def resnet18(batch: int, **more: Any) -> Item:
+    """1.81 billion multiplications and additions an image."""
+    return Item("resnet18", (batch,), flops=3.63e9 * batch, tolerance=MODEL, **more)
+
+
+def mnist_train(batch: int, **more: Any) -> Item:
+    """Forward and backward."""
+    return Item("mnist_train", (batch,), tolerance=MODEL, kernels=80, **more)
+
+
+def gpt2(kind: str, work: int, tolerance: float = MODEL) -> Make:
+    """124 million weights, each used once in a token's forward; so many times that in all."""
+
+    def make(*sizes: int, **more: Any) -> Item:
+        flops = 2 * 124e6 * work * prod(sizes)
+        return Item(kind, sizes, flops=flops, tolerance=tolerance, **more)
+
+    return make
+
+
+LAYERS = [((64, 56), (63, 55)), ((128, 28), (127, 27)), ((256, 14), (255, 13)), ((512, 7), (511, 7))]
+
+ITEMS: list[Item] = [
+    *both(matmul, (256,)),
+    *both(matmul, (512,), (509,), torch=0.8),
+    *both(matmul, (1024,), (1021,), torch=0.8),
+    *both(matmul, (2048,), (2039,), torch=0.8),
+    *both(matmul, (4096,)),
+    *both(matmul_bf16, (512,)),
+    *both(matmul_bf16, (1024,), (1021,), torch=0.8),
+    *both(matmul_bf16, (2048,)),
+    *both(chain, (16 * MI,), (16 * MI - 3,), torch=10, torch_jemalloc=1.5),
+    *both(chain, (64 * MI,)),
+    *(item for kind in ("sum0", "sum1", "mean0", "mean1")
+      for item in both(matrix(kind, 1, 2), (4096, 4096), (4093, 4099), torch=0.9)),
+    *both(matrix("softmax", 2, 1), (4096, 4096), (4093, 4099), torch=3),
+    *both(matrix("layernorm", 2, 1), (8192, 1024), (8191, 1021), torch=3),
+    *(item for batch in (1, 8) for even, odd in LAYERS
+      for item in both(conv, (batch, *even), (batch, *odd), torch=0.7)),
+    *both(resnet18, (1,), torch=1),
+    *both(resnet18, (8,), (7,), torch=1),
+    *both(mnist_train, (128,), (127,), torch=0.9, tinygrad=8),
+    *both(mnist_train, (512,), (511,), torch=0.9, tinygrad=8),
+    *both(gpt2("gpt2", 1), (1, 256), (1, 255), torch=0.9),
+    *both(gpt2("gpt2_train", 3), (2, 256), (2, 255), torch=0.8),
+    Item("gpt2_decode", bars={"torch": 0.9}, tolerance=MODEL, flops=2 * 124e6, bytes=4 * 124e6),
+    Item("replay", (100,), limit=0.140, kernels=100, exact=True),
+    Item("replay_empty", (100,), limit=0.050, kernels=100, exact=True, tolerance=EXACT),
+    Item("tiny", limit=0.060, kernels=1, tolerance=EXACT),
+    Item("mnist_unjitted", (128,), limit=60, tolerance=MODEL, kernels=80),
+]  # fmt: skip
+
+
+def find(words: str) -> list[Item]:
+    """The items that comma-separated words name: a kind stands for all its sizes, kind:sizes for one item.
+
+    Raises ValueError for a word that names nothing.
+    """
+    found: list[Item] = []
+    for word in filter(None, (word.strip() for word in words.split(","))):
+        named = [item for item in ITEMS if word in (item.kind, item.name)]
+        if not named:
+            raise ValueError(f"there is no item {word!r}; the kinds are {', '.join(kinds())}")
+        found += [item for item in named if item not in found]
+    return found
+
+
+def kinds() -> list[str]:
+    """The kinds of items, in order."""
+    return list(dict.fromkeys(item.kind for item in ITEMS))

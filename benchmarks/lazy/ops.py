@@ -1,0 +1,117 @@
+"""Single operations, each captured once and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks import data
+from benchmarks.case import Array, Builder, Case
+from benchmarks.lazy.library import Tensor, TinyJit, dtypes, wait
+
+
+def replayed(function: Callable[..., Tensor], *arguments: Tensor) -> Case:
+    """A function of tensors, as a replay of its capture."""
+    jitted: Callable[..., Tensor] = TinyJit(lambda *args: function(*args).realize())
+
+    def compute() -> Tensor:
+        result = jitted(*arguments)
+        wait()
+        return result
+
+    return Case(compute, read)
+
+
+def read(result: Tensor) -> Array:
+    """A tensor as an array of numpy, half types as float32."""
+    return (result.float() if result.dtype.itemsize == 2 else result).numpy()
+
+
+def tensor(*args: Any, **kwargs: Any) -> Tensor:
+    """Drawn numbers in memory."""
+    return Tensor(data.normal(*args, **kwargs)).realize()
+
+
+def matmul(n: int) -> Case:
+    """Two square matrices multiplied."""
+    return replayed(lambda a, b: a @ b, tensor("a", n, n), tensor("b", n, n))
+
+
+def matmul_bf16(n: int) -> Case:
+    """The same of bfloat16, summed in float32."""
+    a, b = (tensor(name, n, n).cast(dtypes.bfloat16).realize() for name in "ab")
+    return replayed(lambda a, b: a @ b, a, b)
+
+
+def chain(n: int) -> Case:
+    """Four elementwise operations."""
+    return replayed(lambda x: (x * 2 + 1).relu().exp(), tensor("x", n, scale=0.5))
+
+
+def reduction(name: str, axis: int) -> Builder:
+    """A sum or mean over one axis of a matrix."""
+    return lambda rows, columns: replayed(lambda x: getattr(x, name)(axis), tensor("x", rows, columns))
+
+
+def softmax(rows: int, columns: int) -> Case:
+    """Over the last axis."""
+    return replayed(lambda x: x.softmax(-1), tensor("x", rows, columns))
+
+
+def layernorm(rows: int, columns: int) -> Case:
+    """Over the last axis, with scale and shift."""
+    x, scale, shift = tensor("x", rows, columns), tensor("scale", columns), tensor("shift", columns)
+    return replayed(lambda x, scale, shift: x.layernorm() * scale + shift, x, scale, shift)
+
+
+def conv(batch: int, channels: int, size: int) -> Case:
+    """A 3x3 convolution that keeps the number of channels and the size."""
+    x = tensor("x", batch, channels, size, size)
+    w = tensor("w", channels, channels, 3, 3, scale=(channels * 9) ** -0.5)
+    return replayed(lambda x, w: x.conv2d(w, padding=1), x, w)
+
+
+def tiny() -> Case:
+    """The round trip of a tensor of three numbers, without a capture."""
+    return Case(lambda: (Tensor([1, 2, 3]) + 1).numpy(), lambda result: result)
+
+
+def replay(kernels: int) -> Case:
+    """Small products, each needing the one before."""
+
+    def products(x: Tensor, w: Tensor) -> Tensor:
+        for _ in range(kernels):
+            x = (x @ w).relu().realize()
+        return x
+
+    return replayed(products, tensor("x", 32, 32), tensor("w", 32, 32, scale=0.25))
+
+
+def replay_empty(kernels: int) -> Case:
+    """Kernels that add two numbers: what launching costs."""
+
+    def additions(x: Tensor, y: Tensor) -> Tensor:
+        for _ in range(kernels):
+            x = (x + y).realize()
+        return x
+
+    return replayed(additions, Tensor(np.zeros(1, np.float32)).realize(), Tensor(np.ones(1, np.float32)).realize())
+
+
+ITEMS: dict[str, Builder] = {
+    "matmul": matmul,
+    "matmul_bf16": matmul_bf16,
+    "chain": chain,
+    "sum0": reduction("sum", 0),
+    "sum1": reduction("sum", 1),
+    "mean0": reduction("mean", 0),
+    "mean1": reduction("mean", 1),
+    "softmax": softmax,
+    "layernorm": layernorm,
+    "conv": conv,
+    "tiny": tiny,
+    "replay": replay,
+    "replay_empty": replay_empty,
+}

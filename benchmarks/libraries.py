@@ -1,0 +1,34 @@
+"""The libraries that can be measured: their modules here, and how each is installed and told what to do."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Library:
+    """module has ITEMS and facts(); package is what has to be importable; install says how one gets it."""
+
+    module: str
+    package: str
+    install: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+LIBRARIES = {
+    "tinygraft": Library("lazy", "tinygraft", "pip install ./core ./plugins/cpu", {"DEV": "CPU"}),
+    "numpy": Library("with_numpy", "numpy", "pip install numpy"),
+    "torch": Library("with_torch", "torch", "pip install torch --extra-index-url https://download.pytorch.org/whl/cpu"),
+    "jax": Library("with_jax", "jax", "pip install jax", {"JAX_PLATFORMS": "cpu"}),
+    "tinygrad": Library("lazy", "tinygrad", "pip install tinygrad, and clang", {"DEV": "CPU"}),
+    "onnxruntime": Library("with_onnxruntime", "onnxruntime", "pip install onnxruntime onnx"),
+}
+
+
+def use(name: str) -> Any:
+    """The module of a library, imported. Raises ImportError where the library is not installed."""
+    os.environ["BENCHMARK"] = name
+    return importlib.import_module(f"benchmarks.{LIBRARIES[name].module}")

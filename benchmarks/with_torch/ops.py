@@ -1,0 +1,109 @@
+"""Single operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from benchmarks import data
+from benchmarks.case import Array, Builder, Case
+
+
+def called(function: Callable[..., torch.Tensor], *arguments: torch.Tensor) -> Case:
+    """A function of tensors, without gradients."""
+    return Case(torch.inference_mode()(lambda: function(*arguments)), read)
+
+
+def read(result: torch.Tensor) -> Array:
+    """A tensor as an array of numpy, half types as float32."""
+    return (result.float() if result.dtype.itemsize == 2 else result).numpy()
+
+
+def tensor(*args: Any, **kwargs: Any) -> torch.Tensor:
+    """Drawn numbers."""
+    return torch.from_numpy(data.normal(*args, **kwargs))
+
+
+def matmul(n: int) -> Case:
+    """Two square matrices multiplied."""
+    return called(lambda a, b: a @ b, tensor("a", n, n), tensor("b", n, n))
+
+
+def matmul_bf16(n: int) -> Case:
+    """The same of bfloat16."""
+    return called(lambda a, b: a @ b, tensor("a", n, n).bfloat16(), tensor("b", n, n).bfloat16())
+
+
+def chain(n: int) -> Case:
+    """Four elementwise operations."""
+    return called(lambda x: (x * 2 + 1).relu().exp(), tensor("x", n, scale=0.5))
+
+
+def reduction(name: str, axis: int) -> Builder:
+    """A sum or mean over one axis of a matrix."""
+    return lambda rows, columns: called(lambda x: getattr(x, name)(axis), tensor("x", rows, columns))
+
+
+def softmax(rows: int, columns: int) -> Case:
+    """Over the last axis."""
+    return called(lambda x: x.softmax(-1), tensor("x", rows, columns))
+
+
+def layernorm(rows: int, columns: int) -> Case:
+    """Over the last axis, with scale and shift."""
+    x, scale, shift = tensor("x", rows, columns), tensor("scale", columns), tensor("shift", columns)
+    return called(lambda x, scale, shift: F.layer_norm(x, (columns,), scale, shift), x, scale, shift)
+
+
+def conv(batch: int, channels: int, size: int) -> Case:
+    """A 3x3 convolution that keeps the number of channels and the size."""
+    x = tensor("x", batch, channels, size, size)
+    w = tensor("w", channels, channels, 3, 3, scale=(channels * 9) ** -0.5)
+    return called(lambda x, w: F.conv2d(x, w, padding=1), x, w)
+
+
+def tiny() -> Case:
+    """The round trip of a tensor of three numbers."""
+    return Case(lambda: (torch.tensor([1, 2, 3]) + 1).numpy(), lambda result: result)
+
+
+def replay(kernels: int) -> Case:
+    """Small products, each needing the one before."""
+
+    def products(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        for _ in range(kernels):
+            x = (x @ w).relu()
+        return x
+
+    return called(products, tensor("x", 32, 32), tensor("w", 32, 32, scale=0.25))
+
+
+def replay_empty(kernels: int) -> Case:
+    """Additions of two numbers: what calling costs."""
+
+    def additions(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for _ in range(kernels):
+            x = x + y
+        return x
+
+    return called(additions, torch.zeros(1), torch.ones(1))
+
+
+ITEMS: dict[str, Builder] = {
+    "matmul": matmul,
+    "matmul_bf16": matmul_bf16,
+    "chain": chain,
+    "sum0": reduction("sum", 0),
+    "sum1": reduction("sum", 1),
+    "mean0": reduction("mean", 0),
+    "mean1": reduction("mean", 1),
+    "softmax": softmax,
+    "layernorm": layernorm,
+    "conv": conv,
+    "tiny": tiny,
+    "replay": replay,
+    "replay_empty": replay_empty,
+}
