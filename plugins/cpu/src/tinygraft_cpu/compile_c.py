@@ -50,6 +50,7 @@ class CCompiler(Compiler):
         self.command = command
         described = " ".join((*command, version(tuple(command)), *options(), machine.arch()))
         self.key = f"c-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+        self.threads = machine.thread_limit()
 
     def compile(self, source: Source) -> Binary:
         """The shared library; detail is its assembly when DEBUG is at least 7. Raises CompileError."""

@@ -7,18 +7,24 @@ of a softmax into one long chain), new_gvn has an assertion that fails on some a
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import threading
 from typing import Any
 
 from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, Source
+from tinygraft_cpu.machine import thread_limit
 
 PASSES = ("sroa", "simplify_cfg")
 
 
 class Machine:
-    """LLVM for this processor. llvmlite is imported and the target made when they are first needed."""
+    """LLVM for this processor. llvmlite is imported and the target made when they are first needed.
+
+    llvmlite lets one thread at a time into the library. Writing objects is nine tenths of a compilation and touches
+    only its own module and target machine, so that one call has a handle of its own, past llvmlite's lock.
+    """
 
     def __init__(self) -> None:
         import llvmlite.binding as llvm
@@ -29,9 +35,12 @@ class Machine:
         self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
         self.version = ".".join(map(str, llvm.llvm_version_info))
         self.lock = threading.Lock()
-        self.target = self.target_machine()
+        self.idle: list[Any] = []  # target machines that no thread uses
         self.jit = llvm.create_lljit_compiler(self.target_machine())
         self.loaded = 0
+        locked = llvm.ffi.lib.LLVMPY_TargetMachineEmitToMemory
+        self.emit = ctypes.CDLL(llvm.ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
+        self.emit.argtypes, self.emit.restype = locked.argtypes, locked.restype
 
     def target_machine(self) -> Any:
         """A new target machine with the features of this processor named one by one."""
@@ -39,16 +48,43 @@ class Machine:
             cpu=self.cpu, features=self.features, opt=2, reloc="pic", codemodel="small", jit=True
         )
 
-    def optimised(self, text: str) -> Any:
-        """The module that text is, after the passes. Raises RuntimeError with LLVM's words."""
+    def compiled(self, text: str, assembly: bool) -> tuple[bytes, str]:
+        """The object file of a module, and its assembly if that is asked for. Raises RuntimeError with LLVM's words."""
+        try:
+            target = self.idle.pop()
+        except IndexError:
+            target = self.target_machine()
+        context = self.llvm.create_context()
+        try:
+            module = self._optimised(text, context, target)
+            detail = target.emit_assembly(module) if assembly else ""
+            data = self._object(module, target)
+            module.close()
+        finally:
+            context.close()
+            self.idle.append(target)
+        return data, detail
+
+    def _optimised(self, text: str, context: Any, target: Any) -> Any:
         llvm = self.llvm
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, context)
         module.verify()
         passes = llvm.create_new_module_pass_manager()
         for name in PASSES:
             getattr(passes, f"add_{name}_pass")()
-        passes.run(module, llvm.create_pass_builder(self.target, llvm.create_pipeline_tuning_options(speed_level=1)))
+        passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=1)))
         return module
+
+    def _object(self, module: Any, target: Any) -> bytes:
+        ffi = self.llvm.ffi
+        with ffi.OutputString() as error:
+            written = self.emit(target, module, 1, error)
+            if not written:
+                raise RuntimeError(str(error))
+        try:
+            return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(written), ffi.lib.LLVMPY_GetBufferSize(written))
+        finally:
+            ffi.lib.LLVMPY_DisposeMemoryBuffer(written)
 
 
 _machine: Machine | None = None
@@ -83,19 +119,18 @@ class LLVMCompiler(Compiler):
         host = machine()
         described = "\n".join((host.cpu, host.features, *PASSES))
         self.key = f"llvm-{host.version}-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+        self.threads = thread_limit()
 
     def compile(self, source: Source) -> Binary:
         """The object file; detail is its assembly when DEBUG is at least 7. Raises CompileError."""
         host = machine()
-        with host.lock:
-            try:
-                module = host.optimised(source.text)
-            except RuntimeError as error:
-                raise CompileError(
-                    f"LLVM {host.version} refused kernel {source.name}: {error}", source.text, str(error)
-                ) from error
-            detail = host.target.emit_assembly(module) if DEBUG.value >= 7 else ""
-            return Binary(source.name, host.target.emit_object(module), source.signature, detail)
+        try:
+            data, detail = host.compiled(source.text, DEBUG.value >= 7)
+        except RuntimeError as error:
+            raise CompileError(
+                f"LLVM {host.version} refused kernel {source.name}: {error}", source.text, str(error)
+            ) from error
+        return Binary(source.name, data, source.signature, detail)
 
 
 class LoadedObject:

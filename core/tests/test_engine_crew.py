@@ -1,0 +1,83 @@
+"""A crew: jobs run side by side, errors come out, and nothing of it is left behind."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+from tinygraft import Context
+from tinygraft.config import NOOPT
+from tinygraft.engine.crew import Crew
+
+
+def test_jobs_run_side_by_side():
+    """Two jobs that wait for each other both end, although one thread alone would wait for ever."""
+    meeting = threading.Barrier(2, timeout=20)
+    done: list[int] = []
+    with Crew() as crew:
+        for _ in range(2):
+            crew.do(lambda: done.append(meeting.wait()), 2)
+        crew.wait()
+    assert sorted(done) == [0, 1]
+
+
+def test_one_thread_is_this_one():
+    """With one thread the job has run when do returns, here."""
+    done: list[threading.Thread] = []
+    with Crew() as crew:
+        crew.do(lambda: done.append(threading.current_thread()), 1)
+        assert done == [threading.current_thread()]
+
+
+def test_jobs_see_the_settings_of_who_gave_them():
+    """A Context around do holds in the job, whichever thread does it."""
+    seen: list[int] = []
+    with Crew() as crew:
+        for value in (0, 1, 0, 1):
+            with Context(NOOPT=value):
+                crew.do(lambda: seen.append(NOOPT.value), 3)
+        crew.wait()
+    assert sorted(seen) == [0, 0, 1, 1]
+
+
+def test_an_error_comes_out_and_nothing_is_left():
+    """wait raises what a job raised; threads are gone and the interpreter switches as before."""
+
+    def fail() -> None:
+        raise ValueError("this job cannot be done")
+
+    def work() -> None:
+        with Crew() as crew:
+            for _ in range(4):
+                crew.do(fail, 4)
+            crew.wait()
+
+    before, threads = sys.getswitchinterval(), threading.active_count()
+    with pytest.raises(ValueError, match="this job cannot be done"):
+        work()
+    assert (sys.getswitchinterval(), threading.active_count()) == (before, threads)
+
+
+def test_jobs_that_nobody_waits_for_are_dropped():
+    """When the block ends with an error, what has not begun never does."""
+    begun, go = threading.Event(), threading.Event()
+    done: list[int] = []
+
+    def first() -> None:
+        begun.set()
+        go.wait(20)
+        done.append(0)
+
+    def work() -> None:
+        with Crew() as crew:
+            crew.do(first, 2)
+            begun.wait(20)
+            crew.do(lambda: done.append(1), 2)
+            threading.Timer(0.05, go.set).start()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == [0]
