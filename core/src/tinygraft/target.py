@@ -32,7 +32,8 @@ class Target:
 
     chunks is how many threads share a kernel by PARALLEL ranges; grid_dims how many dimensions of groups there
     are (0: none) and lanes the most threads in a group. stream_bytes is the size above which an output is stored
-    past the caches (0: never). joins_nests says that loops over unrelated shapes may live in one kernel.
+    past the caches (0: never). fused_sums says that FMA is an instruction, so that sums of products are accumulated
+    by it. joins_nests says that loops over unrelated shapes may live in one kernel.
     """
 
     arch: str = ""
@@ -50,6 +51,7 @@ class Target:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     stream_bytes: int = 0
+    fused_sums: bool = False
     joins_nests: bool = False
     max_params: int = 64
     max_ops: int = 4000

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft.codegen import actions
+from tinygraft.codegen.contraction import tilings
 from tinygraft.codegen.options import Options
+from tinygraft.codegen.panels import tile
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import AxisKind, Ops
@@ -31,9 +33,13 @@ def choose(sink: UOp, target: Target, options: Options) -> Chosen:
     sink = actions.spaced(sink)
     if target.grid_dims:
         return _to_grid(sink, target)
-    sink, vectors = _vectors(sink, target)
+    ways = tilings(sink, target)
+    if ways:
+        sink, taken = tile(sink, ways[0]), ways[0].names
+    else:
+        sink, taken = _vectors(sink, target)
     sink, shares = _shares(sink, target)
-    return sink, vectors + shares
+    return sink, taken + shares
 
 
 def _loops(sink: UOp) -> list[UOp]:

@@ -33,14 +33,14 @@ class Block:
         self.values: dict[UOp, UOp] = {}  # node of the kernel graph -> what was emitted for it here
 
 
-def linearise(sink: UOp) -> list[UOp]:
-    """The instructions of a kernel."""
-    return _Machine(sink).run()
+def linearise(sink: UOp, fuses: bool = False) -> list[UOp]:
+    """The instructions of a kernel. fuses: sums of products are accumulated by FMA, which rounds once."""
+    return _Machine(sink, fuses).run()
 
 
 class _Machine:
-    def __init__(self, sink: UOp) -> None:
-        self.sink = sink
+    def __init__(self, sink: UOp, fuses: bool) -> None:
+        self.sink, self.fuses = sink, fuses
         nodes = postorder(sink)
         self.ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}
         self.looping: int = sum(1 << axis for axis, r in self.ranges.items() if r.arg.kind in LOOPS)
@@ -141,6 +141,8 @@ class _Machine:
             return
         if node.op is Ops.REDUCE:
             self.begin_reduce(node)
+        elif node.op is Ops.AFTER and any(s.op is Ops.RANGE for s in node.src):
+            self.begin_fill(node)
         else:
             self.later((self.emit, (node,)))
             self.later(*[(self.visit, (s,)) for s in reversed(node.src)])
@@ -165,6 +167,37 @@ class _Machine:
         """A store goes to the end of the innermost block."""
         self.path[-1].stores.append(store.replace(src=tuple(self.value(s) for s in store.src)))
 
+    def begin_fill(self, node: UOp) -> None:
+        """Scratch memory is filled by loops of its own, in the block of what its contents depend on."""
+        saved, depth = self.path, self.place(node)
+        self.path = self.path[:depth]
+        self.emit(node.src[0])
+        ranges = [s for s in node.src[1:] if s.op is Ops.RANGE]
+        for r in ranges:
+            if r.arg.kind not in LOOPS:
+                for part in postorder(r):
+                    self.emit(part)
+        made: list[UOp] = []
+        self.later((self.finish_fill, (node, made, depth, saved)))
+        for store in reversed(_stores(node)):
+            self.later((self.fill, (store, made)), *[(self.visit, (s,)) for s in reversed(store.src)])
+        for r in sorted((r for r in ranges if r.arg.kind in LOOPS), key=lambda r: r.arg.axis):
+            self.open(r)
+
+    def fill(self, store: UOp, made: list[UOp]) -> None:
+        """A store into scratch memory, where the walk is."""
+        made.append(store.replace(src=tuple(self.value(s) for s in store.src)))
+        self.path[-1].items.append(made[-1])
+
+    def finish_fill(self, node: UOp, made: list[UOp], depth: int, saved: list[Block]) -> None:
+        """Close the loops and let the group wait, if it shares the memory; then it can be read."""
+        self.leave(depth)
+        block = self.path[-1]
+        if any(s.op is Ops.BARRIER for s in node.src):
+            block.items.append(UOp(Ops.BARRIER, src=tuple(made)))
+        block.values[node] = self.value(node.src[0])
+        self.path = saved
+
     def begin_reduce(self, node: UOp) -> None:
         """Registers for all reductions over the same ranges at the same place, then their loop."""
         group = [n for n in self.reduces[(self.mask(node), node.src[1:])] if self.find(n) is None]
@@ -178,7 +211,7 @@ class _Machine:
         loops = [r for r in node.src[1:] if r.arg.kind in LOOPS]
         self.later((self.finish_reduce, (group, registers, depth, saved)))
         for n, register in zip(reversed(group), reversed(registers), strict=True):
-            self.later((self.accumulate, (n, register)), (self.visit, (n.src[0],)))
+            self.later((self.accumulate, (n, register)), *[(self.visit, (s,)) for s in reversed(self.added(n))])
         for r in sorted(loops, key=lambda r: r.arg.axis):
             self.open(r)
 
@@ -201,9 +234,18 @@ class _Machine:
         self.path[-1].items.append(register)
         return register
 
+    def added(self, node: UOp) -> tuple[UOp, ...]:
+        """What a reduction takes in each turn: its value, or the factors of it where they are multiplied and added."""
+        value = node.src[0]
+        product = self.fuses and node.arg.op is Ops.ADD and value.op is Ops.MUL and value.dtype.kind == "float"
+        return value.src if product else (value,)
+
     def accumulate(self, node: UOp, register: UOp) -> None:
-        """Combine a register with the value that the loop has now."""
-        self.path[-1].items.append(UOp(Ops.ACCUM, node.dtype, (register, self.value(node.src[0])), node.arg.op))
+        """Combine a register with what the loop has now."""
+        values = self.added(node)
+        op = node.arg.op if len(values) == 1 else Ops.FMA
+        src = (register, *(self.value(v) for v in values))
+        self.path[-1].items.append(UOp(Ops.ACCUM, node.dtype, src, op))
 
     def finish_reduce(self, group: list[UOp], registers: list[UOp], depth: int, saved: list[Block]) -> None:
         """Close the loop; what the registers hold is the value of each reduction."""
@@ -218,6 +260,12 @@ class _Machine:
                     block.items.append(made)
             block.values[node] = made
         self.path = saved
+
+
+def _stores(after: UOp) -> list[UOp]:
+    """The stores that an AFTER waits for, perhaps through a BARRIER."""
+    waits = [s for s in after.src[1:] if s.op is not Ops.RANGE]
+    return [s for w in waits for s in (w.src if w.op is Ops.BARRIER else (w,))]
 
 
 def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:

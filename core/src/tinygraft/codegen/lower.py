@@ -81,7 +81,7 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
         spec.check(spec.KERNEL, state.sink, f"pass {step.name!r}")
         if events.active:
             events.stage(f"pass: {step.name}", state.sink, name)
-    uops = tuple(linearise(state.sink))
+    uops = tuple(linearise(state.sink, target.fused_sums))
     spec.check(spec.LINEAR, uops, "pass 'linearise'")
     linear = Linear(name, uops, _signature(kernel, uops), target, state.actions, cost(kernel.sink))
     if events.active:

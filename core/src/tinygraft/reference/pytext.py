@@ -267,15 +267,17 @@ class _Text:
             self.depth -= gated
 
     def accumulate(self, node: UOp) -> None:
-        register, value = node.src
-        extra = value.ranges & ~register.ranges
+        register, *values = node.src
+        extra = node.ranges & ~register.ranges
         for axis, vector in self.copied.items():
             if extra >> axis & 1 and vector.arg.kind is AxisKind.VECTOR:
                 raise GraphError(f"kernel {self.linear.name}: a vector over axis {axis} is accumulated into register "
                                  f"{register.arg.number}, which has no lanes; use LANES")  # fmt: skip
-        for lane in self.lanes(value.ranges | register.ranges):
+        for lane in self.lanes(node.ranges):
             name = self.name(register, lane)
-            text = expression(node.arg, register.dtype, (register.dtype, value.dtype), (name, self.name(value, lane)))
+            names = [self.name(value, lane) for value in values]
+            names = [*names, name] if node.arg is Ops.FMA else [name, *names]
+            text = expression(node.arg, register.dtype, [register.dtype] * len(names), names)
             self.put(f"{name} = {text}")
 
     def fold_lanes(self, node: UOp) -> None:

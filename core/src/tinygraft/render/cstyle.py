@@ -169,8 +169,9 @@ class Kernel(Writer):
 
     def accum(self, u: UOp) -> None:
         """An assignment for each copy."""
-        for register, value, step in self.accumulated(u):
-            self.say(f"{register} = {bare(EXPR[step.op](self.words, step, register, value))};")
+        for register, values, step in self.accumulated(u):
+            operands = (*values, register) if step.op is Ops.FMA else (register, *values)
+            self.say(f"{register} = {bare(EXPR[step.op](self.words, step, *operands))};")
 
     def get(self, u: UOp) -> None:
         """The register itself, or a copy of it where it still changes."""

@@ -166,10 +166,11 @@ class Function(Writer, Block):
 
     def accum(self, u: UOp) -> None:
         """Read, combine, write."""
-        for register, value, step in self.accumulated(u):
+        for register, values, step in self.accumulated(u):
             type_ = type_of(step.dtype, step.width)
             old = self.let(f"load {type_}, ptr %{register}", "old")
-            self.do(f"store {type_} {EXPR[step.op](self, step, old, value)}, ptr %{register}")
+            operands = (*values, old) if step.op is Ops.FMA else (old, *values)
+            self.do(f"store {type_} {EXPR[step.op](self, step, *operands)}, ptr %{register}")
 
     def get(self, u: UOp) -> None:
         """Read."""

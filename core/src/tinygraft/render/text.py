@@ -159,16 +159,17 @@ class Writer(ABC):
                 if key in names:
                     names[u, self.walk.copy(u, lane)] = names[key]
 
-    def accumulated(self, u: UOp) -> Iterator[tuple[str, str, Step]]:
-        """For each copy of an ACCUM its register, the value that comes in, and how they combine."""
-        reg, value = u.src
+    def accumulated(self, u: UOp) -> Iterator[tuple[str, list[str], Step]]:
+        """For each copy of an ACCUM its register, the value or the factors that come in, and how they combine."""
+        reg, *values = u.src
         width = self.walk.width(reg)
-        if self.walk.width(value) > width:
+        if any(self.walk.width(value) > width for value in values):
             raise GraphError(
                 f"kernel {self.linear.name}: ACCUM puts a vector into a scalar register; LANES comes first"
             )
         for lane in self.walk.lanes(u):
-            yield self.register(reg, lane), self.operand(value, lane, width), Step(u.arg, reg.dtype, reg.dtype, width)
+            operands = [self.operand(value, lane, width) for value in values]
+            yield self.register(reg, lane), operands, Step(u.arg, reg.dtype, reg.dtype, width)
 
     def register(self, reg: UOp, lane: Lane) -> str:
         """The name of a register's copy."""

@@ -16,7 +16,7 @@ from tinygraft.uop.uop import UOp
 Rule = Callable[[UOp], "str | None"]
 VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose number is not fixed
     Ops.CONST: (0, 1), Ops.IOTA: (1, 2), Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
-    Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.CAT: (1, 9999),
+    Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 3), Ops.CAT: (1, 9999),
     **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK), (1, 9999)),
 }  # fmt: skip
 
@@ -187,6 +187,13 @@ def reducible(u: UOp) -> str | None:
     return None
 
 
+def accumulates(u: UOp) -> str | None:
+    """ACCUM combines one value by an op, or the product of two by FMA."""
+    if u.arg is Ops.FMA or len(u.src) == 3:
+        return None if u.arg is Ops.FMA and len(u.src) == 3 else "ACCUM takes two factors for FMA, else one value"
+    return reducible(u)
+
+
 def over_ranges(u: UOp) -> str | None:
     """All sources but the first are RANGEs."""
     for source in u.src[1:]:
@@ -276,7 +283,7 @@ NODE: dict[Ops, tuple[Rule, ...]] = {
     Ops.BARRIER: (_VOID,),
     Ops.SINK: (_VOID,),
     Ops.REG: (first_dtype, over_lanes),
-    Ops.ACCUM: (first_dtype, source_ops(0, Ops.REG), same_dtype, reducible),
+    Ops.ACCUM: (first_dtype, source_ops(0, Ops.REG), same_dtype, accumulates),
     Ops.GET: (first_dtype, source_ops(0, Ops.REG)),
     Ops.LANES: (first_dtype, reducible, over_lanes),
     Ops.END: (_VOID, source_ops(0, Ops.RANGE)),

@@ -439,11 +439,11 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.REDUCE: OpFacts(None, (ReduceArg,)),  # sources: value, ranges
     Ops.LOAD: OpFacts(None),  # sources: memory, index[, gate]; a closed gate gives 0
     Ops.STORE: OpFacts(None, (NoneType, StoreHint)),  # sources: memory, index, value[, gate]
-    Ops.AFTER: OpFacts(None),  # sources: value, what happens before
+    Ops.AFTER: OpFacts(None),  # sources: value, what happens before, ranges of it that are closed then
     Ops.BARRIER: OpFacts(None),
     Ops.SINK: OpFacts(None),
     Ops.REG: OpFacts(None, (RegArg,)),  # sources: first value, vector and unroll ranges it has a copy for
-    Ops.ACCUM: OpFacts(2, (Ops,)),  # sources: REG, value
+    Ops.ACCUM: OpFacts(None, (Ops,)),  # sources: REG, value; REG and two factors when the arg is FMA
     Ops.GET: OpFacts(1),  # source: REG
     Ops.LANES: OpFacts(2, (ReduceArg,)),  # sources: vector, VECTOR range
     Ops.END: OpFacts(1),  # source: RANGE

@@ -410,7 +410,8 @@ def _statement(u: UOp, src: Sequence[Text]) -> str:
         case Ops.ACCUM:
             if u.arg in _INFIX:
                 return f"{words[0]} {_INFIX[u.arg][0]}= {words[1]}"
-            return f"{words[0]} = {u.arg.name.lower()}({words[0]}, {words[1]})"
+            operands = (*words[1:], words[0]) if u.arg is Ops.FMA else words
+            return f"{words[0]} = {u.arg.name.lower()}({', '.join(operands)})"
         case Ops.BARRIER:
             return "barrier"
     return u.op.name.lower()

@@ -129,9 +129,10 @@ def sizes_before_ranges(nodes: Sequence[UOp]) -> Fault | None:
 
 
 def happens_before(nodes: Sequence[UOp]) -> Fault | None:
-    """AFTER waits for STOREs and BARRIERs, a BARRIER for STOREs."""
+    """AFTER waits for STOREs and BARRIERs, and closes RANGEs of theirs; a BARRIER waits for STOREs."""
     for u in nodes:
-        waits = u.src[1:] if u.op is Ops.AFTER else u.src if u.op is Ops.BARRIER else ()
+        waits = [s for s in u.src[1:] if s.op is not Ops.RANGE] if u.op is Ops.AFTER else u.src
+        waits = waits if u.op in (Ops.AFTER, Ops.BARRIER) else ()
         for source in waits:
             if source.op not in (Ops.STORE, Ops.BARRIER, Ops.AFTER, Ops.ACCUM, Ops.END):
                 return u, f"{u.op.name} waits for STOREs and BARRIERs, got {source.op.name}"

@@ -374,12 +374,13 @@ def _ranges(op: Ops, src: tuple[UOp, ...], arg: Any) -> int:
         for source in src[1:]:
             closed |= 1 << source.arg.axis
         return src[0].ranges & ~closed
-    if op is Ops.AFTER:
-        return src[0].ranges
-    mask = 0
+    mask = closed = 0
     for source in src:
-        mask |= source.ranges
-    return mask
+        if op is Ops.AFTER and source.op is Ops.RANGE:
+            closed |= 1 << source.arg.axis
+        else:
+            mask |= source.ranges
+    return mask & ~closed
 
 
 def toposort(*roots: UOp, enter: Callable[[UOp], bool] | None = None) -> list[UOp]:

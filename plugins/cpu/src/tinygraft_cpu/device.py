@@ -77,10 +77,11 @@ def host_target(threads: int, compiler: str) -> Target:
         vector_bytes=machine.vector_bytes(),
         registers=machine.registers(),
         chunks=threads,
-        local_memory=256 << 10,
+        local_memory=768 << 10,
         l1_bytes=machine.cache_bytes(1),
         l2_bytes=machine.cache_bytes(2),
         stream_bytes=4 * machine.cache_bytes(2) * threads if machine.is_x86() else 0,
+        fused_sums=machine.has_fma(),
         joins_nests=True,
         alignment=ALIGNMENT,
     )

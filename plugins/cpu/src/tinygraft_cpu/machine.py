@@ -53,6 +53,11 @@ def registers() -> int:
     return 32 if vector_bytes() == 64 or not is_x86() else 16
 
 
+def has_fma() -> bool:
+    """Whether a multiply-add is one instruction."""
+    return not is_x86() or "fma" in features()
+
+
 def has_half_conversion() -> bool:
     """Whether float16 and float32 convert in hardware."""
     return not is_x86() or "f16c" in features()
