@@ -334,7 +334,7 @@ def test_a_broken_pass_of_the_compiler_is_caught(monkeypatch: pytest.MonkeyPatch
             lower.to_linear(whole_kernel, Target())
     right: Any = lower.linearise  # type: ignore[attr-defined]
     with monkeypatch.context() as patch:
-        patch.setattr(lower, "linearise", lambda sink: [u for u in right(sink) if u.op is not Ops.END])
+        patch.setattr(lower, "linearise", lambda *given: [u for u in right(*given) if u.op is not Ops.END])
         with pytest.raises(GraphError, match="pass 'linearise' made an invalid linear form: its loop is never closed"):
             lower.to_linear(whole_kernel, Target())
 
