@@ -15,6 +15,7 @@ from typing import Protocol
 from tinygraft.config import VIZ
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import history, viz
+from tinygraft.engine.capture import Recorded, note
 from tinygraft.engine.compile import Ready
 from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.plan import Work, work_for
@@ -45,27 +46,38 @@ def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) ->
     One thread at a time: a graph is shared, and so is the memory that it assigns to. When it is interrupted, tensors
     whose kernels have all run are realised and the others are as they were.
     """
-    with exclusive, guarded() as guard:
-        _realize(tensors, live, guard)
+    with exclusive:
+        _realize(tensors, live)
 
 
-def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode], guard: Guard) -> None:
+def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
     if VIZ:
         viz.install()
-    todo = list(tensors)
+    todo = list({id(tensor): tensor for tensor in tensors}.values())
     others = _without(live, todo)
     wanted = _wanted(todo)
     if not wanted:
         return
     order = postorder(*wanted)
-    while along := _protect(order, others):
-        todo += along
-        others = _without(others, along)
-        wanted = _wanted(todo)
-        order = postorder(*wanted)
-    homes = _homes(order, [*wanted, *_assigned_for(others, order)])
+    if Ops.ASSIGN not in [node.op for node in order]:  # nothing is written over: any of it can be done again
+        _compute(todo, others, order, dict(zip(wanted, wanted, strict=True)), Guard(None))
+        return
+    with guarded() as guard:
+        while along := _protect(order, others):
+            todo += along
+            others = _without(others, along)
+            wanted = _wanted(todo)
+            order = postorder(*wanted)
+        homes = _homes(order, [*wanted, *_assigned_for(others, order)])
+        outputs = list(homes.values())
+        _compute(todo, others, order if outputs == wanted else postorder(*outputs), homes, guard)
+
+
+def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], order: Sequence[UOp], homes: dict[UOp, UOp],
+             guard: Guard) -> None:  # fmt: skip
+    """Run what homes need, whose postorder is order, and give tensors their results."""
     outputs = list(homes.values())
-    work = work_for(order if outputs == wanted else postorder(*outputs), outputs)
+    work = work_for(order, outputs)
     done: list[Ready] = []
     try:
         run_schedule(work.calls, work.values, _kept(work, outputs), done, guard)
@@ -97,11 +109,12 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work,
     for node, buffer in work.memory.items():
         if node.op is Ops.ASSIGN and _writes_memory(node):
             history.note_write(buffer)
-    asking = {t.uop for t in (*tensors, *others) if t.requires_grad}
-    for tensor in tensors:
+    mine_ask = [tensor for tensor in tensors if tensor.requires_grad]
+    asking = {t.uop for t in (*mine_ask, *others) if t.requires_grad} if mine_ask else set()
+    for tensor in mine_ask:
         node = memory_base(tensor.uop)
         known = node in held and node in work.memory and node.dtype.kind == "float"
-        if tensor.requires_grad and known and node.op is not Ops.COPY and not _writes_memory(node):
+        if known and node.op is not Ops.COPY and not _writes_memory(node):
             mine = (tensor.uop, node)
             if any((n in asking or history.kept(n)) and n not in mine for n in toposort(node)):
                 others_held = {n: memory for n, memory in held.items() if n is not node}
@@ -110,8 +123,8 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work,
 
 def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
     """The nodes that have to become memory for tensors to be realised."""
-    nodes = (memory_base(t.uop) for t in tensors)
-    return list(dict.fromkeys(n for n in nodes if n.op is not Ops.BUFFER))
+    nodes = [memory_base(t.uop) for t in tensors]
+    return list(dict.fromkeys([n for n in nodes if n.op is not Ops.BUFFER]))
 
 
 def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
@@ -196,7 +209,10 @@ def _save(tensors: Sequence[HasNode], overwritten: set[UOp]) -> None:
         for node in postorder(tensor.uop):
             if node in overwritten and node not in saved:
                 saved[node] = UOp.buffer(node.device or "", node.arg.size, node.dtype)
-                copy(buffer_of(saved[node]), buffer_of(node))
+                buffers = [buffer_of(saved[node]), buffer_of(node)]
+                copy(*buffers)
+                pair = (saved[node], node)
+                note(Recorded(None, buffers[0].device, (pair[0].arg.uid, pair[1].arg.uid), True), buffers, pair, {})
     for tensor in tensors:
         tensor.uop = rebuild((tensor.uop,), saved)[tensor.uop]
 
@@ -240,9 +256,9 @@ def _rebind(swap: dict[UOp, UOp], tensors: Iterable[HasNode]) -> None:
 
     Shapes on the way to memory are left out, but not where a gradient may be asked for at one of them.
     """
-    unique = {id(t): t for t in tensors}.values()
-    lazy = [t for t in unique if memory_base(t.uop).op is not Ops.BUFFER]
-    done = rebuild([t.uop for t in lazy], swap)
+    lazy = [t for t in tensors if memory_base(t.uop).op is not Ops.BUFFER]
+    nodes = [t.uop for t in lazy]
+    done = swap if all(map(swap.__contains__, nodes)) else rebuild(nodes, swap)
     for tensor in lazy:
         new = done[tensor.uop]
         base = memory_base(new)

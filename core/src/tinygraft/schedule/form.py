@@ -18,7 +18,7 @@ from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp
 
 LARGEST = 20_000  # nodes of a graph that has a form
-NAMED = frozenset({Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE})  # interned leaves: equal ones are the same object
+OTHERS = frozenset({Ops.BUFFER, Ops.BIND})  # what two graphs of one form may differ in
 Key = tuple[Any, ...]
 
 
@@ -37,6 +37,7 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
     if len(order) > LARGEST:
         return None
     numbers: dict[UOp, int] = {}
+    same: set[UOp] = set()  # nodes that do not differ: interned, each is its own name, and kept for the next graph
     key: list[Any] = []
     form = Form((), [], [], {})
     for number, node in enumerate(order):
@@ -44,10 +45,11 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
         op, src, arg, tag = node.op, node.src, node.arg, node.tag
         if tag is not None and isinstance(tag, Own):
             tag = None  # whose value it is changes no kernel
-        if op in NAMED and len(src) < 2:
+        elif same.issuperset(src) and op not in OTHERS:
             if op is Ops.DEVICE:
                 form.devices.append(arg)
-            key.append(node if tag is node.tag else node.replace(tag=tag))
+            same.add(node)
+            key.append(node)
             continue
         if op is Ops.BUFFER:
             form.buffers.append(node)
@@ -72,12 +74,16 @@ def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, .
 
 def text(key: Key) -> str:
     """A key written down: equal for equal keys, in every process."""
-    return "\n".join(_line(entry) for entry in key)
-
-
-def _line(entry: Any) -> str:
-    if not isinstance(entry, UOp):
-        return " ".join(part.name if hasattr(part, "name") else repr(part) for part in entry)
-    arg = struct.pack("<d", entry.arg).hex() if isinstance(entry.arg, float) else repr(entry.arg)
-    on = [source.arg for source in entry.src]
-    return f"{entry.op.name} {entry.dtype.name} {arg} {entry.tag!r} {on}"
+    numbers: dict[UOp, int] = {}
+    lines = []
+    for number, entry in enumerate(key):
+        if isinstance(entry, UOp):
+            numbers[entry] = number
+            arg: Any = entry.arg
+            if entry.op is Ops.CONST:
+                arg = struct.pack("<d", arg).hex() if isinstance(arg, float) else arg
+            elif len(entry.src) > 1 and type(arg) is tuple:
+                arg = _with_numbers(arg, numbers)
+            entry = entry.op, entry.dtype, arg, entry.tag, *[numbers[s] for s in entry.src]
+        lines.append(" ".join(part.name if hasattr(part, "name") else repr(part) for part in entry))
+    return "\n".join(lines)

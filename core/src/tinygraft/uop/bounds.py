@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
+from tinygraft.uop.ops import MOVEMENT, Ops
 
 if TYPE_CHECKING:
     from tinygraft.uop.uop import UOp
@@ -102,9 +102,13 @@ RULES: dict[Ops, Callable[..., Bounds]] = {
 _KEEP = (MOVEMENT - {Ops.PAD}) | {Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.AFTER}
 
 
+LIMITS = {dtype: UNKNOWN if dtype.kind in ("float", "void") else (dtypes.min(dtype), dtypes.max(dtype))
+          for dtype in (*dtypes.all, dtypes.index, dtypes.void)}  # fmt: skip
+
+
 def limits(dtype: DType) -> Bounds:
     """The bounds of a node of dtype about which nothing else is known; none for floats."""
-    return UNKNOWN if dtype.kind in ("float", "void") else (dtypes.min(dtype), dtypes.max(dtype))
+    return LIMITS[dtype]
 
 
 def bounds(op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
@@ -120,7 +124,7 @@ def bounds(op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
     if op is Ops.BIND:
         return src[0].lo, src[0].hi
     whole = limits(dtype)
-    if op in ELEMENTWISE and (rule := RULES.get(op)) is not None and not any(s.lo is None for s in src):
+    if (rule := RULES.get(op)) is not None and None not in [s.lo for s in src]:
         low, high = rule(*src)
         return (low, high) if low is not None and whole[0] <= low and high <= whole[1] else whole
     if op in _KEEP:
