@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import kernels, picture, report
+from benchmarks import fresh, kernels, picture, report
 from benchmarks.items import ITEMS, Item, find
 from benchmarks.libraries import LIBRARIES
 from benchmarks.measure import Pace, Row, in_turns
@@ -86,9 +86,11 @@ def _introduce(processes: Sequence[Process]) -> None:
 
 
 def _measured(item: Item, present: Sequence[Process], pace: Pace, profile: bool) -> Row:
-    row = in_turns(item, present, pace, profile)
+    if item.alone:
+        present = present[:1]
+    row = in_turns(item, present, pace, profile) if item.how == "turns" else fresh.measure(item, present, pace)
     minima = ", ".join(f"{name} {result.minimum:.4g}" for name, result in row.results.items() if result.minimum)
-    print(f"  {item.name}: {minima} ms {report.rates(row)}".rstrip(), file=sys.stderr, flush=True)
+    print(f"  {item.name}: {minima} {report.rates(row)}".rstrip(), file=sys.stderr, flush=True)
     if row.kernels:
         print(kernels.text(row.kernels))
     return row

@@ -27,9 +27,11 @@ EXACT = 0.0
 class Item:
     """One row of the report.
 
-    how: "turns" (processes take turns), "first" (the first call in fresh processes), "memory" (peak memory of a fresh
-    process), "import". cache, for "first": whether the disk caches are empty ("cold") or filled ("warm").
-    bars: peer -> ratio. limit: milliseconds. kernels: at most, exactly where exact is set. flops and bytes: the work.
+    how: "turns" (processes take turns), or in fresh processes "import" (of the library, or of the names that a script
+    needs), and of what `once.py` measures "first", "made", "python" and "memory"; of is then the kind of item that it
+    runs. cache: whether the disk caches of fresh processes
+    are empty ("cold") or filled ("warm"). bars: peer -> ratio. limit: milliseconds. kernels: at most, exactly where
+    exact is set. flops and bytes: the work. alone: peers have nothing like it.
     """
 
     kind: str
@@ -42,7 +44,9 @@ class Item:
     flops: float = 0
     bytes: float = 0
     how: str = "turns"
-    cache: str = ""
+    of: str = ""
+    cache: str = "cold"
+    alone: bool = False
     odd: bool = False
 
     @property
@@ -144,7 +148,16 @@ ITEMS: list[Item] = [
     Item("replay", (100,), limit=0.140, kernels=100, exact=True),
     Item("replay_empty", (100,), limit=0.050, kernels=100, exact=True, tolerance=EXACT),
     Item("tiny", limit=0.060, kernels=1, tolerance=EXACT),
-    Item("mnist_unjitted", (128,), limit=60, tolerance=MODEL, kernels=80),
+    Item("mnist_unjitted", (128,), limit=60, kernels=80, alone=True),
+    Item("import", how="import", limit=60),
+    Item("import_names", how="import", of="names"),
+    Item("first_mnist_cold", (128,), how="made", of="mnist_train", bars={"jax": 1.5}, limit=1500, tolerance=MODEL),
+    Item("first_mnist_python", (128,), how="python", of="mnist_train", limit=500, alone=True),
+    Item("first_mnist_warm", (128,), how="made", of="mnist_train", cache="warm", limit=400, tolerance=MODEL),
+    Item("first_gpt2_cold", (1, 256), how="first", of="gpt2", limit=2000, tolerance=MODEL),
+    Item("first_gpt2_warm", (1, 256), how="first", of="gpt2", cache="warm", limit=600, tolerance=MODEL),
+    Item("memory_mnist", (128,), how="memory", of="mnist_memory", bars={"torch": 1}, tolerance=MODEL),
+    Item("memory_gpt2", (2, 256), how="memory", of="gpt2_train", bars={"torch": 1}, tolerance=MODEL),
 ]  # fmt: skip
 
 

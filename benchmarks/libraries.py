@@ -10,21 +10,27 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Library:
-    """module has ITEMS and facts(); package is what has to be importable; install says how one gets it."""
+    """module has ITEMS and facts(); names imports what a script needs; install says how one gets the library."""
 
     module: str
-    package: str
+    names: str
     install: str
     environment: dict[str, str] = field(default_factory=dict)
 
 
 LIBRARIES = {
-    "tinygraft": Library("lazy", "tinygraft", "pip install ./core ./plugins/cpu", {"DEV": "CPU"}),
-    "numpy": Library("with_numpy", "numpy", "pip install numpy"),
-    "torch": Library("with_torch", "torch", "pip install torch --extra-index-url https://download.pytorch.org/whl/cpu"),
-    "jax": Library("with_jax", "jax", "pip install jax", {"JAX_PLATFORMS": "cpu"}),
-    "tinygrad": Library("lazy", "tinygrad", "pip install tinygrad, and clang", {"DEV": "CPU"}),
-    "onnxruntime": Library("with_onnxruntime", "onnxruntime", "pip install onnxruntime onnx"),
+    "tinygraft": Library(
+        "lazy", "from tinygraft import Tensor, TinyJit, nn", "pip install ./core ./plugins/cpu", {"DEV": "CPU"}
+    ),
+    "numpy": Library("with_numpy", "import numpy", "pip install numpy"),
+    "torch": Library(
+        "with_torch", "import torch", "pip install torch --extra-index-url https://download.pytorch.org/whl/cpu"
+    ),
+    "jax": Library("with_jax", "import jax.numpy", "pip install jax", {"JAX_PLATFORMS": "cpu"}),
+    "tinygrad": Library(
+        "lazy", "from tinygrad import Tensor, TinyJit, nn", "pip install tinygrad, and clang", {"DEV": "CPU"}
+    ),
+    "onnxruntime": Library("with_onnxruntime", "import onnxruntime", "pip install onnxruntime onnx"),
 }
 
 

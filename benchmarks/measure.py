@@ -35,7 +35,8 @@ class Pace:
 
 @dataclass
 class Result:
-    """What one process did with an item: milliseconds, how far its values are from ours, and what went wrong."""
+    """What one process did with an item: the minimum and the median of its calls, in milliseconds or megabytes, how far
+    its values are from ours, and what went wrong."""
 
     minimum: float | None = None
     middle: float | None = None
@@ -75,13 +76,9 @@ def in_turns(item: Item, processes: Sequence[Process], pace: Pace, kernels: bool
         else:
             if found is None:
                 continue
+            values = judged(process.peer.name, item, found, values, result)
             if process.peer.name == OURS:
-                values = found
                 result.wrong = silent_fallback(process, item, result)
-            elif values is not None:
-                result.apart = apart(values, found)
-                if not result.apart <= item.tolerance:
-                    result.wrong = f"its values are {result.apart:.2g} from ours, more than {item.tolerance:.2g}"
             times[process] = []
         row.results[process.peer.name] = result
     _take_turns(times, pace, row)
@@ -125,6 +122,17 @@ def _unless_failed(ask: Callable[[], Any], result: Result) -> Any:
     except PeerError as error:
         result.wrong = result.wrong or str(error)
         return None
+
+
+def judged(name: str, item: Item, found: Array, values: Array | None, result: Result) -> Array | None:
+    """Compare what a process found with our values, and give these: found itself when the process is ours."""
+    if name == OURS:
+        return found
+    if values is not None:
+        result.apart = apart(values, found)
+        if not result.apart <= item.tolerance:
+            result.wrong = f"its values are {result.apart:.2g} from ours, more than {item.tolerance:.2g}"
+    return values
 
 
 def apart(ours: Array, theirs: Array) -> float:

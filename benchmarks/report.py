@@ -23,7 +23,7 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Line:
-    """One comparison: an item of ours with one peer, or with its limit. Times are in milliseconds."""
+    """One comparison: an item of ours with one peer, or with its limit. Milliseconds; memory in megabytes."""
 
     item: str
     against: str
@@ -93,7 +93,9 @@ def text(found: Sequence[Line]) -> str:
         row = f"{line.item:<24} {times[0]:>10} {times[1]:>10}   {line.against:<15} {times[2]:>10} {times[3]:>10} "
         rows.append((row + f"{ratio:>6} {bar:>6} {line.verdict:<5} {line.note}").rstrip())
     counted = {verdict: sum(line.verdict == verdict for line in found) for verdict in ("pass", "fail", "wrong")}
-    rows.append(", ".join(f"{count} {verdict}" for verdict, count in counted.items()) + "; times in milliseconds")
+    rows.append(
+        ", ".join(f"{count} {verdict}" for verdict, count in counted.items()) + "; milliseconds, memory in megabytes"
+    )
     return "\n".join(rows)
 
 

@@ -63,4 +63,4 @@ def mnist_memory(batch: int) -> Case:
     return training(drawn)
 
 
-ITEMS: dict[str, Builder] = {"mnist_train": mnist_train, "mnist_unjitted": mnist_train, "mnist_memory": mnist_memory}
+ITEMS: dict[str, Builder] = {"mnist_train": mnist_train, "mnist_memory": mnist_memory}

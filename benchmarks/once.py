@@ -1,0 +1,89 @@
+"""One measurement in a process of its own, which ends with it: a first call, or the most memory that was used.
+
+    python -m benchmarks.once LIBRARY KIND SIZES PATH HOW
+
+HOW is "first": the seconds of the first run; "made": those of setting up and the first run; "python": the time that
+this takes in Python, without compiling and running (tinygraft); "memory": megabytes, after RUNS runs. Importing the
+library and drawing numbers for its inputs is never counted. What was computed is saved at PATH. The answer is one line
+of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.case import Case
+from benchmarks.libraries import use
+
+RUNS = 5
+
+
+def measured(make: Callable[[], Case], how: str) -> tuple[Case, float]:
+    """The case after its run or runs, and what was measured: seconds or megabytes."""
+    if how == "first":
+        case = make()
+        return case, case.run()
+    if how == "made":
+        start = time.perf_counter()
+        case = make()
+        case.run()
+        return case, time.perf_counter() - start
+    if how == "python":
+        return in_python(make)
+    assert how == "memory", how
+    case = make()
+    for _ in range(RUNS):
+        case.run()
+    scale = 1 << 20 if sys.platform == "darwin" else 1 << 10
+    return case, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+
+
+def in_python(make: Callable[[], Case]) -> tuple[Case, float]:
+    """The processor time of this thread, less what it spent in compilers and kernels."""
+    from tinygraft import events
+
+    here, native = threading.get_ident(), 0.0
+
+    def told(event: events.StageEvent) -> None:
+        nonlocal native
+        if isinstance(event.subject, events.CompileEvent | events.LaunchEvent) and threading.get_ident() == here:
+            native += event.subject.seconds
+
+    stop = events.observe(told)
+    start = time.thread_time()
+    case = make()
+    case.run()
+    seconds = time.thread_time() - start - native
+    stop()
+    return case, seconds
+
+
+def main() -> None:
+    """Measure and answer."""
+    library, kind, sizes, path, how = sys.argv[1:]
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    answer: dict[str, Any]
+    module = use(library)
+    if kind in module.ITEMS:
+        module.facts()  # opens the device
+        case, amount = measured(lambda: module.ITEMS[kind](*map(int, filter(None, sizes.split("x")))), how)
+        np.save(path, case.values())
+        answer = {"amount": amount}
+    else:
+        answer = {"missing": True}
+    out.write(json.dumps(answer) + "\n")
+    out.close()
+
+
+if __name__ == "__main__":
+    main()
