@@ -5,8 +5,8 @@ from __future__ import annotations
 from kernels import load, param, store
 from tinygraft.codegen.cost import cost
 from tinygraft.dtype import dtypes
-from tinygraft.engine.run import size_of
 from tinygraft.uop import index as ix
+from tinygraft.uop.index import size_of
 from tinygraft.uop.ops import Ops, ReduceArg
 from tinygraft.uop.stages import Cost
 from tinygraft.uop.uop import UOp

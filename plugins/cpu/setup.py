@@ -1,23 +1,28 @@
-"""Builds the thread pool as a cffi extension where there is a C compiler; without one the package installs as it is.
+"""Builds the native runtime as a cffi extension where there is a C compiler; without one the package installs as it is.
 
 A wheel gets a platform tag only when it holds the extension.
 """
 
+import re
 from pathlib import Path
 
 from cffi import FFI
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
+HERE = Path(__file__).parent
+SOURCES = "src/tinygraft_cpu"
+
 ffi = FFI()
-ffi.cdef("""
-int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts);
-int tg_workers(void);
-""")
+header = (HERE / SOURCES / "pool.h").read_text()
+ffi.cdef(re.sub(r"^#.*$", "", header, flags=re.MULTILINE))  # what pool.h declares, without the preprocessor's lines
 ffi.set_source(
     "tinygraft_cpu._native",
-    (Path(__file__).parent / "src/tinygraft_cpu/pool.c").read_text(),
-    extra_compile_args=["-O2", "-std=c11", "-pthread"],
+    '#include "pool.h"',
+    sources=[f"{SOURCES}/pool.c", f"{SOURCES}/replay.c"],
+    include_dirs=[str(HERE / SOURCES)],
+    depends=[f"{SOURCES}/pool.h"],
+    extra_compile_args=["-O2", "-std=gnu11", "-pthread", "-fvisibility=hidden"],
     extra_link_args=["-pthread"],
 )
 

@@ -1,43 +1,35 @@
 """Running a schedule: each call on its buffers, in order; memory of values in between is given back as early as it can.
 
-While a capture is open in this thread (`capturing`), every launch is also recorded, for jit.py to replay.
+A capture that is open in this thread (capture.py) is told of every launch.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tinygraft import events
 from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.registry import Device
+from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
-from tinygraft.engine.interrupt import Guard, guarded
+from tinygraft.engine.interrupt import Guard
 from tinygraft.engine.show import show_launch
 from tinygraft.events import LaunchEvent
-from tinygraft.uop import index as ix
-from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import sint
-from tinygraft.uop.uop import UOp, postorder
+from tinygraft.uop.index import size_of
+from tinygraft.uop.uop import UOp
 
 
 @dataclass(slots=True)
 class Launch:
-    """A compiled kernel, or a copy when there is none, on its buffers (target, source for a copy).
-
-    uids are the numbers of the BUFFER nodes, which grow with time.
-    """
+    """A compiled kernel, or a copy when there is none, on its buffers (target, source for a copy)."""
 
     kernel: Compiled | None
     device: str
     buffers: list[Buffer]
-    uids: tuple[int, ...]
 
     def run(self, values: Mapping[str, int]) -> None:
         """Launch once, with these values of its variables."""
@@ -45,34 +37,6 @@ class Launch:
             copy(*self.buffers)
         else:
             run_kernel(self.kernel, self.device, self.buffers, values)
-
-
-@dataclass(slots=True)
-class Capture:
-    """The launches of everything that ran in this thread while the capture was open."""
-
-    launches: list[Launch] = field(default_factory=list)
-    values: dict[str, int] = field(default_factory=dict)
-    nodes: dict[int, weakref.ref[UOp]] = field(default_factory=dict)  # by number; dead when nobody holds the value
-
-
-class _Open(threading.local):
-    captures: tuple[Capture, ...] = ()
-
-
-_open = _Open()
-
-
-@contextmanager
-def capturing() -> Iterator[Capture]:
-    """Record the launches of the block. Temporary buffers keep their memory, so that they can run again."""
-    capture = Capture()
-    before = _open.captures
-    _open.captures = (*before, capture)
-    try:
-        yield capture
-    finally:
-        _open.captures = before
 
 
 def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], kept: set[UOp],
@@ -86,7 +50,7 @@ def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], kept: set[UO
     for i, call in enumerate(calls):
         for node in call.buffers:
             last[node] = i
-    captures = _open.captures
+    captured = bool(open_captures())
     overwrites = [any(buffer_of(node).is_allocated() for node in writes(call)) for call in calls]
     for i, (call, launch) in enumerate(zip(calls, launches, strict=True)):
         guard.whole = overwrites[i]
@@ -94,14 +58,12 @@ def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], kept: set[UO
         done.append(call)
         guard.whole = False
         guard.point()
-        for capture in captures:
-            capture.launches.append(launch)
-            capture.values.update(values)
-            capture.nodes.update((node.arg.uid, weakref.ref(node)) for node in call.buffers)
-        if not captures:
-            for node in set(call.buffers):
-                if last[node] == i and node not in kept:
-                    buffer_of(node).deallocate()
+        if captured:
+            numbers = tuple([node.arg.uid for node in call.buffers])
+            note(Recorded(call.kernel, call.device, numbers), launch.buffers, call.buffers, values)
+        for node in set(call.buffers):
+            if last[node] == i and node not in kept:
+                buffer_of(node).deallocate()
 
 
 def writes(call: Ready) -> tuple[UOp, ...]:
@@ -110,33 +72,7 @@ def writes(call: Ready) -> tuple[UOp, ...]:
 
 
 def _prepare(call: Ready) -> Launch:
-    buffers = [buffer_of(node) for node in call.buffers]
-    return Launch(call.kernel, call.device, buffers, tuple([node.arg.uid for node in call.buffers]))
-
-
-def replay(launches: Sequence[Launch], values: Mapping[str, int], results: Iterable[UOp]) -> None:
-    """Run launches again; results are the new BUFFER nodes among what they write. Ctrl-C waits for the end of a launch.
-
-    A capture that is open in this thread records them, as it does what a schedule runs.
-    """
-    with guarded() as guard:
-        for launch in launches:
-            guard.whole = True
-            launch.run(values)
-            guard.whole = False
-            guard.point()
-    for capture in _open.captures:
-        capture.launches.extend(launches)
-        capture.values.update(values)
-        capture.nodes.update((node.arg.uid, weakref.ref(node)) for node in results)
-
-
-def size_of(size: sint, values: Mapping[str, int]) -> int:
-    """A size as an int, with these values of its variables."""
-    if isinstance(size, int):
-        return size
-    swap = {n: ix.const(values[n.arg.name]) for n in postorder(size) if n.op is Ops.VARIABLE}
-    return int(ix.rebuild_simplified((size,), swap)[size].arg)
+    return Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers])
 
 
 def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:

@@ -1,13 +1,13 @@
 """What a device plugin imports: this module and nothing else of tinygraft.
 
-To declare: DeviceSpec, ApiRange, Probe, Setting. To implement: Backend, Allocator, Program, Compiler, and a renderer,
-most easily CStyleRenderer over a Dialect, or LLVMRenderer. What they are given: Target, Linear, Source, Binary,
-Signature, Param. To read the linear form: Ops, UOp, AxisKind and the functions of uop.linear. What changes here
-changes PLUGIN_API.
+To declare: DeviceSpec, ApiRange, Probe, Setting. To implement: Backend, Allocator, Program, Compiler, GraphExecutor,
+and a renderer, most easily CStyleRenderer over a Dialect, or LLVMRenderer. What they are given: Target, Linear, Source,
+Binary, Signature, Param, Step. To read the linear form: Ops, UOp, AxisKind and the functions of uop.linear. What
+changes here changes PLUGIN_API.
 """
 
 from tinygraft.config import DEBUG, Context, Setting
-from tinygraft.device.interfaces import Allocator, Backend, Compiler, Handle, Program
+from tinygraft.device.interfaces import Allocator, Backend, Compiler, GraphExecutor, Handle, Program, Step
 from tinygraft.device.spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import (
@@ -34,8 +34,8 @@ from tinygraft.uop.uop import UOp
 __all__ = [
     "BASIC_OPS", "CHECKED_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "AxisKind", "Backend",
     "Binary", "CStyleRenderer", "CompileError", "Compiler", "Context", "Cost", "DType", "DeviceError",
-    "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "GraphError", "Handle",
-    "LLVMRenderer", "Lane", "Linear", "Ops", "Param", "Probe", "Program", "Renderer", "Setting", "SettingError",
-    "Signature", "Source", "Target", "TinygraftError", "UOp", "UnsupportedError", "copies", "dtypes", "lane_stride",
-    "ranges_of",
+    "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "GraphError",
+    "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "Linear", "Ops", "Param", "Probe", "Program", "Renderer",
+    "Setting", "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UnsupportedError",
+    "copies", "dtypes", "lane_stride", "ranges_of",
 ]  # fmt: skip

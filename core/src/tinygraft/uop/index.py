@@ -8,19 +8,20 @@ form of sums, integer.py the arithmetic, logic.py the conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tinygraft.dtype import dtypes
 from tinygraft.uop.integer import add, dot, idiv, maximum, minimum, mod, mul, sub
 from tinygraft.uop.logic import and_, clauses, eq, ge, lt, not_, or_, truth, valid, where
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import FACTS, Ops
+from tinygraft.uop.shape import sint
 from tinygraft.uop.terms import Operand, const, node, terms_of
 from tinygraft.uop.uop import UOp, toposort
 
 __all__ = [
     "Operand", "add", "and_", "build", "clauses", "const", "dot", "eq", "ge", "idiv", "lt", "maximum",
-    "minimum", "mod", "mul", "node", "not_", "or_", "rebuild_simplified", "simplify", "sub", "terms_of",
-    "truth", "valid", "where",
+    "minimum", "mod", "mul", "node", "not_", "or_", "rebuild_simplified", "simplify", "size_of", "sub",
+    "terms_of", "truth", "valid", "where",
 ]  # fmt: skip
 
 
@@ -93,3 +94,24 @@ def simplify(x: UOp) -> UOp:
     for u in toposort(x):
         done[u] = build(u, tuple(done[s] for s in u.src)) if u.src else u
     return done[x]
+
+
+def size_of(size: sint, values: Mapping[str, int]) -> int:
+    """A size as an int, with these values of its variables by name.
+
+    >>> size_of(add(mul(UOp.variable("n", 1, 9), 2), 1), {"n": 4}), size_of(7, {})
+    (9, 7)
+    """
+    if isinstance(size, int):
+        return size
+    done: dict[UOp, int] = {}
+    for u in toposort(size):
+        if u.op is Ops.VARIABLE:
+            done[u] = values[u.arg.name]
+        elif u.op is Ops.CONST:
+            done[u] = u.arg
+        else:
+            function = FACTS[u.op].python
+            assert function is not None, f"{u.op} is not arithmetic on sizes"
+            done[u] = function(*[done[s] for s in u.src])
+    return int(done[size])

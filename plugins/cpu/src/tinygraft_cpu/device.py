@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from tinygraft.plugin import (
     BASIC_OPS,
@@ -10,15 +11,17 @@ from tinygraft.plugin import (
     Binary,
     Compiler,
     DeviceUnavailable,
+    GraphExecutor,
     Ops,
     Program,
     Renderer,
     SettingError,
+    Step,
     Target,
 )
-from tinygraft_cpu import machine
+from tinygraft_cpu import extension, machine
 from tinygraft_cpu.allocator import ALIGNMENT, HostAllocator
-from tinygraft_cpu.program import CpuProgram
+from tinygraft_cpu.program import CpuProgram, NativeGraph
 from tinygraft_cpu.spec import CPU_COMPILER, CPU_THREADS
 
 # Both renderers divide and shift as the machine does, so rules.decompose makes operands safe; their casts saturate.
@@ -38,6 +41,10 @@ class CpuBackend(Backend):
         self.target = host_target(self.threads, self.compiler_name)
         self.allocator = HostAllocator(name)
         self.renderer, self.compiler = _route(self.compiler_name, self.target)
+
+    def graph(self, steps: Sequence[Step]) -> GraphExecutor:
+        """A captured list of launches: one native call, where the native runtime is there."""
+        return super().graph(steps) if extension.library() is None else NativeGraph(self, steps)
 
     def load(self, binary: Binary) -> Program:
         """The machine code in memory, ready to be called."""

@@ -1,4 +1,4 @@
-"""The native extension with the thread pool, where it was built; without it kernels run on one thread."""
+"""The native runtime (thread pool and replay), where it was built; without it kernels run on one thread, one by one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from typing import Any
 @functools.cache
 def _load() -> tuple[Any, str]:
     try:
-        return importlib.import_module("tinygraft_cpu._native"), ""
+        found = importlib.import_module("tinygraft_cpu._native")
     except ImportError as error:
         return None, f"the extension was not built or does not load: {error}"
+    if not hasattr(found.lib, "tg_replay"):
+        return None, "the extension was built from older sources; install the package again"
+    return found, ""
+
+
+def module() -> Any:
+    """The extension: lib has its functions, ffi makes their arguments. None where it is missing."""
+    return _load()[0]
 
 
 def library() -> Any:
     """The functions of the extension; None where it is missing."""
-    module = _load()[0]
-    return None if module is None else module.lib
+    found = module()
+    return None if found is None else found.lib
 
 
 def why_missing() -> str:

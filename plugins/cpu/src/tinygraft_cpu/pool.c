@@ -2,35 +2,48 @@
 
    A launch writes down its job and then the ticket: the job's number (upper 32 bits), how many parts it has and the
    next part to take (16 bits each). A thread takes a part by exchanging the whole ticket, so it never takes one of a
-   job that is over, and a job stands still until all parts that were taken are done. The launching thread takes parts
-   too: a worker that is slow to wake costs nothing but its help. Workers spin briefly after a job, then sleep. */
+   job that is over, and a job stands still until all parts that were taken are done. The launching thread has the
+   first part and takes others too: a worker that is slow to wake costs nothing but its help. Workers spin briefly
+   after a job, then sleep.
+
+   What different threads write lies in different cache lines, so a launch costs about two transfers of a line between
+   processors: one there (ticket and job), one back (finished). */
 
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
+#include <stdalign.h>
 #include <string.h>
-#include <time.h>
 
+#include "pool.h"
+
+#define LINE 64 /* bytes of a cache line */
 #define MOST_PARTS 1024
-#define MOST_VARIABLES 64
 #define WORKER_STACK (4u << 20)
-#define SPINS 1000       /* about 20 to 40 us, then a worker sleeps */
-#define WAIT_SPINS 20000 /* then a launch waiting for its last part gives its processor away */
+#define SPINS 2000      /* about 50 to 90 us, then a worker sleeps */
+#define WAIT_SPINS 4000 /* then a launch waiting for its last part gives its processor away */
 
 typedef void (*kernel)(void **buffers, const long long *variables);
 
 static struct {
+    alignas(LINE) _Atomic uint64_t ticket;
     kernel code;
     void **buffers;
     const long long *variables;
     int count; /* of variables */
 } job;
 
-static _Atomic uint64_t ticket;
-static atomic_int done, sleepers, workers;
-static atomic_flag busy = ATOMIC_FLAG_INIT;
+static struct {
+    alignas(LINE) _Atomic uint64_t parts; /* that workers have finished, since the process started */
+} finished;
+
+static struct {
+    alignas(LINE) atomic_int sleepers;
+    atomic_int workers;
+    atomic_flag busy;
+} state = {.busy = ATOMIC_FLAG_INIT};
+
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t bell = PTHREAD_COND_INITIALIZER;
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
@@ -44,7 +57,7 @@ static void relax(void) {
 }
 
 static void run_part(kernel code, void **buffers, const long long *variables, int count, int part, int parts) {
-    long long values[MOST_VARIABLES + 2];
+    long long values[count + 2];
     if (count) memcpy(values, variables, (size_t)count * sizeof *values);
     values[count] = part;
     values[count + 1] = parts;
@@ -55,30 +68,34 @@ static uint64_t number_of(uint64_t now) { return now >> 32; }
 static int parts_of(uint64_t now) { return (int)(now >> 16 & 0xffff); }
 static int next_of(uint64_t now) { return (int)(now & 0xffff); }
 
-/* Take parts of job number `number` until there are none left. */
-static void help(uint64_t number) {
-    uint64_t now = atomic_load(&ticket);
+static uint64_t read_ticket(void) { return atomic_load_explicit(&job.ticket, memory_order_acquire); }
+
+/* Take parts of job number `number` until there are none left; how many it took. */
+static uint64_t help(uint64_t number) {
+    uint64_t taken = 0, now = read_ticket();
     while (number_of(now) == number && next_of(now) < parts_of(now)) {
-        if (!atomic_compare_exchange_weak(&ticket, &now, now + 1)) continue;
+        if (!atomic_compare_exchange_weak(&job.ticket, &now, now + 1)) continue;
         run_part(job.code, job.buffers, job.variables, job.count, next_of(now), parts_of(now));
-        atomic_fetch_add(&done, 1);
-        now = atomic_load(&ticket);
+        taken++;
+        now = read_ticket();
     }
+    return taken;
 }
 
 static void *work(void *first) {
     uint64_t seen = (uintptr_t)first;
     for (;;) {
-        for (int spins = 0; number_of(atomic_load(&ticket)) == seen && spins < SPINS; spins++) relax();
-        if (number_of(atomic_load(&ticket)) == seen) {
+        for (int spins = 0; number_of(read_ticket()) == seen && spins < SPINS; spins++) relax();
+        if (number_of(read_ticket()) == seen) {
             pthread_mutex_lock(&door);
-            atomic_fetch_add(&sleepers, 1);
-            while (number_of(atomic_load(&ticket)) == seen) pthread_cond_wait(&bell, &door);
-            atomic_fetch_sub(&sleepers, 1);
+            atomic_fetch_add(&state.sleepers, 1);
+            while (number_of(atomic_load(&job.ticket)) == seen) pthread_cond_wait(&bell, &door);
+            atomic_fetch_sub(&state.sleepers, 1);
             pthread_mutex_unlock(&door);
         }
-        seen = number_of(atomic_load(&ticket));
-        help(seen);
+        seen = number_of(read_ticket());
+        uint64_t taken = help(seen);
+        if (taken) atomic_fetch_add_explicit(&finished.parts, taken, memory_order_release);
     }
     return 0;
 }
@@ -87,9 +104,9 @@ static void *work(void *first) {
 static void after_fork(void) {
     pthread_mutex_init(&door, 0);
     pthread_cond_init(&bell, 0);
-    atomic_store(&workers, 0);
-    atomic_store(&sleepers, 0);
-    atomic_flag_clear(&busy);
+    atomic_store(&state.workers, 0);
+    atomic_store(&state.sleepers, 0);
+    atomic_flag_clear(&state.busy);
 }
 
 static void prepare(void) { pthread_atfork(0, 0, after_fork); }
@@ -97,51 +114,50 @@ static void prepare(void) { pthread_atfork(0, 0, after_fork); }
 static void hire(int wanted) {
     pthread_attr_t attributes;
     sigset_t all, old;
-    if (atomic_load(&workers) >= wanted) return;
     pthread_once(&prepared, prepare);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, WORKER_STACK);
     sigfillset(&all); /* signals belong to Python's threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (atomic_load(&workers) < wanted) {
+    while (atomic_load(&state.workers) < wanted) {
         pthread_t thread;
-        if (pthread_create(&thread, &attributes, work, (void *)(uintptr_t)number_of(atomic_load(&ticket)))) break;
-        atomic_fetch_add(&workers, 1);
+        if (pthread_create(&thread, &attributes, work, (void *)(uintptr_t)number_of(read_ticket()))) break;
+        atomic_fetch_add(&state.workers, 1);
     }
     pthread_sigmask(SIG_SETMASK, &old, 0);
     pthread_attr_destroy(&attributes);
 }
 
 /* How many workers there are now. */
-static int tg_workers(void) { return atomic_load(&workers); }
+int tg_workers(void) { return atomic_load(&state.workers); }
 
 /* Run a kernel in parts and wait for it. Returns how many parts it ran in: 1 while another thread has the pool. */
-static int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts) {
-    if (count < 0 || count > MOST_VARIABLES) return 0;
-    if (parts <= 1 || atomic_flag_test_and_set(&busy)) {
+int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts) {
+    if (parts <= 1 || atomic_flag_test_and_set_explicit(&state.busy, memory_order_acquire)) {
         run_part((kernel)code, (void **)buffers, variables, count, 0, 1);
         return 1;
     }
     if (parts > MOST_PARTS) parts = MOST_PARTS;
-    hire(parts - 1);
+    if (atomic_load_explicit(&state.workers, memory_order_relaxed) < parts - 1) hire(parts - 1);
     job.code = (kernel)code;
     job.buffers = (void **)buffers;
     job.variables = variables;
     job.count = count;
-    atomic_store(&done, 0);
-    uint64_t number = (number_of(atomic_load(&ticket)) + 1) & 0xffffffff;
-    atomic_store(&ticket, number << 32 | (uint64_t)parts << 16);
-    if (atomic_load(&sleepers)) {
+    uint64_t before = atomic_load_explicit(&finished.parts, memory_order_relaxed);
+    uint64_t number = (number_of(read_ticket()) + 1) & 0xffffffff;
+    atomic_store(&job.ticket, number << 32 | (uint64_t)parts << 16 | 1);
+    if (atomic_load(&state.sleepers)) {
         pthread_mutex_lock(&door);
         pthread_cond_broadcast(&bell);
         pthread_mutex_unlock(&door);
     }
-    help(number);
-    for (long spins = 0; atomic_load(&done) < parts; spins++) {
+    run_part((kernel)code, (void **)buffers, variables, count, 0, parts);
+    uint64_t theirs = (uint64_t)parts - 1 - help(number);
+    for (long spins = 0; atomic_load_explicit(&finished.parts, memory_order_acquire) - before < theirs; spins++) {
         if (spins < WAIT_SPINS) relax();
         else sched_yield();
     }
-    atomic_flag_clear(&busy);
+    atomic_flag_clear_explicit(&state.busy, memory_order_release);
     return parts;
 }

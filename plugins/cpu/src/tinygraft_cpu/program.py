@@ -1,12 +1,12 @@
-"""A loaded kernel and how it is called: on the native thread pool, or plainly on the calling thread."""
+"""Loaded kernels and how they are called: one by one, or a captured list of them in one call of the native runtime."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tinygraft.plugin import Program, Signature
+from tinygraft.plugin import Backend, GraphExecutor, Program, Signature, Step
 from tinygraft_cpu import extension
 from tinygraft_cpu.allocator import HostMemory
 
@@ -42,3 +42,56 @@ class CpuProgram(Program):
             return
         values = [*variables, 0, 1]
         self.function((ctypes.c_void_p * len(addresses))(*addresses), (ctypes.c_longlong * len(values))(*values))
+
+
+class NativeGraph(GraphExecutor):
+    """A captured list of launches that the native runtime walks in one call.
+
+    After at most a tenth of a second it comes back to Python, for Ctrl-C, and goes on where it stopped.
+    """
+
+    NANOSECONDS = 100_000_000
+    is_native = True
+
+    def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
+        super().__init__(backend, steps)
+        ffi, lib = extension.module().ffi, extension.library()
+        self.names = list(dict.fromkeys(name for step in steps for name in step.variables))
+        places = [place for step in steps for place in step.buffers]
+        names = [self.names.index(name) for step in steps for name in step.variables]
+        self.memory = ffi.new("uintptr_t[]", max(places, default=0) + 1)
+        self.numbers = ffi.new("long long[]", len(self.names))
+        self.kept = {
+            "steps": ffi.new("tg_step[]", [_native(step) for step in steps]),
+            "memory": self.memory,
+            "places": ffi.new("int[]", places),
+            "buffers": ffi.new("uintptr_t[]", len(places)),
+            "values": self.numbers,
+            "names": ffi.new("int[]", names),
+            "variables": ffi.new("long long[]", len(names)),
+        }
+        lengths = {"count": len(steps), "all_places": len(places), "all_names": len(names)}
+        self.graph = ffi.new("tg_graph *", self.kept | lengths)
+        self.replay = lib.tg_replay
+
+    def set_buffer(self, place: int, handle: HostMemory | None) -> None:
+        """Let handle be the buffer of a place. Whoever runs the list keeps it alive."""
+        self.memory[place] = 0 if handle is None else handle.address
+
+    def set_values(self, values: Mapping[str, int]) -> None:
+        """Give variables their values, by name."""
+        for number, name in enumerate(self.names):
+            self.numbers[number] = values[name]
+
+    def run(self, first: int) -> int:
+        """Run steps from number first on; the number of the step that comes next."""
+        return int(self.replay(self.graph, first, self.NANOSECONDS))
+
+
+def _native(step: Step) -> dict[str, int]:
+    """A step as the native runtime has it."""
+    if step.program is None:
+        return {"bytes": step.nbytes, "buffers": 2}
+    assert isinstance(step.program, CpuProgram)
+    sizes = {"buffers": len(step.buffers), "variables": len(step.variables), "parts": step.program.parts}
+    return {"code": step.program.code.address, **sizes}

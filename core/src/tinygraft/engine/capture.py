@@ -1,0 +1,107 @@
+"""Recording what runs: every launch in this thread while a capture is open, for TinyJit to run it again.
+
+    with capturing() as capture:
+        ...
+    capture.launches, capture.memory, capture.values
+
+A capture keeps no memory alive that a run without it would have given back: of a buffer it notes what it is like, and
+the buffer itself only as long as somebody else holds it. Buffers with data from Python are the exception: the data is
+there only once.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tinygraft.device.buffer import Buffer
+from tinygraft.dtype import DType
+from tinygraft.engine.compile import Compiled
+from tinygraft.uop.uop import UOp
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A launch of a kernel, or a copy when there is none, on buffers by the numbers of their BUFFER nodes.
+
+    A copy has its target and its source. Numbers grow with time. saves says that it keeps an old value for whoever
+    still has to read it.
+    """
+
+    kernel: Compiled | None
+    device: str
+    uids: tuple[int, ...]
+    saves: bool = False
+
+    def written(self) -> tuple[int, ...]:
+        """The numbers of the buffers that it writes."""
+        if self.kernel is None:
+            return self.uids[:1]
+        params = self.kernel.signature.params
+        return tuple([uid for uid, param in zip(self.uids, params, strict=True) if param.written])
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a captured buffer is like, and the buffer while it lives. data is the buffer that holds data from Python."""
+
+    device: str
+    size: int
+    dtype: DType
+    buffer: weakref.ref[Buffer]
+    data: Buffer | None
+
+
+@dataclass(slots=True)
+class Capture:
+    """The launches of everything that ran in this thread while the capture was open.
+
+    memory and nodes are by number: what each buffer is like, and its BUFFER node, dead when nobody holds the value.
+    """
+
+    launches: list[Recorded] = field(default_factory=list)
+    values: dict[str, int] = field(default_factory=dict)
+    memory: dict[int, Memory] = field(default_factory=dict)
+    nodes: dict[int, weakref.ref[UOp]] = field(default_factory=dict)
+
+    def add(self, launch: Recorded, buffers: Sequence[Buffer]) -> None:
+        """Record a launch on its buffers."""
+        self.launches.append(launch)
+        for uid, b in zip(launch.uids, buffers, strict=True):
+            if uid not in self.memory:
+                self.memory[uid] = Memory(b.device, b.size, b.dtype, weakref.ref(b), b if b.filled else None)
+
+
+class _Open(threading.local):
+    captures: tuple[Capture, ...] = ()
+
+
+_open = _Open()
+
+
+def open_captures() -> tuple[Capture, ...]:
+    """The captures of this thread."""
+    return _open.captures
+
+
+@contextmanager
+def capturing() -> Iterator[Capture]:
+    """Record the launches of the block."""
+    capture = Capture()
+    before = _open.captures
+    _open.captures = (*before, capture)
+    try:
+        yield capture
+    finally:
+        _open.captures = before
+
+
+def note(launch: Recorded, buffers: Sequence[Buffer], nodes: Sequence[UOp], values: Mapping[str, int]) -> None:
+    """Tell the captures of this thread of a launch on its buffers, the nodes of those that have one, its variables."""
+    for capture in _open.captures:
+        capture.add(launch, buffers)
+        capture.values.update(values)
+        capture.nodes.update((node.arg.uid, weakref.ref(node)) for node in nodes)

@@ -1,0 +1,218 @@
+"""Replay: captured launches, prepared once and run again with other buffers and other values of variables.
+
+Launches that follow each other on one backend are handed to its GraphExecutor; bytes between two devices are copied
+here. Where somebody looks (DEBUG=2, an observer), each launch runs by itself and is timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tinygraft import events
+from tinygraft.config import DEBUG
+from tinygraft.device.buffer import Buffer, buffer_of
+from tinygraft.device.counters import GlobalCounters
+from tinygraft.device.interfaces import GraphExecutor, Handle, Step
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DType
+from tinygraft.engine.capture import Recorded, note, open_captures
+from tinygraft.engine.interrupt import guarded
+from tinygraft.engine.run import Launch, copy
+from tinygraft.uop import index as ix
+from tinygraft.uop.index import size_of
+from tinygraft.uop.shape import sint
+from tinygraft.uop.uop import UOp
+
+Form = tuple[str, int, DType]  # the device, size and dtype of a buffer
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Launches for one executor. changing has (number among the buffers that change, place in the executor)."""
+
+    executor: GraphExecutor
+    count: int
+    changing: tuple[tuple[int, int], ...]
+
+    def run(self, handles: Sequence[Handle], values: Mapping[str, int]) -> None:
+        """Run all; Ctrl-C is heard in between, and the executor runs again from the start next time."""
+        executor = self.executor
+        for number, place in self.changing:
+            executor.set_buffer(place, handles[number])
+        executor.set_values(values)
+        done = 0
+        if executor.is_native:
+            while done < self.count:
+                done = executor.run(done)
+            return
+        with guarded() as guard:
+            while done < self.count:
+                guard.whole = True
+                done = executor.run(done)
+                guard.whole = False
+                guard.point()
+
+
+@dataclass(frozen=True, slots=True)
+class _Across:
+    """A copy from one device to another: numbers of BUFFERs."""
+
+    target: int
+    source: int
+
+
+class Replay:
+    """Launches on numbered buffers: fixed ones, ones that are given for each run (changing), and temporary ones.
+
+    forms says of every number what its buffer is like. What is neither fixed nor changing is temporary: written before
+    it is read in each run. Temporary buffers share memory where their times do not overlap. One thread at a time may
+    run a Replay.
+    """
+
+    def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, Form], fixed: Mapping[int, Buffer],
+                 changing: Sequence[int]) -> None:  # fmt: skip
+        self.launches, self.forms, self.fixed, self.changing = launches, forms, fixed, tuple(changing)
+        self._numbers = {uid: number for number, uid in enumerate(self.changing)}
+        self._buffers = dict(fixed) | _temporaries(launches, forms, {*fixed, *changing})
+        self._parts = [self._across(group[0]) if group[0].kernel is None and self._leaves(group[0]) else
+                       self._part(group) for group in self._groups()]  # fmt: skip
+        self._count = sum(part.count for part in self._parts if isinstance(part, _Part))
+        self._flops, self._bytes = self._costs()
+        self._one_each = list({b.device: b for b in self._buffers.values()}.values())
+
+    def run(self, nodes: Sequence[UOp], values: Mapping[str, int]) -> None:
+        """Run everything once. nodes are the BUFFERs that change, in their order.
+
+        Raises DeviceLostError after a fork that the device does not survive. Captures of this thread record it all.
+        """
+        buffers = [buffer_of(node) for node in nodes]
+        if DEBUG.value >= 2 or events.active:
+            with guarded() as guard:
+                for launch, on in self._now(nodes, buffers):
+                    guard.whole = True
+                    Launch(launch.kernel, launch.device, on).run(values)
+                    guard.whole = False
+                    guard.point()
+        else:
+            self._run(buffers, values)
+        if open_captures():
+            for launch, on in self._now(nodes, buffers):
+                note(launch, on, nodes, values)
+
+    def _run(self, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
+        for buffer in self._one_each:
+            _ = buffer.handle  # raises where the device is lost
+        handles = [buffer.handle for buffer in buffers]
+        for part in self._parts:
+            if isinstance(part, _Part):
+                part.run(handles, values)
+            else:
+                self._copy(part, buffers)
+        GlobalCounters.kernel_count += self._count
+        GlobalCounters.global_ops += size_of(self._flops, values)
+        GlobalCounters.global_mem += size_of(self._bytes, values)
+
+    def _copy(self, part: _Across, buffers: Sequence[Buffer]) -> None:
+        with guarded() as guard:
+            guard.whole = True
+            copy(self._buffer(part.target, buffers), self._buffer(part.source, buffers))
+
+    def _now(self, nodes: Sequence[UOp], buffers: Sequence[Buffer]) -> Iterator[tuple[Recorded, list[Buffer]]]:
+        """Each launch with the buffers and numbers that it has in a run."""
+        for launch in self.launches:
+            uids = tuple([nodes[self._numbers[u]].arg.uid if u in self._numbers else u for u in launch.uids])
+            yield Recorded(launch.kernel, launch.device, uids), [self._buffer(u, buffers) for u in launch.uids]
+
+    def _buffer(self, uid: int, buffers: Sequence[Buffer]) -> Buffer:
+        number = self._numbers.get(uid)
+        return self._buffers[uid] if number is None else buffers[number]
+
+    # Preparing
+
+    def _leaves(self, launch: Recorded) -> bool:
+        """Whether a copy is one from another device."""
+        return self.forms[launch.uids[1]][0] != launch.device
+
+    def _groups(self) -> Iterator[list[Recorded]]:
+        """The launches in runs that one executor can take, and copies between devices by themselves."""
+        group: list[Recorded] = []
+        for launch in self.launches:
+            alone = launch.kernel is None and self._leaves(launch)
+            if group and (alone or launch.device != group[0].device):
+                yield group
+                group = []
+            if alone:
+                yield [launch]
+            else:
+                group.append(launch)
+        if group:
+            yield group
+
+    def _across(self, launch: Recorded) -> _Across:
+        return _Across(*launch.uids)
+
+    def _part(self, group: Sequence[Recorded]) -> _Part:
+        places: dict[object, int] = {}  # by number for what changes, else by buffer: temporaries share theirs
+        changing: dict[int, int] = {}
+        handles: list[tuple[int, Handle]] = []
+        steps = []
+        for launch in group:
+            mine = []
+            for uid in launch.uids:
+                number = self._numbers.get(uid)
+                key = id(self._buffers[uid]) if number is None else ("changing", number)
+                if (place := places.get(key)) is None:
+                    place = places[key] = len(places)
+                    if number is None:
+                        handles.append((place, self._buffers[uid].handle))
+                    else:
+                        changing[number] = place
+                mine.append(place)
+            steps.append(self._step(launch, tuple(mine)))
+        executor = Device[group[0].device].graph(steps)
+        for place, handle in handles:
+            executor.set_buffer(place, handle)
+        return _Part(executor, len(steps), tuple(changing.items()))
+
+    def _step(self, launch: Recorded, places: tuple[int, ...]) -> Step:
+        if launch.kernel is None:
+            return Step(None, places, nbytes=_nbytes(self.forms[launch.uids[0]]))
+        signature = launch.kernel.signature
+        return Step(launch.kernel.program, places, signature.variables, signature.grid)
+
+    def _costs(self) -> tuple[sint, sint]:
+        """What the executors do in one run: operations and bytes."""
+        flops: sint = 0
+        moved: sint = 0
+        for launch in self.launches:
+            if launch.kernel is not None:
+                flops, moved = _sum(flops, launch.kernel.cost.flops), _sum(moved, launch.kernel.cost.bytes)
+            elif not self._leaves(launch):
+                moved = _sum(moved, 2 * _nbytes(self.forms[launch.uids[0]]))
+        return flops, moved
+
+
+def _sum(a: sint, b: sint) -> sint:
+    return a + b if isinstance(a, int) and isinstance(b, int) else ix.add(a, b)
+
+
+def _nbytes(form: Form) -> int:
+    return form[1] * form[2].itemsize
+
+
+def _temporaries(launches: Sequence[Recorded], forms: Mapping[int, Form], others: set[int]) -> dict[int, Buffer]:
+    """A buffer for each number that is not among others; it is free again once the last launch with it has run."""
+    last = {uid: i for i, launch in enumerate(launches) for uid in launch.uids if uid not in others}
+    free: dict[tuple[str, int], list[Buffer]] = {}
+    home: dict[int, Buffer] = {}
+    for i, launch in enumerate(launches):
+        mine = [uid for uid in dict.fromkeys(launch.uids) if uid in last]
+        for uid in mine:
+            if uid not in home:
+                spare = free.get((forms[uid][0], _nbytes(forms[uid])))
+                home[uid] = spare.pop() if spare else Buffer(*forms[uid])
+        for uid in mine:
+            if last[uid] == i:
+                free.setdefault((forms[uid][0], _nbytes(forms[uid])), []).append(home[uid])
+    return home

@@ -1,0 +1,119 @@
+"""The arguments of a call, taken apart: what makes two calls one kind, and what may differ between them.
+
+    take_apart(args, kwargs) -> Arguments(key, buffers, values)
+
+Calls are of one kind when their keys are equal: the structure of the arguments, the form of each tensor among them and
+which of them are one memory, all other arguments by value, and the settings that change code. What differs are the
+memory of the tensors and the values of bound variables, also of those in symbolic shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinygraft.config import CHANGE_CODE
+from tinygraft.tensor.base import TensorBase
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, postorder
+
+_PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # what leaves the order of elements as it is
+
+
+@dataclass(slots=True)
+class Arguments:
+    """The kind of a call, the distinct BUFFERs of its tensors, and the values of its variables by name."""
+
+    key: tuple[Any, ...] = ()
+    buffers: list[UOp] = field(default_factory=list)
+    values: dict[str, int] = field(default_factory=dict)
+
+
+class Same:
+    """An object that cannot be hashed, by its identity; keeps it alive."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: object) -> None:
+        self.item = item
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.item is self.item
+
+    def __hash__(self) -> int:
+        return id(self.item)
+
+
+def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    """The arguments of a call. Realises its tensors."""
+    found = Arguments()
+    numbers: dict[UOp, int] = {}
+    key: list[Any] = [setting.value for setting in CHANGE_CODE]
+    stack: list[Any] = [args]
+    if kwargs:
+        stack.insert(0, dict(sorted(kwargs.items())))
+    while stack:
+        item = stack.pop()
+        if isinstance(item, TensorBase):
+            base = _in_memory(item)
+            number = numbers.setdefault(base, len(numbers))
+            form = () if item.uop is base else _form(item.uop, base, found.values)
+            key.append((number, base.dtype, base.device, base.arg.size, item.requires_grad, form))
+        elif isinstance(item, (list, tuple)):
+            key.append((type(item), len(item)))
+            stack.extend(reversed(item))
+        elif isinstance(item, dict):
+            key.append((dict, tuple(item)))
+            stack.extend(reversed(item.values()))
+        elif isinstance(item, UOp):
+            key.append(_unbound(item, found.values))
+        else:
+            key.append(_plain(item))
+    found.key, found.buffers = tuple(key), list(numbers)
+    return found
+
+
+def _in_memory(tensor: TensorBase) -> UOp:
+    """The BUFFER of an argument, realised if need be, constants too. A part of symbolic size is taken as it is."""
+    for make in (tensor.realize, lambda: tensor.replace(tensor.clone().realize())):  # type: ignore[attr-defined]
+        node = tensor.uop
+        while node.op in _PLAIN or (node.op is Ops.SHRINK and len(node.src) > 1):
+            node = node.src[0]
+        if node.op is Ops.BUFFER:
+            return node
+        make()
+    return tensor.uop.base
+
+
+def _form(node: UOp, base: UOp, values: dict[str, int]) -> Any:
+    """How a tensor looks at its buffer: the ops on the way, with variables in place of their values."""
+    form = []
+    while node is not base:
+        form.append((node.op, node.arg if len(node.src) == 1 else _unbound_in(node.arg, values)))
+        node = node.src[0]
+    return tuple(form)
+
+
+def _unbound_in(arg: Any, values: dict[str, int]) -> Any:
+    if isinstance(arg, tuple):
+        return tuple([_unbound_in(item, values) for item in arg])
+    return _unbound(arg, values) if isinstance(arg, UOp) else arg
+
+
+def _unbound(size: UOp, values: dict[str, int]) -> UOp:
+    """A symbolic integer in terms of its variables; the values that they are bound to are noted."""
+    bound = [node for node in postorder(size) if node.op is Ops.BIND]
+    values.update({node.src[0].arg.name: node.arg for node in bound})
+    return ix.rebuild_simplified((size,), {node: node.src[0] for node in bound})[size]
+
+
+def _plain(item: Any) -> Any:
+    """What tells an argument that is no tensor from others."""
+    try:
+        hash(item)
+    except TypeError:
+        if hasattr(item, "tobytes"):
+            return type(item), item.tobytes(), getattr(item, "shape", None), str(getattr(item, "dtype", ""))
+        return Same(item)
+    return type(item), repr(item) if isinstance(item, float) else item

@@ -1,0 +1,150 @@
+"""What a call under TinyJit launched (Trace), and what is needed to do it again with other arguments (Record)."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinygraft.engine.capture import Capture, Memory, Recorded
+from tinygraft.engine.compile import Compiled
+from tinygraft.engine.realize import before_replay, exclusive
+from tinygraft.engine.replay import Form, Replay
+from tinygraft.tensor import parts
+from tinygraft.tensor.arguments import Arguments
+from tinygraft.tensor.base import TensorBase, live_tensors
+from tinygraft.tensor.nested import mapped, tensors_in
+from tinygraft.tensor.results import Held
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER
+Launched = list[tuple[Compiled | None, tuple[Role, ...]]]
+
+
+class Trace:
+    """The launches of one call, and what each of their buffers is to it. Equal for calls that launched the same."""
+
+    def __init__(self, capture: Capture, arguments: Arguments, start: int) -> None:
+        """start is a number above those of all BUFFERs made before the call."""
+        self.launches = [launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)]
+        self.start = start
+        self.memory: dict[int, Memory] = capture.memory
+        self.nodes = capture.nodes
+        self.values = capture.values
+        self.roles: dict[int, Role] = {node.arg.uid: ("in", i) for i, node in enumerate(arguments.buffers)}
+        made = 0
+        for launch in self.launches:
+            for uid in launch.uids:
+                if uid not in self.roles:
+                    self.roles[uid] = ("made", made) if uid > start else ("keep", uid)
+                    made += uid > start
+        of = self.roles
+        self.launched: Launched = [(each.kernel, tuple([of[uid] for uid in each.uids])) for each in self.launches]
+
+    def names(self) -> list[str]:
+        """The names of the kernels, in order."""
+        return ["copy" if launch.kernel is None else launch.kernel.name for launch in self.launches]
+
+    def may_repeat(self, result: Any) -> bool:
+        """Whether launching all this again does what the call did.
+
+        Not where it writes to data from Python or gives it back, which is there only once, nor where it reads what
+        no launch has written, nor where memory from outside is gone.
+        """
+        known: set[int] = set()
+        for launch in self.launches:
+            written = launch.written()
+            for uid in launch.uids:
+                role, memory = self.roles[uid][0], self.memory[uid]
+                if role == "keep" and memory.buffer() is None:
+                    return False
+                if role == "made" and (uid in written if memory.data else uid not in known and uid not in written):
+                    return False
+            known.update(written)
+        mine = (t.uop.base for t in tensors_in(result))
+        return all(n.op is not Ops.BUFFER or n.arg.uid < self.start or n.arg.uid in known for n in mine)
+
+
+def _is_read(launch: Recorded, capture: Capture) -> bool:
+    """Whether a later launch reads the copy that a launch makes."""
+    return any(launch.uids[0] in other.uids for other in capture.launches if other is not launch)
+
+
+class Record:
+    """A trace that is replayed: launches on the buffers of a call, and the result with its tensors taken out."""
+
+    def __init__(self, trace: Trace, arguments: Arguments, result: Any, taken: Sequence[parts.Part]) -> None:
+        """taken are the parts of symbolic ends that a replay has to check."""
+        self.launched, self.names, self.values, self.parts = trace.launched, trace.names(), trace.values, list(taken)
+        roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
+        self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
+        self.assigned = [roles[uid][1] for uid in written if roles[uid][0] == "in"]
+        self.written = [trace.nodes[uid] for uid in sorted(written & self.outside) if uid in trace.nodes]
+        results = dict.fromkeys(n for t in tensors_in(result) if (n := t.uop.base).op is Ops.BUFFER)
+        made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
+        changing = [*arguments.buffers, *made]
+        self.made: list[Form] = [_form(trace.memory[node.arg.uid]) for node in made]
+        self.kept = [node for node in results if node not in changing]
+        numbers = {node: number for number, node in enumerate([*changing, *self.kept])}
+        self.result = mapped(result, TensorBase, lambda tensor: Held(tensor, numbers))
+        uids = [node.arg.uid for node in changing]
+        fixed = {uid: buffer for uid, (role, _) in roles.items() if uid not in uids
+                 and (buffer := _fixed(trace, uid, role)) is not None}  # fmt: skip
+        forms = {uid: _form(memory) for uid, memory in trace.memory.items()}
+        self.launches = Replay(trace.launches, forms, fixed, uids)
+
+    def reaches(self, arguments: Arguments) -> bool:
+        """Whether an argument is memory that the function also reaches by itself."""
+        return any(node.arg.uid in self.outside for node in arguments.buffers)
+
+    def replay(self, arguments: Arguments) -> Any:
+        """Launch everything with other arguments; the result, in memory of its own."""
+        values = self.values | arguments.values
+        if self.parts:
+            for part in self.parts:
+                part.check(values)
+            parts.note(self.parts)
+        buffers = [*arguments.buffers, *[UOp.buffer(*form) for form in self.made]]
+        overwritten = {node for ref in self.written if (node := ref()) is not None}
+        overwritten |= {buffers[number] for number in self.assigned}
+        with exclusive:
+            if overwritten:
+                before_replay(overwritten, live_tensors())
+            self.launches.run(buffers, values)
+        return mapped(self.result, Held, lambda held: held.tensor([*buffers, *self.kept], values))
+
+
+def _form(memory: Memory) -> Form:
+    return memory.device, memory.size, memory.dtype
+
+
+def _fixed(trace: Trace, uid: int, role: str) -> Any:
+    """The buffer that a number always stands for: memory from outside, Python's data, a value that somebody holds."""
+    memory = trace.memory[uid]
+    node: weakref.ref[UOp] | None = trace.nodes.get(uid)
+    if role == "keep" or memory.data is not None or (node is not None and node() is not None):
+        return memory.data or memory.buffer()
+    return None
+
+
+def difference(fxn: Callable[..., Any], captured: Launched, now: Launched) -> str:
+    """What TinyJit(check=True) says when a call launched something else than what was captured."""
+    name = getattr(fxn, "__name__", "the function")
+    for i, ((a, _), (b, _)) in enumerate(zip(captured, now, strict=False)):
+        if a is not b:
+            was, is_ = (getattr(k, "name", "a copy") for k in (a, b))
+            other = "another " if was == is_ else ""
+            return (
+                f"TinyJit(check=True): {name} launched {other}{is_} where {was} was captured, as launch {i + 1}\n"
+                "  hint: something that it reads from outside has changed; pass it as an argument"
+            )
+    if len(captured) != len(now):
+        return (
+            f"TinyJit(check=True): {name} launched {len(now)} kernels where {len(captured)} were captured\n"
+            "  hint: something that it reads from outside has changed; pass it as an argument"
+        )
+    return (
+        f"TinyJit(check=True): {name} used other memory than what was captured\n"
+        "  hint: a tensor that it reads from outside is a new one in each call; assign to it, or pass it as an argument"
+    )

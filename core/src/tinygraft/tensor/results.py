@@ -1,0 +1,82 @@
+"""The result of a captured call with its tensors taken out, to be put together again over other memory.
+
+A tensor is kept as the rows of its graph: what each node is, with its sources as numbers of rows. Its leaves are
+buffers, by number among those of a call, and variables, which have other values in each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.dtype import DType
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, postorder
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A node. Of a BUFFER arg is its number among the buffers of a call, of a BIND there is none."""
+
+    op: Ops
+    dtype: DType
+    src: tuple[int, ...]
+    arg: Any
+    tag: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """A symbolic size in an arg: the number of its row."""
+
+    row: int
+
+
+class Held:
+    """The place of a tensor in a result. numbers has the BUFFERs that it may be made of."""
+
+    __slots__ = ("requires_grad", "rows")
+
+    def __init__(self, tensor: TensorBase, numbers: Mapping[UOp, int]) -> None:
+        self.requires_grad = tensor.requires_grad
+        place: dict[UOp, int] = {}
+        self.rows: list[_Row] = []
+        for node in postorder(tensor.uop):
+            place[node] = len(self.rows)
+            src = tuple([place[source] for source in node.src])
+            if node.op is Ops.BUFFER:
+                row = _Row(node.op, node.dtype, (), numbers[node], None)
+            else:
+                arg = None if node.op is Ops.BIND else _with_rows(node.arg, place)
+                row = _Row(node.op, node.dtype, src, arg, node.tag)
+            self.rows.append(row)
+
+    def tensor(self, buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
+        """The tensor over the buffers of another call and with its values of variables."""
+        done: list[UOp] = []
+        for row in self.rows:
+            if row.op is Ops.BUFFER:
+                node = buffers[row.arg]
+            elif row.op is Ops.BIND:
+                variable = done[row.src[0]]
+                node = variable.bind(values[variable.arg.name])
+            else:
+                src = tuple([done[number] for number in row.src])
+                node = UOp(row.op, row.dtype, src, _with_nodes(row.arg, done) if len(src) > 1 else row.arg, row.tag)
+            done.append(node)
+        return Tensor(done[-1], requires_grad=self.requires_grad)
+
+
+def _with_rows(arg: Any, place: Mapping[UOp, int]) -> Any:
+    if isinstance(arg, tuple):
+        return tuple([_with_rows(item, place) for item in arg])
+    return _Size(place[arg]) if isinstance(arg, UOp) else arg
+
+
+def _with_nodes(arg: Any, done: Sequence[UOp]) -> Any:
+    if isinstance(arg, tuple):
+        return tuple([_with_nodes(item, done) for item in arg])
+    return done[arg.row] if isinstance(arg, _Size) else arg
