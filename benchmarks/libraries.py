@@ -18,6 +18,12 @@ class Library:
     environment: dict[str, str] = field(default_factory=dict)
 
 
+JAX = {  # its cache on disk keeps everything, as ours does
+    "JAX_PLATFORMS": "cpu",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+
 LIBRARIES = {
     "tinygraft": Library(
         "lazy", "from tinygraft import Tensor, TinyJit, nn", "pip install ./core ./plugins/cpu", {"DEV": "CPU"}
@@ -26,7 +32,7 @@ LIBRARIES = {
     "torch": Library(
         "with_torch", "import torch", "pip install torch --extra-index-url https://download.pytorch.org/whl/cpu"
     ),
-    "jax": Library("with_jax", "import jax.numpy", "pip install jax", {"JAX_PLATFORMS": "cpu"}),
+    "jax": Library("with_jax", "import jax.numpy", "pip install jax", JAX),
     "tinygrad": Library(
         "lazy", "from tinygrad import Tensor, TinyJit, nn", "pip install tinygrad, and clang", {"DEV": "CPU"}
     ),
