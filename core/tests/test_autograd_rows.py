@@ -13,7 +13,7 @@ from tinygraft import Tensor, dtypes
 from tinygraft.autograd.vjp import VJP, gradient_of_source
 from tinygraft.autograd.walk import gradient
 from tinygraft.uop.ops import Ops, ReduceArg, ScanArg, ScatterArg, WindowArg
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, toposort
 
 Function = Callable[..., UOp]
 STEP, TOLERANCE = 1e-6, 1e-6
@@ -110,6 +110,20 @@ def test_equal_operands_share_the_gradient(op: Ops) -> None:
     won = 1.0 if op is Ops.MAX else 0.0
     np.testing.assert_array_equal(values(Tensor(to_a)), [0.5, won])
     np.testing.assert_array_equal(values(Tensor(to_b)), [0.5, 1 - won])
+
+
+@pytest.mark.parametrize("op", [Ops.MAX, Ops.MIN], ids=lambda op: op.name)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_number_takes_the_gradient_of_a_tie(op: Ops, place: int) -> None:
+    """Beside a number an operand gets the gradient where the result differs from it, and no other value is read."""
+    x = Tensor(np.array([0.5, 1.0, 2.0, np.nan]))
+    one = x.uop.const_like(1.0)
+    node = UOp(op, x.uop.dtype, (one, x.uop) if place else (x.uop, one))
+    (found,) = gradient(node, [x.uop], node.const_like(3.0))
+    assert found is not None
+    won = [0, 0, 3, 0] if op is Ops.MAX else [3, 0, 0, 0]
+    np.testing.assert_array_equal(values(Tensor(found)), won)
+    assert x.uop not in toposort(found, enter=lambda n: n is not node)
 
 
 def move(op: Ops, arg: Any) -> Function:

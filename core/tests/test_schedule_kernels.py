@@ -6,7 +6,9 @@ import pytest
 
 from tensor_nodes import memory, move, total
 from tinygraft.dtype import dtypes
-from tinygraft.schedule.kernels import Group, StoreMore, canonical, group_nodes
+from tinygraft.schedule.draft import Draft, canonical
+from tinygraft.schedule.effort import effort
+from tinygraft.schedule.kernels import Book, Group, StoreMore, group_nodes, part_of
 from tinygraft.schedule.lower import NotShared
 from tinygraft.schedule.stored import MIN_ROWS, MUCH, decide
 from tinygraft.target import Target
@@ -32,7 +34,7 @@ def groups(*outputs: UOp) -> list[set[UOp]]:
     for node in nodes:
         below = set(postorder(node)) - {node}
         needs[node] = {n for n in below if n in chosen or n.op is Ops.BUFFER}
-    return [set(g.nodes) for g in group_nodes(nodes, buffers, needs, Target())]
+    return [set(g.nodes) for g in group_nodes(nodes, buffers, needs, Target(), Book())]
 
 
 def test_outputs_over_the_same_loops_share_a_kernel() -> None:
@@ -64,9 +66,17 @@ def test_few_rows_of_much_data_are_kernels_of_their_own(rows: int, columns: int,
 
 def group_of(node: UOp, homes: dict[UOp, UOp]) -> Group:
     """A kernel that computes one node."""
-    group = Group(0, "PYTHON", homes)
-    group.add(node, set())
+    book = Book()
+    group = Group(0, "PYTHON", homes, book)
+    assert group.join(part_of(node, homes, book), set())
     return group
+
+
+def draft_of(node: UOp, homes: dict[UOp, UOp]) -> Draft:
+    """The same, written down."""
+    draft = Draft("PYTHON", homes)
+    draft.add(node, set())
+    return draft
 
 
 def test_a_kernel_writes_a_buffer_once() -> None:
@@ -107,12 +117,65 @@ def test_a_node_that_cannot_join_leaves_the_kernel_as_it_was() -> None:
     sources = [move(Ops.RESHAPE, v, (*v.shape, 1)) for v in (rows, turned)]
     longer = UOp(Ops.MUL, F, tuple(move(Ops.EXPAND, v, (64, 32, 3)) for v in sources))
     buffers = {n: UOp.buffer("PYTHON", 64 * 32 * 3, F) for n in (first, longer)}
-    plain, tried = group_of(first, buffers), group_of(first, buffers)
+    plain, tried = draft_of(first, buffers), draft_of(first, buffers)
     with pytest.raises(NotShared):
         tried.add(longer, set())
     assert (tried.nodes, tried.lowering.loops, tried.lowering.reduces) == ([first], plain.lowering.loops, {})
     assert tried.lowering.members == plain.lowering.members
     assert tried.call().kernel == plain.call().kernel
+
+
+def test_equal_work_is_written_down_once() -> None:
+    """A second kernel of the same parts, wired alike, is looked up; one that reads its input twice is another."""
+    book = Book()
+    x, y, z = memory(64), memory(64), memory(64)
+    values = [x * y + 1.0, y * z + 1.0, z * z + 1.0]
+    homes = {v: UOp.buffer("PYTHON", 64, F) for n in values for v in (n, n * 2.0)}
+    kernels, spent = [], []
+    for value in values:
+        before = effort()
+        group = Group(0, "PYTHON", homes, book)
+        for node in (value, value * 2.0):
+            assert group.takes(node, Target()) or node is value
+            assert group.join(part_of(node, homes, book), set())
+        kernels.append(group.call())
+        spent.append(effort() - before)
+    assert kernels[0].kernel == kernels[1].kernel
+    assert kernels[0].buffers != kernels[1].buffers
+    assert kernels[1].buffers == (y.base, z.base, homes[values[1]], homes[values[1] * 2.0])
+    assert len(kernels[2].buffers) == 3
+    assert spent[0] > 5
+    assert spent[1] == 0
+
+
+def test_a_kernel_found_by_its_parts_goes_on() -> None:
+    """Where the parts of a kernel were looked up and the next one is new, the kernel is what it would have been."""
+    book = Book()
+    values = [memory(64) + 1.0, memory(64) + 1.0]
+    last = [value * float(n) for n, value in enumerate(values, 2)]
+    homes = {v: UOp.buffer("PYTHON", 64, F) for v in (*values, *last)}
+    found = []
+    for nodes in zip(values, last, strict=True):
+        group = Group(0, "PYTHON", homes, book)
+        assert all(group.join(part_of(node, homes, book), set()) for node in nodes)
+        found.append(group.call())
+    alone = Group(0, "PYTHON", homes, Book())
+    assert all(alone.join(part_of(node, homes, alone.book), set()) for node in (values[1], last[1]))
+    assert found[1] == alone.call()
+    assert found[0].kernel != found[1].kernel
+
+
+def test_a_product_of_matrices_shares_its_kernel_with_no_other_reduction() -> None:
+    """What is elementwise on its result joins, a sum of the same rows does not; sums of rows join each other."""
+    a, b = memory(64, 1, 64), memory(1, 64, 64)
+    spread = [move(Ops.EXPAND, x, (64, 64, 64)) for x in (a, b)]
+    product = total(spread[0] * spread[1], 2)
+    rows = total(move(Ops.RESHAPE, a, (64, 64)), 1)
+    others = total(move(Ops.RESHAPE, a, (64, 64)) * 2.0, 1)
+    relu = product.maximum(0.0)
+    assert {rows} in groups(product, rows)
+    assert {product, relu} in groups(product, relu)
+    assert groups(rows, others) == [{rows, others}]
 
 
 def test_a_kernel_between_keeps_others_apart() -> None:

@@ -71,6 +71,63 @@ def test_the_end_of_a_reductions_chain_is_stored() -> None:
     assert stored(z + 1.0, move(Ops.FLIP, z, (0,))) == {z}
 
 
+def test_what_is_made_of_a_stored_reduction_is_a_chain_over_memory() -> None:
+    """Steps that two outputs need are computed from the reduction again, unless that is dear; only it is memory."""
+    x = memory(64, 32)
+    rows = move(Ops.RESHAPE, total(x, 1), (64,)) + 1.0
+    half, square = rows * 0.5, rows * rows
+    first, second = half + square, half * square
+    assert stored(first, second) == {rows}
+    dear = rows
+    for _ in range(4):
+        dear = UOp(Ops.SIN, F, (dear,))
+    assert stored(dear + 1.0, dear * rows) == {rows, dear}
+
+
+def test_a_shape_is_never_memory() -> None:
+    """What is stored is the value, whatever shape its users see it in, so that it is stored once."""
+    y = total(memory(64, 32), 1)
+    flat = move(Ops.RESHAPE, y, (64,))
+    assert stored(flat + 1.0, move(Ops.FLIP, flat, (0,)), move(Ops.RESHAPE, y, (8, 8)) * 2.0) == {y}
+
+
+def product(rows: int, inner: int, columns: int) -> UOp:
+    """A product of matrices, (rows, columns, 1)."""
+    a, b = memory(rows, 1, inner), memory(1, columns, inner)
+    return total(move(Ops.EXPAND, a, (rows, columns, inner)) * move(Ops.EXPAND, b, (rows, columns, inner)), 2)
+
+
+def test_of_two_products_that_are_added_the_smaller_is_stored() -> None:
+    """Each has a kernel of its own, and the larger one ends with the sum; sums of rows are computed together."""
+    small, large = product(64, 64, 64), product(64, 128, 64)
+    assert stored(small + large) == {small}
+    assert stored(large + total(memory(64, 64, 9), 2)) != set()
+    assert stored(total(memory(64, 64, 9), 2) + total(memory(64, 64, 5), 2)) == set()
+
+
+def test_what_reads_no_memory_is_computed_where_it_is_needed() -> None:
+    """A comparison of places, such as a causal mask, costs no more than reading it; a chain over memory does."""
+    places = UOp(Ops.IOTA, dtypes.int32, (UOp.on("PYTHON"),), (64,))
+    below = move(Ops.EXPAND, move(Ops.RESHAPE, places, (1, 64)), (64, 64)) < move(
+        Ops.EXPAND, move(Ops.RESHAPE, places, (64, 1)), (64, 64)
+    )
+    wide = move(Ops.EXPAND, move(Ops.RESHAPE, below, (1, 64, 64)), (100, 64, 64))
+    x = memory(100, 64, 64)
+    assert stored(UOp(Ops.WHERE, F, (wide, x, x * 2.0))) == set()
+    chain = memory(64, 64) * 2.0 + 1.0
+    assert stored(move(Ops.EXPAND, move(Ops.RESHAPE, chain, (1, 64, 64)), (100, 64, 64)) + x) == {chain}
+
+
+def test_what_is_spread_along_rows_is_not_hoisted_out_of_a_sum_over_them() -> None:
+    """An operand of a product whose rows are summed is needed in the inner loop, once for each column."""
+    x = memory(64, 32)
+    chain = x * 2.0 + 1.0
+    spread = move(Ops.EXPAND, move(Ops.RESHAPE, chain, (64, 32, 1)), (64, 32, 40))
+    other = move(Ops.EXPAND, memory(64, 1, 40), (64, 32, 40))
+    assert stored(total(spread * other, 2)) == set()
+    assert stored(total(spread * other, 0)) == {chain}
+
+
 def test_a_reduction_is_repeated_along_the_rows_that_it_was_made_of() -> None:
     """A row's sum is broadcast along the row within one kernel, as in softmax; along other axes it is stored."""
     x = memory(64, 32)

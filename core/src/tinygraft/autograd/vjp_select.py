@@ -1,7 +1,8 @@
 """Derivatives of the ops that choose, multiply many or store: the rows of `vjp.py` that take more than a line.
 
 Where several values could be the chosen one (ties), MAX and MIN share the gradient equally among them, as
-elementwise ops and as reductions; a running maximum gives it to the latest of them. NaN chooses nothing.
+elementwise ops and as reductions, but a number takes all of a tie with it; a running maximum gives it to the latest of
+them. NaN chooses nothing.
 """
 
 from __future__ import annotations
@@ -41,31 +42,33 @@ def where_false(n: UOp, g: UOp) -> UOp:
     return n.src[0].where(full_like(g, 0.0), g)
 
 
-def _chosen(loses: UOp, ties: UOp, g: UOp) -> UOp:
-    """0 where the operand loses, half the gradient where both are equal, else all of it."""
-    return loses.where(full_like(g, 0.0), ties.where(g * 0.5, g))
+def _is_number(x: UOp) -> bool:
+    """Whether x is one number in some shape."""
+    while x.op in (Ops.RESHAPE, Ops.EXPAND):
+        x = x.src[0]
+    return x.op is Ops.CONST
 
 
-def max_a(n: UOp, g: UOp) -> UOp:
-    """To the first operand, where it is the greater."""
-    a, b = n.src
-    return _chosen(a < b, a.eq(b), g)
+def _chosen(n: UOp, g: UOp, mine: UOp, other: UOp) -> UOp:
+    """Of MAX or MIN: 0 where mine loses, half the gradient where both are equal, else all of it.
+
+    Beside a number the result alone tells where mine has won, so that nothing else is kept for the gradient of relu.
+    """
+    if _is_number(other):
+        won = other < n if n.op is Ops.MAX else n < other
+        return won.where(g, full_like(g, 0.0))
+    lost = mine < other if n.op is Ops.MAX else other < mine
+    return lost.where(full_like(g, 0.0), mine.eq(other).where(g * 0.5, g))
 
 
-def max_b(n: UOp, g: UOp) -> UOp:
-    """To the second operand, where it is the greater."""
-    a, b = n.src
-    return _chosen(b < a, a.eq(b), g)
+def extreme_a(n: UOp, g: UOp) -> UOp:
+    """To the first operand of MAX or MIN, where it is chosen."""
+    return _chosen(n, g, *n.src)
 
 
-def min_a(n: UOp, g: UOp) -> UOp:
-    """To the first operand, where it is the less."""
-    return max_b(n, g)
-
-
-def min_b(n: UOp, g: UOp) -> UOp:
-    """To the second operand, where it is the less."""
-    return max_a(n, g)
+def extreme_b(n: UOp, g: UOp) -> UOp:
+    """To the second operand of MAX or MIN, where it is chosen."""
+    return _chosen(n, g, n.src[1], n.src[0])
 
 
 def reduce_extreme(n: UOp, g: UOp) -> UOp:

@@ -1,6 +1,6 @@
 """Kernels that compute one node: a scan, a scatter, or a value assigned to a view.
 
-A stored node in, its Group out. What these have in common is that a place may be written more than once, or read by a
+A stored node in, its Draft out. What these have in common is that a place may be written more than once, or read by a
 later turn: such loops are of kind ORDERED, and no other node joins them.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tinygraft.schedule.kernels import Group
+from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.lower import address
 from tinygraft.schedule.order import NeedsOwnMemory
 from tinygraft.schedule.stored import memory_base
@@ -23,66 +23,66 @@ def is_alone(node: UOp) -> bool:
     return node.op in (Ops.SCATTER, Ops.SCAN) or (node.op is Ops.ASSIGN and len(node.src) == 3)
 
 
-def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Group:
+def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft:
     """The kernel of a node. Raises NeedsOwnMemory when a scatter reads the memory that it writes."""
-    group = Group(-1, node.device or "", memory)
+    draft = Draft(node.device or "", memory)
     if node.op is Ops.SCAN:
-        _scan(group, node, needs)
+        _scan(draft, node, needs)
     elif node.op is Ops.SCATTER:
-        _scatter(group, node, needs)
+        _scatter(draft, node, needs)
     else:
-        _view(group, node, needs)
-    return group
+        _view(draft, node, needs)
+    return draft
 
 
-def _scan(group: Group, node: UOp, needs: set[UOp]) -> None:
+def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
     """out[i] = out[i-1] op x[i], one i after another."""
-    axis, buffer = node.arg.axis, group.lowering.memory[node]
-    index = list(group.index(node.shape))
-    i = index[axis] = _ordered(group, index[axis])
-    value = group.lowering.value(node.src[0], tuple(index))
+    axis, buffer = node.arg.axis, draft.lowering.memory[node]
+    index = list(draft.index(node.shape))
+    i = index[axis] = _ordered(draft, index[axis])
+    value = draft.lowering.value(node.src[0], tuple(index))
     if i.op is Ops.RANGE:
         behind = ix.ge(i, 1)
         before = (*index[:axis], ix.sub(i, 1), *index[axis + 1 :])
-        last = group.lowering.load(buffer, flatten(before, node.shape), behind)
+        last = draft.lowering.load(buffer, flatten(before, node.shape), behind)
         value = UOp(Ops.WHERE, node.dtype, (behind, UOp(node.arg.op, node.dtype, (last, value)), value))
-    group.store(node, buffer, flatten(tuple(index), node.shape), value, needs)
+    draft.store(node, flatten(tuple(index), node.shape), value, needs)
 
 
-def _scatter(group: Group, node: UOp, needs: set[UOp]) -> None:
+def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> None:
     """base[where[j]] = value[j], or op of what is there and value[j], for one j after another."""
     base, where, value = node.src
     axis, end = node.arg.axis, node.arg.axis + len(where.shape)
-    loops = list(group.index(value.shape))
-    loops[axis:end] = [_ordered(group, i) for i in loops[axis:end]]
-    place, inside = address(group.lowering.value(where, tuple(loops[axis:end])), base.shape[axis])
+    loops = list(draft.index(value.shape))
+    loops[axis:end] = [_ordered(draft, i) for i in loops[axis:end]]
+    place, inside = address(draft.lowering.value(where, tuple(loops[axis:end])), base.shape[axis])
     position = flatten((*loops[:axis], place, *loops[end:]), base.shape)
-    new = group.lowering.value(value, tuple(loops))
-    buffer = group.lowering.memory[node]
-    memory = group.lowering.param(buffer)
+    new = draft.lowering.value(value, tuple(loops))
+    buffer = draft.lowering.memory[node]
+    memory = draft.lowering.param(buffer)
     read = postorder(new, position, *(() if inside is None else (inside,)))
     if any(n.op is Ops.LOAD and n.src[0] is memory for n in read):
         # an element written early would be read again, where a place is named twice even at its own
         raise NeedsOwnMemory({node})
     if node.arg.op is not None:
-        new = UOp(node.arg.op, node.dtype, (group.lowering.load(buffer, position, inside), new))
-    group.store(node, buffer, position, new, needs, inside)
+        new = UOp(node.arg.op, node.dtype, (draft.lowering.load(buffer, position, inside), new))
+    draft.store(node, position, new, needs, inside)
 
 
-def _view(group: Group, node: UOp, needs: set[UOp]) -> None:
+def _view(draft: Draft, node: UOp, needs: set[UOp]) -> None:
     """The value of an assigned view, stored where the view's elements lie in its base."""
     old, value, view = node.src
-    index = group.index(view.shape)
-    new = group.lowering.value(value, index)
+    index = draft.index(view.shape)
+    new = draft.lowering.value(value, index)
     position, inside = _position(view, index, memory_base(old))
-    group.store(node, group.lowering.memory[node], position, new, needs, inside)
+    draft.store(node, position, new, needs, inside)
 
 
-def _ordered(group: Group, i: UOp) -> UOp:
+def _ordered(draft: Draft, i: UOp) -> UOp:
     """An index of a kernel with its loop run in order; an axis of size 1 has no loop."""
     if i.op is not Ops.RANGE:
         return i
-    loops = group.lowering.loops
+    loops = draft.lowering.loops
     ordered = UOp(Ops.RANGE, i.dtype, i.src, RangeArg(i.arg.axis, AxisKind.ORDERED))
     loops[loops.index(i)] = ordered
     return ordered

@@ -1,25 +1,31 @@
-"""Stored nodes into kernels: which are computed together, and each kernel in its canonical form.
+"""Stored nodes into kernels: which are computed together.
 
 A stored node joins the kernel of something it reads, or of something that reads the same, when both run over the same
 loops (or the shorter loops are the outer ones of the longer) and no third kernel stands between them. Then what it
 reads at its own place needs no load, and shared parts are computed once.
+
+A model repeats its layers, so most kernels are put together from parts that an earlier one was put together from. A
+Book keeps what became of each step, by the form of the parts: a kernel equal to an earlier one is never lowered.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from tinygraft.schedule.lower import Lowering, NotShared, numel, output_loops
-from tinygraft.schedule.stored import AGAIN_HEAVY, MIN_ROWS, MUCH, memory_base
-from tinygraft.schedule.views import ZERO, Index, flatten
+from tinygraft.schedule.draft import Draft
+from tinygraft.schedule.effort import spend
+from tinygraft.schedule.lower import NotShared, numel, output_loops
+from tinygraft.schedule.stored import MIN_ROWS, MUCH, is_product, memory_base
 from tinygraft.target import Target
-from tinygraft.uop import index as ix
-from tinygraft.uop.ops import AxisKind, Ops, ParamArg
-from tinygraft.uop.shape import Shape, high, is_size, sint
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import Shape, high, sint
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
 TINY = 16  # elements up to which kernels are joined only because there are fewer then
+NAMED = frozenset({Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})  # equal ones are the same object
 
 
 class StoreMore(Exception):
@@ -30,72 +36,124 @@ class StoreMore(Exception):
         self.nodes = set(nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a kernel has become by the nodes put into it: how many values and buffers it has, and its reductions."""
+
+    number: int
+    ops: int = 0
+    buffers: int = 0
+    reductions: int = 0
+    product: bool = False  # one of the reductions reads its operands many times over
+
+
+class Book:
+    """What became of kernels, by the steps in which they were put together. Lives as long as one schedule is made."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[Hashable, Any] = {}
+
+    def number(self, key: Hashable) -> int:
+        """A number for a key, the same for equal keys."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def once(self, key: Hashable, work: Callable[[], Any]) -> Any:
+        """The result of work, which follows from key alone."""
+        if key not in self._known:
+            spend()
+            self._known[key] = work()
+        return self._known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stored node as a part of a kernel: its form, and the memory it reads, in the order in which the form does."""
+
+    node: UOp
+    form: int
+    leaves: tuple[UOp, ...]
+
+
 class Group:
-    """One kernel: the stored nodes it computes, their stores, and the kernels it must run after."""
+    """One kernel: the stored nodes it computes and the memory they need. It is written only where no equal one was."""
 
-    def __init__(self, number: int, device: str, memory: Mapping[UOp, UOp]) -> None:
-        self.number, self.device = number, device
-        self.lowering = Lowering(memory)
+    def __init__(self, number: int, device: str, memory: Mapping[UOp, UOp], book: Book) -> None:
+        self.number, self.device, self.memory, self.book = number, device, memory, book
         self.nodes: list[UOp] = []
-        self.stores: list[UOp] = []
-        self.sizes: list[sint] = []
         self.needs: set[UOp] = set()
-        self.ops = 0
+        self.sizes: list[sint] = []
+        self.places: dict[UOp, int] = {}  # buffer -> its number in this kernel, in the order in which parts name them
+        self.state = State(-1)
+        self._draft: Draft | None = None
 
-    def index(self, shape: Shape) -> Index:
-        """The loops of this kernel as an index into an output of that shape."""
-        place = 0
-        index: list[UOp] = []
-        for size in shape:
-            if is_size(size, 1):
-                index.append(ZERO)
-            else:
-                index.append(self.lowering.loop(place, size))
-                place += 1
-        return tuple(index)
-
-    def add(self, node: UOp, needs: set[UOp]) -> None:
-        """Compute and store node here. Raises NotShared and leaves the group as it was when that cannot be."""
-        lowering = self.lowering
-        loops, reduces = len(lowering.loops), dict(lowering.reduces)
-        index = self.index(node.shape)
-        source = node.src[1] if node.op is Ops.ASSIGN else node
-        lowering.members[node] = index
-        try:
-            value = lowering.value(source, index)
-        except NotShared:
-            del lowering.members[node]
-            del lowering.loops[loops:]
-            lowering.reduces = reduces
-            raise
-        lowering.values[(node, index, None)] = value
-        buffer = lowering.memory[node]
-        self.store(node, buffer, flatten(index, node.shape), value, needs)
-        sizes = output_loops(node.shape)
-        self.sizes = sizes if len(sizes) > len(self.sizes) else self.sizes
-
-    def store(
-        self, node: UOp, buffer: UOp, position: UOp, value: UOp, needs: set[UOp], gate: UOp | None = None
-    ) -> None:
-        """A store to a buffer at a position."""
-        src = (self.lowering.param(buffer), position, value, *(() if gate is None else (gate,)))
-        self.stores.append(UOp(Ops.STORE, src=src))
-        self.nodes.append(node)
+    def join(self, part: Part, needs: set[UOp]) -> bool:
+        """Compute and store a node here, unless that cannot be. Raises StoreMore."""
+        entry, buffers = self._entry(part)
+        state = self.book.once((self.state.number, entry), lambda: self._extended(part.node, needs, entry))
+        if state is None:
+            return False
+        if self._draft is not None and len(self._draft.nodes) == len(self.nodes):
+            self._draft = None  # it was found in the book: this draft is a step behind
+        self.nodes.append(part.node)
         self.needs |= needs
-        self.ops = len(self.lowering.values)
+        self.places, self.state = buffers, state
+        sizes = output_loops(part.node.shape)
+        self.sizes = sizes if len(sizes) > len(self.sizes) else self.sizes
+        return True
 
-    @property
-    def elements(self) -> int:
-        """How many elements its largest output has."""
-        return max(numel(n.shape) for n in self.nodes)
+    def _entry(self, part: Part) -> tuple[Hashable, dict[UOp, int]]:
+        """How a part is wired to what is here: which buffers it reads and writes, and which of these are nodes here."""
+        buffers = dict(self.places)
+        labels = []
+        for leaf in (*part.leaves, part.node):
+            buffer = self.memory.get(leaf, leaf)
+            here = self.nodes.index(leaf) if leaf in self.nodes else -1
+            labels.append((buffers.setdefault(buffer, len(buffers)), buffer.arg.size, here))
+        return (part.form, tuple(labels)), buffers
+
+    def _extended(self, node: UOp, needs: set[UOp], entry: Hashable) -> State | None:
+        """The state with one more node, None where that cannot be."""
+        draft = self.draft()
+        before = set(draft.lowering.reduces)
+        try:
+            draft.add(node, needs)
+        except NotShared:
+            return None
+        reduces = draft.lowering.reduces
+        new = [r for r in reduces if r not in before]
+        product = any(_is_product(r) for r in new)
+        if before and new and (product or self.state.product):
+            self._draft = None  # a product of matrices shares its loops with no other reduction
+            return None
+        if again := draft.repeated():
+            raise StoreMore(again)
+        number = self.book.number((self.state.number, entry))
+        return State(
+            number, len(draft.lowering.values), len(draft.lowering.slots), len(reduces), product or self.state.product
+        )
+
+    def draft(self) -> Draft:
+        """The kernel written down."""
+        if self._draft is None:
+            self._draft = Draft(self.device, self.memory)
+            for node in self.nodes:
+                self._draft.add(node, self.needs)
+        return self._draft
 
     def takes(self, node: UOp, target: Target) -> bool:
         """Whether there is room for one more output, and it writes where nothing here does already."""
-        room = self.ops < target.max_ops / 2 and len(self.lowering.slots) < target.max_params - 8
-        memory = self.lowering.memory
+        memory = self.memory
+        if any(memory[n] is memory[node] for n in self.nodes):
+            return False
+        key = ("takes", self.state.number, node.shape, node.op is Ops.ASSIGN)
+        return bool(self.book.once(key, lambda: self._has_room(node, target)))
+
+    def _has_room(self, node: UOp, target: Target) -> bool:
         if self.is_beside(node) and numel(node.shape) > TINY:
             return False  # readers of the old value come first; that many kernels should not wait for each other
-        return room and self.fits(node.shape) and all(memory[n] is not memory[node] for n in self.nodes)
+        room = self.state.ops < target.max_ops / 2 and self.state.buffers < target.max_params - 8
+        return room and self.fits(node.shape)
 
     def is_beside(self, node: UOp) -> bool:
         """Whether node is assigned outside of the innermost loop of this kernel."""
@@ -115,43 +173,91 @@ class Group:
             total *= high(size)
         return rows >= MIN_ROWS or total <= MUCH
 
+    @property
+    def elements(self) -> int:
+        """How many elements its largest output has."""
+        return max(numel(n.shape) for n in self.nodes)
+
+    @property
+    def buffers(self) -> set[UOp]:
+        """The buffers that it reads or writes."""
+        return set(self.places)
+
+    def overwritten(self) -> set[UOp]:
+        """The assigned values whose old ones are read here at another place than where they are written."""
+        if not any(node.op is Ops.ASSIGN for node in self.nodes):
+            return set()
+        found = self.book.once(("overwritten", self.state.number), self._overwritten)
+        return {self.nodes[i] for i in found}
+
+    def _overwritten(self) -> list[int]:
+        return [self.nodes.index(node) for node in self.draft().overwritten()]
+
     def call(self) -> KernelCall:
         """The kernel on its buffers."""
-        buffers = {slot: buffer for buffer, slot in self.lowering.slots.items()}
-        sink = canonical(self.stores, self.lowering.loops)
-        params = sorted((n for n in postorder(sink) if n.op is Ops.PARAM), key=lambda n: n.arg.slot)
-        dense = {n: UOp(Ops.PARAM, n.dtype, (), ParamArg(slot, n.arg.size)) for slot, n in enumerate(params)}
-        if any(old is not new for old, new in dense.items()):  # loads have folded away
-            sink = ix.rebuild_simplified((sink,), dense)[sink]
-        written = sorted({store.src[0].arg.slot for store in sink.src})
-        return KernelCall(Kernel(sink), self.device, tuple(buffers[n.arg.slot] for n in params), tuple(written))
+        kernel, params, written = self.book.once(("call", self.state.number), self._call)
+        buffers = list(self.places)
+        return KernelCall(kernel, self.device, tuple(buffers[place] for place in params), written)
+
+    def _call(self) -> tuple[Kernel, tuple[int, ...], tuple[int, ...]]:
+        call = self.draft().call()
+        return call.kernel, tuple(self.places[buffer] for buffer in call.buffers), call.written
+
+
+def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> Part:
+    """A stored node as a part of kernels: what it computes from memory, with that memory by number."""
+    root = node.src[1] if node.op is Ops.ASSIGN else node
+    key: list[Hashable] = [(node.op is Ops.ASSIGN, node.dtype, node.shape)]
+    numbers: dict[UOp, int] = {}
+    leaves: list[UOp] = []
+    stack = [root]
+    while stack:
+        current = stack[-1]
+        if current in numbers:
+            stack.pop()
+            continue
+        if current.op is Ops.BUFFER or (current in memory and current is not node):
+            leaves.append(current)
+            key.append((current.shape, current.dtype))
+        elif current.op in NAMED:
+            key.append(current)
+        else:
+            missing = [source for source in reversed(current.src) if source not in numbers]
+            if missing:
+                stack += missing
+                continue
+            key.append((current.op, current.dtype, current.arg, *[numbers[source] for source in current.src]))
+        numbers[current] = len(numbers)
+        stack.pop()
+    return Part(node, book.number(tuple(key)), tuple(leaves))
 
 
 def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
-                target: Target) -> list[Group]:  # fmt: skip
+                target: Target, book: Book) -> list[Group]:  # fmt: skip
     """The kernels that compute the stored nodes (sources first), without those that are alone in theirs.
 
     Raises StoreMore when a reduction would run again in a loop that it does not depend on.
     """
     groups: list[Group] = []
     home: dict[UOp, Group] = {}
+    readers: dict[UOp, list[UOp]] = {}
+    for node in stored:
+        for need in needs[node]:
+            readers.setdefault(need, []).append(node)
     for node in stored:
         device = node.device or ""
+        part = part_of(node, memory, book)
         for group in _candidates(node, needs, home, groups):
             if group.device == device and group.takes(node, target) and not _between(node, group, needs, home):
-                if group.is_beside(node) and not _can_be_last(node, group, stored, needs, home):
+                if node.op is Ops.ASSIGN and not _can_be_last(node, group, readers, needs, home):
                     continue
-                try:
-                    group.add(node, needs[node])
-                except NotShared:
-                    continue
-                break
+                if group.join(part, needs[node]):
+                    break
         else:
-            group = Group(len(groups), device, memory)
+            group = Group(len(groups), device, memory, book)
             groups.append(group)
-            group.add(node, needs[node])
+            group.join(part, needs[node])
         home[node] = group
-        _check_repeats(group)
     return groups
 
 
@@ -184,71 +290,23 @@ def _between(node: UOp, group: Group, needs: Mapping[UOp, set[UOp]], home: Mappi
     return False
 
 
-def _can_be_last(node: UOp, group: Group, stored: Sequence[UOp], needs: Mapping[UOp, set[UOp]],
+def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], needs: Mapping[UOp, set[UOp]],
                  home: Mapping[UOp, Group]) -> bool:  # fmt: skip
     """Whether no other kernel that reads the value which node replaces has to wait for group."""
     old = memory_base(node.src[0])
-    readers = (n for n in stored if old in needs[n] and n is not node and home.get(n) is not group)
     return not any(
-        any(home.get(n) is group for n in needs[reader]) or _between(reader, group, needs, home) for reader in readers
+        any(home.get(n) is group for n in needs[reader]) or _between(reader, group, needs, home)
+        for reader in readers.get(old, ())
+        if reader is not node and home.get(reader) is not group
     )
 
 
-def _check_repeats(group: Group) -> None:
-    """Raise StoreMore for reductions that run more often than they have results: inside loops that they do not depend
-    on, or at an index that does not change with every turn."""
-    lowering = group.lowering
-    loops = [r.arg.axis for r in lowering.loops]
-    again: set[UOp] = set()
-    for reduce, node in lowering.reduces.items():
-        places = [place for place, axis in enumerate(loops) if reduce.ranges >> axis & 1]
-        idle = [p for p in range(places[-1]) if p not in places] if places else []
-        turns = 1
-        for axis, size in lowering.sizes.items():
-            turns *= high(size) if reduce.ranges >> axis & 1 else 1
-        if turns > AGAIN_HEAVY * numel(node.shape) or any(lowering.loops[p].src[0].hi > 1 for p in idle):
-            again.add(node)
-    again -= set(group.nodes)
-    if again:
-        raise StoreMore(again)
-
-
-def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
-    """A SINK of the stores with ranges numbered in the order of nesting and variables unbound.
-
-    Reductions that do not need each other, of equal sizes and at the same place, get the same ranges, so that they
-    become one loop.
-    """
-    sink = UOp(Ops.SINK, src=tuple(stores))
-    unbound: dict[UOp, UOp] = {n: n.src[0] for n in postorder(sink) if n.op is Ops.BIND}
-    if unbound:
-        sink = ix.rebuild_simplified((sink,), unbound)[sink]
-        loops = [ix.rebuild_simplified((r,), unbound)[r] for r in loops]
-    swap: dict[UOp, UOp] = {}
-    number = 0
-    for old in sorted(loops, key=lambda r: r.arg.kind is AxisKind.ORDERED):
-        number = _renumber(swap, old, number)
-    for mine, theirs in _pairs_of_ranges(sink):
-        number = _renumber(swap, theirs, number)
-        swap[mine] = swap[theirs]
-    swap = {old: new for old, new in swap.items() if old is not new}
-    return ix.rebuild_simplified((sink,), swap)[sink] if swap else sink
-
-
-def _pairs_of_ranges(sink: UOp) -> Iterator[tuple[UOp, UOp]]:
-    """Each range of a reduction, and that of the first reduction it shares a loop with, which may be itself."""
-    depth: dict[UOp, int] = {}
-    shared: dict[tuple[object, ...], tuple[UOp, ...]] = {}
-    for node in postorder(sink):
-        depth[node] = max((depth[s] for s in node.src), default=0) + (node.op is Ops.REDUCE)
-        if node.op is Ops.REDUCE:
-            key = (depth[node], node.ranges, tuple(r.src for r in node.src[1:]))
-            yield from zip(node.src[1:], shared.setdefault(key, node.src[1:]), strict=True)
-
-
-def _renumber(swap: dict[UOp, UOp], old: UOp, number: int) -> int:
-    """Give a range the next number unless it has one; the number after that."""
-    if old in swap:
-        return number
-    swap[old] = UOp.range(old.src[0], number, old.arg.kind)
-    return number + 1
+def _is_product(reduce: UOp) -> bool:
+    """Whether a reduction of a kernel reads its operands many times over."""
+    inside = reduce.src[0]
+    body = postorder(inside)
+    turns = 1
+    for node in body:
+        if node.op is Ops.RANGE and inside.ranges >> node.arg.axis & 1:
+            turns *= high(node.src[0].hi)
+    return is_product(turns, [n.src[0].arg.size for n in body if n.op is Ops.LOAD])

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Mapping
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.rules.fold import fold
+from tinygraft.schedule.effort import spend
 from tinygraft.schedule.views import ZERO, Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, AxisKind, Ops, ParamArg, ReduceArg, WindowArg
@@ -99,6 +100,7 @@ class Lowering:
         handler = HANDLERS.get(node.op)
         if handler is None:
             raise GraphError(f"{node.op} has no meaning in a kernel")
+        spend()
         answer = handler(self, node, index, gate)
         try:
             stack.append((request, answer, next(answer)))

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from tinygraft.errors import GraphError
 from tinygraft.schedule.alone import alone, is_alone
-from tinygraft.schedule.kernels import Group, StoreMore, group_nodes
+from tinygraft.schedule.draft import Draft
+from tinygraft.schedule.kernels import Book, Group, StoreMore, group_nodes
 from tinygraft.schedule.lower import numel
 from tinygraft.schedule.order import NeedsOwnMemory, Task, in_order
 from tinygraft.schedule.regroup import regroup
@@ -55,10 +56,11 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
     target = target_of(_device(outputs))
     stored = decide(order, wanted | _bases(order), target)
     private: set[UOp] = set()
+    book = Book()
     while True:
         plan = _Plan(order, stored, private, wanted)
         try:
-            ordered = in_order(plan.tasks(target), plan.versions)
+            ordered = in_order(plan.tasks(target, book), plan.versions)
         except StoreMore as more:
             _add(stored, more.nodes)
             continue
@@ -185,7 +187,7 @@ class _Plan:
                 needs[node] = set(found)
         return needs
 
-    def tasks(self, target: Target) -> list[Task]:
+    def tasks(self, target: Target, book: Book) -> list[Task]:
         """Everything that has to run."""
         plain, single, copies = [], [], []
         for node in self.stored:
@@ -197,7 +199,7 @@ class _Plan:
                 single.append(node)
             else:
                 plain.append(node)
-        tasks = [self._group_task(g) for g in group_nodes(plain, self.memory, self.needs, target)]
+        tasks = [self._group_task(g) for g in group_nodes(plain, self.memory, self.needs, target, book)]
         tasks += [self._group_task(self._alone(node)) for node in single]
         for node in copies:
             base = memory_base(node.src[0])
@@ -217,35 +219,33 @@ class _Plan:
         target, before = self.memory[node], UOp(Ops.CONTIGUOUS, node.dtype, (base,), None, "before")
         self.versions[target].insert(0, before)
         if base.op in LEAVES - {Ops.BUFFER}:  # a number: nothing to copy from
-            group = Group(-1, node.device or "", self.memory)
-            index = group.index(node.shape)
-            value = group.lowering.value(node.src[0], index)
-            group.store(before, target, flatten(index, node.shape), value, set())
-            return Task(group.call, set(), {(target, before)})
+            draft = Draft(node.device or "", self.memory)
+            index = draft.index(node.shape)
+            value = draft.lowering.value(node.src[0], index)
+            draft.write(before, target, flatten(index, node.shape), value)
+            return Task(draft.call, set(), {(target, before)})
         return self._copy(target, before, self._buffer(base), base)
 
-    def _alone(self, node: UOp) -> Group:
+    def _alone(self, node: UOp) -> Draft:
         try:
             return alone(node, self.memory, self.needs[node])
         except NeedsOwnMemory:
             raise NeedsOwnMemory({self.finished.get(node, node)}) from None
 
-    def _group_task(self, group: Group) -> Task:
-        _check_overwritten(group)
+    def _group_task(self, group: Group | Draft) -> Task:
+        self._check_overwritten(group)
         mine = set(group.nodes)
-        reads = {(self._buffer(n), n) for n in group.needs if n not in mine and n not in group.lowering.members}
+        buffers = group.buffers
+        reads = {(self._buffer(n), n) for n in group.needs if n not in mine}
         written = {*group.nodes, *(self.finished[n] for n in group.nodes if n in self.finished)}
         writes = {(self.memory[n], n) for n in written}
-        return Task(group.call, {r for r in reads if r[0] in group.lowering.slots}, writes)
+        return Task(group.call, {r for r in reads if r[0] in buffers}, writes)
 
-
-def _check_overwritten(group: Group) -> None:
-    """Raise NeedsOwnMemory when a kernel reads a buffer at another place than where it writes it."""
-    written = {store.src[0]: (store.src[1], node) for store, node in zip(group.stores, group.nodes, strict=True)}
-    loaded = [n for n in postorder(*group.stores) if n.op is Ops.LOAD and n.src[0] in written]
-    trouble = {written[n.src[0]][1] for n in loaded if written[n.src[0]][0] is not n.src[1]}
-    trouble = {n for n in trouble if n.op is Ops.ASSIGN}
-    if trouble:
-        home = group.lowering.memory  # what is read may also be a later value that took the place of one written here
-        shared = {home[n] for n in trouble}
-        raise NeedsOwnMemory(trouble | {n for n in group.needs if n.op is Ops.ASSIGN and home.get(n) in shared})
+    def _check_overwritten(self, group: Group | Draft) -> None:
+        """Raise NeedsOwnMemory when a kernel reads a buffer at another place than where it writes it."""
+        if trouble := group.overwritten():
+            # what is read may also be a later value that took the place of one written here
+            shared = {self.memory[n] for n in trouble}
+            raise NeedsOwnMemory(
+                trouble | {n for n in group.needs if n.op is Ops.ASSIGN and self.memory.get(n) in shared}
+            )

@@ -2,42 +2,70 @@
 
 A value is stored when it must be (an output, a copy, an assigned value, a scatter or a scan) or when storing it is
 cheaper than computing it again. The cost of a node is counted in simple operations for each of its elements; `evals`
-is how often its elements would be computed in all, were it not stored. Three rules decide, from the outputs backwards:
+is how often its elements would be computed in all, were it not stored. Four rules decide, from the outputs backwards:
 
 - a reduction, or what an elementwise chain made of one, is stored when more than one stored node needs it, or when
   it would be computed more often than it has elements: its chain ends where its users part;
+- a reduction that reads its operands many times over, such as a product of matrices, is alone in its kernel: another
+  one that its result is combined with is stored;
 - a chain of cheap operations is stored when computing it again costs more than AGAIN for each element;
 - a chain is cut when it holds more operations or reads more buffers than a kernel may.
 
-What the rules cannot see, a reduction inside a loop that it does not depend on, schedule/kernels.py finds on the
-lowered kernel and stores as well.
+Once a reduction is memory, what was made of it is a cheap chain over memory. So the rules run again on what lies above
+a reduction that they have stored, until nothing changes: GELU after a product stores the product and its own result,
+and none of the steps in between. What the rules cannot see, a reduction inside a loop that it does not depend on,
+schedule/kernels.py finds on the lowered kernel and stores as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 from tinygraft.dtype import dtypes
+from tinygraft.schedule.effort import spend
 from tinygraft.schedule.lower import numel
 from tinygraft.target import Target
 from tinygraft.uop.ops import ELEMENTWISE, Ops
 from tinygraft.uop.shape import max_shape
 from tinygraft.uop.uop import UOp
 
-AGAIN = 24  # simple operations that cost about as much as writing an element and reading it back
+AGAIN = 48  # simple operations that cost about as much as writing an element of four bytes and reading it back
+FETCH = 8  # simple operations that cost about as much as reading an element from memory
+NEAR = 2  # the same for an element that the kernel has read before
 WAYS = 4  # different indices at which a chain may be written out again in one kernel
 AGAIN_HEAVY = 2.0  # times that a reduction may run for each of its results
 MIN_ROWS = 16  # with fewer rows than this a broadcast reduction over much data is a kernel of its own
 MUCH = 1 << 14
+REUSED = 8  # times that a product of matrices reads each element of its operands, at least
+LARGE = 1 << 18  # multiplications from which such a product has a kernel of its own
+MANY = 16  # inputs of a chain above which they are no longer counted
+HEAVIEST = 1e6  # weights stop growing here: a reduction over reductions is not computed twice whatever it weighs
 WEIGHT = {Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 20, Ops.POW: 30, Ops.THREEFRY: 100, Ops.IDIV: 8, Ops.MOD: 8, Ops.FDIV: 4,
           Ops.SQRT: 4, Ops.RECIPROCAL: 4, Ops.CAST: 0, Ops.BITCAST: 0}  # fmt: skip
 ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN})
 LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
 MADE = ELEMENTWISE | {Ops.CAT}
-SAME_PLACE = ELEMENTWISE | {Ops.RESHAPE, Ops.PERMUTE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
+PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # the same elements in the same order
+SAME_PLACE = ELEMENTWISE | PLAIN | {Ops.PERMUTE}
 
-Context = tuple[UOp, int]  # a node that asks at an index of its own, and for which of its sources
-Need = tuple[float, int]  # evaluations, and at how many different indices
+Context = tuple[UOp, UOp, int]  # the stored node that asks, the node that asks at an index of its own, for which source
+T = TypeVar("T")
+
+
+class Need(NamedTuple):
+    """How often a context evaluates a node, at how many different indices, and whether where nothing can be hoisted."""
+
+    evals: float
+    indices: int
+    inside: bool
+
+    def more(self, other: Need | None) -> Need:
+        """What both need of a node at one place."""
+        if other is None or other == self:
+            return self
+        return Need(max(self.evals, other.evals), max(self.indices, other.indices), self.inside or other.inside)
 
 
 @dataclass(slots=True)
@@ -46,82 +74,203 @@ class Facts:
 
     users: list[UOp] = field(default_factory=list)
     weight: float = 0.0  # simple operations in its chain for one element, since the last memory
-    ops: float = 0.0  # its share of the operations of a kernel
-    inputs: float = 0.0  # its share of the buffers that a kernel reads
+    inputs: frozenset[UOp] = frozenset()  # the memory that its chain reads
     heavy: bool = False  # ends a reduction of its own size
+    product: UOp | None = (
+        None  # the reduction in its chain that reads its operands most often, where that is many times
+    )
     contexts: dict[Context, Need] = field(default_factory=dict)  # where it is needed -> how often
-    root: UOp | None = None  # a stored node that needs it
-    shared: bool = False  # more than one stored node needs it
 
 
 def decide(order: list[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
     """The nodes to store. order is the graph, sources before users."""
-    facts = {node: Facts() for node in order}
-    for node in order:
-        for source in node.src:
-            facts[source].users.append(node)
     stored = {node for node in order if node in outputs or node.op in ALWAYS}
     stored |= {memory_base(node.src[0]) for node in order if node.op is Ops.COPY}
-    for node in order:
-        _measure(node, facts, stored, target)
-    for node in reversed(order):
-        _place(node, facts, stored)
+    rules = _Rules(order)
+    while (anchors := rules.apply(stored)) or rules.mixed(stored):
+        stored |= anchors
+        rules.settled = not anchors
+    stored |= rules.chosen
+    _cut(order, rules.facts, stored, target)
     return {node for node in stored if node.op not in LEAVES}
 
 
 def memory_base(node: UOp) -> UOp:
     """What node is a plain reshape of: the node whose memory is also node's."""
-    while node.op in (Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD):
+    while node.op in PLAIN:
         node = node.src[0]
     return node
 
 
-def _measure(node: UOp, facts: dict[UOp, Facts], stored: set[UOp], target: Target) -> None:
-    """The chain that ends in a node; cuts it where it grows past what a kernel may hold."""
-    own = facts[node]
-    if node.op is Ops.BUFFER:
-        own.inputs = 1.0
-    if node.op in LEAVES:
-        return
-    for source in node.src:
-        _continue_chain(own, facts[source], source in stored)
-    ends = node.op in (Ops.REDUCE_AXIS, Ops.FOLD)
-    own.heavy = ends or (node.op in SAME_PLACE and any(facts[s].heavy and s not in stored for s in node.src))
-    _add_work(own, node)
-    if own.ops > target.max_ops / 2 or own.inputs > target.max_params - 8:
-        stored.add(node)
-        own.ops = own.inputs = 0.0
-    if node in stored:
-        own.weight = 0.0
+class _Rules:
+    """The rules on one graph. Costs are kept by what they depend on, so that a repeated layer looks them up."""
+
+    def __init__(self, order: list[UOp]) -> None:
+        self.order = order
+        self.facts: dict[UOp, Facts] = {node: Facts() for node in order}
+        for node in order:
+            for source in dict.fromkeys(node.src):
+                self.facts[source].users.append(node)
+        self.known: dict[Hashable, object] = {}
+        self.chosen: set[UOp] = set()  # what the rules store beyond what is stored already
+        self.settled = False  # whether all that is made of stored reductions is known to be no reduction itself
+
+    def apply(self, stored: set[UOp]) -> set[UOp]:
+        """Choose what to store beside stored; the reductions among it that others were chosen on top of."""
+        for node in self.order:
+            self._measure(node, stored)
+        self.chosen = set()
+        for node in reversed(self.order):
+            self._place(node, stored)
+        return self._anchors(stored)
+
+    def mixed(self, stored: set[UOp]) -> bool:
+        """Whether a product of matrices is combined with another reduction, which has not been looked at yet."""
+        return not self.settled and any(
+            self.facts[n].product is not None and n.op in SAME_PLACE
+            and len({self.facts[s].product for s in n.src if self.facts[s].heavy and s not in stored}) > 1
+            for n in self.order
+        )  # fmt: skip
+
+    def _once(self, key: Hashable, weigh: Callable[[], T]) -> T:
+        """A cost that follows from key alone."""
+        found = self.known.get(key)
+        if found is None:
+            spend()
+            found = self.known[key] = weigh()
+        return found  # type: ignore[return-value]
+
+    def _anchors(self, stored: set[UOp]) -> set[UOp]:
+        """Reductions that were chosen, if other nodes were chosen only because these had not been yet."""
+        heavy: set[UOp] = set()  # what ends a reduction although the chosen nodes are memory
+        for node in self.order:
+            if self.facts[node].heavy and (node.op not in SAME_PLACE or any(
+                s in heavy and s not in stored and s not in self.chosen for s in node.src
+            )):  # fmt: skip
+                heavy.add(node)
+        certain = self.chosen & heavy
+        return certain if any(self.facts[n].heavy and n not in heavy for n in self.chosen) else set()
+
+    # From sources to users: what a chain costs
+
+    def _measure(self, node: UOp, stored: set[UOp]) -> None:
+        own = self.facts[node]
+        own.contexts = {}
+        own.weight, own.inputs, own.heavy, own.product = 0.0, frozenset(), False, None
+        if node.op in LEAVES or node.dtype is dtypes.index:
+            return
+        own.heavy = node.op is Ops.REDUCE_AXIS or (node.op is Ops.FOLD and node.arg.size != node.arg.stride)
+        for source in dict.fromkeys(node.src):
+            before = self.facts[source]
+            if source in stored or source.op is Ops.BUFFER:
+                own.inputs |= {source}
+            elif not before.inputs <= own.inputs:
+                own.inputs = own.inputs | before.inputs if own.inputs else before.inputs
+            if source not in stored:
+                own.weight += before.weight / len(before.users)  # the users of a step in a chain share it
+                if before.heavy and (node.op in SAME_PLACE or node.op is Ops.FOLD):
+                    own.heavy |= node.op in SAME_PLACE
+                    own.product = _larger(own.product, before.product)
+        if len(own.inputs) > MANY:
+            own.inputs = frozenset(list(own.inputs)[:MANY])
+        if node.op in ELEMENTWISE:
+            own.weight += WEIGHT.get(node.op, 1)
+        elif node.op is Ops.CAT:
+            own.weight += 2.0 * len(node.src)
+        elif node.op is Ops.EXPAND and self._trailing(node)[1] > 1:
+            own.weight = 0.0
+        elif node.op is Ops.REDUCE_AXIS:
+            own.weight *= self._longer(node)
+            own.product = node if self._is_product(node, own) else None
+        own.weight = min(own.weight, HEAVIEST)
+
+    def _longer(self, node: UOp) -> float:
+        """How many elements of its source one element of a reduction takes."""
+        shape = node.src[0].shape
+        return self._once((Ops.REDUCE_AXIS, shape, node.shape), lambda: numel(shape) / max(numel(node.shape), 1))
+
+    def _is_product(self, node: UOp, own: Facts) -> bool:
+        """Whether a reduction reads its operands many times over."""
+        return is_product(numel(node.src[0].shape), [numel(s.shape) for s in own.inputs])
+
+    def _trailing(self, node: UOp) -> tuple[int, int]:
+        """(rows, repeats) of an EXPAND: the size of what it keeps in front, and of the axes it adds behind that."""
+        return self._once((Ops.EXPAND, node.src[0].shape, node.shape), lambda: _trailing(node))
+
+    # From users to sources: how often a node is needed, and whether it is stored
+
+    def _place(self, node: UOp, stored: set[UOp]) -> None:
+        """Decide one node, all of whose users are decided."""
+        own = self.facts[node]
+        if node.op in LEAVES or node.dtype is dtypes.index:  # sizes are part of the address, not values
+            return
+        for user in own.users:
+            self._need(own, node, user, user in stored or user in self.chosen)
+        if node not in stored and node not in self.chosen and self._is_stored(node, own):
+            self.chosen.add(memory_base(node))
+
+    def _disturbs(self, own: Facts, user: UOp) -> bool:
+        """Whether a user combines a reduction with a larger product of matrices."""
+        product = self.facts[user].product
+        return user.op in SAME_PLACE and product is not None and own.product is not product
+
+    def _need(self, own: Facts, node: UOp, user: UOp, is_stored: bool) -> None:
+        """Add what one user asks of a node: for which stored node, in which contexts, how often."""
+        if is_stored:
+            needed = {(user, user, 0): Need(float(numel(user.shape)), 1, False)}
+        else:
+            needed = self.facts[user].contexts
+        if user.op not in SAME_PLACE and user.op not in (Ops.CONTIGUOUS, Ops.ASSIGN):
+            places = [i for i, source in enumerate(user.src) if source is node]
+            roots: dict[UOp, Need] = {}
+            for (root, _, _), need in needed.items():
+                before = roots.get(root)
+                roots[root] = need if before is None else Need(
+                    need.evals + before.evals, need.indices + before.indices, need.inside or before.inside
+                )  # fmt: skip
+            needed = {(r, user, i): self._flow(user, node, need) for r, need in roots.items() for i in places}
+        for context, need in needed.items():
+            own.contexts[context] = need.more(own.contexts.get(context))
+
+    def _flow(self, user: UOp, source: UOp, need: Need) -> Need:
+        """How often source is evaluated when its user is evaluated as often as need says."""
+        key = (user.op, user.arg, user.shape, source.shape, need)
+        return self._once(key, lambda: _flow(user, source, need))
+
+    def _is_stored(self, node: UOp, own: Facts) -> bool:
+        needs = own.contexts.values()
+        again = sum(need.evals for need in needs) / max(numel(node.shape), 1)
+        if own.heavy:
+            if self.settled and any(self._disturbs(own, user) for user in own.users):
+                return True
+            grown = tuple((u.op, u.shape) for u in own.users if u.op in (Ops.EXPAND, Ops.WINDOW))
+            key: Hashable = (len(own.contexts), again, own.weight, node.shape, grown)
+            return self._once(key, lambda: _ends_a_reduction(node, own, again))
+        if node.op not in MADE:
+            return False
+        indices: dict[UOp, int] = {}
+        for (root, _, _), need in own.contexts.items():
+            indices[root] = indices.get(root, 0) + need.indices
+        ways = max(indices.values(), default=0)
+        size = numel(node.shape)
+        inputs = sum(min(numel(s.shape) / size, 1.0) for s in own.inputs) if size else 0.0
+        key = (own.weight, again, ways, len(indices), inputs, bool(own.inputs), node.dtype.itemsize)
+        return self._once(key, lambda: _costs_again(node, own, again, ways, len(indices), inputs))
 
 
-def _continue_chain(own: Facts, source: Facts, is_stored: bool) -> None:
-    """What a source adds: a buffer to read, or its chain, which its other users share."""
-    users = len(source.users)
-    if is_stored:
-        own.inputs += 1.0 / users
-    else:
-        own.ops += source.ops / users
-        own.inputs += source.inputs / users
-        own.weight += source.weight
+def is_product(turns: int, operands: Sequence[int]) -> bool:
+    """Whether a reduction of so many turns, over operands of so many elements, reads these many times over."""
+    return turns >= LARGE and turns >= REUSED * max(operands, default=0)
 
 
-def _add_work(own: Facts, node: UOp) -> None:
-    """The operations of a node itself, and how often those before it then run for one element."""
-    if node.op in ELEMENTWISE:
-        own.ops += 1.0 if node.op is not Ops.THREEFRY else WEIGHT[Ops.THREEFRY]
-        own.weight += WEIGHT.get(node.op, 1)
-    elif node.op is Ops.CAT:
-        own.ops += 2.0 * len(node.src)
-        own.weight += 2.0 * len(node.src)
-    elif node.op is Ops.EXPAND and _hoisted(node):
-        own.weight = 0.0
-    elif node.op is Ops.REDUCE_AXIS:
-        own.weight *= numel(node.src[0].shape) / max(numel(node.shape), 1)
+def _larger(a: UOp | None, b: UOp | None) -> UOp | None:
+    """Of two products the one with more to multiply; the first of equals."""
+    if a is None or b is None:
+        return b if a is None else a
+    return b if numel(b.src[0].shape) > numel(a.src[0].shape) else a
 
 
 def _trailing(node: UOp) -> tuple[int, int]:
-    """(rows, repeats) of an EXPAND: the size of what it keeps in front, and of the axes it adds behind that."""
     old, new = max_shape(node.src[0].shape), max_shape(node.shape)
     last = max((axis for axis, size in enumerate(old) if size != 1), default=-1)
     rows = repeats = 1
@@ -133,70 +282,43 @@ def _trailing(node: UOp) -> tuple[int, int]:
     return rows, repeats
 
 
-def _hoisted(node: UOp) -> bool:
-    return _trailing(node)[1] > 1
-
-
-def _flow(user: UOp, source: UOp, evals: float) -> float:
-    """How often source is evaluated when its user is evaluated evals times."""
+def _flow(user: UOp, source: UOp, need: Need) -> Need:
+    evals, indices, inside = need.evals, need.indices, need.inside
     if user.op is Ops.EXPAND:
         rows, repeats = _trailing(user)
-        return min(evals / repeats, float(rows)) if repeats > 1 else evals
-    if user.op is Ops.REDUCE_AXIS:
-        return evals * numel(user.src[0].shape) / max(numel(user.shape), 1)
-    if user.op is Ops.FOLD:
-        over = 1
+        if repeats > 1:
+            indices = 1
+            evals = evals if inside else min(evals / repeats, float(rows))
+    elif user.op is Ops.REDUCE_AXIS:
+        shape = user.src[0].shape
+        evals *= numel(shape) / max(numel(user.shape), 1)
+        behind = user.shape[min(user.arg.axes, default=0) :]
+        inside = inside or any(size != 1 for size in behind)
+    elif user.op is Ops.FOLD:
+        inside = True  # its loops go through the windows in another order
         for size, stride in zip(user.arg.size, user.arg.stride, strict=True):
-            over *= size if size != stride else 1
-        return evals * over
-    if user.op in (Ops.PAD, Ops.CAT):
-        return min(evals, evals * numel(source.shape) / max(numel(user.shape), 1))
-    return evals
+            evals *= size if size != stride else 1
+    elif user.op in (Ops.PAD, Ops.CAT):
+        evals = min(evals, evals * numel(source.shape) / max(numel(user.shape), 1))
+    return Need(evals, indices, inside)
 
 
-def _need(own: Facts, node: UOp, user: UOp, after: Facts, is_stored: bool) -> None:
-    """Add what one user asks of a node: from which stored node, in which contexts, how often."""
-    root = user if is_stored else after.root
-    own.shared |= (after.shared and not is_stored) or (
-        own.root is not None and root is not None and own.root is not root
-    )
-    own.root = own.root if root is None else root
-    needed: dict[Context, Need] = {(user, 0): (float(numel(user.shape)), 1)} if is_stored else after.contexts
-    if user.op not in SAME_PLACE and user.op not in (Ops.CONTIGUOUS, Ops.ASSIGN):
-        evals, indices = sum(n[0] for n in needed.values()), sum(n[1] for n in needed.values())
-        indices = 1 if user.op is Ops.EXPAND and _hoisted(user) else indices
-        places = [i for i, source in enumerate(user.src) if source is node]
-        needed = {(user, i): (_flow(user, node, evals), indices) for i in places}
-    for context, (evals, indices) in needed.items():
-        known = own.contexts.get(context, (0.0, 0))
-        own.contexts[context] = max(known[0], evals), max(known[1], indices)
-
-
-def _place(node: UOp, facts: dict[UOp, Facts], stored: set[UOp]) -> None:
-    """Decide one node, all of whose users are decided."""
-    own = facts[node]
-    if node.op in LEAVES or node.dtype is dtypes.index:  # sizes are part of the address, not values
-        return
-    for user in dict.fromkeys(own.users):
-        _need(own, node, user, facts[user], user in stored)
-    if node in stored:
-        return
-    again = sum(n[0] for n in own.contexts.values()) / max(numel(node.shape), 1)
-    if _ends_a_reduction(own, again) if own.heavy else _costs_again(node, own, again):
-        stored.add(node)
-
-
-def _ends_a_reduction(own: Facts, again: float) -> bool:
+def _ends_a_reduction(node: UOp, own: Facts, again: float) -> bool:
     """Whether a reduction, with what follows it at the same place, is better stored than run where it is needed."""
-    apart = own.shared or len(own.contexts) > 1
-    return apart or again > AGAIN_HEAVY or _starves(own) or _pooled(own)
+    return len(own.contexts) > 1 or again > AGAIN_HEAVY or _starves(own) or _pooled(own)
 
 
-def _costs_again(node: UOp, own: Facts, again: float) -> bool:
-    """Whether computing a chain of simple operations again costs more than storing it, in time or in text."""
-    indices = sum(n[1] for n in own.contexts.values())
-    repeated = again > 1.25 and own.weight * (again - 1.0) > AGAIN
-    return node.op in MADE and (repeated or (indices > WAYS and own.weight > 0))
+def _costs_again(node: UOp, own: Facts, again: float, ways: int, roots: int, inputs: float) -> bool:
+    """Whether computing a chain of simple operations again costs more than storing it, in time or in text.
+
+    Each time it is computed again costs its operations, less what reading it would have cost where it reads nothing
+    itself; each further kernel reads its inputs instead of it.
+    """
+    if ways > WAYS and own.weight > 0:
+        return True
+    once = own.weight - (0 if own.inputs else NEAR)
+    extra = once * (again - 1.0) + FETCH * max(inputs - 1.0, 0.0) * (roots - 1)
+    return again > 1.25 and extra > AGAIN * node.dtype.itemsize / 4
 
 
 def _starves(own: Facts) -> bool:
@@ -207,3 +329,27 @@ def _starves(own: Facts) -> bool:
 def _pooled(own: Facts) -> bool:
     """Whether windows slide over a long reduction: two short kernels are better than one with nested loops."""
     return own.weight > AGAIN and any(user.op is Ops.WINDOW for user in own.users)
+
+
+def _cut(order: list[UOp], facts: dict[UOp, Facts], stored: set[UOp], target: Target) -> None:
+    """Store nodes where chains grow past what a kernel may hold.
+
+    ops and inputs of a node are its share of what its chain computes and reads; users share them.
+    """
+    shares: dict[UOp, tuple[float, float]] = {}
+    for node in order:
+        if node.op in LEAVES:
+            shares[node] = 0.0, 1.0 if node.op is Ops.BUFFER else 0.0
+            continue
+        ops = 1.0 if node.op in ELEMENTWISE else 2.0 * len(node.src) if node.op is Ops.CAT else 0.0
+        ops = ops if node.op is not Ops.THREEFRY else WEIGHT[Ops.THREEFRY]
+        inputs = 0.0
+        for source in node.src:
+            users = max(len(facts[source].users), 1)
+            before = (0.0, 1.0) if source in stored else shares[source]
+            ops += before[0] / users
+            inputs += before[1] / users
+        if ops > target.max_ops / 2 or inputs > target.max_params - 8:
+            stored.add(node)
+            ops = inputs = 0.0
+        shares[node] = ops, inputs

@@ -25,10 +25,7 @@ class Activation(Transcendental):
         >>> Tensor([-1.0, 2.0]).relu().tolist()
         [0.0, 2.0]
         """
-        if not self._is_float():
-            return self._op(Ops.MAX, 0)
-        flat = self._move(Ops.DETACH, None)._op(Ops.MAX, 0.0)  # 0, or NaN for NaN
-        return self._swapped(Ops.CMPLT, 0.0)._op(Ops.WHERE, self, flat)
+        return self._op(Ops.MAX, 0)
 
     def relu6(self) -> Self:
         """relu, at most 6."""

@@ -187,11 +187,11 @@ class Elementwise(Casting):
         return self._op(Ops.ADD, self._swapped(Ops.SUB, end)._op(Ops.MUL, weight))
 
     def maximum(self, x: Any) -> Self:
-        """The greater of both; NaN where either is. Where both are equal each gets half the gradient."""
+        """The greater of both; NaN where either is. Of two equal tensors each gets half the gradient, a number all."""
         return self if self._beyond(x) < 0 else self._op(Ops.MAX, x)
 
     def minimum(self, x: Any) -> Self:
-        """The less of both; NaN where either is. Where both are equal each gets half the gradient."""
+        """The less of both; NaN where either is. Of two equal tensors each gets half the gradient, a number all."""
         return self if self._beyond(x) > 0 else self._op(Ops.MIN, x)
 
     # Signs and rounding
