@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tinygraft import Context, GlobalCounters, Tensor
+from tinygraft import Context, GlobalCounters, Tensor, Variable
 from tinygraft.engine import realize, run
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
@@ -209,3 +209,12 @@ def test_memory_of_values_in_between_is_given_back(monkeypatch: pytest.MonkeyPat
     assert used == [1, 2, 2, 2, 3]  # the last kernel writes two
     assert GlobalCounters.mem_used - before == 4000
     assert y.tolist()[0] == 1004.0
+
+
+def test_a_realised_tensor_of_symbolic_size_is_read_again():
+    """What was computed for a bound variable still knows its value."""
+    n = Variable("n", 1, 9)
+    data = Tensor([1.0, 2.0, 3.0, 4.0]).realize()
+    for size, total in ((3, 12.0), (4, 20.0)):
+        part = (data[: n.bind(size)] * 2).realize()
+        assert part.sum().item() == total

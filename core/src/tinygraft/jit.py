@@ -25,6 +25,7 @@ from tinygraft.engine.capture import capturing
 from tinygraft.errors import GraphError
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments, take_apart
+from tinygraft.tensor.base import assigned_tensors, live_tensors
 from tinygraft.tensor.captured import Launched, Record, Trace, difference
 from tinygraft.tensor.nested import tensors_in
 from tinygraft.uop.uop import UOp
@@ -80,6 +81,8 @@ class TinyJit(Generic[P, R]):
         """Call the function, or replay what it launched for arguments of this kind."""
         if self.fxn is None:
             return TinyJit(args[0], check=self.check)
+        if waiting := assigned_tensors():  # memory that is about to be read has its new value first
+            waiting[0].realize(*waiting[1:])  # type: ignore[attr-defined]
         with self._lock:
             arguments = take_apart(args, kwargs)
             ready = self._ready.get(arguments.key)
@@ -94,7 +97,7 @@ class TinyJit(Generic[P, R]):
         """Run the function and compare what it launched with what was seen before."""
         assert self.fxn is not None
         start = UOp.next_buffer()
-        with capturing() as capture, parts.noting() as taken:
+        with capturing(live_tensors()) as capture, parts.noting() as taken:
             result = self.fxn(*args, **kwargs)
             lazy = tensors_in(result)
             if lazy:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from tinygraft.device.buffer import Buffer
 from tinygraft.dtype import DType
@@ -60,12 +61,14 @@ class Capture:
     """The launches of everything that ran in this thread while the capture was open.
 
     memory and nodes are by number: what each buffer is like, and its BUFFER node, dead when nobody holds the value.
+    before has the tensors that existed when it was opened, with their nodes, by id.
     """
 
     launches: list[Recorded] = field(default_factory=list)
     values: dict[str, int] = field(default_factory=dict)
     memory: dict[int, Memory] = field(default_factory=dict)
     nodes: dict[int, weakref.ref[UOp]] = field(default_factory=dict)
+    before: dict[int, tuple[weakref.ref[Any], weakref.ref[UOp]]] = field(default_factory=dict)
 
     def add(self, launch: Recorded, buffers: Sequence[Buffer]) -> None:
         """Record a launch on its buffers."""
@@ -87,10 +90,22 @@ def open_captures() -> tuple[Capture, ...]:
     return _open.captures
 
 
+def is_from_before(tensor: Any) -> bool:
+    """Whether a tensor was there before an open capture of this thread and is unchanged: none of the captured work.
+
+    What a capture computed for it would be computed again, and differently, by each replay.
+    """
+    for capture in _open.captures:
+        entry = capture.before.get(id(tensor))
+        if entry is not None and entry[0]() is tensor and entry[1]() is tensor.uop:
+            return True
+    return False
+
+
 @contextmanager
-def capturing() -> Iterator[Capture]:
-    """Record the launches of the block."""
-    capture = Capture()
+def capturing(live: Iterable[Any] = ()) -> Iterator[Capture]:
+    """Record the launches of the block. live are the tensors that exist now."""
+    capture = Capture(before={id(t): (weakref.ref(t), weakref.ref(t.uop)) for t in live})
     before = _open.captures
     _open.captures = (*before, capture)
     try:

@@ -15,7 +15,7 @@ from typing import Protocol
 from tinygraft.config import VIZ
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import history, viz
-from tinygraft.engine.capture import Recorded, note
+from tinygraft.engine.capture import Recorded, is_from_before, note, open_captures
 from tinygraft.engine.compile import Ready
 from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.plan import Work, work_for
@@ -54,15 +54,20 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
     if VIZ:
         viz.install()
     todo = list({id(tensor): tensor for tensor in tensors}.values())
-    others = _without(live, todo)
+    others, before = _without(live, todo), []
     wanted = _wanted(todo)
     if not wanted:
         return
     order = postorder(*wanted)
+    if open_captures():
+        now = {n for n in order if n.op is Ops.ASSIGN}
+        before = [t for t in others if is_from_before(t) and now.isdisjoint(toposort(t.uop))]
+        others = _without(others, before)
     if Ops.ASSIGN not in [node.op for node in order]:  # nothing is written over: any of it can be done again
         _compute(todo, others, order, dict(zip(wanted, wanted, strict=True)), Guard(None))
         return
     with guarded() as guard:
+        _save_for(before, {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN})
         while along := _protect(order, others):
             todo += along
             others = _without(others, along)
@@ -175,8 +180,9 @@ def _held(node: UOp, buffer: UOp) -> UOp:
     count: UOp = ix.const(1)
     for size in node.shape:
         count = ix.mul(count, size)
-    part = UOp(Ops.SHRINK, node.dtype, (buffer,), ((0, count),))
-    return UOp(Ops.RESHAPE, node.dtype, (part,), node.shape)
+    part = UOp(Ops.SHRINK, node.dtype, (buffer, count), ((0, count),))
+    symbols = dict.fromkeys(size for size in node.shape if isinstance(size, UOp))
+    return UOp(Ops.RESHAPE, node.dtype, (part, *symbols), node.shape)
 
 
 def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
@@ -224,7 +230,12 @@ def before_replay(overwritten: set[UOp], live: Iterable[HasNode]) -> None:
     """
     for node in overwritten:
         history.note_write(node)
-    lazy = (t for t in live if memory_base(t.uop).op is not Ops.BUFFER)
+    _save_for(live, overwritten)
+
+
+def _save_for(tensors: Iterable[HasNode], overwritten: set[UOp]) -> None:
+    """Let expressions that read what is about to be overwritten read copies; not tensors that are that memory."""
+    lazy = (t for t in tensors if memory_base(t.uop).op is not Ops.BUFFER)
     _save([t for t in lazy if not overwritten.isdisjoint(toposort(t.uop))], overwritten)
 
 

@@ -18,7 +18,7 @@ from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors
+from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors, note_assigned
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
@@ -225,7 +225,7 @@ class Access(Casting):
         """
         tensors: tuple[TensorBase, ...] = (self, *others)
         with exclusive:
-            todo = [tensor for tensor in tensors if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
+            todo = [t for t in tensors if not (_is_stored(t.uop) or _is_front(t.uop) or _is_constant(t.uop))]
             for tensor in todo:
                 if memory_base(tensor.uop).op is Ops.IOTA:
                     tensor.uop = UOp(Ops.CONTIGUOUS, tensor.dtype, (tensor.uop,))
@@ -348,6 +348,7 @@ class Access(Casting):
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value))
         else:
             self.uop = value
+        note_assigned(self)
 
     def replace(self, x: TensorBase) -> Self:
         """Let this tensor be x from now on; only the shapes have to agree."""
@@ -392,6 +393,13 @@ def _unpickled(kind: type[Access], data: bytes, shape: Shape, dtype: DType, devi
 def _is_stored(node: UOp) -> bool:
     """Whether the values of a node are the whole of a buffer, in order."""
     return memory_base(node).op is Ops.BUFFER
+
+
+def _is_front(node: UOp) -> bool:
+    """Whether a node is the front of a buffer, as far as a symbolic length goes: what realising such a size gives."""
+    base = memory_base(node)
+    front = base.op is Ops.SHRINK and len(base.src) > 1 and base.src[0].op is Ops.BUFFER
+    return front and type(base.arg[0][0]) is int and base.arg[0][0] == 0
 
 
 def _owns_memory(node: UOp) -> bool:

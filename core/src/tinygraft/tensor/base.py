@@ -39,10 +39,18 @@ _VERBS = {
 
 _live: dict[int, weakref.ref[TensorBase]] = {}
 _owners = itertools.count(1)
+_assigned: dict[int, _Assigned] = {}
 _PACKAGE = __name__.partition(".")[0] + "."
 
 
 def live_tensors() -> list[TensorBase]:
+class _Assigned(weakref.ref["TensorBase"]):
+    """A tensor that was given a new value; key is where it is listed."""
+
+    __slots__ = ("key",)
+    key: int
+
+
     """Every tensor that is still referred to, in no particular order."""
     found = []
     for key, entry in list(_live.items()):
@@ -55,6 +63,27 @@ def live_tensors() -> list[TensorBase]:
 
 
 def _here() -> tuple[CodeType, int]:
+def assigned_tensors() -> list[TensorBase]:
+    """The tensors that were given a new value since this was last asked for and have not computed it yet."""
+    found = []
+    while _assigned:
+        tensor = _assigned.popitem()[1]()
+        if tensor is not None and tensor.uop.base.op is Ops.ASSIGN:
+            found.append(tensor)
+    return found
+
+
+def note_assigned(tensor: TensorBase) -> None:
+    """Remember that a tensor has a new value, which is not in its memory yet."""
+    entry = _assigned[id(tensor)] = _Assigned(tensor, _forget_assigned)
+    entry.key = id(tensor)
+
+
+def _forget_assigned(entry: _Assigned) -> None:
+    if _assigned.get(entry.key) is entry:
+        del _assigned[entry.key]
+
+
     """Where the nearest caller outside this package is: its code and instruction, which are cheap to get."""
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:

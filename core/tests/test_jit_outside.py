@@ -1,0 +1,73 @@
+"""Tensors that were there before a captured call: what they are is none of the captured work."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinygraft import Tensor, TinyJit
+
+
+def test_expressions_from_before_any_call_keep_their_values() -> None:
+    """A lazy tensor over state has the value of the moment it was written, also when it is read after many replays."""
+    state = Tensor([1.0, 2.0]).realize()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        state.assign(state + x).realize()
+        return (state * 1).realize()
+
+    written = []
+    for _ in range(6):
+        written.append((state * 100, [v * 100 for v in state.tolist()]))
+        step(Tensor([1.0, 1.0]))
+    assert step.captured == 1
+    assert [lazy.tolist() for lazy, _ in written] == [value for _, value in written]
+
+
+def test_an_expression_that_the_function_computes_too_keeps_its_value() -> None:
+    """A lazy tensor from before that is the same expression as one in the function is not filled by replays."""
+    state = Tensor([1.0, 2.0]).realize()
+    twin = (state * 3).contiguous()
+
+    @TinyJit
+    def compute(x: Tensor) -> Tensor:
+        return (x + (state * 3).contiguous().realize()).realize()
+
+    for i in range(5):
+        assert compute(Tensor([0.0, 0.0])).tolist() == [3.0 * (i + 1), 6.0 * (i + 1)]
+        state.assign(state + Tensor([1.0, 2.0])).realize()
+    assert compute.captured == 1
+    assert twin.tolist() == [3.0, 6.0]
+
+
+def test_a_value_from_before_that_the_function_goes_on_to_need() -> None:
+    """Inside the function too an expression has the value of its memory at the moment it was written."""
+    state = Tensor([1.0, 2.0]).realize()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        old = state * 10
+        state.assign(state + x).realize()
+        return (old + state).realize()
+
+    now = [1.0, 2.0]
+    for i in range(6):
+        new = [now[0] + i, now[1] + 1]
+        assert step(Tensor([float(i), 1.0])).tolist() == [10 * now[0] + new[0], 10 * now[1] + new[1]]
+        now = new
+    assert step.captured == 1
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_an_assignment_that_waits_happens_before_a_replay(read: bool) -> None:
+    """Memory that was assigned to and not realised has its new value in the call, and the assignment happens once."""
+    weight = Tensor([1.0, 2.0]).realize()
+    scale = TinyJit(lambda x: (weight * x).realize())
+    expected = 1.0
+    for i in range(7):
+        weight.assign(weight * (2 + i))
+        expected *= 2 + i
+        assert scale(Tensor([1.0, 1.0])).tolist() == [expected, 2 * expected]
+        if read:
+            assert weight.tolist() == [expected, 2 * expected]
+    assert scale.captured == 1

@@ -1,0 +1,71 @@
+"""Symbolic sizes under TinyJit: one capture and one compiled kernel for every value of a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable
+
+SIZES = (3, 1, 17, 1023, 1024)
+DATA = np.random.default_rng(0).integers(-9, 9, 1030).astype(np.float32)
+
+
+@pytest.fixture(autouse=True, params=["PYTHON", "CPU"])
+def device(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test runs on both devices."""
+    with Context(DEV=request.param):
+        yield
+
+
+def replayed(call: Callable[[Any], Tensor], expected: Callable[[int], Any], jit: TinyJit[Any, Tensor]) -> None:
+    """call(bound variable) gives expected(size) for all sizes by one capture, with no new kernel after two calls."""
+    n = Variable("n", 1, 1030)
+    for i, size in enumerate(SIZES):
+        GlobalCounters.reset()
+        assert call(n.bind(size)).item() == expected(size)
+        assert i < 2 or GlobalCounters.kernels_compiled == 0
+    assert jit.captured == 1
+
+
+def test_a_bound_variable_as_an_argument() -> None:
+    """The end of a part that is taken in the function."""
+    data = Tensor(DATA).realize()
+    jit = TinyJit(lambda x, n: (x[:n] * 2).sum().realize())
+    replayed(lambda n: jit(data, n), lambda k: DATA[:k].sum() * 2, jit)
+
+
+def test_a_tensor_of_symbolic_size_as_an_argument() -> None:
+    """A part of symbolic length, not copied, and the result of other work with such a length."""
+    data = Tensor(DATA).realize()
+    jit = TinyJit(lambda x: (x * 2).sum().realize())
+    replayed(lambda n: jit(data[:n]), lambda k: DATA[:k].sum() * 2, jit)
+    other = TinyJit(lambda x: (x * 3).sum().realize())
+    replayed(lambda n: other((data[:n] + 1).realize()), lambda k: (DATA[:k] + 1).sum() * 3, other)
+
+
+def test_a_result_of_symbolic_size() -> None:
+    """The result of a replay has the length of its own call."""
+    data = Tensor(DATA).realize()
+    jit = TinyJit(lambda x: x + 1)
+    n = Variable("n", 1, 1030)
+    held = [jit(data[: n.bind(size)]) for size in SIZES]
+    assert jit.captured == 1
+    assert [t.sum().item() for t in held] == [(DATA[:size] + 1).sum() for size in SIZES]
+
+
+def test_counters_follow_the_value() -> None:
+    """Operations and bytes of a replay are those of the value that is bound."""
+    data = Tensor(DATA).realize()
+    jit = TinyJit(lambda x, n: (x[:n] * 2).realize())
+    n = Variable("n", 1, 1030)
+    counts = []
+    for size in (5, 10, 20, 30):
+        GlobalCounters.reset()
+        jit(data, n.bind(size))
+        counts.append((GlobalCounters.kernel_count, GlobalCounters.global_ops))
+    assert jit.captured == 1
+    assert counts == [(1, 5), (1, 10), (1, 20), (1, 30)]
