@@ -79,6 +79,65 @@ def test_a_missing_barrier_is_found() -> None:
         run(reversing(barrier=False), [0] * 4, [5, 6, 7, 8])
 
 
+def in_turns(first: bool = True, second: bool = True, turns: int = 2) -> Linear:
+    """Three threads that in each turn write to shared memory and read what the next thread wrote."""
+    lane, turn = UOp.range(3, 0, AxisKind.LANE), UOp.range(turns, 1)
+    out, shared = param(0, INT, 3 * turns), UOp(Ops.LOCAL, INT, (), LocalArg(0, 3, True))
+    value = (turn * 3 + lane).cast(INT)
+    put = store(shared, lane, value)
+    wait = UOp(Ops.BARRIER, src=(put,))
+    beside = (lane + 1) % 3
+    got = load(UOp(Ops.AFTER, INT, (shared, wait)), beside)
+    at = turn * 3 + lane
+    uops = [const(3), const(turns), const(1), out, shared, lane, beside.src[0], beside, turn, at.src[0], at, value, put,
+            wait, got.src[0], got, store(out, at, got), UOp(Ops.BARRIER, src=(wait,)), end(turn)]  # fmt: skip
+    left_out = [u for u in uops if u.op is Ops.BARRIER and not (first, second)[u is not wait]]
+    return linear([u for u in uops if u not in left_out], (3 * turns,), lanes=3)
+
+
+def test_memory_is_shared_again_after_a_second_barrier() -> None:
+    """Who fills shared memory in each turn of a loop waits twice in it: once before it is read, once after."""
+    assert run(in_turns(turns=3), [0] * 9) == [1, 2, 0, 4, 5, 3, 7, 8, 6]
+
+
+def test_memory_that_is_read_before_all_have_written_is_found() -> None:
+    """Also where this thread happens to run after the one that wrote."""
+    with pytest.raises(GraphError, match="kernel k reads local0 at index 1 before anything was written there"):
+        run(in_turns(first=False), [0] * 6)
+    with pytest.raises(GraphError, match="kernel k: thread 1 reads local0 at index 0, which thread 0 wrote after the "
+                                         "same barrier; a barrier is missing"):  # fmt: skip
+        run(reading_backwards(), [0] * 2)
+
+
+def reading_backwards() -> Linear:
+    """Two threads that write to shared memory; each reads what the first one wrote."""
+    lane, out, shared = UOp.range(2, 0, AxisKind.LANE), param(0, INT, 2), UOp(Ops.LOCAL, INT, (), LocalArg(0, 2, True))
+    value = lane.cast(INT)
+    put = store(shared, lane, value)
+    got = load(UOp(Ops.AFTER, INT, (shared, put)), const(0))
+    return linear(
+        [const(2), const(0), out, shared, lane, value, put, got.src[0], got, store(out, lane, got)], (2,), lanes=2
+    )
+
+
+def test_memory_that_is_overwritten_before_all_have_read_is_found() -> None:
+    """A loop that does not wait at its end: the next turn writes where another thread read in this one."""
+    with pytest.raises(GraphError, match="kernel k: thread 1 writes local0 at index 1, which thread 0 read after the "
+                                         "same barrier; a barrier is missing"):  # fmt: skip
+        run(in_turns(second=False), [0] * 6)
+
+
+def test_two_threads_that_write_one_element_are_found() -> None:
+    """What stays there is the value of either."""
+    lane, out, shared = UOp.range(2, 0, AxisKind.LANE), param(0, INT, 1), UOp(Ops.LOCAL, INT, (), LocalArg(0, 1, True))
+    value = lane.cast(INT)
+    uops = [const(2), const(0), out, shared, lane, value, store(shared, const(0), value)]
+    with pytest.raises(
+        GraphError, match="kernel k: thread 1 writes local0 at index 0, which thread 0 wrote after the same"
+    ):
+        run(linear(uops, (1,), lanes=2), [0])
+
+
 def test_shared_memory_has_bounds() -> None:
     """An index outside scratch memory is an error."""
     with pytest.raises(IndexOutOfRange, match="kernel k accesses local0 at index 4, which has 4 elements"):

@@ -22,14 +22,18 @@ Step = tuple[Callable[..., None], tuple[object, ...]]
 
 
 class Block:
-    """The body of a loop, or of the kernel. axis is the number of its range before renumbering."""
+    """The body of a loop, or of the kernel. axis is the number of its range before renumbering.
 
-    __slots__ = ("axis", "items", "range", "stores", "values")
+    last is what the group waits at before the next turn fills the same shared memory again.
+    """
+
+    __slots__ = ("axis", "items", "last", "range", "stores", "values")
 
     def __init__(self, axis: int, loop: UOp | None) -> None:
         self.axis, self.range = axis, loop
         self.items: list[UOp] = []
         self.stores: list[UOp] = []
+        self.last: list[UOp] = []
         self.values: dict[UOp, UOp] = {}  # node of the kernel graph -> what was emitted for it here
 
 
@@ -52,6 +56,7 @@ class _Machine:
         self.path = [Block(-1, None)]
         self.fresh = 0
         self.registers = 0
+        self.filled: dict[UOp, list[UOp]] = {}  # AFTER -> the stores that filled its memory
         self.steps: list[Step] = []
 
     def mask(self, node: UOp) -> int:
@@ -110,7 +115,7 @@ class _Machine:
             block = self.path.pop()
             assert block.range is not None
             end = UOp(Ops.END, src=(block.range,))
-            self.path[-1].items += [*block.items, *block.stores, end]
+            self.path[-1].items += [*block.items, *block.stores, *block.last, end]
 
     def place(self, node: UOp) -> int:
         """How deep a node belongs: behind the innermost loop that it depends on."""
@@ -156,6 +161,10 @@ class _Machine:
             made = self.numbered(node, self.value(node.src[0]), node.arg.kind)
         elif node.op is Ops.AFTER:
             made = self.value(node.src[0])
+        elif node.op is Ops.BARRIER:
+            made = UOp(Ops.BARRIER, src=tuple(s for fill in node.src for s in self.filled[fill]))
+            if block.range is not None:
+                block.last = [UOp(Ops.BARRIER, src=(made,))]
         else:
             src = tuple(self.value(s) for s in node.src)
             made = node if src == node.src else UOp(node.op, node.dtype, src, node.arg)
@@ -179,7 +188,7 @@ class _Machine:
                     self.emit(part)
         made: list[UOp] = []
         self.later((self.finish_fill, (node, made, depth, saved)))
-        for store in reversed(_stores(node)):
+        for store in reversed([s for s in node.src[1:] if s.op is not Ops.RANGE]):
             self.later((self.fill, (store, made)), *[(self.visit, (s,)) for s in reversed(store.src)])
         for r in sorted((r for r in ranges if r.arg.kind in LOOPS), key=lambda r: r.arg.axis):
             self.open(r)
@@ -190,12 +199,10 @@ class _Machine:
         self.path[-1].items.append(made[-1])
 
     def finish_fill(self, node: UOp, made: list[UOp], depth: int, saved: list[Block]) -> None:
-        """Close the loops and let the group wait, if it shares the memory; then it can be read."""
+        """Close the loops; then the memory can be read, after a BARRIER where others read it too."""
         self.leave(depth)
-        block = self.path[-1]
-        if any(s.op is Ops.BARRIER for s in node.src):
-            block.items.append(UOp(Ops.BARRIER, src=tuple(made)))
-        block.values[node] = self.value(node.src[0])
+        self.filled[node] = made
+        self.path[-1].values[node] = self.value(node.src[0])
         self.path = saved
 
     def begin_reduce(self, node: UOp) -> None:
@@ -260,12 +267,6 @@ class _Machine:
                     block.items.append(made)
             block.values[node] = made
         self.path = saved
-
-
-def _stores(after: UOp) -> list[UOp]:
-    """The stores that an AFTER waits for, perhaps through a BARRIER."""
-    waits = [s for s in after.src[1:] if s.op is not Ops.RANGE]
-    return [s for w in waits for s in (w.src if w.op is Ops.BARRIER else (w,))]
 
 
 def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:

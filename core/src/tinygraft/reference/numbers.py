@@ -9,13 +9,12 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, NoReturn
 
 from tinygraft.dtype import DType, coerce, dtypes
-from tinygraft.errors import GraphError, IndexOutOfRange
+from tinygraft.reference.group import Shared, lockstep, outside, peek
 from tinygraft.uop.ops import FACTS
 
 VIEW = {d: d.fmt for d in dtypes.all} | {dtypes.float16: "H", dtypes.bfloat16: "H"}  # formats of memory
@@ -99,35 +98,8 @@ def fma(a: float, b: float, c: float, dtype: DType) -> float:
     return coerce(near, dtype)  # type: ignore[no-any-return]
 
 
-def outside(kernel: str, memory: str, index: int, size: int) -> NoReturn:
-    """Raise IndexOutOfRange for an access outside a buffer."""
-    raise IndexOutOfRange(f"kernel {kernel} accesses {memory} at index {index}, which has {size} elements; "
-                          "the index or its gate is wrong")  # fmt: skip
-
-
-def peek(kernel: str, memory: list[Any], name: str, index: int) -> Any:
-    """An element of scratch memory, which must have been written."""
-    if not 0 <= index < len(memory):
-        outside(kernel, name, index, len(memory))
-    value = memory[index]
-    if value is None:
-        raise GraphError(f"kernel {kernel} reads {name} at index {index} before anything was written there; "
-                         "a store or a barrier is missing")  # fmt: skip
-    return value
-
-
-def lockstep(kernel: str, threads: Sequence[Iterator[None]]) -> None:
-    """Run the threads of a group from barrier to barrier. Raises GraphError when not all reach the same ones."""
-    running = list(threads)
-    while running:
-        waiting = [thread for thread in running if next(thread, _DONE) is not _DONE]
-        if waiting and len(waiting) != len(running):
-            raise GraphError(f"kernel {kernel}: {len(running) - len(waiting)} of {len(running)} threads finished while "
-                             "the others wait at a barrier; a barrier is under a condition")  # fmt: skip
-        running = waiting
-
-
-_DONE = object()
+def _outside(kernel: str, memory: str, index: int, size: int) -> NoReturn:
+    raise outside(kernel, memory, index, size)
 
 
 def namespace(kernel: str) -> dict[str, Any]:
@@ -142,6 +114,7 @@ def namespace(kernel: str) -> dict[str, Any]:
     names |= {
         "inf": math.inf, "nan": math.nan, "f32": ctypes.c_float, "round_half": round_half,
         "math_sqrt": math.sqrt, "table_half": table_of(dtypes.float16), "table_bfloat16": table_of(dtypes.bfloat16),
-        "outside": partial(outside, kernel), "peek": partial(peek, kernel), "lockstep": partial(lockstep, kernel),
+        "outside": partial(_outside, kernel), "peek": partial(peek, kernel), "lockstep": partial(lockstep, kernel),
+        "Shared": partial(Shared, kernel),
     }  # fmt: skip
     return names

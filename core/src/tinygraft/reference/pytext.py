@@ -6,7 +6,7 @@ ranges becomes one statement per lane and copy. The module defines
     thread(data0, ..., variables, part, parts, g0, g1, g2, lane, shared memory)   one thread of one group
     group(data0, ..., variables, part, parts, g0, g1, g2)                         all threads of one group
 
-A kernel with barriers has a `thread` that yields at each of them, and `group` runs its threads in lockstep.
+A kernel with barriers has a `thread` that yields at each of them, and `group` runs its threads in lockstep (group.py).
 Names that are not defined in the text are those of numbers.namespace.
 """
 
@@ -179,8 +179,8 @@ class _Text:
         head = [f"# {self.linear.name}" + (f": {actions}" if actions else "")]
         head += [f"# var{i} is {name}" for i, name in enumerate(signature.variables)]
         head += [f"parts = {self.linear.target.chunks if signature.chunked else 1}", ""]
-        group = [f"local{u.arg.number} = [None] * {u.arg.size}" for u in self.shared]
-        group += [f"lockstep({threads})"] if waits else [f"for _ in {threads}:", "    pass"]
+        group = [f"local{u.arg.number} = Shared('local{u.arg.number}', {u.arg.size})" for u in self.shared]
+        group += [f"lockstep({threads}, [{', '.join(shared)}])"] if waits else [f"for _ in {threads}:", "    pass"]
         return "\n".join([
             *head, f"def thread({', '.join([*place, 'lane', *shared])}):", *self.lines, "    return", "",
             f"def group({', '.join(place)}):", *("    " + line for line in group), "",
@@ -240,7 +240,9 @@ class _Text:
         """One element of memory as an expression; a closed gate reads nothing and gives 0."""
         memory, index = _memory(node.src[0]), self.name(node.src[1], lane)
         name = self.name(memory, lane)
-        if memory.op is Ops.LOCAL:
+        if memory in self.shared:
+            text = f"{name}.read({index}, lane)"
+        elif memory.op is Ops.LOCAL:
             text = f"peek({name}, {name!r}, {index})"
         else:
             element = f"{name}[{index}]"
@@ -262,8 +264,11 @@ class _Text:
             if gated:
                 self.put(f"if {self.name(node.src[3], lane)}:")
             self.depth += gated
-            self.put(f"if not 0 <= {index} < {memory.arg.size}: outside({name!r}, {index}, {memory.arg.size})")
-            self.put(f"{name}[{index}] = {value}")
+            if memory in self.shared:
+                self.put(f"{name}.write({index}, {value}, lane)")
+            else:
+                self.put(f"if not 0 <= {index} < {memory.arg.size}: outside({name!r}, {index}, {memory.arg.size})")
+                self.put(f"{name}[{index}] = {value}")
             self.depth -= gated
 
     def accumulate(self, node: UOp) -> None:

@@ -1,8 +1,8 @@
 """The PYTHON device: runs the linear form of any Target in Python, slowly and exactly.
 
 It is the oracle of the other devices and a sanitizer: every access outside a buffer, every read of scratch memory
-before it is written and every barrier that not all threads reach raises an error that names the kernel. Numbers are
-Python numbers, rounded once to their dtype after each op; no numpy.
+before it is written, every barrier that not all threads reach and every use of shared memory that needs one more
+barrier raises an error that names the kernel. Numbers are Python numbers, rounded once to their dtype after each op.
 """
 
 from __future__ import annotations

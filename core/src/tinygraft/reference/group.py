@@ -1,0 +1,87 @@
+"""A group of threads in Python: they run one after another from barrier to barrier, and share memory that watches them.
+
+What two threads do between the same two barriers has no order on a device. So an element that one of them writes there
+and another reads or writes is an error, whichever of them happens to run first here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tinygraft.errors import GraphError, IndexOutOfRange
+
+NOBODY, SEVERAL = -1, -2
+
+
+class Shared:
+    """Scratch memory of a group. Each access names its thread, and is checked against those since the last barrier."""
+
+    __slots__ = ("kernel", "name", "readers", "values", "writers")
+
+    def __init__(self, kernel: str, name: str, size: int) -> None:
+        self.kernel, self.name = kernel, name
+        self.values: list[Any] = [None] * size
+        self.barrier()
+
+    def barrier(self) -> None:
+        """Forget who was here: all threads have met."""
+        self.readers: dict[int, int] = {}  # index -> the thread that read there, or SEVERAL
+        self.writers: dict[int, int] = {}
+
+    def read(self, index: int, thread: int) -> Any:
+        """An element, which must have been written: before the last barrier, or by this thread."""
+        value = peek(self.kernel, self.values, self.name, index)
+        if self.writers.get(index, thread) != thread:
+            self._clash("reads", index, thread, "wrote", self.writers[index])
+        if self.readers.setdefault(index, thread) != thread:
+            self.readers[index] = SEVERAL
+        return value
+
+    def write(self, index: int, value: Any, thread: int) -> None:
+        """Store an element that no other thread has touched since the last barrier."""
+        if not 0 <= index < len(self.values):
+            raise outside(self.kernel, self.name, index, len(self.values))
+        if self.readers.get(index, thread) != thread:
+            self._clash("writes", index, thread, "read", self.readers[index])
+        if self.writers.setdefault(index, thread) != thread:
+            self._clash("writes", index, thread, "wrote", self.writers[index])
+        self.values[index] = value
+
+    def _clash(self, what: str, index: int, thread: int, before: str, other: int) -> None:
+        who = "several threads" if other == SEVERAL else f"thread {other}"
+        raise GraphError(f"kernel {self.kernel}: thread {thread} {what} {self.name} at index {index}, which {who} "
+                         f"{before} after the same barrier; a barrier is missing")  # fmt: skip
+
+
+def outside(kernel: str, memory: str, index: int, size: int) -> IndexOutOfRange:
+    """The error for an access outside a buffer."""
+    return IndexOutOfRange(f"kernel {kernel} accesses {memory} at index {index}, which has {size} elements; "
+                           "the index or its gate is wrong")  # fmt: skip
+
+
+def peek(kernel: str, memory: Sequence[Any], name: str, index: int) -> Any:
+    """An element of scratch memory, which must have been written."""
+    if not 0 <= index < len(memory):
+        raise outside(kernel, name, index, len(memory))
+    value = memory[index]
+    if value is None:
+        raise GraphError(f"kernel {kernel} reads {name} at index {index} before anything was written there; "
+                         "a store or a barrier is missing")  # fmt: skip
+    return value
+
+
+def lockstep(kernel: str, threads: Iterable[Iterator[None]], memories: Sequence[Shared]) -> None:
+    """Run the threads of a group from barrier to barrier. Raises GraphError when not all reach the same ones."""
+    running = list(threads)
+    while running:
+        waiting = [thread for thread in running if next(thread, _DONE) is not _DONE]
+        if waiting and len(waiting) != len(running):
+            raise GraphError(f"kernel {kernel}: {len(running) - len(waiting)} of {len(running)} threads finished while "
+                             "the others wait at a barrier; a barrier is under a condition")  # fmt: skip
+        for memory in memories:
+            memory.barrier()
+        running = waiting
+
+
+_DONE = object()
