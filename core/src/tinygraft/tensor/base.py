@@ -38,12 +38,11 @@ _VERBS = {
 }  # fmt: skip
 
 _live: dict[int, weakref.ref[TensorBase]] = {}
-_owners = itertools.count(1)
 _assigned: dict[int, _Assigned] = {}
+_owners = itertools.count(1)
 _PACKAGE = __name__.partition(".")[0] + "."
 
 
-def live_tensors() -> list[TensorBase]:
 class _Assigned(weakref.ref["TensorBase"]):
     """A tensor that was given a new value; key is where it is listed."""
 
@@ -51,6 +50,7 @@ class _Assigned(weakref.ref["TensorBase"]):
     key: int
 
 
+def live_tensors() -> list[TensorBase]:
     """Every tensor that is still referred to, in no particular order."""
     found = []
     for key, entry in list(_live.items()):
@@ -62,7 +62,6 @@ class _Assigned(weakref.ref["TensorBase"]):
     return found
 
 
-def _here() -> tuple[CodeType, int]:
 def assigned_tensors() -> list[TensorBase]:
     """The tensors that were given a new value since this was last asked for and have not computed it yet."""
     found = []
@@ -84,6 +83,7 @@ def _forget_assigned(entry: _Assigned) -> None:
         del _assigned[entry.key]
 
 
+def _here() -> tuple[CodeType, int]:
     """Where the nearest caller outside this package is: its code and instruction, which are cheap to get."""
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:
