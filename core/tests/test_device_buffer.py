@@ -2,12 +2,17 @@
 
 import gc
 import threading
+import weakref
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tinygraft.config import Context
 from tinygraft.device import buffer as buffers
 from tinygraft.device.buffer import Buffer, bind, buffer_of, realized
 from tinygraft.device.counters import GlobalCounters
+from tinygraft.device.interfaces import Allocator
 from tinygraft.device.pool import Pool, pool_of
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DeviceMemoryError
@@ -19,10 +24,11 @@ class HostAllocator(NullAllocator):
     """Bytearrays, of which there are at most room bytes."""
 
     def __init__(self, room=1 << 20):
-        self.room, self.allocated, self.freed = room, 0, 0
+        self.room, self.allocated, self.freed, self.before = room, 0, 0, lambda: None
 
     def alloc(self, nbytes):
         """A bytearray, or DeviceMemoryError."""
+        self.before()
         if self.allocated - self.freed + nbytes > self.room:
             raise DeviceMemoryError("full")
         self.allocated += nbytes
@@ -39,6 +45,10 @@ class HostAllocator(NullAllocator):
     def copy_out(self, target, source):
         """Copy the bytes."""
         target.cast("B")[:] = source
+
+    def view(self, handle, offset, nbytes):
+        """A part of the bytes."""
+        return memoryview(handle)[offset : offset + nbytes]
 
     def as_host(self, handle):
         """The bytes themselves."""
@@ -106,28 +116,71 @@ def test_freed_memory_is_used_again(allocator):
     assert (allocator.allocated, allocator.freed) == (400, 0)
 
 
+def pool_of_toys(**settings):
+    """A pool over host memory, with its allocator."""
+    backend = NullBackend("TOY", 0)
+    backend.allocator = HostAllocator(**settings)
+    return Pool(backend), backend.allocator
+
+
 def test_the_cap_on_kept_memory():
-    """Blocks above the cap go back to the device at once; empty() gives the rest back."""
-    backend = NullBackend("TOY", 0)
-    backend.allocator = allocator = HostAllocator()
-    pool = Pool(backend, cap=100)
-    handles = [pool.take(60), pool.take(60)]
-    for handle in handles:
-        pool.give(handle, 60)
-    assert (pool.kept, allocator.freed) == (60, 60)
-    assert pool.empty() == 60
-    assert (pool.kept, allocator.freed) == (0, 120)
+    """Blocks above KEEP_MB go back to the device at once; empty() gives the rest back."""
+    pool, allocator = pool_of_toys(room=4 << 20)
+    with Context(KEEP_MB=1):
+        first, second = pool.take(600 << 10), pool.take(500 << 10)
+        del first, second
+        assert (pool.kept, allocator.freed) == (600 << 10, 500 << 10)
+    assert pool.empty() == 600 << 10
+    assert (pool.kept, pool.used, allocator.freed) == (0, 0, 1100 << 10)
 
 
-def test_no_more_is_kept_than_was_in_use(monkeypatch):
-    """Buffers of ever new sizes do not pile up: what is kept stays below the most that was ever in use."""
+def test_used_and_kept_are_no_more_than_was_ever_used(monkeypatch):
+    """Buffers of ever new sizes do not pile up: before the pool grows, what was freed longest ago goes."""
     monkeypatch.setattr("tinygraft.device.pool.FLOOR", 0)
+    pool, allocator = pool_of_toys()
+    first, second = pool.take(1000), pool.take(3000)
+    del first, second
+    held = pool.take(500)  # 4,000 bytes were in use at once, so the younger of the two blocks may stay
+    assert (pool.used, pool.kept, pool.peak) == (held.size, 3000, 4000)
+    for nbytes in range(1000, 1100):
+        pool.take(nbytes)
+        assert pool.used + pool.kept <= pool.peak == 4000
+    assert allocator.allocated - allocator.freed == pool.used + pool.kept
+
+
+def test_a_block_serves_what_is_almost_as_large():
+    """Within an eighth a kept block is handed out; one who takes it briefly gets any that is large enough."""
+    pool, allocator = pool_of_toys()
+    pool.take(1000)
+    assert pool.take(900).size == 1000
+    assert pool.take(880).size == 880
+    assert pool.take(890).size == 1000
+    assert (pool.take(100, briefly=True).size, pool.take(881, briefly=True).size) == (880, 1000)
+    assert (allocator.allocated, len(pool.take(900).handle)) == (1880, 900)
+
+
+def test_without_views_only_the_same_size_is_used_again():
+    """A device that cannot hand out a part of a block gets each size for itself."""
+
+    class Whole(HostAllocator):
+        """No views."""
+
+        view = Allocator.view
+
     backend = NullBackend("TOY", 0)
-    backend.allocator = HostAllocator()
+    backend.allocator = Whole()
     pool = Pool(backend)
-    for nbytes in range(100, 200):
-        pool.give(pool.take(nbytes), nbytes)
-        assert pool.kept <= pool.peak == nbytes
+    pool.take(1000)
+    assert (pool.take(990, briefly=True).size, pool.take(1000).size) == (990, 1000)
+
+
+def test_a_block_that_dies_while_the_pool_is_busy_is_looked_at_afterwards():
+    """The garbage collector may run in the middle of take, in the same thread."""
+    pool, allocator = pool_of_toys()
+    victims = [pool.take(64)]
+    allocator.before = victims.clear
+    assert pool.take(128).size == 128
+    assert (pool.used, pool.kept, victims) == (0, 192, [])
 
 
 def test_no_elements_no_memory(allocator):
@@ -226,3 +279,96 @@ def test_many_threads_count_right(allocator):
         thread.join()
     assert (GlobalCounters.mem_used, pool_of(buffers.Device["TOY"]).used) == (before, 0)
     assert allocator.allocated <= 8 * 8 * sum(range(1, 8))
+
+
+def test_a_part_of_a_buffer(allocator):
+    """A buffer that lies in another takes no memory of its own, prints its offset, and keeps the other's memory."""
+    before = GlobalCounters.mem_used
+    home, part = Buffer("TOY", 100, dtypes.uint8), Buffer("TOY", 4, dtypes.int32)
+    part.lie_in(home, 64)
+    part.copy_in(memoryview(b"0123456789abcdef"))
+    assert bytes(home.as_memoryview())[62:82] == b"\0\0" + b"0123456789abcdef" + b"\0\0"
+    assert repr(part) == "<buf real:True device:TOY size:4 dtype:dtypes.int offset:64>"
+    assert (GlobalCounters.mem_used - before, allocator.allocated) == (100, 100)
+    del home
+    assert GlobalCounters.mem_used - before == 100
+    part.deallocate()
+    assert (GlobalCounters.mem_used - before, part.is_allocated()) == (0, False)
+
+
+def test_a_part_has_to_fit(allocator):
+    """Neither past the end, nor when there is memory already."""
+    home, part = Buffer("TOY", 100, dtypes.uint8), Buffer("TOY", 4, dtypes.int32)
+    with pytest.raises(ValueError, match=r"with 16 bytes cannot lie at 96 of 100 in <buf real:False"):
+        part.lie_in(home, 96)
+    part.allocate()
+    with pytest.raises(ValueError, match=r"with 16 bytes cannot lie at 0 of 100 in"):
+        part.lie_in(home, 0)
+
+
+def test_shared_memory_outlives_its_buffer(allocator):
+    """While somebody holds what share gave, the block is not used again; then it is."""
+    buffer = Buffer("TOY", 4, dtypes.int32).copy_in(memoryview(b"0123456789abcdef"))
+    view = buffer.share()
+    part = view[4:8]
+    assert (buffer.is_shared(), buffer.share().obj is view.obj) == (True, True)
+    del view
+    buffer.deallocate()
+    Buffer("TOY", 4, dtypes.int32).copy_in(memoryview(bytes(16)))
+    assert (bytes(part), allocator.allocated) == (b"4567", 32)
+    del part
+    assert not buffer.is_shared()
+    again = Buffer("TOY", 4, dtypes.int32).allocate(), Buffer("TOY", 4, dtypes.int32).allocate()
+    assert (len(again), allocator.allocated) == (2, 32)
+
+
+def test_borrowed_memory_is_kept_alive_and_not_counted(allocator):
+    """Memory of somebody else is no part of the pool: its owner goes when the buffer gives it up."""
+
+    class Owner:
+        """Something that can be watched."""
+
+    before, owner, buffer = GlobalCounters.mem_used, Owner(), Buffer("TOY", 4, dtypes.int32)
+    gone = weakref.ref(owner)
+    buffer.borrow(bytearray(b"0123456789abcdef"), owner, aligned=False)
+    del owner
+    assert (bytes(buffer.copy_out(memoryview(bytearray(16)))), buffer.aligned) == (b"0123456789abcdef", False)
+    assert (gone() is not None, GlobalCounters.mem_used, allocator.allocated) == (True, before, 0)
+    buffer.deallocate()
+    assert (gone(), buffer.aligned, buffer.is_allocated()) == (None, True, False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["make", "drop", "share", "unshare", "part", "empty"]), st.integers(0, 40))))
+def test_mem_used_is_the_sum_of_what_is_alive(steps):
+    """Whatever is made, dropped, shared and parted in whatever order: mem_used counts each living block once."""
+    before, made, leases = GlobalCounters.mem_used, [], []
+    registry = Devices()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(buffers, "Device", registry)
+        pool = pool_of(registry.backend)
+        for what, number in steps:
+            if what == "make":
+                made.append(Buffer("TOY", number * 3, dtypes.uint8).allocate())
+            elif what == "empty":
+                pool.empty()
+            elif made and what == "drop":
+                made.pop(number % len(made))
+            elif made and what == "share":
+                leases.append(made[number % len(made)].share())
+            elif leases and what == "unshare":
+                leases.pop(number % len(leases))
+            elif made and what == "part" and made[0].nbytes:
+                part = Buffer("TOY", 1, dtypes.uint8)
+                part.lie_in(made[0], number % made[0].nbytes)
+                made.append(part)
+                del part
+            alive = {b._block for b in made if b._block is not None}
+            alive |= {view.obj.block for view in leases if view.nbytes}
+            assert GlobalCounters.mem_used - before == sum(block.nbytes for block in alive)
+            assert pool.used == sum(block.size for block in alive)
+            assert registry.backend.allocator.allocated - registry.backend.allocator.freed == pool.used + pool.kept
+            del alive
+        made.clear()
+        leases.clear()
+        assert (GlobalCounters.mem_used, pool.used) == (before, 0)

@@ -128,6 +128,8 @@ TINYGRAFT_DISABLE_PLUGINS = Setting("TINYGRAFT_DISABLE_PLUGINS", "", "device plu
 TINYGRAFT_PROVIDER = Setting("TINYGRAFT_PROVIDER", "", "NAME=distribution, when two distributions provide one device")
 TINYGRAFT_STRICT_PLUGINS = Setting("TINYGRAFT_STRICT_PLUGINS", 0, "1 makes a broken plugin or a fallback an error")
 TINYGRAFT_TRACE_PLUGINS = Setting("TINYGRAFT_TRACE_PLUGINS", 0, "1 prints every change of a plugin's state")
+# Memory
+KEEP_MB = Setting("KEEP_MB", 4096, "freed memory that is kept for reuse, in MiB for each device at most; 0 keeps none")
 # Training
 TRAINING = Setting("TRAINING", 0, "1 is training mode: dropout drops, batch norm measures; Tensor.train() sets it")
 # Files

@@ -15,7 +15,7 @@ import weakref
 from typing import Any
 
 from tinygraft.device.interfaces import Backend, Handle
-from tinygraft.device.pool import Pool, pool_of
+from tinygraft.device.pool import Block, Pool, pool_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.errors import DeviceLostError
@@ -24,18 +24,31 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 
+class Borrowed:
+    """Memory that somebody else made: owner keeps it alive. It is no part of the pool and not counted."""
+
+    __slots__ = ("owner", "pool")
+
+    def __init__(self, pool: Pool, owner: object) -> None:
+        self.pool, self.owner = pool, owner
+
+
 class Buffer:
     """size elements of dtype in the memory of a device. A buffer of no elements never allocates."""
 
     __module__ = "tinygraft.device"  # the place where people import it from, and which its type prints
-    __slots__ = ("__weakref__", "_handle", "_lock", "_pool", "device", "dtype", "filled", "nbytes", "size")
+    __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lock", "aligned", "device", "dtype", "filled",
+                 "nbytes", "offset", "size")  # fmt: skip
 
     def __init__(self, device: str, size: int, dtype: DType) -> None:
         self.device, self.size, self.dtype = Device.canonicalize(device), size, dtype
         self.nbytes = size * dtype.itemsize
         self.filled = False  # whether it was made to hold data from Python
+        self.aligned = True  # whether it starts at a multiple of what the Target says
+        self.offset = 0  # bytes into the memory that it is a part of
         self._handle: Handle = None
-        self._pool: Pool | None = None
+        self._block: Block | Borrowed | None = None
+        self._lease: weakref.ref[Any] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -45,51 +58,87 @@ class Buffer:
 
     def is_allocated(self) -> bool:
         """Whether the buffer has its memory."""
-        return self._pool is not None or self.nbytes == 0
+        return self._block is not None or self.nbytes == 0
 
-    def allocate(self) -> Buffer:
-        """Get memory, unless the buffer has it. Raises DeviceMemoryError when the device is full."""
-        if self._pool is None and self.nbytes:
+    def allocate(self, briefly: bool = False) -> Buffer:
+        """Get memory, unless the buffer has it. Raises DeviceMemoryError when the device is full.
+
+        briefly says that it is soon given back, so that a much larger block may serve.
+        """
+        if self._block is None and self.nbytes:
             pool = pool_of(self.backend)
             with self._lock:
-                if self._pool is None:
-                    self._handle = pool.take(self.nbytes)
-                    self._pool = pool
+                if self._block is None:
+                    block = pool.take(self.nbytes, briefly)
+                    self._handle, self._block = block.handle, block
         return self
 
     def deallocate(self) -> None:
-        """Give the memory back now; the buffer can be allocated again."""
+        """Give the memory back, as soon as nobody else holds it; the buffer can be allocated again."""
         with self._lock:
-            pool, handle = self._pool, self._handle
-            self._pool = self._handle = None
-        if pool is not None:
-            pool.give(handle, self.nbytes)
+            self._block = self._handle = self._lease = None
+            self.offset, self.aligned = 0, True
 
-    def __del__(self) -> None:
-        if getattr(self, "_pool", None) is not None:
-            self.deallocate()
+    def lie_in(self, home: Buffer, offset: int) -> None:
+        """Be a part of home, which gets its memory now, from offset bytes on; it stays as long as a part of it does.
+
+        Raises ValueError when this buffer has memory of its own, or does not fit.
+        """
+        if self._block is not None or self.device != home.device or not 0 <= offset <= home.nbytes - self.nbytes:
+            raise ValueError(f"{self!r} with {self.nbytes} bytes cannot lie at {offset} of {home.nbytes} in {home!r}")
+        whole = home.handle
+        with self._lock:
+            self._handle = self.backend.allocator.view(whole, offset, self.nbytes)
+            self._block, self.offset = home._block, offset
+
+    def borrow(self, handle: Handle, owner: object, aligned: bool) -> None:
+        """Be memory that somebody else made, and that owner keeps alive."""
+        with self._lock:
+            self._handle, self._block, self.aligned = handle, Borrowed(pool_of(self.backend), owner), aligned
 
     @property
     def handle(self) -> Handle:
         """What the allocator calls this memory; allocates. None for a buffer of no elements."""
         self.allocate()
-        if self._pool is not None and (self._pool.lost or self._pool.closed):
-            raise DeviceLostError(self._pool.why_lost())
+        block = self._block
+        if block is not None and (block.pool.lost or block.pool.closed):
+            raise DeviceLostError(block.pool.why_lost())
         return self._handle
 
     @property
     def _buf(self) -> Any:
         """The memory itself: something memoryview() takes where it is host memory, else the allocator's handle."""
-        view = self.as_memoryview()
+        view = self.share()
         return self.handle if view is None else view
 
     def as_memoryview(self) -> memoryview | None:
-        """The bytes of the buffer without a copy, as the host sees them; None where the host cannot."""
+        """The bytes of the buffer without a copy, as the host sees them; None where the host cannot.
+
+        It is for a look at once: the memory may be used again when the buffer is gone. `share` gives one to keep.
+        """
         if self.nbytes == 0:
             return memoryview(bytearray())
         handle = self.handle
         self.backend.synchronize()
         return self.backend.allocator.as_host(handle)
+
+    def share(self) -> memoryview | None:
+        """The bytes without a copy, as as_memoryview gives them; the memory is not used again while they are held."""
+        view = self.as_memoryview()
+        if view is None or not self.nbytes:
+            return view
+        lease = self._lease() if self._lease is not None else None
+        if lease is None:
+            from ctypes import c_ubyte
+
+            lease = (c_ubyte * self.nbytes).from_buffer(view)
+            lease.block = self._block  # type: ignore[attr-defined]
+            self._lease = weakref.ref(lease)
+        return memoryview(lease).cast("B")
+
+    def is_shared(self) -> bool:
+        """Whether somebody holds what share gave."""
+        return self._lease is not None and self._lease() is not None
 
     def copy_in(self, source: memoryview) -> Buffer:
         """Fill the buffer with nbytes bytes from the host."""
@@ -110,7 +159,8 @@ class Buffer:
             raise ValueError(f"{self!r} has {self.nbytes} bytes, the host memory given has {view.nbytes}")
 
     def __repr__(self) -> str:
-        return f"<buf real:{self.is_allocated()} device:{self.device} size:{self.size} dtype:{self.dtype!r} offset:0>"
+        real = self.is_allocated()
+        return f"<buf real:{real} device:{self.device} size:{self.size} dtype:{self.dtype!r} offset:{self.offset}>"
 
 
 _buffers: weakref.WeakKeyDictionary[UOp, Buffer] = weakref.WeakKeyDictionary()

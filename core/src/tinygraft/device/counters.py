@@ -6,9 +6,11 @@ Kernels, operations, bytes and seconds are counted by the engine, memory by the 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import ClassVar
 
-_lock = threading.RLock()
+_lock = threading.Lock()
+_changes: deque[int] = deque()  # of memory, not yet counted
 
 
 class GlobalCounters:
@@ -39,12 +41,17 @@ class GlobalCounters:
 
     @classmethod
     def add_memory(cls, nbytes: int) -> None:
-        """Count nbytes more (or less) of live buffers."""
-        with _lock:
-            cls.mem_used += nbytes
+        """Count nbytes more (or less) of live buffers. The garbage collector may call this in the middle of itself."""
+        _changes.append(nbytes)
+        while _changes and _lock.acquire(blocking=False):  # else whoever has the lock counts it
+            try:
+                while _changes:
+                    cls.mem_used += _changes.popleft()
+            finally:
+                _lock.release()
 
 
 def renew_lock() -> None:
     """A fresh lock, for a forked child: another thread of the parent may have held the old one."""
     global _lock
-    _lock = threading.RLock()
+    _lock = threading.Lock()

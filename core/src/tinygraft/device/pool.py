@@ -1,4 +1,4 @@
-"""Pool: freed memory of one backend, kept by size for the next buffer that asks for it.
+"""Pool: the memory of one backend. Freed blocks are kept for the next one who asks.
 
 An allocator hands memory out and takes it back; whether a freed block is kept is decided here, once for all devices.
 """
@@ -8,70 +8,103 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from bisect import bisect_left, insort
+from collections import deque
 
+from tinygraft.config import KEEP_MB
 from tinygraft.device.counters import GlobalCounters, renew_lock
-from tinygraft.device.interfaces import Backend, Handle
+from tinygraft.device.interfaces import Allocator, Backend, Handle
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 
-CAP = 4 << 30  # bytes of freed blocks kept for each backend, at most
-FLOOR = 256 << 20  # bytes that are kept however little was ever in use
+FLOOR = 64 << 20  # bytes that are kept however little was ever in use
+WASTE = 8  # a block that is kept serves whoever needs all of it but one part in so many
+
+
+class Block:
+    """nbytes of memory of a pool, which go back there when nothing refers to this any more. size is what they take."""
+
+    __slots__ = ("__weakref__", "_whole", "handle", "nbytes", "pool", "size")
+
+    def __init__(self, pool: Pool, handle: Handle, whole: Handle, nbytes: int, size: int) -> None:
+        self.pool, self.handle, self._whole, self.nbytes, self.size = pool, handle, whole, nbytes, size
+
+    def __del__(self) -> None:
+        self.pool._give(self._whole, self.nbytes, self.size)
 
 
 class Pool:
     """The memory of one backend: blocks in use are counted, freed blocks kept.
 
-    Kept are at most cap bytes, and no more than were ever in use at once, so that a program holds at most twice what
-    it needs.
+    What is in use and what is kept are together no more than was ever in use at once: before the pool grows, the blocks
+    of the size that was freed longest ago go back to the device. The setting KEEP_MB limits what is kept.
     """
 
-    def __init__(self, backend: Backend, cap: int = CAP) -> None:
-        self.name, self.allocator, self.cap = backend.name, backend.allocator, cap
+    def __init__(self, backend: Backend) -> None:
+        self.name, self.allocator = backend.name, backend.allocator
         self.used = self.kept = self.peak = 0  # bytes
         self.lost = self.closed = False
-        self._free: dict[int, list[Handle]] = {}
-        self._lock = threading.RLock()
+        self.has_views = type(self.allocator).view is not Allocator.view
+        self._free: dict[int, list[Handle]] = {}  # by size; the size that was freed longest ago comes first
+        self._sizes: list[int] = []  # the sizes that are kept, in order
+        self._returned: deque[tuple[Handle, int]] = deque()  # freed, and not yet looked at
+        self._lock = threading.Lock()
 
-    def take(self, nbytes: int) -> Handle:
+    def take(self, nbytes: int, briefly: bool = False) -> Block:
         """A block of nbytes: one that was freed, or a new one.
 
-        When the device is full the kept blocks are given back and the device is asked again. Raises
-        DeviceMemoryError when there is still no room.
+        Somebody who takes it briefly is given any kept block that is large enough, others one that fits. When the
+        device is full the kept blocks are given back and the device is asked again. Raises DeviceMemoryError when there
+        is still no room, DeviceLostError when the backend is gone.
         """
         if self.lost or self.closed:
             raise DeviceLostError(self.why_lost())
         with self._lock:
-            if blocks := self._free.get(nbytes):
-                handle = blocks.pop()
-                self.kept -= nbytes
-            else:
-                handle = self._alloc(nbytes)
-            self.used += nbytes
+            self._sort_in()
+            size = self._fitting(nbytes, briefly)
+            handle = self._alloc(nbytes) if size is None else self._pop(size)
+            size = size or nbytes
+            self.used += size
             self.peak = max(self.peak, self.used)
         GlobalCounters.add_memory(nbytes)
-        return handle
+        self._look()
+        part = handle if size == nbytes else self.allocator.view(handle, 0, nbytes)
+        return Block(self, part, handle, nbytes, size)
 
-    def give(self, handle: Handle, nbytes: int) -> None:
-        """Take a block back; it is kept for reuse while there is room below the limit."""
+    def _give(self, handle: Handle, nbytes: int, size: int) -> None:
+        """Take a block back. The garbage collector may do so at any time, even while this thread holds the lock."""
         GlobalCounters.add_memory(-nbytes)
-        if self.lost or self.closed:
-            return
-        with self._lock:
-            self.used -= nbytes
-            if self.kept + nbytes <= min(self.cap, max(self.peak, FLOOR)):
-                self.kept += nbytes
-                self._free.setdefault(nbytes, []).append(handle)
-            else:
-                self.allocator.free(handle, nbytes)
+        if not (self.lost or self.closed):
+            self._returned.append((handle, size))
+            self._look()
+
+    def _look(self) -> None:
+        """Look at what was returned, unless somebody has the lock, who will do it."""
+        while self._returned and self._lock.acquire(blocking=False):
+            try:
+                self._sort_in()
+            finally:
+                self._lock.release()
+
+    def _sort_in(self) -> None:
+        """Keep each block that was returned, or give it back to the device above the limit."""
+        while self._returned:
+            handle, size = self._returned.popleft()
+            self.used -= size
+            if self.kept + size > KEEP_MB.value << 20:
+                self.allocator.free(handle, size)
+                continue
+            self.kept += size
+            same = self._free.pop(size, None)
+            if same is None:
+                insort(self._sizes, size)
+            self._free[size] = same = same or []
+            same.append(handle)
 
     def empty(self) -> int:
         """Give all kept blocks back to the device; how many bytes that were."""
         with self._lock:
-            free, self._free = self._free, {}
-            given, self.kept = self.kept, 0
-            for nbytes, blocks in free.items():
-                for handle in blocks:
-                    self.allocator.free(handle, nbytes)
-        return given
+            self._sort_in()
+            return self._release_all()
 
     def close(self) -> None:
         """Give kept blocks back for the last time; what is still in use goes with the backend."""
@@ -87,11 +120,45 @@ class Pool:
             "start worker processes with the spawn method, or open the device in the child only"
         )
 
+    def _fitting(self, nbytes: int, briefly: bool) -> int | None:
+        """The size of the smallest kept block that serves for nbytes."""
+        if nbytes in self._free:
+            return nbytes
+        place = bisect_left(self._sizes, nbytes)
+        if place == len(self._sizes) or not self.has_views:
+            return None
+        found = self._sizes[place]
+        return found if briefly or found - nbytes <= nbytes // WASTE else None
+
+    def _pop(self, size: int) -> Handle:
+        blocks = self._free[size]
+        handle = blocks.pop()
+        self.kept -= size
+        if not blocks:
+            del self._free[size]
+            del self._sizes[bisect_left(self._sizes, size)]
+        return handle
+
+    def _release(self) -> None:
+        """Give a block to the device of the size that was freed longest ago."""
+        size = next(iter(self._free))
+        self.allocator.free(self._pop(size), size)
+
+    def _release_all(self) -> int:
+        given = self.kept
+        while self._free:
+            self._release()
+        return given
+
     def _alloc(self, nbytes: int) -> Handle:
+        """A new block. Kept ones go where the pool would grow past the most that was ever in use."""
+        most = max(self.peak, self.used + nbytes, FLOOR)
+        while self._free and self.used + self.kept + nbytes > most:
+            self._release()
         try:
             return self.allocator.alloc(nbytes)
         except MemoryError:
-            self.empty()
+            self._release_all()
         try:
             return self.allocator.alloc(nbytes)
         except MemoryError as error:
@@ -120,7 +187,7 @@ def _after_fork() -> None:
     _pools_lock = threading.RLock()
     renew_lock()
     for backend, pool in list(_pools.items()):
-        pool._lock = threading.RLock()
+        pool._lock = threading.Lock()
         pool.lost = not backend.survives_fork
 
 

@@ -1,4 +1,4 @@
-"""Running a schedule: each call on its buffers, in order; memory of values in between is given back as early as it can.
+"""Running a schedule: each call on its buffers, in order; values in between have memory for as long as it runs.
 
 A capture that is open in this thread (capture.py) is told of every launch.
 """
@@ -14,6 +14,7 @@ from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.registry import Device
+from tinygraft.engine.arena import give_back, give_places
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
 from tinygraft.engine.interrupt import Guard
@@ -46,24 +47,21 @@ def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], kept: set[UO
     Ctrl-C waits for the end of a call that writes to memory which holds a value: it could not be done again.
     """
     launches = [_prepare(call) for call in calls]
-    last: dict[UOp, int] = {}
-    for i, call in enumerate(calls):
-        for node in call.buffers:
-            last[node] = i
     captured = bool(open_captures())
     overwrites = [any(buffer_of(node).is_allocated() for node in writes(call)) for call in calls]
-    for i, (call, launch) in enumerate(zip(calls, launches, strict=True)):
-        guard.whole = overwrites[i]
-        launch.run(values)
-        done.append(call)
-        guard.whole = False
-        guard.point()
-        if captured:
-            numbers = tuple([node.arg.uid for node in call.buffers])
-            note(Recorded(call.kernel, call.device, numbers), launch.buffers, call.buffers, values)
-        for node in set(call.buffers):
-            if last[node] == i and node not in kept:
-                buffer_of(node).deallocate()
+    placed = give_places(calls, kept)
+    try:
+        for i, (call, launch) in enumerate(zip(calls, launches, strict=True)):
+            guard.whole = overwrites[i]
+            launch.run(values)
+            done.append(call)
+            guard.whole = False
+            guard.point()
+            if captured:
+                numbers = tuple([node.arg.uid for node in call.buffers])
+                note(Recorded(call.kernel, call.device, numbers), launch.buffers, call.buffers, values)
+    finally:
+        give_back(placed)
 
 
 def writes(call: Ready) -> tuple[UOp, ...]:

@@ -1,22 +1,33 @@
-"""Where the values in between lie: the lifetimes of a schedule's temporaries in, places in one arena out.
+"""Where the values in between lie: the lifetimes of a schedule's temporaries in, places in few blocks of memory out.
 
     lifetimes(calls, kept) -> {BUFFER: Life}
-    place(lives, alignment) -> Arena(offsets, size)
+    place(lives, spare, alignment) -> Places(homes, offsets, size)
 
 A temporary lives from the first call that names it to the last one. Two that live at the same time never share a byte;
-all others may. Results, and memory that was there before, are no temporaries.
+all others may. Results, and memory that was there before, are no temporaries; but until the call that first writes it,
+the memory of a result is spare.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp
+
+Placed = tuple[int, int, int, int]  # (start, end) in bytes, (first, last) of its life
+ARENA = -1  # the home of what lies in memory made for the temporaries
+
+
+class HasBuffers(Protocol):
+    """A kernel's call, a copy, or what becomes of either."""
+
+    @property
+    def buffers(self) -> Sequence[UOp]:
+        """The BUFFERs that it reads and writes."""
 
 
 class Life(NamedTuple):
@@ -28,15 +39,16 @@ class Life(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Arena:
-    """Where each of some lives starts, in their order, and how many bytes they need in all."""
+class Places:
+    """Where each of some lives starts, in their order: in the spare memory of that number, or in an arena of size."""
 
+    homes: tuple[int, ...]
     offsets: tuple[int, ...]
     size: int
 
 
-def lifetimes(calls: Iterable[Call], kept: Collection[UOp]) -> dict[UOp, Life]:
-    """The temporaries of a schedule: the BUFFERs of calls that are not kept, by device and number; none is empty."""
+def lifetimes(calls: Iterable[HasBuffers], kept: Collection[UOp] = ()) -> dict[UOp, Life]:
+    """The lives of the BUFFERs of calls that are not kept. One of no elements needs no memory and has none."""
     found: dict[UOp, Life] = {}
     for number, call in enumerate(calls):
         for node in call.buffers:
@@ -47,29 +59,48 @@ def lifetimes(calls: Iterable[Call], kept: Collection[UOp]) -> dict[UOp, Life]:
 
 
 @functools.lru_cache(maxsize=256)
-def place(lives: tuple[Life, ...], alignment: int = 64) -> Arena:
+def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int = 64) -> Places:
     """Places for lives, each at a multiple of alignment.
 
-    The largest is placed first, each in the smallest gap that it fits among those that live at the same time: greedy by
-    size (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020). Where ordering them by
-    their bytes times their calls packs closer, that is taken. The same lives give the same places in every process.
+    Each is put into the smallest gap that it fits among those placed before that live at the same time (Pisarchyk and
+    Lee, "Efficient memory management for deep neural net inference", 2020), once in the order of time, once the longest
+    life first, once the largest; the arena that comes out smallest is taken. spare is memory that is free before its
+    own first call. The same lives give the same places in every process.
 
     >>> place((Life(64, 0, 1), Life(128, 1, 2), Life(64, 2, 3)))
-    Arena(offsets=(128, 0, 128), size=192)
+    Places(homes=(-1, -1, -1), offsets=(0, 64, 0), size=192)
+    >>> place((Life(64, 0, 1), Life(64, 1, 2)), spare=(Life(64, 2, 5),))
+    Places(homes=(0, -1), offsets=(0, 0), size=64)
     """
-    by_size = sorted(range(len(lives)), key=lambda i: (-lives[i].nbytes, lives[i].first, i))
-    best = _greedy(lives, by_size, alignment)
-    if best.size > most_at_once(lives, alignment):
-        by_area = sorted(by_size, key=lambda i: -lives[i].nbytes * (lives[i].last - lives[i].first + 1))
-        best = min(best, _greedy(lives, by_area, alignment), key=lambda arena: arena.size)
+    least = 0 if spare else most_at_once(lives, alignment)
+    best: Places | None = None
+    for key in (_early, _long, _large):
+        order = [i for _, i in sorted((key(life), i) for i, life in enumerate(lives))]
+        found = _greedy(lives, spare, order, alignment)
+        best = found if best is None or found.size < best.size else best
+        if best.size <= least:
+            break
+    assert best is not None
     return best
 
 
+def _early(life: Life) -> tuple[int, int]:
+    return life.first, -life.nbytes
+
+
+def _long(life: Life) -> tuple[int, int]:
+    return life.first - life.last, -life.nbytes
+
+
+def _large(life: Life) -> tuple[int, int]:
+    return -life.nbytes, life.first
+
+
 def most_at_once(lives: Iterable[Life], alignment: int = 64) -> int:
-    """The bytes of the lives at the call with the most of them: no places can need less."""
+    """The bytes of the lives at the call with the most of them: without spare memory no places need less."""
     change: dict[int, int] = {}
     for life in lives:
-        nbytes = -(-life.nbytes // alignment) * alignment
+        nbytes = _aligned(life.nbytes, alignment)
         change[life.first] = change.get(life.first, 0) + nbytes
         change[life.last + 1] = change.get(life.last + 1, 0) - nbytes
     now = most = 0
@@ -79,25 +110,47 @@ def most_at_once(lives: Iterable[Life], alignment: int = 64) -> int:
     return most
 
 
-def _greedy(lives: tuple[Life, ...], order: Iterable[int], alignment: int) -> Arena:
-    """Places for lives in this order, each in the smallest gap that it fits, else at the end of those before."""
-    offsets = [0] * len(lives)
-    placed: list[tuple[int, int, int, int]] = []  # (start, end, first, last), by start
+def _aligned(nbytes: int, alignment: int) -> int:
+    return -(-nbytes // alignment) * alignment
+
+
+def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], alignment: int) -> Places:
+    """Places in this order: in the smallest spare memory with room, else in the arena."""
+    homes, offsets = [ARENA] * len(lives), [0] * len(lives)
+    taken: dict[int, list[Placed]] = {ARENA: []}
+    small_first = sorted(range(len(spare)), key=lambda k: (spare[k].nbytes, k))
     size = 0
     for i in order:
-        nbytes, first, last = lives[i]
-        nbytes = -(-nbytes // alignment) * alignment
-        end, best, room = 0, None, 0
-        for start, stop, begins, ends in placed:
-            if begins <= last and first <= ends:
-                gap = start - end
-                if gap >= nbytes and (best is None or gap < room):
-                    best, room = end, gap
-                if stop > end:
-                    end = stop
-        offset = end if best is None else best
-        offsets[i] = offset
-        size = max(size, offset + nbytes)
-        placed.append((offset, offset + nbytes, first, last))
-        placed.sort(key=itemgetter(0))
-    return Arena(tuple(offsets), size)
+        life = lives[i]
+        nbytes = _aligned(life.nbytes, alignment)
+        home, offset = ARENA, None
+        for k in small_first:
+            if spare[k].nbytes >= life.nbytes and spare[k].first > life.last:
+                offset = _gap(taken.setdefault(k, []), nbytes, life, spare[k].nbytes)
+                if offset is not None:
+                    home = k
+                    break
+        if offset is None:
+            offset = _gap(taken[ARENA], nbytes, life, None)
+            assert offset is not None
+            size = max(size, offset + nbytes)
+        homes[i], offsets[i] = home, offset
+        taken[home].append((offset, offset + nbytes, life.first, life.last))
+        taken[home].sort(key=itemgetter(0))
+    return Places(tuple(homes), tuple(offsets), size)
+
+
+def _gap(taken: Iterable[Placed], nbytes: int, life: Life, limit: int | None) -> int | None:
+    """The start of the smallest gap between what lives at the same time, or behind it; None when limit comes first."""
+    _, first, last = life
+    end, best, room = 0, None, 0
+    for start, stop, begins, ends in taken:
+        if begins <= last and first <= ends:
+            gap = start - end
+            if gap >= nbytes and (best is None or gap < room):
+                best, room = end, gap
+            if stop > end:
+                end = stop
+    if best is not None:
+        return best
+    return end if limit is None or end + life.nbytes <= limit else None

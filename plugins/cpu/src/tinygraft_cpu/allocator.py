@@ -17,9 +17,8 @@ class HostMemory:
 
     __slots__ = ("__weakref__", "address", "nbytes", "view")
 
-    def __init__(self, view: memoryview) -> None:
-        self.view, self.nbytes = view, view.nbytes
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(view)) if view.nbytes else 0
+    def __init__(self, view: memoryview, address: int) -> None:
+        self.view, self.nbytes, self.address = view, view.nbytes, address
 
     def __buffer__(self, flags: int) -> memoryview:
         return self.view
@@ -50,8 +49,9 @@ class HostAllocator(Allocator):
                 f"{self.name} could not allocate {nbytes} bytes of host memory: {error}; drop tensors that are no "
                 "longer needed, or use a smaller batch"
             ) from error
-        start = -ctypes.addressof(ctypes.c_char.from_buffer(whole)) % step
-        return HostMemory(whole[start : start + nbytes])
+        address = ctypes.addressof(ctypes.c_char.from_buffer(whole))
+        start = -address % step
+        return HostMemory(whole[start : start + nbytes], address + start)
 
     def copy_in(self, target: HostMemory, source: memoryview) -> None:
         """Copy host bytes into a buffer; the source may have gaps."""
@@ -66,7 +66,7 @@ class HostAllocator(Allocator):
 
     def view(self, handle: HostMemory, offset: int, nbytes: int) -> HostMemory:
         """A part of a buffer, which keeps the whole alive."""
-        return HostMemory(handle.view[offset : offset + nbytes])
+        return HostMemory(handle.view[offset : offset + nbytes], handle.address + offset)
 
     def as_host(self, handle: HostMemory) -> memoryview:
         """The buffer itself."""

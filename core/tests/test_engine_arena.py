@@ -1,0 +1,164 @@
+"""Temporaries share one block while a schedule runs: bytes, values, and who else may have the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Context, Device, GlobalCounters, Tensor, nn
+from tinygraft.device.buffer import Buffer
+from tinygraft.device.pool import pool_of
+from tinygraft.dtype import dtypes
+from tinygraft.engine import arena, run
+from tinygraft.schedule.memory import Life, lifetimes, most_at_once, place
+
+BATCH = 128
+
+
+@pytest.fixture
+def null() -> Iterator[None]:
+    """Nothing is computed."""
+    with Context(DEV="NULL"):
+        yield
+
+
+class Net:
+    """The MNIST convnet of tinygrad's beautiful_mnist."""
+
+    def __init__(self) -> None:
+        self.layers: list[Any] = [
+            nn.Conv2d(1, 32, 5), Tensor.relu, nn.Conv2d(32, 32, 5), Tensor.relu, nn.BatchNorm(32), Tensor.max_pool2d,
+            nn.Conv2d(32, 64, 3), Tensor.relu, nn.Conv2d(64, 64, 3), Tensor.relu, nn.BatchNorm(64), Tensor.max_pool2d,
+            lambda x: x.flatten(1), nn.Linear(576, 10),
+        ]  # fmt: skip
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Images to scores."""
+        return x.sequential(self.layers)
+
+
+def test_the_memory_of_a_training_step(null: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The temporaries of an MNIST step at batch 128 take hardly more than what is alive at once, and less than all."""
+    seen: list[tuple[int, int, int]] = []
+    original = arena.give_places
+
+    def measured(calls: Any, kept: Any) -> Any:
+        lives = tuple(lifetimes(calls, kept).values())
+        if len(lives) > 20:
+            seen.append((place(lives).size, most_at_once(lives), sum(life.nbytes for life in lives)))
+        return original(calls, kept)
+
+    monkeypatch.setattr(run, "give_places", measured)
+    images, labels = Tensor.empty(BATCH, 1, 28, 28).realize(), Tensor.empty(BATCH, dtype=dtypes.int32).realize()
+    net = Net()
+    optimizer = nn.optim.Adam(nn.state.get_parameters(net))
+    held = 0
+    with Tensor.train():
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = net(images).sparse_categorical_crossentropy(labels).backward()
+            loss.realize(*optimizer.schedule_step())
+            held, before = GlobalCounters.mem_used, held
+    taken, least, total = seen[-1]
+    print(f"arena {taken / 1e6:.1f} MB, at most alive {least / 1e6:.1f} MB, in all {total / 1e6:.1f} MB")
+    assert taken <= 0.8 * total
+    assert taken <= 1.1 * least
+    assert held == before, "a step leaves as much memory in use as the one before it"
+
+
+def forward(x: Tensor, w: Tensor) -> list[Tensor]:
+    """Several results over values in between of several sizes."""
+    a = (x @ w).relu().contiguous()
+    b = (a * 2 + a.sum(axis=1, keepdim=True)).contiguous()
+    c = b.softmax(axis=0).contiguous().transpose(0, 1).contiguous()
+    return [c.sum(axis=0), (b - a).max(axis=1), (c @ a).contiguous()]
+
+
+def test_results_do_not_depend_on_where_temporaries_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit-equal with and without shared memory."""
+    draw = np.random.default_rng(0)
+    x, w = (Tensor(draw.standard_normal(shape).astype(np.float32)).realize() for shape in ((33, 40), (40, 51)))
+    found = forward(x, w)
+    found[0].realize(*found[1:])
+    shared = [t.numpy() for t in found]
+    monkeypatch.setattr(run, "give_places", lambda calls, kept: [])
+    found = forward(x, w)
+    found[0].realize(*found[1:])
+    for one, other in zip(shared, found, strict=True):
+        assert one.tobytes() == other.numpy().tobytes()
+
+
+def test_a_repeated_schedule_asks_the_allocator_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block of the temporaries and that of the result come from the pool again."""
+    x = Tensor(np.ones((64, 64), np.float32)).realize()
+
+    def compute() -> None:
+        ((x + 1).contiguous().sum(axis=0) * (x * 3).contiguous()).contiguous().flip(0).contiguous().realize()
+
+    compute()
+    allocator = Device[Device.DEFAULT].allocator
+    asked: list[int] = []
+    original = allocator.alloc
+    monkeypatch.setattr(allocator, "alloc", lambda nbytes: asked.append(nbytes) or original(nbytes))
+    compute()
+    assert asked == []
+
+
+def test_a_failed_run_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a kernel raises, the temporaries lose their places."""
+    x = Tensor(np.ones(100, np.float32)).realize()
+    before, launched = GlobalCounters.mem_used, 0
+    launch = run.Launch.run
+
+    def failing(self: run.Launch, values: Any) -> None:
+        nonlocal launched
+        launched += 1
+        if launched == 2:
+            raise RuntimeError("stop")
+        launch(self, values)
+
+    monkeypatch.setattr(run.Launch, "run", failing)
+    y = x.flip(0).contiguous().flip(0).contiguous() + 1
+    with pytest.raises(RuntimeError, match="stop"):
+        y.realize()
+    assert GlobalCounters.mem_used - before <= 400
+    monkeypatch.undo()
+    assert y.tolist() == [2.0] * 100
+
+
+def test_the_memory_of_a_result_is_used_before_it_is_written() -> None:
+    """A value in between that has ended lies in the result, and takes nothing more."""
+    home, part = Buffer("PYTHON", 100, dtypes.float32), Buffer("PYTHON", 100, dtypes.float32)
+    late = Buffer("PYTHON", 100, dtypes.float32)
+    before = GlobalCounters.mem_used
+    arena.share_memory([part, late], [Life(400, 0, 1), Life(400, 1, 2)], [home], [Life(400, 2, 3)])
+    assert (part.handle.obj is home.handle.obj, late.handle.obj is home.handle.obj) == (True, False)
+    assert GlobalCounters.mem_used - before == 800
+
+
+def test_devices_have_an_arena_each() -> None:
+    """What is copied from one device to another lies on either in memory of that device."""
+    x = Tensor([1.0, 2.0, 3.0], device="PYTHON").realize()
+    used = {name: pool_of(Device[name]).used for name in ("PYTHON", "PYTHON:1")}
+    y = ((x + 1).contiguous().to("PYTHON:1") * 2).contiguous().flip(0).contiguous().to("PYTHON") + 1
+    assert y.tolist() == [9.0, 7.0, 5.0]
+    assert pool_of(Device["PYTHON:1"]).used == used["PYTHON:1"]
+    assert pool_of(Device["PYTHON"]).used == used["PYTHON"] + 12
+
+
+def test_kept_memory_can_be_given_back() -> None:
+    """Device.empty_cache gives back what one device keeps, or all of them; what is in use stays."""
+    x = Tensor([float(i) for i in range(1000)], device="PYTHON").realize()
+    Tensor([0.0] * 2000, device="PYTHON").realize()
+    pool = pool_of(Device["PYTHON"])
+    used = pool.used
+    assert pool.kept >= 8000
+    assert Device.empty_cache("NULL:3") == 0
+    assert Device.empty_cache("python") >= 8000
+    assert (pool.kept, pool.used, Device.empty_cache("PYTHON")) == (0, used, 0)
+    Device.empty_cache()
+    assert all(pool_of(Device[name]).kept == 0 for name in Device.opened())
+    assert x.tolist()[999] == 999.0
