@@ -136,8 +136,8 @@ def to_dtype(like: DTypeLike) -> DType:
     """A dtype, or the one of that name ("float32" or "float"). Raises DTypeError for an unknown name."""
     if isinstance(like, DType):
         return like
-    if isinstance(like, str) and like.lower() in BY_NAME:
-        return BY_NAME[like.lower()]
+    if isinstance(like, str) and (found := BY_NAME.get(like) or BY_NAME.get(like.lower())) is not None:
+        return found
     raise DTypeError(f"there is no dtype {like!r}; the dtypes are {', '.join(sorted(BY_NAME))}")
 
 

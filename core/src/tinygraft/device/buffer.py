@@ -163,25 +163,26 @@ class Buffer:
         return f"<buf real:{real} device:{self.device} size:{self.size} dtype:{self.dtype!r} offset:{self.offset}>"
 
 
-_buffers: weakref.WeakKeyDictionary[UOp, Buffer] = weakref.WeakKeyDictionary()
+_buffers: dict[int, Buffer] = {}  # by the number of the BUFFER node; goes when the node does
 _lock = threading.RLock()
 
 
 def buffer_of(node: UOp) -> Buffer:
     """The Buffer of a BUFFER node, made (not allocated) when it is first asked for."""
-    with _lock:
-        buffer = _buffers.get(node)
-        if buffer is None:
-            if node.op is not Ops.BUFFER:
-                raise ValueError(f"only a BUFFER node has memory, this is {node.op}")
-            buffer = _buffers[node] = Buffer(node.src[0].arg, node.arg.size, node.dtype)
-        return buffer
+    if node.op is not Ops.BUFFER:
+        raise ValueError(f"only a BUFFER node has memory, this is {node.op}")
+    buffer = _buffers.get(node.arg.uid)
+    if buffer is None:
+        with _lock:
+            buffer = _buffers.get(node.arg.uid)
+            if buffer is None:
+                buffer = _buffers[node.arg.uid] = Buffer(node.src[0].arg, node.arg.size, node.dtype)
+    return buffer
 
 
 def realized(node: UOp) -> Buffer | None:
     """The Buffer of a BUFFER node if it has its memory, else None; of any other node None."""
-    with _lock:
-        buffer = _buffers.get(node)
+    buffer = _buffers.get(node.arg.uid) if node.op is Ops.BUFFER else None
     return buffer if buffer is not None and buffer.is_allocated() else None
 
 
@@ -190,10 +191,14 @@ def bind(node: UOp, buffer: Buffer) -> None:
     if (buffer.device, buffer.size, buffer.dtype) != (node.src[0].arg, node.arg.size, node.dtype):
         raise ValueError(f"{buffer!r} does not fit a node of {node.arg.size} {node.dtype!r} on {node.src[0].arg}")
     with _lock:
-        _buffers[node] = buffer
+        _buffers[node.arg.uid] = buffer
 
 
-uop_table.memory_of = realized
+def _forget(uid: int) -> None:
+    _buffers.pop(uid, None)
+
+
+uop_table.memory_of, uop_table.forget_memory = realized, _forget
 
 
 def _renew_lock() -> None:

@@ -43,7 +43,7 @@ class Compiled:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ready:
     """A call that can be launched: a compiled kernel, or a copy when there is none, on its BUFFERs by slot."""
 

@@ -21,14 +21,15 @@ from typing import Any
 
 
 class Guard:
-    """whole: whether Ctrl-C waits now."""
+    """whole: whether Ctrl-C waits now. hears: whether there is anything to wait for."""
 
-    __slots__ = ("_handler", "_pressed", "whole")
+    __slots__ = ("_handler", "_pressed", "hears", "whole")
 
     def __init__(self, handler: Callable[[int, FrameType | None], Any] | None) -> None:
         self.whole = False
         self._pressed = False
         self._handler = handler
+        self.hears = handler is not None
 
     def heard(self, number: int, frame: FrameType | None) -> None:
         """The handler of the signal: to be called by Python."""

@@ -36,7 +36,7 @@ MOST = 256  # plans that are kept; the one used longest ago goes first
 Key = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Work:
     """A plan on the buffers of a graph: what runs, the BUFFER of each output, the values of variables.
 

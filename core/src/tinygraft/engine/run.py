@@ -48,11 +48,11 @@ def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], kept: set[UO
     """
     launches = [_prepare(call) for call in calls]
     captured = bool(open_captures())
-    overwrites = [any(buffer_of(node).is_allocated() for node in writes(call)) for call in calls]
+    overwrites = guard.hears and [any(buffer_of(node).is_allocated() for node in writes(call)) for call in calls]
     placed = give_places(calls, kept)
     try:
         for i, (call, launch) in enumerate(zip(calls, launches, strict=True)):
-            guard.whole = overwrites[i]
+            guard.whole = bool(overwrites and overwrites[i])
             launch.run(values)
             done.append(call)
             guard.whole = False
@@ -78,15 +78,18 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
     signature = kernel.signature
     handles = [b.handle for b in buffers]
     variables = [values[name] for name in signature.variables]
-    x, y, z = (size if isinstance(size, int) else size_of(size, values) for size in signature.grid)
+    x, y, z = grid = signature.grid
+    flops, moved = kernel.cost.flops, kernel.cost.bytes
+    if variables:
+        grid = size_of(x, values), size_of(y, values), size_of(z, values)
+        flops, moved = size_of(flops, values), size_of(moved, values)
     GlobalCounters.kernel_count += 1
-    flops, moved = size_of(kernel.cost.flops, values), size_of(kernel.cost.bytes, values)
     GlobalCounters.global_ops += flops
     GlobalCounters.global_mem += moved
     if DEBUG.value < 2 and not events.active:
-        kernel.program.launch(handles, variables, (x, y, z))
+        kernel.program.launch(handles, variables, grid)
         return
-    seconds = max(Device[device].timed_launch(kernel.program, handles, variables, (x, y, z)), 1e-9)
+    seconds = max(Device[device].timed_launch(kernel.program, handles, variables, grid), 1e-9)
     _tell(device, kernel.name, len(handles), seconds, flops, moved)
 
 

@@ -22,7 +22,7 @@ OTHERS = frozenset({Ops.BUFFER, Ops.BIND})  # what two graphs of one form may di
 Key = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Form:
     """The key of a form, with what one graph of that form has: its BUFFERs, devices and values of variables."""
 
@@ -39,7 +39,9 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
     numbers: dict[UOp, int] = {}
     same: set[UOp] = set()  # nodes that do not differ: interned, each is its own name, and kept for the next graph
     key: list[Any] = []
-    form = Form((), [], [], {})
+    buffers: list[UOp] = []
+    devices: list[str] = []
+    values: dict[str, int] = {}
     for number, node in enumerate(order):
         numbers[node] = number
         op, src, arg, tag = node.op, node.src, node.arg, node.tag
@@ -47,29 +49,32 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
             tag = None  # whose value it is changes no kernel
         elif same.issuperset(src) and op not in OTHERS:
             if op is Ops.DEVICE:
-                form.devices.append(arg)
+                devices.append(arg)
             same.add(node)
             key.append(node)
             continue
         if op is Ops.BUFFER:
-            form.buffers.append(node)
+            buffers.append(node)
             arg = arg.size
         elif op is Ops.BIND:
-            form.values[src[0].arg.name] = arg
+            values[src[0].arg.name] = arg
             arg = None
         elif len(src) > 1 and type(arg) is tuple:
             arg = _with_numbers(arg, numbers)
         key.append((op, node.dtype, arg, tag, *[numbers[s] for s in src]))
     key.append(tuple([numbers[node] for node in outputs]))
-    return Form(tuple(key), form.buffers, form.devices, form.values)
+    return Form(tuple(key), buffers, devices, values)
 
 
 def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, ...]:
-    """An arg with the numbers of the symbolic sizes in it, all of which are sources of its node."""
-    return tuple(
-        ("size", numbers[item]) if isinstance(item, UOp) else _with_numbers(item, numbers) if type(item) is tuple
-        else item for item in arg
-    )  # fmt: skip
+    """An arg with the numbers of the symbolic sizes in it that are sources of its node."""
+    found: list[Any] = []
+    for item in arg:
+        if isinstance(item, UOp):
+            found.append(("size", numbers[item]) if item in numbers else item)
+        else:
+            found.append(_with_numbers(item, numbers) if type(item) is tuple else item)
+    return tuple(found)
 
 
 def text(key: Key) -> str:

@@ -27,6 +27,7 @@ Scalar = bool | int | float
 
 FLOAT_ONLY = frozenset({Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.TRUNC, Ops.FDIV})
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR})
+CLOSED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX, Ops.MIN})  # every dtype has them, and they keep it
 INTEGER_ONLY = frozenset({Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
 _VERBS = {
     Ops.ADD: "add", Ops.SUB: "subtract", Ops.MUL: "multiply", Ops.FDIV: "divide", Ops.IDIV: "floor-divide",
@@ -205,13 +206,17 @@ class TensorBase:
         Raises ShapeError, DTypeError, DeviceError.
         """
         uop = self.uop
-        if len(others) == 1 and isinstance(other := others[0], TensorBase):
-            node = other.uop
-            if node.dtype is uop.dtype and node.shape == uop.shape and node.device == uop.device:
-                self._check_dtype(op, uop.dtype)
-                if op not in FLOAT_ONLY or uop.dtype.kind == "float":
-                    dtype = dtypes.bool if op in COMPARE else uop.dtype
-                    return self._wrap(UOp(op, dtype, (uop, node)), other)
+        if len(others) == 1:
+            other = others[0]
+            if isinstance(other, TensorBase):
+                node = other.uop
+                if node.dtype is uop.dtype and node.shape == uop.shape and node.device == uop.device:
+                    self._check_dtype(op, uop.dtype)
+                    if op not in FLOAT_ONLY or uop.dtype.kind == "float":
+                        dtype = dtypes.bool if op in COMPARE else uop.dtype
+                        return self._wrap(UOp(op, dtype, (uop, node)), other)
+            elif op in CLOSED and type(other) in (int, float) and promote_scalar(uop.dtype, other) is uop.dtype:
+                return self._wrap(UOp(op, uop.dtype, (uop, _number(other, uop.dtype, uop.device, uop.shape))))
         if not others:
             self._check_dtype(op, uop.dtype)
             if op in FLOAT_ONLY and uop.dtype.kind != "float":
@@ -343,7 +348,7 @@ def _is_symbolic(value: object) -> bool:
 
 def _symbols(op: Ops, arg: Any) -> tuple[UOp, ...]:
     """The symbolic sizes in the arg of a movement op: they are sources of its node."""
-    if op not in (Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK):
+    if op not in (Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK) or is_concrete(arg):
         return ()
     found = []
     for item in arg:

@@ -17,6 +17,7 @@ from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
+NUMBERS = frozenset({bool, int, float})
 NUMPY_NAMES = {
     "bool": dtypes.bool, "int8": dtypes.int8, "uint8": dtypes.uint8, "int16": dtypes.int16, "uint16": dtypes.uint16,
     "int32": dtypes.int32, "uint32": dtypes.uint32, "int64": dtypes.int64, "uint64": dtypes.uint64,
@@ -31,7 +32,7 @@ def number_node(value: bool | int | float, device: str, dtype: DType | None) -> 
 
 
 def bytes_node(data: bytes | bytearray | memoryview, shape: Sequence[int], device: str, dtype: DType) -> UOp:
-    """Bytes as the memory of a tensor of shape and dtype: RESHAPE(BUFFER)."""
+    """Bytes as the memory of a tensor of shape and dtype: RESHAPE(BUFFER), or BUFFER alone where that is flat."""
     size = 1
     for length in shape:
         size *= length
@@ -39,21 +40,25 @@ def bytes_node(data: bytes | bytearray | memoryview, shape: Sequence[int], devic
     buffer = buffer_of(node).allocate()
     buffer.copy_in(memoryview(data).cast("B"))
     buffer.filled = True
-    return UOp(Ops.RESHAPE, dtype, (node,), tuple(shape))
+    return node if len(shape) == 1 else UOp(Ops.RESHAPE, dtype, (node,), tuple(shape))
 
 
 def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp:
     """Nested lists or tuples of numbers. Raises ShapeError for a ragged one, DTypeError for other elements."""
-    shape, flat = flatten(data)
-    kinds = set(map(type, flat))
-    if not kinds <= {bool, int, float}:
+    shape: tuple[int, ...] = (len(data),)
+    flat, kinds = list(data), set(map(type, data))
+    if not kinds or not kinds <= NUMBERS:
+        shape, flat = flatten(data)
+        kinds = set(map(type, flat))
+    if not kinds <= NUMBERS:
         if any(hasattr(value, "__array__") for value in flat):
             return numpy_node(data, device, dtype)
-        strange = next(value for value in flat if type(value) not in (bool, int, float))
+        strange = next(value for value in flat if type(value) not in NUMBERS)
         if not isinstance(strange, (bool, int, float)):
             raise DTypeError(f"a tensor is made of bool, int and float, got {type(strange).__name__}")
         flat = [float(v) if isinstance(v, float) else int(v) if isinstance(v, int) else v for v in flat]
-    to = dtype or _fitting(dtypes.from_py(flat), flat)
+        kinds = set(map(type, flat))
+    to = dtype or _fitting(dtypes.from_py([kind() for kind in kinds]), flat)
     return bytes_node(pack(flat, to), shape, device, to)
 
 

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygraft.dtype import DType
 
@@ -127,8 +127,7 @@ class StoreHint(Enum):
         return f"StoreHint.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class BufferArg:
+class BufferArg(NamedTuple):
     """Identity of a buffer: uid is unique in the process, size counts elements."""
 
     uid: int

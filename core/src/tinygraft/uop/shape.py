@@ -37,7 +37,10 @@ def max_shape(shape: Shape) -> tuple[int, ...]:
 
 def is_concrete(shape: Sequence[sint]) -> bool:
     """Whether every dimension is an int."""
-    return all(isinstance(size, int) for size in shape)
+    for size in shape:  # noqa: SIM110 a plain loop is three times as fast as all() here, and every node asks
+        if not isinstance(size, int):
+            return False
+    return True
 
 
 def is_size(size: sint, value: int) -> bool:
@@ -65,14 +68,17 @@ def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
             before *= size
         for size in arg:
             after *= size
-        if before != after or any(size < 0 for size in arg):
+        if before != after or (arg and min(arg) < 0):
             raise ShapeError(f"cannot reshape {old}, which has {before} elements, to {arg}, which has {after}")
     return arg
 
 
 def _expand(op: Ops, src: Sources, arg: Shape) -> Shape:
     old = src[0].shape
-    if len(old) != len(arg) or any(o is not n and o != n and o != 1 for o, n in zip(old, arg, strict=False)):
+    fits = len(old) == len(arg)
+    for o, n in zip(old, arg, strict=False):
+        fits = fits and (o is n or o == n or o == 1)
+    if not fits:
         raise ShapeError(f"cannot expand {old} to {arg}: only axes of size 1 grow, and their number stays")
     return arg
 

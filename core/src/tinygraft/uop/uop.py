@@ -46,12 +46,17 @@ _serials = itertools.count(1)
 _buffer_ids = itertools.count(1)
 check_node: Callable[[UOp], None] | None = None  # set by uop.spec: what SPEC=2 does with each new node
 memory_of: Callable[[UOp], Any] | None = None  # set by device.buffer: the Buffer of a BUFFER node that has memory
+forget_memory: Callable[[int], None] | None = None  # set by device.buffer: the BUFFER node of that number is gone
 
 
 def _forget(entry: _Entry) -> None:
     with _lock:
-        if _table.get(entry.key) is entry:
-            del _table[entry.key]
+        known = _table.pop(entry.key, entry)
+        if known is not entry:
+            _table[entry.key] = known
+            return
+    if entry.key[0] is Ops.BUFFER and forget_memory is not None:
+        forget_memory(entry.key[3].uid)
 
 
 def _renew_lock() -> None:
@@ -337,47 +342,44 @@ def _make(key: Key, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: 
     if check_node is not None:
         check_node(node)
     node.shape = SHAPE[op](op, src, arg)
-    node.device = _device(op, src, arg)
     node.lo, node.hi = bounds(op, dtype, src, arg)
-    node.ranges = _ranges(op, src, arg)
+    device, ranges = None, 0
+    for source in src:
+        device = device or source.device
+        ranges |= source.ranges
+    if op in _OWN_DEVICE:
+        device = arg if op is Ops.DEVICE else src[1].device
+    node.device, node.ranges = device, _ranges(op, src, arg) if op in _OWN_RANGES else ranges
+    entry = _Entry(node, _forget)
+    entry.key = key
     with _lock:
-        entry = _table.get(key)
-        if entry is not None and (found := entry()) is not None:
-            return found
         _last_serial = node.serial = next(_serials)
         node.__class__ = UOp
-        entry = _Entry(node, _forget)
-        entry.key = key
-        _table[key] = entry
+        known = _table.setdefault(key, entry)
+        if known is not entry:
+            if (found := known()) is not None:
+                return found
+            _table[key] = entry
     return node
 
 
-def _device(op: Ops, src: tuple[UOp, ...], arg: Any) -> str | None:
-    if op is Ops.DEVICE:
-        return arg  # type: ignore[no-any-return]
-    if op is Ops.COPY:
-        return src[1].device
-    for source in src:
-        if source.device is not None:
-            return source.device
-    return None
+_OWN_DEVICE = frozenset({Ops.DEVICE, Ops.COPY})
+_OWN_RANGES = frozenset({Ops.RANGE, Ops.REDUCE, Ops.LANES, Ops.AFTER})
 
 
 def _ranges(op: Ops, src: tuple[UOp, ...], arg: Any) -> int:
+    """The open ranges of a node that opens or closes some."""
     if op is Ops.RANGE:
         own: int = 1 << arg.axis
         return src[0].ranges | own
-    if op is Ops.REDUCE or op is Ops.LANES:
-        closed = 0
-        for source in src[1:]:
-            closed |= 1 << source.arg.axis
-        return src[0].ranges & ~closed
+    over, closing = list(src[:1]), list(src[1:])
+    if op is Ops.AFTER:
+        over, closing = [s for s in src if s.op is not Ops.RANGE], [s for s in src if s.op is Ops.RANGE]
     mask = closed = 0
-    for source in src:
-        if op is Ops.AFTER and source.op is Ops.RANGE:
-            closed |= 1 << source.arg.axis
-        else:
-            mask |= source.ranges
+    for source in over:
+        mask |= source.ranges
+    for source in closing:
+        closed |= 1 << source.arg.axis
     return mask & ~closed
 
 
