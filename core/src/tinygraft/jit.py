@@ -17,6 +17,7 @@ A pickle of a TinyJit has its captures, with the memory that they read from outs
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -54,7 +55,7 @@ class TinyJit(Generic[P, R]):
 
     def __init__(self, fxn: Callable[P, R] | None = None, *, check: bool = False) -> None:
         self.fxn, self.check = fxn, check
-        self._lock = threading.RLock()
+        self._lock, self._process = threading.RLock(), os.getpid()
         self.reset()
         if fxn is not None:
             functools.update_wrapper(self, fxn)
@@ -83,6 +84,8 @@ class TinyJit(Generic[P, R]):
             return TinyJit(args[0], check=self.check)
         if waiting := assigned_tensors():  # memory that is about to be read has its new value first
             waiting[0].realize(*waiting[1:])  # type: ignore[attr-defined]
+        if self._process != os.getpid():  # a fork: another thread of the parent may have held the lock
+            self._lock, self._process = threading.RLock(), os.getpid()
         with self._lock:
             arguments = take_apart(args, kwargs)
             ready = self._ready.get(arguments.key)

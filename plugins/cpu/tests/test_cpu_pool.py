@@ -11,46 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linears import Build, matmul
-from tinygraft.config import Context
-from tinygraft.dtype import dtypes
-from tinygraft.uop.ops import AxisKind
-from tinygraft.uop.stages import Linear
+from cpu_case import SIZE, Case
+from linears import matmul
 from tinygraft_cpu import extension
-from tinygraft_cpu.device import CpuBackend
 from tinygraft_cpu.program import CpuProgram
 
-SIZE = 4096
 needs_ext = pytest.mark.needs("ext")
-
-
-def shared_out(size: int = SIZE) -> Linear:
-    """x * x + 1 with every element in a loop that threads share."""
-    b = Build("shared_out", (dtypes.float32, size), (dtypes.float32, size))
-    r = b.range(size, AxisKind.PARALLEL)
-    x = b.load(1, r)
-    b.store(0, r, x * x + 1.0)
-    b.end(r)
-    return b.done(chunked=True)
-
-
-class Case:
-    """A loaded kernel with its buffers and what it should leave."""
-
-    def __init__(self, threads: int, size: int = SIZE) -> None:
-        with Context(CPU_COMPILER="llvm", CPU_THREADS=threads):
-            self.backend = CpuBackend("CPU", 0)
-        self.program = self.backend.load(self.backend.compiler.compile(self.backend.renderer.render(shared_out(size))))
-        self.x = np.random.default_rng(1).standard_normal(size).astype(np.float32)
-        self.source = self.backend.allocator.alloc(4 * size)
-        self.backend.allocator.copy_in(self.source, memoryview(self.x))
-        self.target = self.backend.allocator.alloc(4 * size)
-
-    def check(self) -> None:
-        """Launch into a target of its own and compare."""
-        target = self.backend.allocator.alloc(self.target.nbytes)
-        self.program.launch([target, self.source], [], (1, 1, 1))
-        assert (np.frombuffer(target.view, np.float32) == self.x * self.x + 1).all()
 
 
 @needs_ext
@@ -103,8 +69,8 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
     """Parent and child both launch after a fork, and private memory stays private."""
     code = """
         import os, sys
-        sys.path[:0] = [{here!r}, {support!r}]
-        from test_cpu_pool import Case
+        sys.path.insert(0, {support!r})
+        from cpu_case import Case
         from tinygraft_cpu import extension
         case = Case(3)
         case.check()
@@ -121,9 +87,8 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
         assert bytes(case.target.view[:4]) != b"CHLD"
         print("both are fine")
     """
-    here = os.path.dirname(__file__)
-    support = os.path.join(here, "..", "..", "..", "tests", "support")
-    code = textwrap.dedent(code).format(here=here, support=support)
+    support = os.path.join(os.path.dirname(__file__), "..", "..", "..", "tests", "support")
+    code = textwrap.dedent(code).format(support=support)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "both are fine\n", done.stderr
 
