@@ -5,7 +5,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 METADATA := pyproject.toml core/pyproject.toml plugins/cpu/pyproject.toml $(wildcard plugins/cpu/setup.py plugins/cpu/*.py plugins/cpu/src/tinygraft_cpu/*.c plugins/cpu/src/tinygraft_cpu/*.h)
 
-.PHONY: help train test check clean
+PEERS ?= torch,jax,tinygrad,onnxruntime
+BENCH ?= --invocations 3
+
+.PHONY: help train test check bench clean
 
 help:  ## what the targets do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -19,6 +22,9 @@ test: $(VENV)/.test  ## run every test
 check: $(VENV)/.check  ## lint, formatting and types
 	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu"; do \
 	    echo "$$what"; $(BIN)/$$what || failed=1; done; exit $$failed
+
+bench: $(VENV)/.train  ## speed beside other libraries, those that are installed: PEERS=torch,jax=/path/to/python or none
+	$(BIN)/python -m benchmarks --peers $(PEERS) --json out/benchmarks.json --picture out/benchmarks.png $(BENCH)
 
 clean:  ## remove the environment
 	rm -rf $(VENV)

@@ -72,6 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = report.lines(runs)
     print(report.text(found))
     how = {"threads": args.threads, "rounds": pace.rounds, "invocations": args.invocations}
+    for path in filter(None, (args.json, args.picture)):
+        path.parent.mkdir(parents=True, exist_ok=True)
     if args.json:
         args.json.write_text(report.as_json(runs, processes, how))
     if args.picture:

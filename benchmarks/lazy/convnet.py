@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks import data
 from benchmarks.case import Builder, Case, training
-from benchmarks.lazy.library import Tensor, TinyJit, load, nn
+from benchmarks.lazy.library import Context, Tensor, TinyJit, load, nn
 from benchmarks.lazy.python import InPython
 
 
@@ -31,11 +31,11 @@ def trainer() -> Any:
     load(net, data.convnet())
     optimizer = nn.optim.Adam(nn.state.get_parameters(net), lr=0.001)
 
-    @Tensor.train()
     def step(images: Tensor, labels: Tensor) -> Tensor:
-        optimizer.zero_grad()
-        loss = net(images).sparse_categorical_crossentropy(labels).backward()
-        return loss.realize(*optimizer.schedule_step())
+        with Context(TRAINING=1):
+            optimizer.zero_grad()
+            loss = net(images).sparse_categorical_crossentropy(labels).backward()
+            return loss.realize(*optimizer.schedule_step())
 
     return step
 

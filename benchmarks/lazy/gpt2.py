@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks import data
 from benchmarks.case import Builder, Case, training
 from benchmarks.data import CACHE, CONTEXT, HEADS, LAYERS, PLACES, VOCABULARY, WIDTH
-from benchmarks.lazy.library import Tensor, TinyJit, Variable, load, nn, wait
+from benchmarks.lazy.library import Context, Tensor, TinyJit, Variable, load, nn, wait
 from benchmarks.lazy.ops import read, replayed
 
 
@@ -91,11 +91,11 @@ def gpt2_train(batch: int, length: int) -> Case:
     tokens, targets = (Tensor(array).realize() for array in data.tokens(batch, length))
 
     @TinyJit
-    @Tensor.train()
     def step(tokens: Tensor, targets: Tensor) -> Tensor:
-        optimizer.zero_grad()
-        loss = net(tokens).sparse_categorical_crossentropy(targets).backward()
-        return loss.realize(*optimizer.schedule_step())
+        with Context(TRAINING=1):
+            optimizer.zero_grad()
+            loss = net(tokens).sparse_categorical_crossentropy(targets).backward()
+            return loss.realize(*optimizer.schedule_step())
 
     return training(lambda: step(tokens, targets).item())
 

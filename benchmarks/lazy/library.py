@@ -6,13 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or os.environ.get("BENCHMARK", "tinygraft") == "tinygraft":
-    from tinygraft import Device, Tensor, TinyJit, Variable, dtypes, nn
+    from tinygraft import Context, Device, Tensor, TinyJit, Variable, dtypes, nn
 else:
-    from tinygrad import Device, Tensor, TinyJit, Variable, dtypes, nn
+    from tinygrad import Context, Device, Tensor, TinyJit, Variable, dtypes, nn
 
 from benchmarks.data import Weights
 
-__all__ = ["Device", "Tensor", "TinyJit", "Variable", "dtypes", "load", "nn", "wait"]
+__all__ = ["Context", "Device", "Tensor", "TinyJit", "Variable", "dtypes", "load", "nn", "wait"]
 
 
 def wait() -> None:

@@ -1,0 +1,173 @@
+"""The benchmarks measure what they say: results are compared first, no fallback is silent, reports are complete."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks import fresh, measure, report
+from benchmarks.items import ITEMS, Item, find
+from benchmarks.measure import Pace, apart
+from benchmarks.peers import Peer, PeerError, Process, named
+
+ROOT = Path(__file__).parents[2]
+GOOD = {"compiler": "llvm", "extension": "present", "threads": 2}
+
+
+class FakeProcess:
+    """Answers as a worker does, with these values, seconds and counts."""
+
+    threads, child = 2, object()
+
+    def __init__(self, name: str, values: Any, seconds: float, counts: Any = None, facts: Any = GOOD) -> None:
+        self.peer, self.facts = Peer(name, name), facts
+        self.values, self.seconds, self.counts = np.array(values, np.float32), seconds, counts or {}
+        self.asked: list[str] = []
+
+    def ask(self, command: dict[str, Any], patience: float) -> dict[str, Any]:
+        """An answer; a fake library lacks the items of kind "other"."""
+        self.asked.append(command["do"])
+        if command["do"] == "set up":
+            if command["kind"] == "other":
+                return {"missing": True}
+            np.save(command["values"], self.values)
+            return {"warm": [1.0], **self.counts}
+        if command["do"] == "time" and self.seconds < 0:
+            raise PeerError("it broke")
+        return {"seconds": [self.seconds, 2 * self.seconds]} if command["do"] == "time" else {}
+
+
+def lines(item: Item, *processes: FakeProcess) -> list[report.Line]:
+    """What is reported of an item that fake processes have run."""
+    row = measure.in_turns(item, processes, Pace(rounds=3, seconds=0))  # type: ignore[arg-type]
+    return report.lines([[row]])
+
+
+def test_the_ratio_is_that_of_the_minima_and_is_held_against_the_bar() -> None:
+    """Their minimum over ours passes at the bar and fails below it."""
+    ours, theirs = FakeProcess("tinygraft", [1], 0.002), FakeProcess("torch", [1], 0.003)
+    for bar, verdict in ((1.5, "pass"), (1.6, "fail")):
+        (line,) = lines(Item("matmul", bars={"torch": bar}), ours, theirs)
+        assert (line.ours, line.theirs, line.ratio, line.verdict) == (2.0, 3.0, pytest.approx(1.5), verdict)
+    assert ours.asked == ["set up", "time", "time", "time", "drop"] * 2
+
+
+def test_other_values_are_wrong_however_fast() -> None:
+    """A peer whose result is further from ours than the tolerance makes the row wrong, and both numbers are said."""
+    (line,) = lines(Item("matmul"), FakeProcess("tinygraft", [1, 2], 1), FakeProcess("torch", [1, 2.1], 9))
+    assert line.verdict == "wrong"
+    assert line.note == "its values are 0.027 from ours, more than 0.0001"
+
+
+@pytest.mark.parametrize(
+    ("facts", "counts", "said"),
+    [
+        ({"compiler": "c"}, {}, "the compiler is c, not llvm"),
+        ({"extension": "the extension was not built"}, {}, "the extension was not built"),
+        ({"threads": 1}, {}, "1 threads, not 2"),
+        ({}, {"kernels": 3}, "3 kernels, not at most 2"),
+        ({}, {"kernels": 2, "compiled": 1}, "a run after the warm-up compiled 1 kernels"),
+    ],
+)
+def test_a_silent_fallback_is_wrong(facts: Any, counts: Any, said: str) -> None:
+    """Ours counts only with the compiler, the extension, the threads and the kernels that it should have."""
+    ours = FakeProcess("tinygraft", [1], 1, counts, GOOD | facts)
+    (line,) = lines(Item("matmul", kernels=2), ours, FakeProcess("torch", [1], 9))
+    assert (line.verdict, line.note) == ("wrong", said)
+
+
+def test_a_peer_that_breaks_or_lacks_an_item_harms_nobody() -> None:
+    """A failure is a note in that peer's line; a library without the item has no line."""
+    ours, broken = FakeProcess("tinygraft", [1], 1), FakeProcess("torch", [1], -1)
+    found = lines(Item("matmul"), ours, broken, FakeProcess("jax", [1], 2))
+    assert [(line.against, line.verdict, line.note) for line in found] == [
+        ("torch", "wrong", "it broke"),
+        ("jax", "", ""),
+    ]
+    with_limit = Item("other", limit=1)
+    assert [line.against for line in lines(with_limit, ours, broken)] == ["limit"]
+
+
+def test_apart_is_a_share_of_the_value_and_the_mean() -> None:
+    """|a - b| / (|b| + rms(b)), 0 for equal NaN and infinities, infinite where shapes or NaN differ."""
+    assert apart(np.array([3.0, 4.0]), np.array([3.0, 4.0])) == 0
+    assert apart(np.array([1.0, 1.2]), np.array([1.0, 1.0])) == pytest.approx(0.1)
+    assert apart(np.array([np.nan, np.inf]), np.array([np.nan, np.inf])) == 0
+    assert apart(np.array([np.nan, 1.0]), np.array([1.0, 1.0])) == np.inf
+    assert apart(np.ones((2, 1)), np.ones(2)) == np.inf
+
+
+def test_items_have_names_of_their_own_and_odd_ones_lower_bars() -> None:
+    """Every name finds its one item, and what is odd is asked 0.8 of what an even one of its kind is."""
+    assert all(find(item.name) == [item] for item in ITEMS)
+    for odd in (item for item in ITEMS if item.odd):
+        even = [item.bars for item in ITEMS if item.kind == odd.kind and not item.odd and item.bars]
+        assert {peer: round(bar / 0.8, 3) for peer, bar in odd.bars.items()} in even
+    with pytest.raises(ValueError, match="there is no item 'matmull'; the kinds are matmul, matmul_bf16"):
+        find("chain,matmull")
+
+
+def test_pytorch_is_measured_twice() -> None:
+    """As installed and with jemalloc; a peer may have a Python of its own."""
+    assert [(peer.name, peer.python) for peer in named("torch=/usr/bin/python3")] == [
+        ("torch", "/usr/bin/python3"),
+        ("torch+jemalloc", "/usr/bin/python3"),
+    ]
+    assert named("none") == []
+    with pytest.raises(ValueError, match="there is no peer 'torhc'"):
+        named("torhc")
+
+
+def test_an_absent_peer_is_said_to_be_absent(tmp_path: Path) -> None:
+    """A Python that does not start, and one without the library, are no error; the second says what to install."""
+    process = Process(named("numpy=/no/such/python")[0], 1)
+    assert process.absent == "/no/such/python does not start: No such file or directory"
+    (tmp_path / "jax.py").write_text("raise ImportError('no jax here')\n")
+    process = Process(Peer("jax", "jax", environment={"PYTHONPATH": f"{tmp_path}:{ROOT}"}), 1)
+    assert process.absent == "no jax here (pip install jax)"
+    process.close()
+
+
+@pytest.mark.needs("ext")
+def test_a_run_leaves_a_table_json_and_a_picture(tmp_path: Path) -> None:
+    """Small items beside numpy, one of them in fresh processes: every report has every comparison."""
+    pytest.importorskip("llvmlite")
+    pytest.importorskip("matplotlib")
+    out, picture = tmp_path / "new" / "out.json", tmp_path / "new" / "out.png"
+    command = [sys.executable, "-m", "benchmarks", "--only", "tiny,matmul:256,import", "--peers", "numpy", "--quick"]
+    command += ["--threads", "1", "--profile", "--json", str(out), "--picture", str(picture)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    compared = [(line["item"], line["against"]) for line in found["lines"]]
+    assert compared == [
+        ("tiny", "limit"), ("tiny", "numpy"), ("matmul:256", "numpy"), ("import", "limit"), ("import", "numpy")
+    ]  # fmt: skip
+    assert all(line["ratio"] > 0 for line in found["lines"])
+    assert found["libraries"]["tinygraft"]["extension"] == "present"
+    assert all(f"{item:<24}" in done.stdout and against in done.stdout for item, against in compared)
+    assert "in all, each launch timed by itself" in done.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_first_calls_are_those_of_fresh_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cold runs get new folders for caches; warm ones share one, and the run that fills it is not counted."""
+    caches: list[str] = []
+
+    def run(command: list[str], *, env: dict[str, str], **_: Any) -> Any:
+        caches.append(env["TINYGRAFT_CACHE"])
+        np.save(command[-2], np.ones(3))
+        return subprocess.CompletedProcess(command, 0, json.dumps({"amount": 0.1 * len(caches)}), "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    process: Any = FakeProcess("tinygraft", [1], 1)
+    cold = fresh.measure(Item("first", how="first", of="gpt2"), [process], Pace(rounds=3)).results["tinygraft"]
+    assert (cold.minimum, cold.calls, len(set(caches))) == (pytest.approx(100), 3, 3)
+    caches.clear()
+    warm = fresh.measure(Item("first", how="first", of="gpt2", cache="warm"), [process], Pace(rounds=3))
+    assert (warm.results["tinygraft"].minimum, len(caches), len(set(caches))) == (pytest.approx(200), 4, 1)
