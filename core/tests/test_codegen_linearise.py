@@ -8,6 +8,7 @@ import pytest
 
 from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import actions
+from tinygraft.codegen.action import show
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.linearise import linearise
@@ -102,10 +103,10 @@ TARGETS = {
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_linear_form_is_as_the_golden_file_says(target: str, name: str, golden: Callable[[str, str], None]) -> None:
     """Each kernel for a Target without anything, with vectors, and with a grid."""
-    made, taken = choose(collapse(KERNELS[name]()), TARGETS[target], Options())
+    made, taken = choose(collapse(KERNELS[name]()), TARGETS[target])
     uops = linearise(made)
     spec.check(spec.LINEAR, uops, "linearise")
-    golden(f"{name}.{target}.linear", f"{', '.join(taken) or 'no actions'}\n{show_linear(uops)}\n")
+    golden(f"{name}.{target}.linear", f"{show(taken) or 'no actions'}\n{show_linear(uops)}\n")
 
 
 def results(kernel: UOp, *buffers: list[float], outputs: list[int], first: tuple[float, ...] = ()) -> list[list[float]]:

@@ -111,6 +111,16 @@ DEBUG = Setting(
 VIZ = Setting("VIZ", 0, "1 writes one self-contained HTML page of every stage and prints its path")
 # How kernels are made
 NOOPT = Setting("NOOPT", 0, "1 takes no optimising action: plain loops, the easiest code to read")
+BEAM = Setting(
+    "BEAM",
+    0,
+    "above 0 times many versions of each kernel and keeps the fastest on disk; the number is how many of them are "
+    "changed further",
+)
+BEAM_BUDGET = Setting(
+    "BEAM_BUDGET", 10_000, "milliseconds that BEAM spends on one kernel; 0 takes what was found before"
+)
+BEAM_DATABASE = Setting("BEAM_DATABASE", "", "a further file of what BEAM or `tune --out` has found, to be read only")
 SPEC = Setting("SPEC", 0, "1 checks the graph after each stage, 2 also checks every node as it is made")
 DEFAULT_FLOAT = Setting("DEFAULT_FLOAT", "float32", "the dtype of a Python float that becomes a tensor")
 DEFAULT_INT = Setting("DEFAULT_INT", "int32", "the dtype of a Python int that becomes a tensor")
@@ -137,7 +147,7 @@ CACHEDIR = Setting("TINYGRAFT_CACHE", "", "the folder of the disk caches; empty 
 CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk")
 
 # What a captured graph depends on, and so is part of its key
-CHANGE_CODE = (NOOPT, TRAINING, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
+CHANGE_CODE = (NOOPT, BEAM, TRAINING, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
 
 
 def getenv(name: str, default: Any = 0) -> Any:

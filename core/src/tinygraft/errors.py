@@ -9,6 +9,7 @@
     │   └── DeviceLostError              the device stopped answering
     ├── IndexOutOfRange (IndexError)     an index known to lie outside its axis
     ├── GraphError (ValueError)          a graph that its spec forbids
+    ├── ActionError (ValueError)         an action that cannot be read, or that its kernel does not allow
     ├── CompileError (RuntimeError)      a kernel that its compiler refused, with the compiler's words
     ├── UnsupportedError (NotImplementedError)  something that a device declares it cannot do
     ├── FileFormatError (ValueError)     a file that is corrupt, truncated or lies about its content
@@ -59,6 +60,10 @@ class IndexOutOfRange(TinygraftError, IndexError):
 
 class GraphError(TinygraftError, ValueError):
     """A graph that the spec of its stage forbids."""
+
+
+class ActionError(TinygraftError, ValueError):
+    """An action of codegen that cannot be read, or that its kernel or its Target does not allow."""
 
 
 class CompileError(TinygraftError, RuntimeError):

@@ -1,11 +1,13 @@
-"""What can be done to a loop: vectorise, unroll, share out, give to a grid. Each action keeps what a kernel computes.
+"""What can be done to loops: split, reorder, vectorise, unroll, share out, give to a grid. No result changes.
 
-An action takes a kernel graph and one of its RANGEs. Sizes that do not divide leave a rest, which becomes a second
+Each function takes a kernel graph and one of its RANGEs. Sizes that do not divide leave a rest, which becomes a second
 store (or a second reduction, joined by its op) over what is left: so every size is right, symbolic ones too, and
 nothing in the body asks where it is. Axis numbers are spaced by SPACING, so that new ranges fit between old ones.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from tinygraft.codegen.collapse import apply
 from tinygraft.rules.fold import fold
@@ -14,7 +16,7 @@ from tinygraft.uop.ops import AxisKind, Ops, RangeArg, ReduceArg
 from tinygraft.uop.uop import UOp, postorder
 
 SPACING = 8
-REST, VECTOR, UNROLL, LANE, UNROLL_REST = 1, 2, 3, 4, 5  # places of new ranges behind the one that is split
+REST, VECTOR, UNROLL, LANE, UNROLL_REST, INNER = 1, 2, 3, 4, 5, 6  # places of new ranges behind the one that is split
 
 
 def spaced(sink: UOp) -> UOp:
@@ -24,7 +26,37 @@ def spaced(sink: UOp) -> UOp:
     return apply(sink, nodes, swap) if swap else sink
 
 
-def split(sink: UOp, loop: UOp, width: int, kind: AxisKind, place: int, left: int) -> UOp:
+def renumbered(sink: UOp) -> UOp:
+    """The same kernel with its ranges numbered anew in the order of their nesting, spaced."""
+    nodes = postorder(sink)
+    ranges = sorted((n for n in nodes if n.op is Ops.RANGE), key=lambda r: r.arg.axis)
+    swap = {r: RangeArg(place * SPACING, r.arg.kind, r.arg.dim) for place, r in enumerate(ranges)}
+    return rekind(sink, swap)
+
+
+def loops_of(sink: UOp) -> list[UOp]:
+    """The plain loops of a kernel, outermost first."""
+    found = [n for n in postorder(sink) if n.op is Ops.RANGE and n.arg.kind is AxisKind.LOOP]
+    return sorted(found, key=lambda r: r.arg.axis)
+
+
+def name_of(loop: UOp) -> int:
+    """The number by which people and actions call a loop of a kernel that is spaced, and all that it was split into."""
+    return int(loop.arg.axis) // SPACING
+
+
+def split(sink: UOp, loop: UOp, width: int) -> UOp:
+    """loop as a loop over blocks with a loop of width turns inside of it. Loops are numbered anew."""
+    return renumbered(parted(sink, loop, width, AxisKind.LOOP, INNER, REST))
+
+
+def reorder(sink: UOp, loops: Sequence[UOp]) -> UOp:
+    """Loops nested in the order in which they are given, in the places that they had."""
+    places = sorted(r.arg.axis for r in loops)
+    return rekind(sink, {r: RangeArg(place, r.arg.kind) for r, place in zip(loops, places, strict=True)})
+
+
+def parted(sink: UOp, loop: UOp, width: int, kind: AxisKind, place: int, left: int) -> UOp:
     """loop as blocks of width with an inner range of that kind, then the rest one by one.
 
     The new ranges have their numbers at place and left behind that of loop.
@@ -68,7 +100,7 @@ def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp]) ->
 
 def vectorise(sink: UOp, loop: UOp, width: int) -> UOp:
     """loop in vectors of width."""
-    return split(sink, loop, width, AxisKind.VECTOR, VECTOR, REST)
+    return parted(sink, loop, width, AxisKind.VECTOR, VECTOR, REST)
 
 
 def unroll(sink: UOp, loop: UOp, width: int) -> UOp:
@@ -76,7 +108,7 @@ def unroll(sink: UOp, loop: UOp, width: int) -> UOp:
 
     It may be what vectorise has left of a loop: then whole vectors are written out.
     """
-    return split(sink, loop, width, AxisKind.UNROLL, UNROLL, UNROLL_REST)
+    return parted(sink, loop, width, AxisKind.UNROLL, UNROLL, UNROLL_REST)
 
 
 def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:
@@ -85,7 +117,7 @@ def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:
     return apply(sink, nodes, {r: UOp(Ops.RANGE, r.dtype, r.src, arg) for r, arg in kinds.items()})
 
 
-def parallel(sink: UOp, loops: list[UOp]) -> UOp:
+def parallel(sink: UOp, loops: Sequence[UOp]) -> UOp:
     """Loops shared out among the threads of a pool."""
     return rekind(sink, {r: RangeArg(r.arg.axis, AxisKind.PARALLEL) for r in loops})
 

@@ -71,14 +71,6 @@ class Tiling:
     cost: float
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The actions, as people read them."""
-        rows = "x".join(map(str, self.unrolled))
-        staged = () if self.in_place else (f"stage({self.terms}x{self.padded})",)
-        shares = (f"split({self.split})",) if self.split > 1 else ()
-        return (*staged, *shares, f"unroll({rows})", f"vectorise({self.width}x{self.vectors})")
-
-    @property
     def padded(self) -> int:
         """Columns of a panel: whole vectors."""
         return self.width * self.vectors

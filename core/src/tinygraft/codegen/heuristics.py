@@ -7,12 +7,14 @@ loops are shared out among threads, or given to a grid where the Target has one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tinygraft.codegen import actions
+from tinygraft.codegen.action import Action, action
+from tinygraft.codegen.actions import loops_of, name_of
 from tinygraft.codegen.contraction import tilings
-from tinygraft.codegen.options import Options
 from tinygraft.codegen.panels import tile
+from tinygraft.codegen.take import PARALLEL, action_of, take
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import AxisKind, Ops
@@ -23,29 +25,28 @@ SHORTEST = 4  # turns of a loop below which it is not made of vectors
 ABREAST = 4  # vectors of results that a reduction without shared loads computes at once: longer reads of each row
 GATHER = 2.0  # what a load at a computed address for each lane costs, in vector loads for each lane saved
 
-Chosen = tuple[UOp, tuple[str, ...]]
+Chosen = tuple[UOp, tuple[Action, ...]]  # a kernel with actions taken, and those
+Offer = Callable[[UOp, Target], Iterator[Chosen]]
 
 
-def choose(sink: UOp, target: Target, options: Options) -> Chosen:
-    """A kernel with actions taken, and their names."""
-    if options.noopt:
-        return sink, ()
-    sink = actions.spaced(sink)
-    if target.grid_dims:
-        return _to_grid(sink, target)
-    ways = tilings(sink, target)
-    if ways:
-        sink, taken = tile(sink, ways[0]), ways[0].names
-    else:
-        sink, taken = _vectors(sink, target)
-    sink, shares = _shares(sink, target)
-    return sink, taken + shares
+def choose(sink: UOp, target: Target) -> Chosen:
+    """A kernel with the actions taken that should suit it best."""
+    sink, taken = next(offered(actions.spaced(sink), target))
+    if target.chunks > 1 and is_worth_sharing(sink):
+        return take(sink, (PARALLEL,), target), (*taken, PARALLEL)
+    return sink, taken
 
 
-def _loops(sink: UOp) -> list[UOp]:
-    """The plain loops of a kernel, outermost first."""
-    found = [n for n in postorder(sink) if n.op is Ops.RANGE and n.arg.kind is AxisKind.LOOP]
-    return sorted(found, key=lambda r: r.arg.axis)
+def offered(sink: UOp, target: Target) -> Iterator[Chosen]:
+    """What could be done to a kernel that is spaced, best first, before its loops are shared out."""
+    for offer in OFFERS:
+        yield from offer(sink, target)
+
+
+def _tiles(sink: UOp, target: Target) -> Iterator[Chosen]:
+    """Sums of products in tiles."""
+    if not target.grid_dims:
+        yield from ((tile(sink, tiling), (action_of(tiling),)) for tiling in tilings(sink, target))
 
 
 def _turns(mask: int, sizes: dict[int, int]) -> float:
@@ -60,36 +61,30 @@ def _size(loop: UOp) -> int:
     return int(loop.src[0].hi)
 
 
-def _vectors(sink: UOp, target: Target) -> Chosen:
+def _vectors(sink: UOp, target: Target) -> Iterator[Chosen]:
+    """Vectors of the loops along which memory is contiguous, and what is loaded used several times. Always an offer."""
     nodes = postorder(sink)
     accesses = [n for n in nodes if n.op in (Ops.LOAD, Ops.STORE)]
     widest = max((n.dtype.itemsize for n in nodes if n.op in (Ops.LOAD, Ops.REDUCE, Ops.PARAM)), default=4)
     most = target.vector_bytes // max(widest, 4)
-    loops = [r for r in _loops(sink) if most > 1 and _size(r) >= SHORTEST]
+    loops = [r for r in loops_of(sink) if most > 1 and _size(r) >= SHORTEST]
     sizes = {r.arg.axis: _size(r) for r in nodes if r.op is Ops.RANGE}
     widths = {r: min(most, 1 << (_size(r).bit_length() - 1)) for r in loops}
     scores = {r: _score(r, accesses, sizes) * (1 - 1 / widths[r]) for r in loops}
     best = max(loops, key=lambda r: (scores[r], r.arg.axis), default=None)
     if best is None or scores[best] <= 0:
-        return sink, ()
-    width = widths[best]
-    taken = [f"vectorise({best.arg.axis // actions.SPACING}, {width})"]
-    tile = _tile(best, nodes, sizes)
-    if tile is not None:
-        loop, times = tile
-        sink = actions.unroll(sink, loop, times)
-        taken.append(f"unroll({loop.arg.axis // actions.SPACING}, {times})")
-    summed = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
-    sink = actions.vectorise(sink, best, width)
+        yield sink, ()
+        return
+    taken = [action("vectorise", name_of(best), widths[best])]
+    shared = _shared(best, nodes, sizes)
+    if shared is not None:
+        taken.append(action("unroll", name_of(shared[0]), shared[1]))
     for r in _apart([r for r in sorted(loops, key=lambda r: -scores[r]) if scores[r] > 0], best, nodes):
-        sink = actions.vectorise(sink, r, widths[r])
-        taken.append(f"vectorise({r.arg.axis // actions.SPACING}, {widths[r]})")
-    if tile is None and summed and best not in summed:
-        blocks = next((r for r in _loops(sink) if r.arg.axis == best.arg.axis and _size(r) >= ABREAST), None)
-        if blocks is not None:
-            sink = actions.unroll(sink, blocks, ABREAST)
-            taken.append(f"unroll({best.arg.axis // actions.SPACING}, {ABREAST})")
-    return sink, tuple(taken)
+        taken.append(action("vectorise", name_of(r), widths[r]))
+    summed = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
+    if shared is None and summed and best not in summed and _size(best) // widths[best] >= ABREAST:
+        taken.append(action("unroll", name_of(best), ABREAST))
+    yield take(sink, taken, target), tuple(taken)
 
 
 def _apart(loops: Sequence[UOp], first: UOp, nodes: Sequence[UOp]) -> list[UOp]:
@@ -113,7 +108,7 @@ def _score(loop: UOp, accesses: Sequence[UOp], sizes: dict[int, int]) -> float:
     return score
 
 
-def _tile(vector: UOp, nodes: Sequence[UOp], sizes: dict[int, int]) -> tuple[UOp, int] | None:
+def _shared(vector: UOp, nodes: Sequence[UOp], sizes: dict[int, int]) -> tuple[UOp, int] | None:
     """A loop over results that share loads of a reduction, and how often to write it out."""
     reduces = [n for n in nodes if n.op is Ops.REDUCE and n.src[0].ranges >> vector.arg.axis & 1]
     if not reduces:
@@ -137,40 +132,35 @@ def _tile(vector: UOp, nodes: Sequence[UOp], sizes: dict[int, int]) -> tuple[UOp
     return best[1], next((n for n in (8, 6, 4) if size % n == 0), 4 if size > 8 else size)
 
 
-def _shares(sink: UOp, target: Target) -> Chosen:
-    """The outermost loop of every store as a share of a pool."""
-    if target.chunks < 2:
-        return sink, ()
+def is_worth_sharing(sink: UOp) -> bool:
+    """Whether threads have enough to do, and every store has a loop to share out."""
     nodes = postorder(sink)
     sizes = {r.arg.axis: _size(r) for r in nodes if r.op is Ops.RANGE}
     inside = {n.src[0].ranges if n.op is Ops.REDUCE else n.ranges for n in nodes}
     if max(_turns(mask, sizes) for mask in inside) < WORTH_SHARING:
-        return sink, ()
-    shared: list[UOp] = []
-    for store in sink.src:
-        outer = next((r for r in _loops(sink) if store.ranges >> r.arg.axis & 1), None)
-        if outer is None:
-            return sink, ()
-        shared.append(outer)
-    unique = list(dict.fromkeys(shared))
-    return actions.parallel(sink, unique), ("parallel",)
+        return False
+    return all(any(store.ranges >> r.arg.axis & 1 for r in loops_of(sink)) for store in sink.src)
 
 
-def _to_grid(sink: UOp, target: Target) -> Chosen:
+def _grid(sink: UOp, target: Target) -> Iterator[Chosen]:
     """The innermost loop over the outputs among lanes, the ones around it along the other dimensions."""
-    taken: list[str] = []
+    if not target.grid_dims:
+        return
+    taken: list[Action] = []
     reduced = {r for n in postorder(sink) if n.op is Ops.REDUCE for r in n.src[1:]}
-    outer = [r for r in _loops(sink) if r not in reduced]
+    outer = [r for r in loops_of(sink) if r not in reduced]
     whole = sum(1 << r.arg.axis for r in outer)
     if any(store.ranges & whole != whole for store in sink.src):
-        return sink, ()
+        yield sink, ()
+        return
     for dim, loop in enumerate(reversed(outer)):
         if dim == target.grid_dims:
             break
         if dim == 0 and target.lanes > 1:
-            sink = actions.local(sink, loop, target.lanes, 0)
-            taken.append(f"local({loop.arg.axis // actions.SPACING}, {target.lanes})")
+            taken.append(action("local", name_of(loop), target.lanes))
         elif loop.src[0].hi <= target.max_grid[dim]:
-            sink = actions.grid(sink, loop, dim)
-            taken.append(f"grid({loop.arg.axis // actions.SPACING}, {dim})")
-    return sink, tuple(taken)
+            taken.append(action("grid", name_of(loop), dim))
+    yield take(sink, taken, target), tuple(taken)
+
+
+OFFERS: tuple[Offer, ...] = (_grid, _tiles, _vectors)  # the first that has something to offer is taken

@@ -10,12 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tinygraft import events
+from tinygraft.codegen.action import Action
+from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.cost import cost
 from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.linearise import linearise
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.stream import stream
+from tinygraft.codegen.take import STREAM, take
 from tinygraft.rules.decompose import decompose
 from tinygraft.target import Target
 from tinygraft.uop import spec
@@ -30,7 +33,7 @@ class State:
     """A kernel on its way through the passes, with the actions taken so far."""
 
     sink: UOp
-    actions: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,11 @@ def collapse_loops(state: State, target: Target, options: Options) -> State:
 
 def take_actions(state: State, target: Target, options: Options) -> State:
     """Loops get their kind: shared out, vectorised, unrolled, positions in a grid."""
-    sink, actions = choose(state.sink, target, options)
-    return State(sink, state.actions + actions)
+    if options.noopt:
+        return state
+    if options.actions is None:
+        return State(*choose(state.sink, target))
+    return State(take(spaced(state.sink), options.actions, target), tuple(a for a in options.actions if a != STREAM))
 
 
 def decompose_ops(state: State, target: Target, options: Options) -> State:
@@ -59,8 +65,10 @@ def decompose_ops(state: State, target: Target, options: Options) -> State:
 
 def stream_outputs(state: State, target: Target, options: Options) -> State:
     """Stores of large outputs go past the caches."""
+    if options.noopt or (options.actions is not None and STREAM not in options.actions):
+        return state
     sink, count = stream(state.sink, target)
-    return State(sink, (*state.actions, "stream")) if count else state
+    return State(sink, (*state.actions, STREAM)) if count else state
 
 
 PIPELINE = (
@@ -72,7 +80,7 @@ PIPELINE = (
 
 
 def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name: str = "") -> Linear:  # noqa: B008
-    """The linear form of a kernel for a Target."""
+    """The linear form of a kernel for a Target. Raises ActionError when the options ask for what it does not allow."""
     name = name or kernel_name(kernel)
     state = State(kernel.sink)
     spec.check(spec.KERNEL, state.sink, "schedule")
@@ -83,7 +91,7 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
             events.stage(f"pass: {step.name}", state.sink, name)
     uops = tuple(linearise(state.sink, target.fused_sums))
     spec.check(spec.LINEAR, uops, "pass 'linearise'")
-    linear = Linear(name, uops, _signature(kernel, uops), target, state.actions, cost(kernel.sink))
+    linear = Linear(name, uops, _signature(kernel, uops), target, tuple(map(str, state.actions)), cost(kernel.sink))
     if events.active:
         events.stage("linear", linear, name)
     return linear

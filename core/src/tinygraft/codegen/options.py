@@ -5,15 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tinygraft import config
+from tinygraft.codegen.action import Action
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """noopt takes no optimising action."""
+    """noopt takes no optimising action; beam above 0 searches for the best ones; actions are to be taken as they are.
+
+    >>> from tinygraft.codegen.action import parse
+    >>> asked = Options(actions=parse("vectorise(0, 8), parallel"))
+    """
 
     noopt: bool = False
+    beam: int = 0
+    actions: tuple[Action, ...] | None = None
 
     @staticmethod
     def here() -> Options:
         """The options that the settings ask for in this thread."""
-        return Options(noopt=bool(config.NOOPT.value))
+        noopt = bool(config.NOOPT.value)
+        return Options(noopt=noopt, beam=0 if noopt else max(config.BEAM.value, 0))

@@ -1,0 +1,187 @@
+"""Taking actions: what each Action does to a kernel, by name, and when a kernel allows it.
+
+    take(spaced(sink), parse("split(1, 32), reorder(1+0), vectorise(2, 8), parallel"), target)
+
+    split(loop, n)                    blocks of n turns: the loop becomes two, and loops are numbered anew
+    reorder(loops)                    nests loops in the order given
+    vectorise(loop, n)                n turns at once, in the lanes of a vector
+    unroll(loop, n)                   n turns side by side, which share what does not depend on the loop
+    stage(columns, rows, n, w[, s])   a tile of a sum of products: rows of each row loop by n columns in vectors of w,
+                                      one operand copied into a panel of scratch memory; the rows in s shares
+    tile(columns, rows, n, w[, s])    the same with the operand where it is
+    parallel or parallel(loops)       shares for the threads of a pool: of the outermost loop of each store, or of these
+    local(loop, n)                    groups of n threads
+    grid(loop, dim)                   the position of a group along a dimension
+    stream                            large outputs go past the caches; this one is taken later, see stream.py
+
+The same list on the same kernel and Target gives the same graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from tinygraft.codegen import actions
+from tinygraft.codegen.action import Action
+from tinygraft.codegen.actions import loops_of, name_of
+from tinygraft.codegen.contraction import Tiling, tilings
+from tinygraft.codegen.panels import tile
+from tinygraft.errors import ActionError
+from tinygraft.target import Target
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.uop import UOp, postorder
+
+STREAM = Action("stream")
+PARALLEL = Action("parallel")
+Taker = Callable[[UOp, Action, Target], UOp]
+
+
+def take(sink: UOp, wanted: Iterable[Action], target: Target) -> UOp:
+    """A kernel that is spaced, with actions taken in turn. Raises ActionError for one that it does not allow."""
+    for one in wanted:
+        if one.name not in TAKERS:
+            raise ActionError(f"there is no action {one.name!r}; actions are {', '.join(sorted(TAKERS))}")
+        sink = TAKERS[one.name](sink, one, target)
+    return sink
+
+
+def action_of(tiling: Tiling) -> Action:
+    """A Tiling as the action that makes it."""
+    loops = tuple(map(name_of, tiling.contraction.columns))
+    shares = ((tiling.split,),) if tiling.split > 1 else ()
+    amounts = (tiling.unrolled, (tiling.block,), (tiling.width,), *shares)
+    return Action("tile" if tiling.in_place else "stage", loops, amounts)
+
+
+def _numbers(one: Action, count: int) -> tuple[int, ...]:
+    """The amounts of an action that takes plain numbers of at least 0."""
+    flat = tuple(n for amount in one.amounts for n in amount)
+    if len(flat) != count or len(one.amounts) != count or min(flat, default=0) < 0:
+        raise ActionError(f"{one}: {one.name} takes {count} plain number{'s' * (count != 1)} behind its loop")
+    return flat
+
+
+def _loop(sink: UOp, one: Action, number: int) -> UOp:
+    """The loop of that number: what is left of it as whole blocks, once it was split into vectors."""
+    for loop in loops_of(sink):
+        if loop.arg.axis == number * actions.SPACING:
+            return loop
+    known = ", ".join(str(name_of(r)) for r in loops_of(sink) if r.arg.axis % actions.SPACING == 0)
+    raise ActionError(f"{one}: the kernel has no loop {number} here; its loops are {known or 'all taken'}")
+
+
+def _single(sink: UOp, one: Action) -> UOp:
+    if len(one.loops) != 1:
+        raise ActionError(f"{one}: {one.name} takes one loop, got {len(one.loops)}")
+    return _loop(sink, one, one.loops[0])
+
+
+def _split(sink: UOp, one: Action, _: Target) -> UOp:
+    loop, (width,) = _single(sink, one), _numbers(one, 1)
+    if not 2 <= width <= loop.src[0].hi:
+        raise ActionError(f"{one}: blocks have from 2 to {loop.src[0].hi} turns here")
+    return actions.split(sink, loop, width)
+
+
+def _reorder(sink: UOp, one: Action, _: Target) -> UOp:
+    _numbers(one, 0)
+    loops = [_loop(sink, one, number) for number in one.loops]
+    if len(set(loops)) < len(loops):
+        raise ActionError(f"{one}: a loop is named twice")
+    homes = {tuple(n for n in _reduces(sink) if loop in n.src[1:]) for loop in loops}
+    if len(homes) > 1:
+        raise ActionError(f"{one}: loops over terms of a sum and loops around it keep their order")
+    return actions.reorder(sink, loops)
+
+
+def _reduces(sink: UOp) -> list[UOp]:
+    return [n for n in postorder(sink) if n.op is Ops.REDUCE]
+
+
+def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
+    loop, (width,) = _single(sink, one), _numbers(one, 1)
+    if not target.vector_bytes:
+        raise ActionError(f"{one}: the Target has no vectors")
+    if width < 2 or width & (width - 1):
+        raise ActionError(f"{one}: a vector has 2, 4, 8, ... lanes")
+    nodes = postorder(sink)
+    vectors = sum(1 << n.arg.axis for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.VECTOR)
+    if any(n.ranges >> loop.arg.axis & 1 and n.ranges & vectors for n in nodes):
+        raise ActionError(f"{one}: another loop is in vectors inside of or around this one")
+    return actions.vectorise(sink, loop, width)
+
+
+def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
+    loop, (times,) = _single(sink, one), _numbers(one, 1)
+    if times < 2:
+        raise ActionError(f"{one}: at least 2 turns are written side by side")
+    return actions.unroll(sink, loop, times)
+
+
+def _tile(sink: UOp, one: Action, target: Target) -> UOp:
+    shares = one.amounts[3][0] if len(one.amounts) > 3 else 1
+    plain = replace(one, amounts=one.amounts[:3])
+    for tiling in tilings(sink, target):
+        whole = replace(tiling, split=1)
+        if action_of(whole) == plain:
+            if not 1 <= shares <= tiling.contraction.rows[0].src[0].hi:
+                raise ActionError(f"{one}: the first loop of rows has no {shares} shares")
+            return tile(sink, replace(tiling, split=shares))
+    raise ActionError(f"{one}: the kernel has no such tile on this Target")
+
+
+def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
+    _numbers(one, 0)
+    loops = loops_of(sink)
+    if one.loops:
+        loops = [r for r in loops if name_of(r) in one.loops]
+    shared: dict[UOp, None] = {}
+    for store in sink.src:
+        around = [r for r in loops if store.ranges >> r.arg.axis & 1]
+        if not around or (one.loops and len(around) > 1):
+            raise ActionError(f"{one}: every store has to be inside of just one loop that is shared out")
+        shared[around[0]] = None
+    return actions.parallel(sink, list(shared))
+
+
+def _local(sink: UOp, one: Action, target: Target) -> UOp:
+    loop, (lanes,) = _single(sink, one), _numbers(one, 1)
+    if not 2 <= lanes <= target.lanes:
+        raise ActionError(f"{one}: a group has from 2 to {target.lanes} threads on this Target")
+    return actions.local(sink, _around_all(sink, one, loop), lanes, 0)
+
+
+def _grid(sink: UOp, one: Action, target: Target) -> UOp:
+    loop, (dim,) = _single(sink, one), _numbers(one, 1)
+    taken = {n.arg.dim for n in postorder(sink) if n.op is Ops.RANGE and n.arg.kind is AxisKind.GRID}
+    if dim >= target.grid_dims or dim in taken:
+        raise ActionError(f"{one}: the grid has {target.grid_dims} dimensions, of which {sorted(taken)} are taken")
+    if loop.src[0].hi > target.max_grid[dim]:
+        raise ActionError(f"{one}: dimension {dim} of the grid has at most {target.max_grid[dim]} groups")
+    return actions.grid(sink, _around_all(sink, one, loop), dim)
+
+
+def _around_all(sink: UOp, one: Action, loop: UOp) -> UOp:
+    """A loop that becomes a position: every store has to be inside of it, and no sum may run over it."""
+    if any(not store.ranges >> loop.arg.axis & 1 for store in sink.src):
+        raise ActionError(f"{one}: every store has to be inside of a loop whose turns are positions in the grid")
+    return loop
+
+
+def _later(sink: UOp, one: Action, _: Target) -> UOp:
+    return sink
+
+
+TAKERS: dict[str, Taker] = {
+    "split": _split,
+    "reorder": _reorder,
+    "vectorise": _vectorise,
+    "unroll": _unroll,
+    "stage": _tile,
+    "tile": _tile,
+    "parallel": _parallel,
+    "local": _local,
+    "grid": _grid,
+    "stream": _later,
+}

@@ -1,0 +1,16 @@
+/* r_13_37_11: grid(0, 1) */
+void r_13_37_11(void **buffers, const long long *variables) {
+    float *restrict data0 = buffers[0];
+    const float *restrict data1 = buffers[1];
+    const float *restrict data2 = buffers[2];
+    const long long r2 = group1;
+    for (long long r0 = 0; r0 < 37; r0++) {
+        float acc0 = 0.0f;
+        for (long long r1 = 0; r1 < 11; r1++) {
+            const float x0 = data1[(r2 * 11) + r1];
+            const float x1 = data2[r0 + (r1 * 37)];
+            acc0 = acc0 + (x0 * x1);
+        }
+        data0[(r2 * 37) + r0] = acc0;
+    }
+}
