@@ -40,7 +40,8 @@ def listed(items: Sequence[Item]) -> str:
     rows = []
     for item in items:
         asked = [f"{bar:g} x {peer}" for peer, bar in item.bars.items()]
-        asked += [f"at most {item.limit:g} ms"] * (item.limit is not None)
+        if item.limit is not None:
+            asked.append(f"at most {item.limit:g} ms")
         rows.append(f"{item.name:<26} {', '.join(asked)}".rstrip())
     return "\n".join(rows)
 

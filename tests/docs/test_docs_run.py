@@ -108,6 +108,14 @@ def has_marker(line: str, folder: Path) -> None:
     assert f'"{marker}:' in (ROOT / "pyproject.toml").read_text()
 
 
+def has_item(line: str, folder: Path) -> None:
+    """The items that a line of the benchmarks names, and all its options, exist."""
+    settings = (word for word in shlex.split(line) if "=" not in word)
+    words = [*list(settings)[1:], "--help" if ".alone" in line else "--list"]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 # A line and what is done about it, first match first. Installing and training are what make and CI do.
 COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"make \w+$", has_make_target),
@@ -116,6 +124,7 @@ COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"\.venv/bin/pytest -m ", has_marker),
     (r"\.venv/bin/pytest core/tests/test_uop_index.py", run),
     (r"([A-Z]+=\w+ )*python (script.py|-c )", run),
+    (r"([A-Z]+=\w+ )*python -m benchmarks", has_item),
     (r"python -m tinygraft (devices|settings|explain)", run),
 ]
 
