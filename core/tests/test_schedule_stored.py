@@ -6,7 +6,7 @@ import pytest
 
 from tensor_nodes import memory, move, total
 from tinygraft.dtype import dtypes
-from tinygraft.schedule.regroup import FEW, LONG, regroup
+from tinygraft.schedule.regroup import FEW, LONG, SLACK, TERMS, regroup
 from tinygraft.schedule.stored import MIN_ROWS, MUCH, decide, memory_base
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops, ReduceArg, ScanArg, ScatterArg, WindowArg
@@ -286,3 +286,38 @@ def test_a_prime_length_leaves_a_rest() -> None:
     shrinks = [n.arg for n in postorder(new) if n.op is Ops.SHRINK]
     assert shrinks[0][0][1] == shrinks[1][0][0]
     assert (shrinks[0][0][0], shrinks[1][0][1]) == (0, 1_000_003)
+
+
+def cut(node: UOp) -> list[tuple[int, ...]]:
+    """The shapes of the reductions that a node becomes, sources first."""
+    new = regroup(postorder(node)).get(node, node)
+    assert new.shape == node.shape
+    return [n.src[0].shape for n in postorder(new) if n.op is Ops.REDUCE_AXIS]
+
+
+def test_long_products_are_cut_into_parts_whose_panels_stay_near() -> None:
+    """From TERMS and a half; parts of at most TERMS, in a number that divides the axis where there is one."""
+    most = int(TERMS * SLACK)
+    assert cut(product(40, most, 30)) == [(40, 30, most)]
+    assert cut(product(40, 16 * TERMS, 30)) == [(40, 30, 16, TERMS), (40, 30, 16, 1)]
+    assert cut(product(40, 2 * 9 * 1001, 30)) == [(40, 30, 6, 3003), (40, 30, 6, 1)]
+
+
+def test_what_does_not_divide_a_long_product_is_added() -> None:
+    """A prime length leaves fewer terms than there are parts; they are added where the parts are."""
+    assert cut(product(40, 50_261, 30)) == [(40, 30, 13, 3866), (40, 30, 13, 1), (40, 30, 3)]
+
+
+def test_long_sums_of_many_results_are_left_as_they_are() -> None:
+    """What reads each element once needs no panel, and its rows are enough to share out."""
+    assert cut(total(memory(40, 4 * TERMS) * memory(40, 4 * TERMS), 1)) == [(40, 4 * TERMS)]
+
+
+def test_the_gradient_of_convolution_weights_is_cut() -> None:
+    """Sums over batch and places: the batch is parted."""
+    x, g = memory(128, 3, 26, 26), memory(128, 8, 1, 24, 24, 1, 1)
+    windows = move(Ops.WINDOW, x, WindowArg((26, 26), (3, 3), (1, 1), (1, 1)))
+    windows = move(Ops.EXPAND, move(Ops.RESHAPE, windows, (128, 1, 3, 24, 24, 3, 3)), (128, 8, 3, 24, 24, 3, 3))
+    both = windows * move(Ops.EXPAND, g, (128, 8, 3, 24, 24, 3, 3))
+    node = UOp(Ops.REDUCE_AXIS, F, (both,), ReduceArg(Ops.ADD, (0, 3, 4)))
+    assert cut(node)[0][:2] == (32, 4)

@@ -101,3 +101,68 @@ def test_long_reductions_are_two_kernels_and_accurate():
     x = Tensor(np.full(1_000_003, 0.1, np.float32)).realize()
     assert kernels(lambda: x.sum()) == 2
     assert x.sum().item() == pytest.approx(1_000_003 * float(np.float32(0.1)), rel=256 * 2.0**-24)
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(33, 7001, 37), (16, 12_289, 9)])
+def test_a_long_product_is_two_kernels_with_the_values_of_one(rows, inner, columns):
+    """Parts, and their sum with what follows it; no thread count, but the length alone, says where to cut."""
+    r = np.random.default_rng(1)
+    a, b = (r.standard_normal(s, dtype=np.float32) for s in ((rows, inner), (inner, columns)))
+    x, y = Tensor(a).realize(), Tensor(b).realize()
+    assert kernels(lambda: (x @ y).relu() + 1) == 2
+    wanted = np.maximum(a.astype(np.float64) @ b, 0) + 1
+    np.testing.assert_allclose(((x @ y).relu() + 1).numpy(), wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_the_gradient_of_a_convolutions_input():
+    """One reduction over the channels and the windows that cover a place. With a stride most windows do not cover it:
+    then what each window gives is stored, and added in a second kernel."""
+    g, w = normal(2, 8, 9, 9), normal(8, 5, 3, 3)
+    for stride, padding, count in ((1, 1, 1), (2, 1, 2), (1, 0, 1)):
+        side = (9 - 1) * stride + 3 - 2 * padding
+        x = normal(2, 5, side, side)
+        x.requires_grad = True
+        y = x.conv2d(w, stride=stride, padding=padding)
+        assert kernels(lambda x=x, y=y: y.gradient(x, gradient=g)[0]) == count
+        (ours,) = y.gradient(x, gradient=g)
+        wanted = np.zeros((2, 5, side + 2 * padding, side + 2 * padding))
+        for ky in range(3):
+            for kx in range(3):
+                part = np.einsum("nohw,oc->nchw", g.numpy(), w.numpy()[:, :, ky, kx])
+                wanted[:, :, ky : ky + 9 * stride : stride, kx : kx + 9 * stride : stride] += part
+        inside = slice(padding, side + padding)
+        np.testing.assert_allclose(ours.numpy(), wanted[:, :, inside, inside], rtol=1e-4, atol=1e-4)
+
+
+def test_attention_is_three_kernels():
+    """Scores with scale and mask, their softmax, and the sum over values."""
+    q, k, v = normal(2, 4, 32, 16), normal(2, 4, 32, 16), normal(2, 4, 32, 16)
+    assert kernels(lambda: q.scaled_dot_product_attention(k, v, is_causal=True)) == 3
+
+
+def test_gelu_after_a_product_keeps_what_its_gradient_needs_and_no_more():
+    """The product and its GELU are stored by one kernel; the gradient of the product is one more."""
+    x, w, after = normal(64, 48), normal(48, 80), normal(80, 48)
+    hidden = x @ w
+    out = hidden.gelu() @ after
+    (slope,) = out.sum().gradient(hidden)
+    GlobalCounters.reset()
+    Tensor.realize(out, slope)
+    assert GlobalCounters.kernel_count == 3
+    assert GlobalCounters.global_mem <= 4 * (64 * 48 * 2 + 48 * 80 * 3 + 64 * 80 * 6 + 4096)
+
+
+def test_batch_norm_of_a_trained_model_is_the_end_of_its_convolution():
+    """Scale and shift, then relu and a residual, are computed where the sum ends."""
+    x, w, norm = normal(2, 6, 9, 9), normal(6, 6, 3, 3), nn.BatchNorm(6)
+    Tensor.realize(*nn.state.get_parameters(norm))
+    assert kernels(lambda: (norm(x.conv2d(w, padding=1)) + x).relu()) == 1
+
+
+def test_cross_entropy_writes_nothing_as_large_as_its_scores():
+    """Over many classes: the maximum, the sum of exponentials and the loss come from reading the scores."""
+    scores, labels = normal(64, 5003), Tensor(np.arange(64, dtype=np.int32)).realize()
+    GlobalCounters.reset()
+    scores.sparse_categorical_crossentropy(labels).realize()
+    assert GlobalCounters.kernel_count <= 3
+    assert GlobalCounters.global_mem <= 2.1 * 64 * 5003 * 4

@@ -10,6 +10,7 @@ Book keeps what became of each step, by the form of the parts: a kernel equal to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -305,8 +306,10 @@ def _is_product(reduce: UOp) -> bool:
     """Whether a reduction of a kernel reads its operands many times over."""
     inside = reduce.src[0]
     body = postorder(inside)
-    turns = 1
-    for node in body:
-        if node.op is Ops.RANGE and inside.ranges >> node.arg.axis & 1:
-            turns *= high(node.src[0].hi)
-    return is_product(turns, [n.src[0].arg.size for n in body if n.op is Ops.LOAD])
+    sizes = {n.arg.axis: high(n.src[0].hi) for n in body if n.op is Ops.RANGE}
+
+    def turns(mask: int) -> int:
+        return math.prod(size for axis, size in sizes.items() if mask >> axis & 1)
+
+    loads = [n for n in body if n.op is Ops.LOAD]
+    return is_product(turns(inside.ranges), [min(n.src[0].arg.size, turns(n.src[1].ranges)) for n in loads])

@@ -1,8 +1,12 @@
-"""Long reductions to few results, in two steps: parts first, then the parts together.
+"""Long reductions in two steps: parts first, then the parts together.
 
-A tensor graph in, the same values out. One sum over a million numbers would keep one thread busy and add small numbers
-to a large one; cut into PARTS, the parts are computed by all threads and stay small. Where to cut follows from shapes
-alone, so results do not depend on the number of threads.
+A tensor graph in, the same values out. Two kinds are cut, by shapes alone, so that results do not depend on the number
+of threads:
+
+- a reduction to few results. One sum over a million numbers would keep one thread busy and add small numbers to a
+  large one; cut into PARTS, the parts are computed by all threads and stay small.
+- a long product of matrices, such as the gradient of a convolution's weights. Codegen copies a panel of an operand, as
+  long as the reduction, to where it is near; parts of at most TERMS keep it there, and cost one result each.
 """
 
 from __future__ import annotations
@@ -10,40 +14,74 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft.schedule.lower import numel
-from tinygraft.uop.ops import Ops, ReduceArg
+from tinygraft.schedule.stored import is_product
+from tinygraft.uop.ops import MOVEMENT, Ops, ReduceArg
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp
 
 LONG = 1 << 15  # elements for one result from which a reduction is cut
 FEW = 16  # results up to which there are too few to share out
 PARTS = 256
+TERMS = 4096  # of a product: a panel of 32 columns of float32 then fills half a cache of 1 MiB
+SLACK = 1.5  # times TERMS that a product may have without being cut
 
 
 def regroup(order: Sequence[UOp]) -> dict[UOp, UOp]:
     """What each node of a graph (sources first) becomes; empty when nothing is cut."""
-    if not any(_is_long(node) for node in order):
+    if not any(_parts(node) for node in order):
         return {}
     done: dict[UOp, UOp] = {}
     for node in order:
         src = tuple(done[s] for s in node.src)
         new = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
-        done[node] = in_two_steps(new) if _is_long(node) else new
+        cut = _parts(node)
+        done[node] = in_two_steps(new, *cut) if cut else new
     return done
 
 
-def _is_long(node: UOp) -> bool:
-    if node.op is not Ops.REDUCE_AXIS or not is_concrete(node.src[0].shape):
-        return False
-    results = numel(node.shape)
-    return 0 < results < FEW and numel(node.src[0].shape) >= LONG * results
+def _parts(node: UOp) -> tuple[int, int] | None:
+    """The axis along which a reduction is cut and into how many parts; None when it is left as it is."""
+    if node.op is not Ops.REDUCE_AXIS or not node.arg.axes or not is_concrete(node.src[0].shape):
+        return None
+    results, shape = numel(node.shape), node.src[0].shape
+    terms = numel(shape) // max(results, 1)
+    if results == 0 or terms <= SLACK * TERMS:
+        return None
+    axis = max(node.arg.axes, key=lambda a: (shape[a], -a))
+    if results < FEW and terms >= LONG:
+        return axis, _divisor(shape[axis], range(min(PARTS, shape[axis]), PARTS // 4, -1))
+    if node.arg.op is Ops.ADD and node.dtype.kind == "float" and _is_product(node):
+        least = -(-terms // TERMS)
+        return axis, _divisor(shape[axis], range(min(least, shape[axis]), min(2 * least, shape[axis]) + 1))
+    return None
 
 
-def in_two_steps(node: UOp) -> UOp:
-    """A reduction as a reduction of parts. The longest reduced axis is cut; a rest is reduced by itself and added."""
+def _divisor(length: int, wanted: range) -> int:
+    """The first of the wanted numbers of parts that divides length, or else the first."""
+    return next((n for n in wanted if length % n == 0), wanted[0])
+
+
+def _is_product(node: UOp) -> bool:
+    """Whether a sum is one of products of two operands that are each read many times over."""
+    value = node.src[0]
+    while value.op in MOVEMENT or value.op is Ops.CAST:
+        value = value.src[0]
+    return value.op is Ops.MUL and is_product(numel(node.src[0].shape), [_held(operand) for operand in value.src])
+
+
+def _held(operand: UOp) -> int:
+    """How many elements of memory an operand can come from: the fewest on the way through movement."""
+    least = numel(operand.shape)
+    while operand.op in MOVEMENT or operand.op is Ops.CAST:
+        operand = operand.src[0]
+        least = min(least, numel(operand.shape))
+    return least
+
+
+def in_two_steps(node: UOp, axis: int, parts: int) -> UOp:
+    """A reduction as a reduction of parts of one axis. What does not divide is reduced by itself and added."""
     source, op = node.src[0], node.arg.op
-    axis = max(node.arg.axes, key=lambda a: (source.shape[a], -a))
     length = source.shape[axis]
-    parts = next((n for n in range(min(PARTS, length), PARTS // 4, -1) if length % n == 0), min(PARTS, length))
     each = length // parts
     main = _part(source, axis, 0, parts * each)
     shape = (*source.shape[:axis], parts, each, *source.shape[axis + 1 :])

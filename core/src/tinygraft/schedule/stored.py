@@ -33,6 +33,7 @@ from tinygraft.uop.uop import UOp
 
 AGAIN = 48  # simple operations that cost about as much as writing an element of four bytes and reading it back
 FETCH = 8  # simple operations that cost about as much as reading an element from memory
+SPREAD = 16  # simple operations that cost about as much as an element from a place of its own, not beside the last one
 NEAR = 2  # the same for an element that the kernel has read before
 WAYS = 4  # different indices at which a chain may be written out again in one kernel
 AGAIN_HEAVY = 2.0  # times that a reduction may run for each of its results
@@ -46,7 +47,7 @@ WEIGHT = {Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 20, Ops.POW: 30, Ops.THREEFRY: 10
           Ops.SQRT: 4, Ops.RECIPROCAL: 4, Ops.CAST: 0, Ops.BITCAST: 0}  # fmt: skip
 ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN})
 LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
-MADE = ELEMENTWISE | {Ops.CAT}
+MADE = ELEMENTWISE | {Ops.CAT, Ops.FOLD}
 PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # the same elements in the same order
 SAME_PLACE = ELEMENTWISE | PLAIN | {Ops.PERMUTE}
 
@@ -177,6 +178,8 @@ class _Rules:
             own.weight += WEIGHT.get(node.op, 1)
         elif node.op is Ops.CAT:
             own.weight += 2.0 * len(node.src)
+        elif node.op is Ops.FOLD:
+            own.weight += SPREAD
         elif node.op is Ops.EXPAND and self._trailing(node)[1] > 1:
             own.weight = 0.0
         elif node.op is Ops.REDUCE_AXIS:
