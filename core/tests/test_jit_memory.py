@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tinygraft import Context, Tensor, TinyJit
+from tinygraft import Context, GlobalCounters, Tensor, TinyJit
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +65,37 @@ def test_runs_on_other_memory_are_not_the_same() -> None:
     for i in range(5):
         assert compute(Tensor([float(i)]).realize()).tolist() == [i + (20.0, 10.0)[i % 2]]
     assert compute.captured == 0
+
+
+def test_expressions_over_a_value_that_is_held_keep_theirs() -> None:
+    """What a replay writes into a tensor left outside does not change what was computed from it before."""
+    held: dict[str, Tensor] = {}
+
+    @TinyJit
+    def compute(x: Tensor) -> Tensor:
+        held["double"] = (x * 2.0).realize()
+        return (x + 1.0).realize()
+
+    lazy = []
+    for i in range(6):
+        compute(Tensor([float(i)]).realize())
+        lazy.append(held["double"] + 0.5)
+    assert compute.captured == 1
+    assert [t.tolist() for t in lazy] == [[2.0 * i + 0.5] for i in range(6)]
+
+
+def test_temporaries_of_several_schedules_share_memory() -> None:
+    """A chain of realised values needs two of them at a time, however long it is."""
+
+    @TinyJit
+    def chain(x: Tensor) -> Tensor:
+        for i in range(10):
+            x = (x + i).realize()
+        return x
+
+    x = Tensor([1.0] * 10_000).realize()
+    before = GlobalCounters.mem_used
+    for _ in range(4):
+        assert chain(x).sum().item() == 460_000.0
+    assert chain.captured == 1
+    assert GlobalCounters.mem_used - before <= 2 * 40_000

@@ -90,14 +90,14 @@ def open_captures() -> tuple[Capture, ...]:
     return _open.captures
 
 
-def is_from_before(tensor: Any) -> bool:
-    """Whether a tensor was there before an open capture of this thread and is unchanged: none of the captured work.
+def is_from_before(tensor: object, node: UOp) -> bool:
+    """Whether a tensor was there with this node before an open capture of this thread: none of the captured work.
 
     What a capture computed for it would be computed again, and differently, by each replay.
     """
     for capture in _open.captures:
         entry = capture.before.get(id(tensor))
-        if entry is not None and entry[0]() is tensor and entry[1]() is tensor.uop:
+        if entry is not None and entry[0]() is tensor and entry[1]() is node:
             return True
     return False
 

@@ -61,7 +61,7 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
     order = postorder(*wanted)
     if open_captures():
         now = {n for n in order if n.op is Ops.ASSIGN}
-        before = [t for t in others if is_from_before(t) and now.isdisjoint(toposort(t.uop))]
+        before = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
         others = _without(others, before)
     if Ops.ASSIGN not in [node.op for node in order]:  # nothing is written over: any of it can be done again
         _compute(todo, others, order, dict(zip(wanted, wanted, strict=True)), Guard(None))

@@ -6,7 +6,7 @@ here. Where somebody looks (DEBUG=2, an observer), each launch runs by itself an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinygraft import events
@@ -16,9 +16,11 @@ from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import GraphExecutor, Handle, Step
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
+from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.interrupt import guarded
 from tinygraft.engine.run import Launch, copy
+from tinygraft.schedule.memory import Life
 from tinygraft.uop import index as ix
 from tinygraft.uop.index import size_of
 from tinygraft.uop.shape import sint
@@ -66,15 +68,16 @@ class Replay:
     """Launches on numbered buffers: fixed ones, ones that are given for each run (changing), and temporary ones.
 
     forms says of every number what its buffer is like. What is neither fixed nor changing is temporary: written before
-    it is read in each run. Temporary buffers share memory where their times do not overlap. One thread at a time may
-    run a Replay.
+    it is read in each run, as are the fixed buffers of held. Temporary buffers share memory where their times do not
+    overlap. One thread at a time may run a Replay.
     """
 
     def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, Form], fixed: Mapping[int, Buffer],
-                 changing: Sequence[int]) -> None:  # fmt: skip
+                 held: Collection[int], changing: Sequence[int]) -> None:  # fmt: skip
         self.launches, self.forms, self.fixed, self.changing = launches, forms, fixed, tuple(changing)
         self._numbers = {uid: number for number, uid in enumerate(self.changing)}
-        self._buffers = dict(fixed) | _temporaries(launches, forms, {*fixed, *changing})
+        lent = {uid: fixed[uid] for uid in held if not fixed[uid].is_shared()}
+        self._buffers = dict(fixed) | _temporaries(launches, forms, {*fixed, *changing}, lent)
         self._parts = [self._across(group[0]) if group[0].kernel is None and self._leaves(group[0]) else
                        self._part(group) for group in self._groups()]  # fmt: skip
         self._count = sum(part.count for part in self._parts if isinstance(part, _Part))
@@ -201,18 +204,19 @@ def _nbytes(form: Form) -> int:
     return form[1] * form[2].itemsize
 
 
-def _temporaries(launches: Sequence[Recorded], forms: Mapping[int, Form], others: set[int]) -> dict[int, Buffer]:
-    """A buffer for each number that is not among others; it is free again once the last launch with it has run."""
-    last = {uid: i for i, launch in enumerate(launches) for uid in launch.uids if uid not in others}
-    free: dict[tuple[str, int], list[Buffer]] = {}
-    home: dict[int, Buffer] = {}
+def _temporaries(launches: Sequence[Recorded], forms: Mapping[int, Form], others: set[int],
+                 held: Mapping[int, Buffer]) -> dict[int, Buffer]:  # fmt: skip
+    """A buffer for each number that is not among others; they share memory where their times do not overlap.
+
+    held are buffers among others whose first launch writes them: until then theirs is shared too.
+    """
+    lives: dict[int, Life] = {}
     for i, launch in enumerate(launches):
-        mine = [uid for uid in dict.fromkeys(launch.uids) if uid in last]
-        for uid in mine:
-            if uid not in home:
-                spare = free.get((forms[uid][0], _nbytes(forms[uid])))
-                home[uid] = spare.pop() if spare else Buffer(*forms[uid])
-        for uid in mine:
-            if last[uid] == i:
-                free.setdefault((forms[uid][0], _nbytes(forms[uid])), []).append(home[uid])
-    return home
+        for uid in launch.uids:
+            lives[uid] = Life(_nbytes(forms[uid]), lives[uid].first if uid in lives else i, i)
+    made = {uid: Buffer(*forms[uid]) for uid in lives if uid not in others}
+    mine = [uid for uid in made if lives[uid].nbytes]
+    lent = [uid for uid in held if lives[uid].nbytes]
+    share_memory([made[uid] for uid in mine], [lives[uid] for uid in mine],
+                 [held[uid] for uid in lent], [lives[uid] for uid in lent])  # fmt: skip
+    return made

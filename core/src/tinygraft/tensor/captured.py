@@ -80,7 +80,6 @@ class Record:
         roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
         self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
         self.assigned = [roles[uid][1] for uid in written if roles[uid][0] == "in"]
-        self.written = [trace.nodes[uid] for uid in sorted(written & self.outside) if uid in trace.nodes]
         results = dict.fromkeys(n for t in tensors_in(result) if (n := t.uop.base).op is Ops.BUFFER)
         made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
         changing = [*arguments.buffers, *made]
@@ -91,8 +90,10 @@ class Record:
         uids = [node.arg.uid for node in changing]
         fixed = {uid: buffer for uid, (role, _) in roles.items() if uid not in uids
                  and (buffer := _fixed(trace, uid, role)) is not None}  # fmt: skip
+        held = [uid for uid in fixed if roles[uid][0] == "made" and trace.memory[uid].data is None]
+        self.written = [trace.nodes[uid] for uid in sorted({*(written & self.outside), *held}) if uid in trace.nodes]
         forms = {uid: _form(memory) for uid, memory in trace.memory.items()}
-        self.launches = Replay(trace.launches, forms, fixed, uids)
+        self.launches = Replay(trace.launches, forms, fixed, held, uids)
 
     def reaches(self, arguments: Arguments) -> bool:
         """Whether an argument is memory that the function also reaches by itself."""
