@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from tinygraft.reference.python import PythonBackend
 from tinygraft.schedule import form
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.stages import Cost, Param, Signature
 from tinygraft.uop.uop import UOp, postorder
 
 
@@ -167,17 +165,6 @@ def test_nothing_has_a_name_where_nothing_is_kept(folder):
     assert pack.name_of(key_of(x), [PythonBackend("PYTHON", 0)], Options()) == ""
     with Context(CACHELEVEL=0):
         assert pack.name_of(key_of(x), [_Backend()], Options()) == ""
-
-
-def test_boxes_come_back_from_json():
-    """A signature and a cost, with dtypes and symbolic sizes, are equal after the way to the disk and back."""
-    n = UOp.variable("n", 1, 9)
-    size = UOp(Ops.ADD, dtypes.index, (UOp(Ops.MUL, dtypes.index, (n, n)), UOp.const(dtypes.index, 3)))
-    signature = Signature(
-        (Param(dtypes.float16, 7, True), Param(dtypes.bool, 0, False)), ("n",), (size, 1, 2), 32, True
-    )
-    for box in (signature, Cost(size, 12), ()):
-        assert pack._whole(json.loads(json.dumps(pack._flat(box)))) == box
 
 
 SCRIPT = """

@@ -5,7 +5,7 @@ Every default is the least able value, so that a field left out costs speed and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import Ops
@@ -56,3 +56,12 @@ class Target:
     max_params: int = 64
     max_ops: int = 4000
     alignment: int = 16
+
+    def text(self) -> str:
+        """Everything of it written down: equal for equal ones, in every process."""
+        found = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            named = sorted(item.name for item in value) if isinstance(value, frozenset) else value
+            found.append(f"{field.name}={named!r}")
+        return " ".join(found)
