@@ -13,7 +13,7 @@ from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import take
 from tinygraft.codegen.action import parse, show
 from tinygraft.codegen.actions import spaced
-from tinygraft.codegen.contraction import tilings
+from tinygraft.codegen.tiling import tilings
 from tinygraft.codegen.heuristics import choose, offered
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options

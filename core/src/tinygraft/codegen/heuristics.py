@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from tinygraft.codegen import actions
 from tinygraft.codegen.action import Action, action
 from tinygraft.codegen.actions import loops_of, name_of
-from tinygraft.codegen.contraction import tilings
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.take import PARALLEL, action_of, take
+from tinygraft.codegen.tiling import tilings
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import AxisKind, Ops

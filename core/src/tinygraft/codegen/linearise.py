@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tinygraft.rules.fold import is_const
 from tinygraft.uop.ops import FACTS, AxisKind, Ops, RangeArg, ReduceArg, RegArg
 from tinygraft.uop.uop import UOp, postorder
 
@@ -242,10 +243,15 @@ class _Machine:
         return register
 
     def added(self, node: UOp) -> tuple[UOp, ...]:
-        """What a reduction takes in each turn: its value, or the factors of it where they are multiplied and added."""
-        value = node.src[0]
-        product = self.fuses and node.arg.op is Ops.ADD and value.op is Ops.MUL and value.dtype.kind == "float"
-        return value.src if product else (value,)
+        """What a reduction takes in each turn: its value, or the factors of it where they are multiplied and added,
+        with the condition, if there is one, under which they are.
+        """
+        value, gate = node.src[0], ()
+        if not self.fuses or node.arg.op is not Ops.ADD or value.dtype.kind != "float":
+            return (value,)
+        if value.op is Ops.WHERE and is_const(value.src[2], 0):
+            value, gate = value.src[1], value.src[:1]
+        return (*value.src, *gate) if value.op is Ops.MUL else node.src[:1]
 
     def accumulate(self, node: UOp, register: UOp) -> None:
         """Combine a register with what the loop has now."""

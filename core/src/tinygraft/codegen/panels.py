@@ -1,4 +1,4 @@
-"""A Tiling done: the kernel with its loops in blocks, its operand staged in a panel and its results in registers.
+"""A Tiling done: the kernel with its loops in blocks, operands staged in scratch memory and results in registers.
 
 Sizes that blocks do not divide are rounded up. Rows past the end are computed again from the last row, columns past
 the end from whatever the panel holds, and neither is stored; so there is one body of code for every size.
@@ -6,11 +6,12 @@ the end from whatever the panel holds, and neither is stored; so there is one bo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.codegen.contraction import Tiling, size
+from tinygraft.codegen.contraction import size, turns
+from tinygraft.codegen.tiling import Tiling
+from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, LocalArg, Ops
 from tinygraft.uop.uop import UOp, postorder
@@ -32,6 +33,15 @@ class _Split:
     gates: list[UOp] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row loop in blocks: which block, how many there are, and the row in the block."""
+
+    block: UOp
+    blocks: int
+    row: UOp
+
+
 class _Tiler:
     """The new ranges of a kernel, numbered in the order in which they nest."""
 
@@ -39,76 +49,73 @@ class _Tiler:
         self.kernel, self.tiling, self.c = kernel, tiling, tiling.contraction
         self.axis = 1 + max(n.arg.axis for n in postorder(kernel) if n.op is Ops.RANGE)
         self.split = _Split()
+        self.staged: dict[UOp, _Copy | _Pack] = {}
 
-    def range(self, turns: int, kind: AxisKind = AxisKind.LOOP) -> UOp:
+    def range(self, count: int, kind: AxisKind = AxisKind.LOOP) -> UOp:
         """A new range inside of those made before; 0 where there is but one turn."""
-        if turns == 1 and kind is not AxisKind.VECTOR:
+        if count == 1 and kind is not AxisKind.VECTOR:
             return ix.const(0)
         self.axis += 1
-        return UOp.range(turns, self.axis - 1, kind)
+        return UOp.range(count, self.axis - 1, kind)
 
     def sink(self) -> UOp:
         """The stores over blocks of columns, blocks of rows and the terms of the reduction."""
         c, t = self.c, self.tiling
+        if t.packs:
+            self.staged = {x: _Pack(self, x, 1 + i) for i, x in enumerate(c.across)}
         shares = self.range(t.split)
         block = self._outer()
-        copy = None if t.in_place else _Copy(self, block)
-        self._rows(shares)
+        if not t.in_place:
+            self.staged[c.staged] = _Copy(self, block)
+        rows = self._rows(shares)
         terms = self._terms()
+        column, vector = self._columns(block)
         self.split.exact.update(terms)
         self.split.safe.update(terms)
-        column, vector = self._columns(block)
-        if copy is not None:
-            self.split.safe[c.staged] = copy.read(terms, column)
+        self.split.safe.update({x: copy.read(terms, rows, column) for x, copy in self.staged.items()})
         return UOp(Ops.SINK, src=tuple(self._store(s, vector) for s in self.kernel.src))
 
     def _outer(self) -> UOp:
         """One loop over all that is outside of the rows; gives the number of the block of columns in it."""
         c, t = self.c, self.tiling
-        blocks = -(-math.prod(map(size, c.columns)) // t.block)
-        sizes = [*map(size, c.outer), blocks]
-        place = self.range(math.prod(sizes))
-        for loop, turns in zip(reversed([*c.outer, None]), reversed(sizes), strict=True):
-            here = ix.mod(place, turns)
-            place = ix.idiv(place, turns)
-            if loop is None:
-                block = here
-            else:
-                self.split.exact[loop] = self.split.safe[loop] = here
+        blocks = -(-turns(c.columns) // t.block)
+        place = self.range(blocks * turns(c.outer))
+        block, place = ix.mod(place, blocks), ix.idiv(place, blocks)
+        if c.outer:
+            unflatten(place, c.outer, self.split.exact)
+            unflatten(place, c.outer, self.split.safe)
         return block
 
-    def _rows(self, shares: UOp) -> None:
+    def _rows(self, shares: UOp) -> list[_Row]:
         """The row loops in blocks, innermost last, and their rows side by side."""
-        blocks = []
-        for loop, rows in zip(self.c.rows, self.tiling.unrolled, strict=True):
-            turns = -(-size(loop) // rows)
-            if not blocks and self.tiling.split > 1:  # the first loop in shares
-                per = -(-turns // self.tiling.split)
-                blocks.append((ix.add(ix.mul(shares, per), self.range(per)), per * self.tiling.split))
+        t = self.tiling
+        blocks: list[tuple[UOp, int]] = []
+        for count in row_blocks(t):
+            if not blocks and t.split > 1:  # the first loop in shares
+                per = count // t.split
+                blocks.append((ix.add(ix.mul(shares, per), self.range(per)), count))
             else:
-                blocks.append((self.range(turns), turns))
-        for loop, rows, (block, turns) in zip(self.c.rows, self.tiling.unrolled, blocks, strict=True):
-            row = ix.add(ix.mul(block, rows), self.range(rows, AxisKind.UNROLL))
-            self._place(loop, row, turns * rows)
-
-    def _place(self, loop: UOp, row: UOp, reach: int) -> None:
-        self.split.exact[loop] = self.split.safe[loop] = row
-        if reach > size(loop):
-            self.split.safe[loop] = ix.minimum(row, size(loop) - 1)
-            self.split.gates.append(ix.lt(row, size(loop)))
+                blocks.append((self.range(count), count))
+        found = []
+        for loop, held, (block, count) in zip(self.c.rows, t.unrolled, blocks, strict=True):
+            found.append(_Row(block, count, self.range(held, AxisKind.UNROLL)))
+            row = ix.add(ix.mul(block, held), found[-1].row)
+            self.split.exact[loop] = row
+            self.split.safe[loop] = inside(row, loop, count * held)
+            if count * held > size(loop):
+                self.split.gates.append(ix.lt(row, size(loop)))
+        return found
 
     def _terms(self) -> Swap:
         """The loops of the reduction: all as one, or the inner ones as one, where no address has to divide for it."""
-        c, loops = self.c, self.c.reduce.src[1:]
-        staged = set() if self.tiling.in_place else set(postorder(c.staged))
-        loads = [n for n in postorder(c.reduce.src[0]) if n.op is Ops.LOAD and n not in staged]
-        addresses = [s for n in loads for s in n.src[1:]]
+        value, loops = self.c.reduce.src[0], self.c.terms
+        staged = {x: UOp.const(x.dtype, 0) for x in self.staged}
         for first in range(len(loops)):
             terms = {r: UOp.range(size(r), self.axis + i) for i, r in enumerate(loops[:first])}
-            joined = UOp.range(math.prod(map(size, loops[first:])), self.axis + first)
+            joined = UOp.range(turns(loops[first:]), self.axis + first)
             unflatten(joined, loops[first:], terms)
-            moved = ix.rebuild_simplified(addresses, self.split.safe | terms)
-            if not any(_divides(moved[s], joined) for s in addresses):
+            moved = ix.rebuild_simplified((value,), self.split.safe | terms | staged)[value]
+            if not _divides(moved, joined):
                 break
         self.axis += len(loops)
         return terms
@@ -124,20 +131,31 @@ class _Tiler:
 
     def _store(self, store: UOp, vector: UOp) -> UOp:
         """A store of what the tile computed, if it lies inside."""
-        inside = self.split.gates
+        gates = self.split.gates
         exact = ix.rebuild_simplified((store.src[1], *store.src[3:]), self.split.exact)
         value = ix.rebuild_simplified((store.src[2],), self.split.safe)[store.src[2]]
-        columns = [g for g in inside if g.ranges >> vector.arg.axis & 1]
-        gates = [*inside, *(exact[g] for g in store.src[3:])]
+        columns = [g for g in gates if g.ranges >> vector.arg.axis & 1]
         value = gated(value, vector, columns) if columns else value
-        gate = _all(gates)
+        gate = _all([*gates, *(exact[g] for g in store.src[3:])])
         src = (store.src[0], exact[store.src[1]], value, *(() if gate is None else (gate,)))
         return UOp(Ops.STORE, store.dtype, src, store.arg)
 
 
-def _divides(address: UOp, loop: UOp) -> bool:
-    """Whether an address has a division that must be done in each turn of a loop."""
-    divisions = (n for n in postorder(address) if n.op in (Ops.IDIV, Ops.MOD))
+def row_blocks(t: Tiling) -> list[int]:
+    """How many blocks of rows each row loop has; those of the first one can be shared out evenly."""
+    counts = [-(-size(loop) // held) for loop, held in zip(t.contraction.rows, t.unrolled, strict=True)]
+    counts[0] = -(-counts[0] // t.split) * t.split
+    return counts
+
+
+def inside(row: UOp, loop: UOp, reach: int) -> UOp:
+    """row, or the last one of the loop where it lies behind that."""
+    return ix.minimum(row, size(loop) - 1) if reach > size(loop) else row
+
+
+def _divides(value: UOp, loop: UOp) -> bool:
+    """Whether a value has an index that must be divided in each turn of a loop."""
+    divisions = (n for n in postorder(value) if n.dtype is dtypes.index and n.op in (Ops.IDIV, Ops.MOD))
     return any(n.ranges >> loop.arg.axis & 1 for n in divisions)
 
 
@@ -152,11 +170,19 @@ def place_columns(t: Tiling, block: UOp, column: UOp, swap: Swap) -> list[UOp]:
     """Put the column loops where a column of a block is; the conditions under which there is such a column."""
     columns = t.contraction.columns
     place = ix.add(ix.mul(block, t.block), column)
-    total = math.prod(map(size, columns))
+    total = turns(columns)
     gates = [] if t.padded == t.block else [ix.lt(column, t.block)]
     gates += [] if total % t.block == 0 else [ix.lt(place, total)]
     unflatten(place, columns, swap)
     return gates
+
+
+def flatten(places: Sequence[tuple[UOp, int]]) -> UOp:
+    """The number of a place in nested loops, each with its turn and how many turns it has."""
+    place: UOp = ix.const(0)
+    for here, count in places:
+        place = ix.add(ix.mul(place, count), here)
+    return place
 
 
 class _Copy:
@@ -164,18 +190,18 @@ class _Copy:
 
     def __init__(self, tiler: _Tiler, block: UOp) -> None:
         t, c = tiler.tiling, tiler.c
-        self.tiling = t
-        self.terms = [r for r in c.reduce.src[1:] if c.staged.ranges >> r.arg.axis & 1]
+        self.tiling, self.terms = t, c.over(c.staged)
         swap = dict(tiler.split.safe)
         gates = [n.src[2] for n in postorder(c.staged) if n.op is Ops.LOAD and len(n.src) > 2]
         tested = [r for r in self.terms if any(g.ranges >> r.arg.axis & 1 for g in gates)]
         free = [r for r in self.terms if r not in tested]  # innermost: what is tested need not be tested again there
-        own = {r: tiler.range(size(r)) for r in (*tested, *free)}
-        swap.update(own)
+        own = {r: tiler.range(size(r)) for r in tested}
         column, gates = self._columns(tiler, block, swap)
+        own.update({r: tiler.range(size(r)) for r in free})
+        swap.update(own)
         value = ix.rebuild_simplified((c.staged,), swap)[c.staged]
         value = gated(value, None, gates)
-        self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, t.terms * t.padded, False))
+        self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, t.panel_terms * t.padded, False))
         place = self.place(own, column)
         beyond = [g for g in gates if g.ranges >> self.lane.arg.axis & 1] if self.partial else []
         gate = _all(beyond)
@@ -192,11 +218,11 @@ class _Copy:
             self.lane = tiler.range(t.width, AxisKind.VECTOR)
             column = ix.add(ix.mul(copies, t.width), self.lane)
             return column, place_columns(t, block, column, swap)
-        row = math.prod(size(r) for r in columns[1:])
-        turns = t.block // row
-        first = tiler.range(turns)
-        place, column = ix.add(ix.mul(block, turns), first), ix.mul(first, row)
-        gates = [] if size(columns[0]) % turns == 0 else [ix.lt(place, size(columns[0]))]
+        row = turns(columns[1:])
+        count = t.block // row
+        first = tiler.range(count)
+        place, column = ix.add(ix.mul(block, count), first), ix.mul(first, row)
+        gates = [] if size(columns[0]) % count == 0 else [ix.lt(place, size(columns[0]))]
         swap[columns[0]] = place
         for loop in columns[1:-1]:
             swap[loop] = tiler.range(size(loop))
@@ -212,14 +238,46 @@ class _Copy:
 
     def place(self, terms: Swap, column: UOp) -> UOp:
         """Where in the panel the element of a term and a column lies."""
-        row: UOp = ix.const(0)
-        for r in self.terms:
-            row = ix.add(ix.mul(row, size(r)), terms[r])
-        return ix.add(ix.mul(row, self.tiling.padded), column)
+        return flatten([*((terms[r], size(r)) for r in self.terms), (column, self.tiling.padded)])
 
-    def read(self, terms: Swap, column: UOp) -> UOp:
+    def read(self, terms: Swap, rows: Sequence[_Row], column: UOp) -> UOp:
         """An element of the panel."""
         return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, column)))
+
+
+class _Pack:
+    """The loops that put an operand's rows side by side, in the order in which tiles of rows read them."""
+
+    def __init__(self, tiler: _Tiler, operand: UOp, number: int) -> None:
+        t, c = tiler.tiling, tiler.c
+        self.tiling, self.terms = t, c.over(operand)
+        rows = [_Row(tiler.range(count), count, ix.const(0)) for count in row_blocks(t)]
+        swap = {r: tiler.range(size(r)) for r in self.terms}
+        terms = dict(swap)
+        rows = [_Row(r.block, r.blocks, tiler.range(held)) for r, held in zip(rows, t.unrolled, strict=True)]
+        for loop, r, held in zip(c.rows, rows, t.unrolled, strict=True):
+            swap[loop] = inside(ix.add(ix.mul(r.block, held), r.row), loop, r.blocks * held)
+        value = ix.rebuild_simplified((operand,), swap)[operand]
+        blocks = 1
+        for r in rows:
+            blocks *= r.blocks
+        self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(number, blocks * turns(self.terms) * t.held, False))
+        place = self.place(terms, rows)
+        store = UOp(Ops.STORE, src=(self.memory, place, value))
+        ranges = [n for n in postorder(place) if n.op is Ops.RANGE]
+        self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
+
+    def place(self, terms: Swap, rows: Sequence[_Row]) -> UOp:
+        """Where the element of a term and a row lies: tile by tile, in a tile term by term."""
+        return flatten([
+            *((r.block, r.blocks) for r in rows),
+            *((terms[r], size(r)) for r in self.terms),
+            *((r.row, held) for r, held in zip(rows, self.tiling.unrolled, strict=True)),
+        ])  # fmt: skip
+
+    def read(self, terms: Swap, rows: Sequence[_Row], column: UOp) -> UOp:
+        """An element of the tile."""
+        return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, rows)))
 
 
 def gated(value: UOp, vector: UOp | None, gates: Sequence[UOp]) -> UOp:

@@ -8,6 +8,7 @@
     unroll(loop, n)                   n turns side by side, which share what does not depend on the loop
     stage(columns, rows, n, w[, s])   a tile of a sum of products: rows of each row loop by n columns in vectors of w,
                                       one operand copied into a panel of scratch memory; the rows in s shares
+    pack(columns, rows, n, w[, s])    the same with the other operands in scratch memory too, in the order of the tiles
     tile(columns, rows, n, w[, s])    the same with the operand where it is
     parallel or parallel(loops)       shares for the threads of a pool: of the outermost loop of each store, or of these
     local(loop, n)                    groups of n threads
@@ -25,8 +26,8 @@ from dataclasses import replace
 from tinygraft.codegen import actions
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import loops_of, name_of
-from tinygraft.codegen.contraction import Tiling, tilings
 from tinygraft.codegen.panels import tile
+from tinygraft.codegen.tiling import Tiling, tilings
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
 from tinygraft.uop.ops import AxisKind, Ops
@@ -51,7 +52,7 @@ def action_of(tiling: Tiling) -> Action:
     loops = tuple(map(name_of, tiling.contraction.columns))
     shares = ((tiling.split,),) if tiling.split > 1 else ()
     amounts = (tiling.unrolled, (tiling.block,), (tiling.width,), *shares)
-    return Action("tile" if tiling.in_place else "stage", loops, amounts)
+    return Action("tile" if tiling.in_place else "pack" if tiling.packs else "stage", loops, amounts)
 
 
 def _numbers(one: Action, count: int) -> tuple[int, ...]:
@@ -179,6 +180,7 @@ TAKERS: dict[str, Taker] = {
     "vectorise": _vectorise,
     "unroll": _unroll,
     "stage": _tile,
+    "pack": _tile,
     "tile": _tile,
     "parallel": _parallel,
     "local": _local,

@@ -281,8 +281,9 @@ class _Text:
         for lane in self.lanes(node.ranges):
             name = self.name(register, lane)
             names = [self.name(value, lane) for value in values]
+            gate = f" if {names.pop()} else {name}" if len(values) == 3 else ""
             names = [*names, name] if node.arg is Ops.FMA else [name, *names]
-            text = expression(node.arg, register.dtype, [register.dtype] * len(names), names)
+            text = expression(node.arg, register.dtype, [register.dtype] * len(names), names) + gate
             self.put(f"{name} = {text}")
 
     def fold_lanes(self, node: UOp) -> None:

@@ -170,8 +170,11 @@ class Kernel(Writer):
     def accum(self, u: UOp) -> None:
         """An assignment for each copy."""
         for register, values, step in self.accumulated(u):
-            operands = (*values, register) if step.op is Ops.FMA else (register, *values)
-            self.say(f"{register} = {bare(EXPR[step.op](self.words, step, *operands))};")
+            operands = (*values[:2], register) if step.op is Ops.FMA else (register, *values)
+            new = EXPR[step.op](self.words, step, *operands)
+            if len(values) == 3:
+                new = EXPR[Ops.WHERE](self.words, step, values[2], new, register)
+            self.say(f"{register} = {bare(new)};")
 
     def get(self, u: UOp) -> None:
         """The register itself, or a copy of it where it still changes."""

@@ -169,8 +169,11 @@ class Function(Writer, Block):
         for register, values, step in self.accumulated(u):
             type_ = type_of(step.dtype, step.width)
             old = self.let(f"load {type_}, ptr %{register}", "old")
-            operands = (*values, old) if step.op is Ops.FMA else (old, *values)
-            self.do(f"store {type_} {EXPR[step.op](self, step, *operands)}, ptr %{register}")
+            operands = (*values[:2], old) if step.op is Ops.FMA else (old, *values)
+            new = EXPR[step.op](self, step, *operands)
+            if len(values) == 3:
+                new = EXPR[Ops.WHERE](self, step, values[2], new, old)
+            self.do(f"store {type_} {new}, ptr %{register}")
 
     def get(self, u: UOp) -> None:
         """Read."""

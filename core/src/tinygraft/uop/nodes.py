@@ -16,7 +16,7 @@ from tinygraft.uop.uop import UOp
 Rule = Callable[[UOp], "str | None"]
 VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose number is not fixed
     Ops.CONST: (0, 1), Ops.IOTA: (1, 2), Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
-    Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 3), Ops.CAT: (1, 9999),
+    Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 4), Ops.CAT: (1, 9999),
     **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK), (1, 9999)),
 }  # fmt: skip
 
@@ -188,10 +188,14 @@ def reducible(u: UOp) -> str | None:
 
 
 def accumulates(u: UOp) -> str | None:
-    """ACCUM combines one value by an op, or the product of two by FMA."""
-    if u.arg is Ops.FMA or len(u.src) == 3:
-        return None if u.arg is Ops.FMA and len(u.src) == 3 else "ACCUM takes two factors for FMA, else one value"
-    return reducible(u)
+    """ACCUM combines one value by an op, or the product of two by FMA, perhaps under a condition."""
+    if u.arg is not Ops.FMA:
+        return reducible(u) if len(u.src) == 2 else f"ACCUM by {u.arg.name} takes one value, got {len(u.src) - 1}"
+    if len(u.src) < 3:
+        return "ACCUM by FMA takes two factors, got one value"
+    if any(s.dtype is not u.dtype for s in u.src[:3]) or any(s.dtype is not dtypes.bool for s in u.src[3:]):
+        return f"ACCUM by FMA takes two factors of {u.dtype.name} and a bool, got {_dtypes(u)}"
+    return None
 
 
 def over_ranges(u: UOp) -> str | None:
@@ -283,7 +287,7 @@ NODE: dict[Ops, tuple[Rule, ...]] = {
     Ops.BARRIER: (_VOID,),
     Ops.SINK: (_VOID,),
     Ops.REG: (first_dtype, over_lanes),
-    Ops.ACCUM: (first_dtype, source_ops(0, Ops.REG), same_dtype, accumulates),
+    Ops.ACCUM: (first_dtype, source_ops(0, Ops.REG), accumulates),
     Ops.GET: (first_dtype, source_ops(0, Ops.REG)),
     Ops.LANES: (first_dtype, reducible, over_lanes),
     Ops.END: (_VOID, source_ops(0, Ops.RANGE)),

@@ -442,7 +442,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.BARRIER: OpFacts(None),
     Ops.SINK: OpFacts(None),
     Ops.REG: OpFacts(None, (RegArg,)),  # sources: first value, vector and unroll ranges it has a copy for
-    Ops.ACCUM: OpFacts(None, (Ops,)),  # sources: REG, value; REG and two factors when the arg is FMA
+    Ops.ACCUM: OpFacts(None, (Ops,)),  # sources: REG, value; for FMA REG, two factors[, condition]
     Ops.GET: OpFacts(1),  # source: REG
     Ops.LANES: OpFacts(2, (ReduceArg,)),  # sources: vector, VECTOR range
     Ops.END: OpFacts(1),  # source: RANGE

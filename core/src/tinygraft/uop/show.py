@@ -410,8 +410,9 @@ def _statement(u: UOp, src: Sequence[Text]) -> str:
         case Ops.ACCUM:
             if u.arg in _INFIX:
                 return f"{words[0]} {_INFIX[u.arg][0]}= {words[1]}"
-            operands = (*words[1:], words[0]) if u.arg is Ops.FMA else words
-            return f"{words[0]} = {u.arg.name.lower()}({', '.join(operands)})"
+            operands = (*words[1:3], words[0]) if u.arg is Ops.FMA else words
+            gate = f" if {words[3]}" if len(words) > 3 else ""
+            return f"{words[0]} = {u.arg.name.lower()}({', '.join(operands)}){gate}"
         case Ops.BARRIER:
             return "barrier"
     return u.op.name.lower()

@@ -1,0 +1,228 @@
+"""How a sum of products is computed in tiles: what is staged, how many columns and rows at once, and what that costs.
+
+    for each block of columns:                     (and whatever else the staged operand depends on)
+        panel[k][column] = staged operand          (gates, casts and cheap arithmetic happen once, here)
+        for each block of rows:
+            for each k: results[row][column] += other operand[row] * panel[k][column]
+            store results
+
+`tilings` gives the ways that a Target has room for, the cheapest first. Costs are estimated in cycles of one thread; they
+only have to put the ways in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tinygraft.codegen.contraction import Contraction, contractions, size, turns
+from tinygraft.dtype import dtypes
+from tinygraft.target import Target
+from tinygraft.uop.linear import lane_stride
+from tinygraft.uop.ops import ELEMENTWISE, Ops
+from tinygraft.uop.uop import UOp, postorder
+
+FEWEST_ROWS = 4  # rows below which an operand is not read often enough to pay for its copy
+LEAST_WORK = 1 << 12  # multiplications below which a kernel is small whatever one does
+MOST_VECTORS = 4  # of a row of results that is held in registers
+PIPELINE = 8  # multiplications in flight that keep the units busy
+ROW, VECTOR = 0.1, 0.5  # cycles that a load of one row's operand, or of one vector of the panel, adds to a turn
+STRIDED, STEP = 0.25, 0.35  # the same for a load that is far from the one before, and for an operation on an element
+COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to stage an element: in vectors, with gates, one by one
+SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
+IDLE = 1.2  # how much longer the busiest thread may work before rows are shared out as well
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """What is done to a Contraction: block columns at a time, in vectors of width; unrolled rows of each row loop.
+
+    in_place reads the staged operand where it is; packs stages the operands that differ from row to row as well, once
+    for the whole kernel. split is into how many shares the outermost row loop is cut first, so that threads have
+    something to share.
+    """
+
+    contraction: Contraction
+    width: int
+    vectors: int
+    block: int
+    unrolled: tuple[int, ...]
+    in_place: bool = False
+    packs: bool = False
+    split: int = 1
+    cost: float = 0.0
+
+    @property
+    def padded(self) -> int:
+        """Columns of a panel: whole vectors."""
+        return self.width * self.vectors
+
+    @property
+    def panel_terms(self) -> int:
+        """Turns of those loops of the reduction that the staged operand depends on."""
+        return turns(self.contraction.over(self.contraction.staged))
+
+    @property
+    def held(self) -> int:
+        """Rows whose results are in registers at once."""
+        count = 1
+        for rows in self.unrolled:
+            count *= rows
+        return count
+
+    @property
+    def tiles(self) -> int:
+        """Blocks of rows."""
+        count = 1
+        for loop, rows in zip(self.contraction.rows, self.unrolled, strict=True):
+            count *= -(-size(loop) // rows)
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What the operands of a Contraction cost: cycles an element, and for a row an element of each turn."""
+
+    staged: float
+    row: float
+    packed: float
+    stored: float
+
+
+def tilings(sink: UOp, target: Target) -> list[Tiling]:
+    """The ways to compute a kernel's main reduction in tiles, cheapest first; none where there is nothing to tile."""
+    if not target.vector_bytes:
+        return []
+    found = [t for c in contractions(sink) for t in _tilings(c, sink, target)]
+    return sorted(found, key=lambda t: t.cost)
+
+
+def _tilings(c: Contraction, sink: UOp, target: Target) -> Iterator[Tiling]:
+    """The tiles that the registers and the scratch memory have room for."""
+    own, rows = turns(c.columns), turns(c.rows)
+    if rows < FEWEST_ROWS or rows * own * turns(c.outer) * turns(c.terms) < LEAST_WORK:
+        return
+    widest = target.vector_bytes // max(c.reduce.dtype.itemsize, c.staged.dtype.itemsize)
+    width = min(widest, 1 << max(own - 1, 1).bit_length())
+    prices = _prices(c, sink)
+    room = target.local_memory
+    for columns, block, vectors in _blocks(c, width):
+        outer = (*c.outer, *(r for r in c.columns if r not in columns))
+        inner = replace(c, columns=columns, outer=tuple(sorted(outer, key=lambda r: r.arg.axis)))
+        for unrolled in _row_tiles(c.rows, target.registers * 3 // 4 // vectors):
+            for in_place, packs in ((True, False), (False, False), (False, True)):
+                t = Tiling(inner, width, vectors, block, unrolled, in_place, packs)
+                if (not in_place or _lies_in_vectors(t)) and (not packs or _packable(c)) and _scratch(t) <= room:
+                    yield _priced(t, prices, target)
+
+
+def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, int]]:
+    """(column loops, columns of a block, vectors of a row): parts of one loop, or whole turns of several."""
+    for first in range(len(c.columns)):
+        columns = c.columns[first:]
+        row, most = turns(columns[1:]), width * MOST_VECTORS
+        if len(columns) == 1:
+            for vectors in range(1, MOST_VECTORS + 1):
+                if vectors == 1 or width * (vectors - 1) < size(columns[0]):
+                    yield columns, width * vectors, vectors
+        elif row <= most:
+            for count in range(1, min(size(columns[0]), most // row) + 1):
+                yield columns, count * row, -(-count * row // width)
+
+
+def _row_tiles(loops: Sequence[UOp], most: int) -> set[tuple[int, ...]]:
+    """How many rows of each loop are computed at once, at most `most` in all: the innermost loops first."""
+    last = size(loops[-1])
+    wanted = {most, most * 3 // 4, most * 2 // 3, most // 2, *(n for n in range(2, most + 1) if last % n == 0)}
+    return {_row_tile(loops, max(n, 1)) for n in wanted}
+
+
+def _row_tile(loops: Sequence[UOp], left: int) -> tuple[int, ...]:
+    unrolled = []
+    for loop in reversed(loops):
+        length = size(loop)
+        here = min(length, left)
+        if here < length:  # whole tiles where the loop has a divisor nearby
+            here = next((n for n in range(here, here * 3 // 4, -1) if length % n == 0), here)
+        unrolled.append(here)
+        left //= here
+    return tuple(reversed(unrolled))
+
+
+def _lies_in_vectors(t: Tiling) -> bool:
+    """Whether the operand can be read in vectors where it is: one load without a gate, of whole blocks."""
+    c = t.contraction
+    if len(c.columns) > 1 or size(c.columns[0]) % t.block or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
+        return False
+    return lane_stride(c.staged.src[1], c.columns[0]) == 1
+
+
+def _packable(c: Contraction) -> bool:
+    """Whether the operands that differ from row to row are the same in all blocks, and numbers."""
+    kept = sum(1 << r.arg.axis for r in (*c.rows, *c.terms))
+    return all(x.ranges & ~kept == 0 and x.dtype is not dtypes.bool for x in c.across)
+
+
+def _scratch(t: Tiling) -> int:
+    """Bytes of scratch memory."""
+    c = t.contraction
+    panel = 0 if t.in_place else t.panel_terms * t.padded * c.staged.dtype.itemsize
+    packed = sum(turns(c.over(x)) * t.tiles * t.held * x.dtype.itemsize for x in c.across) if t.packs else 0
+    return panel + packed
+
+
+def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
+    """A tiling with its cost, and with shares of its rows where threads have too few blocks to share."""
+    c = t.contraction
+    blocks = -(-turns(c.columns) // t.block) * turns(c.outer)
+    terms = turns(c.terms)
+    row = ROW if t.packs else prices.row
+    step = max(t.held * t.vectors / 2, (t.held + t.vectors) / 2, PIPELINE / 2) + row * t.held + VECTOR * t.vectors
+    idle, split = _shares(t, blocks, target.chunks)
+    cost = blocks * t.tiles * terms * step * idle
+    if t.in_place:  # each tile reads the operand anew, from wherever it lies
+        span = t.panel_terms * turns(c.columns) * c.staged.dtype.itemsize
+        cost *= 1.0 if span <= target.l1_bytes // 2 else 1.2 if span <= target.l2_bytes // 2 else 1.6
+        cost *= 1.0 if t.tiles <= 4 or span <= target.l1_bytes // 2 else 1.2
+    else:
+        cost += blocks * t.panel_terms * t.padded * prices.staged * (split if split > 1 else idle)
+    if t.packs:
+        cost += terms * t.tiles * t.held * prices.packed * target.chunks
+    return replace(t, split=split, cost=cost + turns((*c.rows, *c.columns, *c.outer)) * prices.stored)
+
+
+def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
+    """How much longer the busiest thread works than all on average, and into how many shares rows are cut for that."""
+
+    def idle(count: int) -> float:
+        return -(-count // threads) * threads / count
+
+    first = -(-size(t.contraction.rows[0]) // t.unrolled[0])
+    if idle(blocks) > IDLE and first >= threads and idle(first) < idle(blocks):
+        return idle(first), threads
+    return idle(blocks), 1
+
+
+def _prices(c: Contraction, sink: UOp) -> Prices:
+    column, last = c.columns[-1], c.terms[-1]
+    staged = sum(
+        GATHERED if lane_stride(n.src[1], column) != 1 else COPIED if len(n.src) == 2 else GATED
+        for n in _loads(c.staged)
+    )
+    row = packed = 0.0
+    for operand in c.across:
+        for node in postorder(operand):
+            if node.op is Ops.LOAD:
+                packed += GATHERED
+                step = lane_stride(node.src[1], last)
+                row += 0.0 if step is not None and abs(step) < 16 else STRIDED
+                row += 4 * STEP if len(node.src) > 2 else 0.0
+            elif node.op in ELEMENTWISE and node.ranges >> last.arg.axis & 1:
+                plain = node.dtype is dtypes.index and node.op in (Ops.ADD, Ops.SUB, Ops.MUL)
+                row += 0.0 if plain else STEP
+    stored = sum(SCATTERED if lane_stride(s.src[1], column) != 1 else COPIED for s in sink.src)
+    return Prices(max(staged, COPIED), ROW + row, packed, stored)
+
+
+def _loads(value: UOp) -> list[UOp]:
+    return [n for n in postorder(value) if n.op is Ops.LOAD]
