@@ -13,10 +13,10 @@ from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import take
 from tinygraft.codegen.action import parse, show
 from tinygraft.codegen.actions import spaced
-from tinygraft.codegen.tiling import tilings
 from tinygraft.codegen.heuristics import choose, offered
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
+from tinygraft.codegen.tiling import tilings
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ActionError
@@ -179,7 +179,7 @@ def test_what_was_chosen_can_be_given_back(kernel: Callable[[], UOp], device: st
 
 
 REFUSED = {
-    "polish(0)": "there is no action 'polish'; actions are grid, local, parallel, reorder, split, stage, stream, tile, "
+    "polish(0)": "there is no action 'polish'; actions are grid, local, pack, parallel, reorder, split, stage, stream, tile, "
     "unroll, vectorise",
     "vectorise(7, 8)": "vectorise(7, 8): the kernel has no loop 7 here; its loops are 0, 1, 2",
     "vectorise(0+1, 8)": "vectorise(0+1, 8): vectorise takes one loop, got 2",

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tinygraft.dtype import dtypes
+from tinygraft.uop import index as ix
 from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
@@ -21,12 +22,20 @@ FEWEST_TERMS = 4  # turns of the reduction below which storing the results is mo
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """A loop of the reduction that moves along the first column loop, forwards or backwards, step by step."""
+
+    loop: UOp
+    forwards: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Contraction:
     """A reduction, seen from one of its operands, staged.
 
     columns are neighbouring loops, outermost first, that staged depends on and that lie side by side in the results;
     rows are the loops that it does not depend on; outer are all other output loops. across are the operands that
-    differ from row to row.
+    differ from row to row. window slides over the first of several column loops, where there is one.
     """
 
     reduce: UOp
@@ -35,6 +44,7 @@ class Contraction:
     rows: tuple[UOp, ...]
     outer: tuple[UOp, ...]
     across: tuple[UOp, ...]
+    window: Window | None = None
 
     @property
     def terms(self) -> tuple[UOp, ...]:
@@ -44,6 +54,26 @@ class Contraction:
     def over(self, operand: UOp) -> tuple[UOp, ...]:
         """The loops of the reduction that an operand depends on."""
         return tuple(r for r in self.terms if operand.ranges >> r.arg.axis & 1)
+
+
+def sliding(c: Contraction) -> Window | None:
+    """The window that slides over the first of several column loops where the staged operand is loaded.
+
+    Where the load has a condition, that is one on the place in memory only: x[y + k] if 0 <= y + k < n, as a
+    convolution and its gradient have it.
+    """
+    load, first = c.staged, c.columns[0]
+    if len(c.columns) < 2 or load.op is not Ops.LOAD:
+        return None
+    step = lane_stride(load.src[1], first)
+    for loop in c.over(load):
+        along = lane_stride(load.src[1], loop)
+        if not step or along is None or abs(along) != abs(step):
+            continue
+        place = ix.sub(first, loop) if along == step else ix.add(first, loop)
+        if all(not ix.rebuild_simplified((g,), {first: place})[g].ranges >> loop.arg.axis & 1 for g in load.src[2:]):
+            return Window(loop, along == step)
+    return None
 
 
 def size(loop: UOp) -> int:

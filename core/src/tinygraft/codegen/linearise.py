@@ -246,7 +246,8 @@ class _Machine:
         """What a reduction takes in each turn: its value, or the factors of it where they are multiplied and added,
         with the condition, if there is one, under which they are.
         """
-        value, gate = node.src[0], ()
+        value = node.src[0]
+        gate: tuple[UOp, ...] = ()
         if not self.fuses or node.arg.op is not Ops.ADD or value.dtype.kind != "float":
             return (value,)
         if value.op is Ops.WHERE and is_const(value.src[2], 0):

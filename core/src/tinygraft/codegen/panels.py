@@ -186,24 +186,29 @@ def flatten(places: Sequence[tuple[UOp, int]]) -> UOp:
 
 
 class _Copy:
-    """The loops that fill a panel, and the panel."""
+    """The loops that fill a panel, and the panel.
+
+    Where a window slides over the first column loop, the panel has the rows of that loop that the window meets, each
+    once, instead of every place of the window with its own.
+    """
 
     def __init__(self, tiler: _Tiler, block: UOp) -> None:
         t, c = tiler.tiling, tiler.c
-        self.tiling, self.terms = t, c.over(c.staged)
+        self.tiling, self.window = t, t.window
+        self.terms = [r for r in c.over(c.staged) if self.window is None or r is not self.window.loop]
         swap = dict(tiler.split.safe)
-        gates = [n.src[2] for n in postorder(c.staged) if n.op is Ops.LOAD and len(n.src) > 2]
-        tested = [r for r in self.terms if any(g.ranges >> r.arg.axis & 1 for g in gates)]
-        free = [r for r in self.terms if r not in tested]  # innermost: what is tested need not be tested again there
+        tests = [n.src[2] for n in postorder(c.staged) if n.op is Ops.LOAD and len(n.src) > 2]
+        tested = [r for r in self.terms if any(g.ranges >> r.arg.axis & 1 for g in tests)]
         own = {r: tiler.range(size(r)) for r in tested}
         column, gates = self._columns(tiler, block, swap)
-        own.update({r: tiler.range(size(r)) for r in free})
+        # innermost the loops that no condition depends on, so that conditions are not tested again for each turn
+        own.update({r: tiler.range(size(r)) for r in self.terms if r not in tested})
         swap.update(own)
-        value = ix.rebuild_simplified((c.staged,), swap)[c.staged]
-        value = gated(value, None, gates)
-        self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, t.panel_terms * t.padded, False))
+        value = gated(ix.rebuild_simplified((c.staged,), swap)[c.staged], None, gates)
+        elements = turns(self.terms) * t.pitch + t.padded - t.block
+        self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, elements, False))
         place = self.place(own, column)
-        beyond = [g for g in gates if g.ranges >> self.lane.arg.axis & 1] if self.partial else []
+        beyond = [g for g in gates if g.ranges >> self.lane.arg.axis & 1] if len(c.columns) > 1 else []
         gate = _all(beyond)
         store = UOp(Ops.STORE, src=(self.memory, place, value, *(() if gate is None else (gate,))))
         ranges = [n for n in postorder(place) if n.op is Ops.RANGE]
@@ -212,18 +217,13 @@ class _Copy:
     def _columns(self, tiler: _Tiler, block: UOp, swap: Swap) -> tuple[UOp, list[UOp]]:
         """A column of the block by loops of the copy, and when there is one. Several loops are copied row by row."""
         t, columns = self.tiling, self.tiling.contraction.columns
-        self.partial = len(columns) > 1
-        if not self.partial:
+        if len(columns) == 1:
             copies = tiler.range(t.vectors, AxisKind.UNROLL)
             self.lane = tiler.range(t.width, AxisKind.VECTOR)
             column = ix.add(ix.mul(copies, t.width), self.lane)
             return column, place_columns(t, block, column, swap)
         row = turns(columns[1:])
-        count = t.block // row
-        first = tiler.range(count)
-        place, column = ix.add(ix.mul(block, count), first), ix.mul(first, row)
-        gates = [] if size(columns[0]) % count == 0 else [ix.lt(place, size(columns[0]))]
-        swap[columns[0]] = place
+        column, gates = self._first(tiler, block, swap, row)
         for loop in columns[1:-1]:
             swap[loop] = tiler.range(size(loop))
             row //= size(loop)
@@ -236,12 +236,29 @@ class _Copy:
         gates += [] if last % width == 0 else [ix.lt(swap[columns[-1]], last)]
         return ix.add(column, swap[columns[-1]]), gates
 
+    def _first(self, tiler: _Tiler, block: UOp, swap: Swap, row: int) -> tuple[UOp, list[UOp]]:
+        """Turns of the first column loop, and those beside them that a window meets."""
+        loop, count = self.tiling.contraction.columns[0], self.tiling.block // row
+        more = 0 if self.window is None else size(self.window.loop) - 1
+        turn = tiler.range(count + more)
+        place = ix.add(ix.mul(block, count), turn)
+        gates = [] if size(loop) % count == 0 else [ix.lt(place, size(loop) + more)]
+        if self.window is not None:
+            place = ix.sub(place, 0 if self.window.forwards else more)
+            swap[self.window.loop] = ix.const(0)
+        swap[loop] = place
+        return ix.mul(turn, row), gates
+
     def place(self, terms: Swap, column: UOp) -> UOp:
         """Where in the panel the element of a term and a column lies."""
-        return flatten([*((terms[r], size(r)) for r in self.terms), (column, self.tiling.padded)])
+        return flatten([*((terms[r], size(r)) for r in self.terms), (column, self.tiling.pitch)])
 
     def read(self, terms: Swap, rows: Sequence[_Row], column: UOp) -> UOp:
         """An element of the panel."""
+        if self.window is not None:
+            at = terms[self.window.loop]
+            at = at if self.window.forwards else ix.sub(size(self.window.loop) - 1, at)
+            column = ix.add(column, ix.mul(at, turns(self.tiling.contraction.columns[1:])))
         return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, column)))
 
 

@@ -6,8 +6,8 @@
             for each k: results[row][column] += other operand[row] * panel[k][column]
             store results
 
-`tilings` gives the ways that a Target has room for, the cheapest first. Costs are estimated in cycles of one thread; they
-only have to put the ways in order.
+`tilings` gives the ways that a Target has room for, the cheapest first. Costs are estimated in cycles of one thread,
+and only have to put the ways in order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tinygraft.codegen.contraction import Contraction, contractions, size, turns
+from tinygraft.codegen.contraction import Contraction, Window, contractions, size, sliding, turns
 from tinygraft.dtype import dtypes
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
@@ -29,6 +29,7 @@ PIPELINE = 8  # multiplications in flight that keep the units busy
 ROW, VECTOR = 0.1, 0.5  # cycles that a load of one row's operand, or of one vector of the panel, adds to a turn
 STRIDED, STEP = 0.25, 0.35  # the same for a load that is far from the one before, and for an operation on an element
 COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to stage an element: in vectors, with gates, one by one
+TAIL = 0.1  # more of them where the last block is not whole
 SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
 IDLE = 1.2  # how much longer the busiest thread may work before rows are shared out as well
 
@@ -58,9 +59,21 @@ class Tiling:
         return self.width * self.vectors
 
     @property
+    def window(self) -> Window | None:
+        """What slides over the first of several column loops."""
+        return None if self.in_place else self.contraction.window
+
+    @property
+    def pitch(self) -> int:
+        """From one term of a panel to the next."""
+        columns, window = self.contraction.columns, self.window
+        return self.padded if window is None else self.block + (size(window.loop) - 1) * turns(columns[1:])
+
+    @property
     def panel_terms(self) -> int:
-        """Turns of those loops of the reduction that the staged operand depends on."""
-        return turns(self.contraction.over(self.contraction.staged))
+        """Turns of those loops of the reduction that the staged operand depends on, without a window's."""
+        c, window = self.contraction, self.window
+        return turns([r for r in c.over(c.staged) if window is None or r is not window.loop])
 
     @property
     def held(self) -> int:
@@ -109,6 +122,7 @@ def _tilings(c: Contraction, sink: UOp, target: Target) -> Iterator[Tiling]:
     for columns, block, vectors in _blocks(c, width):
         outer = (*c.outer, *(r for r in c.columns if r not in columns))
         inner = replace(c, columns=columns, outer=tuple(sorted(outer, key=lambda r: r.arg.axis)))
+        inner = replace(inner, window=sliding(inner))
         for unrolled in _row_tiles(c.rows, target.registers * 3 // 4 // vectors):
             for in_place, packs in ((True, False), (False, False), (False, True)):
                 t = Tiling(inner, width, vectors, block, unrolled, in_place, packs)
@@ -166,7 +180,7 @@ def _packable(c: Contraction) -> bool:
 def _scratch(t: Tiling) -> int:
     """Bytes of scratch memory."""
     c = t.contraction
-    panel = 0 if t.in_place else t.panel_terms * t.padded * c.staged.dtype.itemsize
+    panel = 0 if t.in_place else t.panel_terms * t.pitch * c.staged.dtype.itemsize
     packed = sum(turns(c.over(x)) * t.tiles * t.held * x.dtype.itemsize for x in c.across) if t.packs else 0
     return panel + packed
 
@@ -185,7 +199,8 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
         cost *= 1.0 if span <= target.l1_bytes // 2 else 1.2 if span <= target.l2_bytes // 2 else 1.6
         cost *= 1.0 if t.tiles <= 4 or span <= target.l1_bytes // 2 else 1.2
     else:
-        cost += blocks * t.panel_terms * t.padded * prices.staged * (split if split > 1 else idle)
+        staged = prices.staged + (TAIL if turns(c.columns) % t.block else 0.0)
+        cost += blocks * t.panel_terms * t.pitch * staged * (split if split > 1 else idle)
     if t.packs:
         cost += terms * t.tiles * t.held * prices.packed * target.chunks
     return replace(t, split=split, cost=cost + turns((*c.rows, *c.columns, *c.outer)) * prices.stored)
@@ -205,10 +220,10 @@ def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
 
 def _prices(c: Contraction, sink: UOp) -> Prices:
     column, last = c.columns[-1], c.terms[-1]
-    staged = sum(
-        GATHERED if lane_stride(n.src[1], column) != 1 else COPIED if len(n.src) == 2 else GATED
-        for n in _loads(c.staged)
-    )
+    staged = 0.0
+    for load in (n for n in postorder(c.staged) if n.op is Ops.LOAD):
+        in_rows = lane_stride(load.src[1], column) == 1
+        staged += GATHERED if not in_rows else COPIED if len(load.src) == 2 else GATED
     row = packed = 0.0
     for operand in c.across:
         for node in postorder(operand):
@@ -222,7 +237,3 @@ def _prices(c: Contraction, sink: UOp) -> Prices:
                 row += 0.0 if plain else STEP
     stored = sum(SCATTERED if lane_stride(s.src[1], column) != 1 else COPIED for s in sink.src)
     return Prices(max(staged, COPIED), ROW + row, packed, stored)
-
-
-def _loads(value: UOp) -> list[UOp]:
-    return [n for n in postorder(value) if n.op is Ops.LOAD]

@@ -197,7 +197,8 @@ class _Text:
             self.depth -= 1
         elif op is Ops.LOCAL:
             if not node.arg.shared:
-                self.put(f"local{node.arg.number} = [None] * {node.arg.size}")
+                junk = {"float": "nan", "bool": "True"}.get(node.dtype.kind, "-1")
+                self.put(f"local{node.arg.number} = [{junk}] * {node.arg.size}")
         elif op is Ops.BARRIER:
             self.put("yield")
         elif op is Ops.STORE:
