@@ -40,10 +40,13 @@ def kept(buffer: UOp) -> bool:
     return buffer.op is Ops.BUFFER and buffer in _length
 
 
-def note_write(buffer: UOp) -> None:
-    """Remember that a BUFFER has a new value: expressions over the old one cannot be computed any more."""
-    with _lock:
-        _written[buffer] = UOp.next_buffer()
+def note_writes(buffers: Iterable[UOp]) -> None:
+    """Remember that BUFFERs have new values: expressions over the old ones cannot be computed any more."""
+    if _past:  # without expressions there is nothing that could still need an old value
+        with _lock:
+            time = UOp.next_buffer()
+            for buffer in buffers:
+                _written[buffer] = time
 
 
 def clear() -> None:

@@ -111,9 +111,7 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work,
     A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from. What else
     is realised now is memory in a history, as it is memory in the tensors that hold it.
     """
-    for node, buffer in work.memory.items():
-        if node.op is Ops.ASSIGN and _writes_memory(node):
-            history.note_write(buffer)
+    history.note_writes([b for n, b in work.memory.items() if n.op is Ops.ASSIGN and _writes_memory(n)])
     mine_ask = [tensor for tensor in tensors if tensor.requires_grad]
     asking = {t.uop for t in (*mine_ask, *others) if t.requires_grad} if mine_ask else set()
     for tensor in mine_ask:
@@ -228,15 +226,15 @@ def before_replay(overwritten: set[UOp], live: Iterable[HasNode]) -> None:
 
     A tensor that is such memory itself is taken for the one that the replayed function assigns to.
     """
-    for node in overwritten:
-        history.note_write(node)
+    history.note_writes(overwritten)
     _save_for(live, overwritten)
 
 
 def _save_for(tensors: Iterable[HasNode], overwritten: set[UOp]) -> None:
     """Let expressions that read what is about to be overwritten read copies; not tensors that are that memory."""
-    lazy = (t for t in tensors if memory_base(t.uop).op is not Ops.BUFFER)
-    _save([t for t in lazy if not overwritten.isdisjoint(toposort(t.uop))], overwritten)
+    if overwritten:
+        lazy = (t for t in tensors if t.uop.op is not Ops.BUFFER and memory_base(t.uop).op is not Ops.BUFFER)
+        _save([t for t in lazy if not overwritten.isdisjoint(toposort(t.uop))], overwritten)
 
 
 def _is_number(node: UOp) -> bool:
