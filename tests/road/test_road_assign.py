@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinygraft import Context, Tensor
+from tinygraft import Context, GlobalCounters, Tensor
 
 
 @pytest.fixture(autouse=True, params=["PYTHON", "CPU"])
@@ -116,3 +116,19 @@ def test_empty_and_single_tensors(shape):
     np.testing.assert_array_equal(y.sum().numpy(), np.full(shape, 2.0, np.float32).sum())
     x.assign(x + 3)
     np.testing.assert_array_equal(x.numpy(), np.full(shape, 3.0, np.float32))
+
+
+def test_what_does_not_need_the_old_value_is_not_computed_along():
+    """A tensor that is held while another is assigned to, and whose value that does not change, stays lazy."""
+    x, memory = Tensor([1.0, 2.0, 3.0, 4.0]).realize(), Tensor.zeros(4).contiguous().realize()
+    held, needs = (x * 2).flip(0), memory.flip(0) + x
+    part = memory + 1
+    memory.assign(held + x)
+    after = memory * 3
+    memory.realize()
+    assert (held.uop.base.realized, after.uop.base.realized) == (None, None)
+    GlobalCounters.reset()
+    assert (needs.tolist(), part.tolist()) == ([1, 2, 3, 4], [1, 1, 1, 1])
+    assert GlobalCounters.kernel_count == 0
+    assert (held.tolist(), after.tolist()) == ([8, 6, 4, 2], [27, 24, 21, 18])
+    assert GlobalCounters.kernel_count == 2

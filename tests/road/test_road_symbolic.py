@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinygraft import Context, GlobalCounters, Tensor, Variable
+from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable, events
+from tinygraft.engine import compile as compiling
 
 N = 1030
 
@@ -73,3 +74,87 @@ def test_a_cache_is_written_at_a_symbolic_place(device):
         assert GlobalCounters.kernels_compiled == 0 or i == 0
     np.testing.assert_array_equal(cache.numpy(), wanted)
     assert cache.uop.base.realized is buffer
+
+
+SIZES = (1, 2, 1023, 1024)
+
+
+def test_a_symbolic_loop_is_made_of_vectors(device):
+    """Whole vectors and then what is left, one by one, in one kernel for every size."""
+    if device != "CPU":
+        pytest.skip("the interpreter has no vectors")
+    data = np.random.default_rng(3).standard_normal(N).astype(np.float32)
+    x, n = Tensor(data).realize(), Variable("n", 1, N)
+    compiling.clear()
+    sources = []
+    stop = events.observe(lambda event: sources.append(event.subject.text) if event.name == "source" else None)
+    try:
+        compiled_once(lambda b: (x.shrink(((0, b),)).exp() + 1).sum().numpy() / 100,
+                      lambda k: (np.exp(data[:k]) + 1).sum() / 100, SIZES)  # fmt: skip
+        out = Tensor(np.zeros(N, np.float32)).realize()
+        for size in SIZES:
+            bound = n.bind(size)
+            out[:bound] = x.shrink(((0, bound),)) * float(2)
+            np.testing.assert_array_equal(out.numpy()[:size], data[:size] * 2)
+            assert not out.numpy()[1024:].any()
+    finally:
+        stop()
+    assert len(sources) == 2
+    assert all("x float>" in text and "srem" not in text for text in sources)
+
+
+def test_a_replay_with_other_sizes():
+    """A TinyJit that was captured with some sizes has the results of others."""
+    data = np.random.default_rng(4).standard_normal((3, N)).astype(np.float32)
+    x, n = Tensor(data).realize(), Variable("n", 1, N)
+
+    @TinyJit
+    def rows(b):
+        part = x.shrink(((0, 3), (0, b)))
+        return ((part * 2).relu().sum(1) + part.max(1)).realize()
+
+    for size in (7, 3, *SIZES, 1, 1024):
+        GlobalCounters.reset()
+        part = data[:, :size]
+        np.testing.assert_allclose(
+            rows(n.bind(size)).numpy(), np.maximum(part * 2, 0).sum(1) + part.max(1), rtol=1e-4, atol=1e-4
+        )
+        assert size == 7 or GlobalCounters.kernels_compiled == 0
+
+
+TIME, WIDTH, HEADS = 21, 32, 4
+
+
+def attended(tokens: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """What each token gets from itself and those before it: causal attention of HEADS heads, in numpy."""
+    q, k, v = (part.reshape(TIME, HEADS, -1) for part in np.split(tokens @ weights, 3, -1))
+    scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(WIDTH // HEADS)
+    scores = np.where(np.tri(TIME, dtype=bool), scores, -np.inf)
+    ends = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("hqk,khd->qhd", ends / ends.sum(-1, keepdims=True), v).reshape(TIME, WIDTH)
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+def test_decoding_with_a_cache_compiles_once(replayed):
+    """Keys and values are written at a place and read up to it: one token at a time has the values of all at once."""
+    r = np.random.default_rng(5)
+    tokens = r.standard_normal((TIME, WIDTH)).astype(np.float32)
+    weights = r.standard_normal((WIDTH, 3 * WIDTH)).astype(np.float32) / 4
+    w, each = Tensor(weights).realize(), WIDTH // HEADS
+    cache = Tensor(np.zeros((2, 1, HEADS, TIME, each), np.float32)).realize()
+
+    def step(x, place):
+        q, k, v = (part.reshape(1, 1, HEADS, each).transpose(1, 2) for part in (x @ w).chunk(3, -1))
+        cache[:, :, :, place : place + 1] = k.stack(v)
+        y = q.scaled_dot_product_attention(cache[0, :, :, : place + 1], cache[1, :, :, : place + 1])
+        return y.transpose(1, 2).reshape(WIDTH).realize(cache)
+
+    run = TinyJit(step) if replayed else step
+    variable, wanted = Variable("place", 0, TIME - 1), attended(tokens, weights)
+    for place in range(TIME):
+        x = Tensor(tokens[place].reshape(1, 1, WIDTH)).realize()
+        GlobalCounters.reset()
+        result = run(x, variable.bind(place))
+        assert place == 0 or GlobalCounters.kernels_compiled == 0
+        assert GlobalCounters.kernel_count <= 6
+        np.testing.assert_allclose(result.numpy(), wanted[place], rtol=1e-4, atol=1e-5)

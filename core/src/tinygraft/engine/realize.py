@@ -189,14 +189,14 @@ def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
     overwritten = {n for n in overwritten if n.op is Ops.BUFFER}
     if not overwritten or not others:
         return []
-    here = set(order)
+    here, reading = set(order), _reading(order, overwritten)
     along: list[HasNode] = []
     late: list[HasNode] = []
     for tensor in others:
         if _is_number(tensor.uop):
             continue
         if tensor.uop in here and memory_base(tensor.uop).op is not Ops.BUFFER:
-            along.append(tensor)
+            along += [tensor] if tensor.uop in reading else []
             continue
         new = _readers(tensor.uop, here, overwritten)
         if new is not None:
@@ -204,6 +204,15 @@ def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
             (late if plain or new > ALONG else along).append(tensor)
     _save(late, overwritten)
     return along
+
+
+def _reading(order: Sequence[UOp], overwritten: set[UOp]) -> set[UOp]:
+    """The nodes of order whose values need what is overwritten; a new value that is written there does not."""
+    found = set(overwritten)
+    for node in order:
+        if not found.isdisjoint(node.src) and not (node.op is Ops.ASSIGN and _writes_memory(node)):
+            found.add(node)
+    return found
 
 
 def _save(tensors: Sequence[HasNode], overwritten: set[UOp]) -> None:
