@@ -54,7 +54,7 @@ class TinyJit(Generic[P, R]):
     """
 
     def __init__(self, fxn: Callable[P, R] | None = None, *, check: bool = False) -> None:
-        self.fxn, self.check = fxn, check
+        self.fxn, self.check, self._is_loaded = fxn, check, False
         self._lock, self._process = threading.RLock(), os.getpid()
         self.reset()
         if fxn is not None:
@@ -80,7 +80,7 @@ class TinyJit(Generic[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, or replay what it launched for arguments of this kind."""
-        if self.fxn is None:
+        if self.fxn is None and not self._is_loaded:
             return TinyJit(args[0], check=self.check)
         if waiting := assigned_tensors():  # memory that is about to be read has its new value first
             waiting[0].realize(*waiting[1:])  # type: ignore[attr-defined]
@@ -89,12 +89,12 @@ class TinyJit(Generic[P, R]):
         with self._lock:
             arguments = take_apart(args, kwargs)
             ready = self._ready.get(arguments.key)
-            if ready is not None:
-                if ready.reaches(arguments):
-                    return self.fxn(*args, **kwargs)
-                if not self.check:
-                    return ready.replay(arguments)
-            return self._run(args, kwargs, arguments)
+            again = ready is not None and not ready.reaches(arguments)
+            if ready is not None and again and not self.check:
+                return ready.replay(arguments)
+            if self.fxn is None:
+                raise GraphError(self._no_function(again or ready is None))
+            return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
         """Run the function and compare what it launched with what was seen before."""
@@ -109,7 +109,7 @@ class TinyJit(Generic[P, R]):
         ready = self._ready.get(arguments.key)
         if ready is not None:
             if trace.launched != ready.launched:
-                raise GraphError(difference(self.fxn, ready.launched, trace.launched))
+                raise GraphError(difference(self._name(), ready.launched, trace.launched))
         elif self._once.pop(arguments.key, None) == trace.launched and trace.may_repeat(result):
             self._ready[arguments.key] = Record(trace, arguments, result, taken)
         else:
@@ -117,3 +117,43 @@ class TinyJit(Generic[P, R]):
             while len(self._once) > ONCE:
                 del self._once[next(iter(self._once))]
         return result
+
+    # Copies and pickles
+
+    def __copy__(self) -> TinyJit[P, R]:
+        """The same function, with nothing captured."""
+        return TinyJit(self.fxn, check=self.check)
+
+    def __deepcopy__(self, memo: object) -> TinyJit[P, R]:
+        return self.__copy__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The captures. Raises GraphError when there are none: the function does not travel."""
+        with self._lock:
+            if not self._ready:
+                raise GraphError(
+                    f"{self._name()} under TinyJit has no capture to pickle, and is not pickled itself\n"
+                    "  hint: call it twice with arguments of each kind first"
+                )
+            named = {name: getattr(self, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(self, name)}
+            return {"named": named, "ready": dict(self._ready)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        TinyJit.__init__(self)
+        self._is_loaded, self._ready = True, state["ready"]
+        for name, value in state["named"].items():
+            setattr(self, name, value)
+
+    def _name(self) -> str:
+        return getattr(self, "__name__", "the function")
+
+    def _no_function(self, other: bool) -> str:
+        """Why a TinyJit from a pickle cannot do this call."""
+        why = (
+            "none of its captures is for arguments and settings like these" if other
+            else "an argument is memory that its capture reaches by itself"
+        )  # fmt: skip
+        return (
+            f"{self._name()} was loaded from a pickle, which has no function to run, and {why}\n"
+            "  hint: shapes, dtypes, devices, settings and other arguments must be those of a call that it captured"
+        )

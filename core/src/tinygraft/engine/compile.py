@@ -33,14 +33,15 @@ from tinygraft.uop.uop import UOp
 class Compiled:
     """A program with what is needed to launch it and to say how fast it was; equal only to itself.
 
-    digest is empty where nothing is kept on disk.
+    digest is empty where nothing is kept on disk. data is what the compiler gave.
     """
 
     name: str
     program: Program
     signature: Signature
     cost: Cost
-    digest: str = ""
+    digest: str
+    data: bytes
 
 
 @dataclass(slots=True)
@@ -119,7 +120,7 @@ def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: C
         found = _loaded.get((backend, digest))
         if found is None and (data := diskcache.get(digest)) is not None:
             program = backend.load(Binary(name, data, signature))
-            found = _loaded[backend, digest] = Compiled(name, program, signature, cost, digest)
+            found = _loaded[backend, digest] = Compiled(name, program, signature, cost, digest, data)
         return found
 
 
@@ -173,7 +174,8 @@ def _finish(job: _Job, key: tuple[Backend, Kernel, Options]) -> None:
     made = _loaded.get((job.backend, job.digest))
     if made is None:
         assert binary is not None
-        made = Compiled(name, job.backend.load(binary), job.linear.signature, job.linear.cost, job.digest)
+        program = job.backend.load(binary)
+        made = Compiled(name, program, job.linear.signature, job.linear.cost, job.digest, binary.data)
         if job.digest:
             _loaded[job.backend, job.digest] = made
     _cache[key] = made

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tinygraft import events
 from tinygraft.config import DEBUG
@@ -18,12 +19,15 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
+from tinygraft.engine.compile import Compiled
 from tinygraft.engine.interrupt import guarded
 from tinygraft.engine.run import Launch, copy
+from tinygraft.errors import GraphError
 from tinygraft.schedule.memory import Life
 from tinygraft.uop import index as ix
 from tinygraft.uop.index import size_of
 from tinygraft.uop.shape import sint
+from tinygraft.uop.stages import Binary, Cost, Signature
 from tinygraft.uop.uop import UOp
 
 Form = tuple[str, int, DType]  # the device, size and dtype of a buffer
@@ -75,6 +79,7 @@ class Replay:
     def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, Form], fixed: Mapping[int, Buffer],
                  held: Collection[int], changing: Sequence[int]) -> None:  # fmt: skip
         self.launches, self.forms, self.fixed, self.changing = launches, forms, fixed, tuple(changing)
+        self.held = frozenset(held)
         self._numbers = {uid: number for number, uid in enumerate(self.changing)}
         lent = {uid: fixed[uid] for uid in held if not fixed[uid].is_shared()}
         self._buffers = dict(fixed) | _temporaries(launches, forms, {*fixed, *changing}, lent)
@@ -130,6 +135,31 @@ class Replay:
     def _buffer(self, uid: int, buffers: Sequence[Buffer]) -> Buffer:
         number = self._numbers.get(uid)
         return self._buffers[uid] if number is None else buffers[number]
+
+    # Pickling
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: machine code, and the data of fixed buffers that are not written first."""
+        kernels = list({id(launch.kernel): launch.kernel for launch in self.launches if launch.kernel}.values())
+        numbers = {id(kernel): number for number, kernel in enumerate(kernels)}
+        devices = {id(launch.kernel): launch.device for launch in self.launches}
+        return {
+            "kernels": [_packed(kernel, devices[id(kernel)]) for kernel in kernels],
+            "launches": [(numbers.get(id(launch.kernel)), launch.device, launch.uids) for launch in self.launches],
+            "forms": dict(self.forms),
+            "data": {uid: buffer.copy_out(memoryview(bytearray(buffer.nbytes))).tobytes()
+                     for uid, buffer in self.fixed.items() if uid not in self.held},
+            "changing": self.changing,
+        }  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kernels = [_unpacked(*kernel) for kernel in state["kernels"]]
+        launches = [Recorded(None if number is None else kernels[number], device, uids)
+                    for number, device, uids in state["launches"]]  # fmt: skip
+        forms, fixed = state["forms"], {}
+        for uid, data in state["data"].items():
+            fixed[uid] = Buffer(*forms[uid]).copy_in(memoryview(data))
+        self.__init__(launches, forms, fixed, (), state["changing"])  # type: ignore[misc]
 
     # Preparing
 
@@ -194,6 +224,23 @@ class Replay:
             elif not self._leaves(launch):
                 moved = _sum(moved, 2 * _nbytes(self.forms[launch.uids[0]]))
         return flops, moved
+
+
+def _packed(kernel: Compiled, device: str) -> tuple[Any, ...]:
+    """A kernel for a pickle."""
+    return device, Device[device].compiler.key, kernel.name, kernel.data, kernel.signature, kernel.cost, kernel.digest
+
+
+def _unpacked(device: str, key: str | None, name: str, data: bytes, signature: Signature, cost: Cost,
+              digest: str) -> Compiled:  # fmt: skip
+    """A kernel from a pickle. Raises GraphError where its machine code is for another compiler or processor."""
+    backend = Device[device]
+    if key != backend.compiler.key:
+        raise GraphError(
+            f"the pickled TinyJit has code of {key} for {device}, which is {backend.compiler.key} here\n"
+            "  hint: machine code fits the kind of processor and the compiler it was made with; capture anew here"
+        )
+    return Compiled(name, backend.load(Binary(name, data, signature)), signature, cost, digest, data)
 
 
 def _sum(a: sint, b: sint) -> sint:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from tinygraft.device.buffer import bind, buffer_of
 from tinygraft.engine.capture import Capture, Memory, Recorded
 from tinygraft.engine.compile import Compiled
 from tinygraft.engine.realize import before_replay, exclusive
@@ -115,6 +116,40 @@ class Record:
             self.launches.run(buffers, values)
         return mapped(self.result, Held, lambda held: held.tensor([*buffers, *self.kept], values))
 
+    # Pickling
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs; memory from outside travels as data."""
+        fixed = self.launches.fixed
+        written = {node.arg.uid for ref in self.written if (node := ref()) is not None}
+        kept = [(node.arg.uid, (node.device, node.arg.size, node.dtype), node.arg.uid in written,
+                 b"" if node.arg.uid in fixed else _bytes(node)) for node in self.kept]  # fmt: skip
+        names = ("names", "values", "parts", "assigned", "made", "result", "launches")
+        return {"kept": kept} | {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept, self.launched = state.pop("kept"), []
+        for name, value in state.items():
+            setattr(self, name, value)
+        self.kept = [UOp.buffer(*form) for _, form, _, _ in kept]
+        outside = set()
+        self.written = []
+        for node, (uid, _, written, data) in zip(self.kept, kept, strict=True):
+            if uid in self.launches.fixed:
+                bind(node, self.launches.fixed[uid])
+                outside.add(node.arg.uid)
+            else:
+                buffer_of(node).copy_in(memoryview(data))
+            if written:
+                self.written.append(weakref.ref(node))
+        self.outside = frozenset(outside)
+
+
+def _bytes(node: UOp) -> bytes:
+    """The value of a BUFFER."""
+    buffer = buffer_of(node)
+    return buffer.copy_out(memoryview(bytearray(buffer.nbytes))).tobytes()
+
 
 def _form(memory: Memory) -> Form:
     return memory.device, memory.size, memory.dtype
@@ -129,9 +164,8 @@ def _fixed(trace: Trace, uid: int, role: str) -> Any:
     return None
 
 
-def difference(fxn: Callable[..., Any], captured: Launched, now: Launched) -> str:
+def difference(name: str, captured: Launched, now: Launched) -> str:
     """What TinyJit(check=True) says when a call launched something else than what was captured."""
-    name = getattr(fxn, "__name__", "the function")
     for i, ((a, _), (b, _)) in enumerate(zip(captured, now, strict=False)):
         if a is not b:
             was, is_ = (getattr(k, "name", "a copy") for k in (a, b))
