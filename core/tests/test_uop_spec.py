@@ -28,6 +28,7 @@ from tinygraft.uop.ops import (
     VariableArg,
 )
 from tinygraft.uop.spec import KERNEL, LINEAR, TENSOR, Spec, check
+from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp, postorder, rebuild
 from tinygraft.uop.upat import PatternMatcher, UPat, graph_rewrite
 
@@ -51,6 +52,8 @@ REGISTER = UOp(Ops.REG, dtypes.float, (real(0.0),), RegArg(0))
 TRUE = UOp.const(dtypes.bool, True)
 DEVICE = UOp.on("ANY")
 BUFFER = UOp.buffer("ANY", 4, dtypes.float)
+UNIT = MatrixUnit("dot", 1, 4, 2, dtypes.bfloat16, dtypes.bfloat16, dtypes.float, 2)
+WORD = UOp.const(dtypes.uint32, 1)
 f, i, b, void, index = dtypes.float, dtypes.int, dtypes.bool, dtypes.void, dtypes.index
 
 WRONG: list[tuple[tuple[Any, ...], str]] = [
@@ -107,6 +110,10 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
     ((Ops.LANES, f, (real(), ROW), ReduceArg(Ops.ADD)), "LANES is for ranges of kind vector or unroll, got RANGE of"),
     ((Ops.ACCUM, f, (real(), real()), Ops.ADD), "source 0 of ACCUM is REG, got CONST"),
     ((Ops.ACCUM, f, (REGISTER, real()), Ops.FDIV), "ACCUM cannot combine by FDIV"),
+    ((Ops.ACCUM, f, (REGISTER, WORD), UNIT), "ACCUM by dot takes two words, got 1"),
+    ((Ops.ACCUM, f, (REGISTER, real(), WORD), UNIT), "ACCUM by dot takes words of uint and gives float, got float, f"),
+    ((Ops.DOT, i, (WORD, WORD), UNIT), "DOT by dot takes words of uint and gives float, got uint, uint and int"),
+    ((Ops.DOT, f, (WORD, WORD), Ops.ADD), "the arg of DOT is MatrixUnit, got"),
     ((Ops.GET, f, (real(),)), "source 0 of GET is REG, got CONST"),
     ((Ops.END, void, (real(),)), "source 0 of END is RANGE, got CONST"),
     ((Ops.SINK, f, ()), "SINK is of void, got float"),

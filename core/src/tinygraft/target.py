@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.units import MatrixUnit
 
 BASIC_OPS = frozenset({
     Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE,
@@ -28,7 +29,7 @@ class Target:
     BASIC_OPS, which every renderer has. The CHECKED_OPS among those are given operands for which plain C does the same
     (float to integer in range, division of non-negative by positive, shifts below the width), unless native_ops
     lists them. vector_bytes is the width of a vector register, 0 for a device whose renderer has no vectors;
-    registers their number.
+    registers their number. matrix are the instructions that multiply small matrices, the preferred ones first.
 
     chunks is how many threads share a kernel by PARALLEL ranges; grid_dims how many dimensions of groups there
     are (0: none) and lanes the most threads in a group. stream_bytes is the size above which an output is stored
@@ -42,6 +43,7 @@ class Target:
     native_ops: frozenset[Ops] = BASIC_OPS - CHECKED_OPS
     vector_bytes: int = 0
     registers: int = 16
+    matrix: tuple[MatrixUnit, ...] = ()
     chunks: int = 1
     grid_dims: int = 0
     max_grid: tuple[int, int, int] = (65535, 65535, 65535)

@@ -145,7 +145,7 @@ def _operands(value: UOp, whole: int) -> list[UOp]:
         if node.ranges & whole != whole:
             if node.op is not Ops.CONST:
                 found[node] = None
-        elif node.op in ELEMENTWISE:
+        elif node.op in ELEMENTWISE or node.op is Ops.DOT:
             for source in node.src:
                 if source not in seen:
                     seen.add(source)

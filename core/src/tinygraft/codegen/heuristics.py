@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tinygraft.codegen import actions
 from tinygraft.codegen.action import Action, action
 from tinygraft.codegen.actions import loops_of, name_of
+from tinygraft.codegen.packed import packings
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.take import PARALLEL, action_of, take
 from tinygraft.codegen.tiling import tilings
@@ -41,6 +42,13 @@ def offered(sink: UOp, target: Target) -> Iterator[Chosen]:
     """What could be done to a kernel that is spaced, best first, before its loops are shared out."""
     for offer in OFFERS:
         yield from offer(sink, target)
+
+
+def _dots(sink: UOp, target: Target) -> Iterator[Chosen]:
+    """Sums of products by words, in tiles."""
+    ways = [(tiling, packed, dot) for packed, dot in packings(sink, target) for tiling in tilings(packed, target)]
+    for tiling, packed, dot in sorted(ways, key=lambda way: way[0].cost):
+        yield tile(packed, tiling), (dot, action_of(tiling))
 
 
 def _tiles(sink: UOp, target: Target) -> Iterator[Chosen]:
@@ -163,4 +171,4 @@ def _grid(sink: UOp, target: Target) -> Iterator[Chosen]:
     yield take(sink, taken, target), tuple(taken)
 
 
-OFFERS: tuple[Offer, ...] = (_grid, _tiles, _vectors)  # the first that has something to offer is taken
+OFFERS: tuple[Offer, ...] = (_grid, _dots, _tiles, _vectors)  # the first that has something to offer is taken

@@ -247,6 +247,8 @@ class _Machine:
         with the condition, if there is one, under which they are.
         """
         value = node.src[0]
+        if value.op is Ops.DOT:
+            return value.src
         gate: tuple[UOp, ...] = ()
         if not self.fuses or node.arg.op is not Ops.ADD or value.dtype.kind != "float":
             return (value,)
@@ -257,7 +259,7 @@ class _Machine:
     def accumulate(self, node: UOp, register: UOp) -> None:
         """Combine a register with what the loop has now."""
         values = self.added(node)
-        op = node.arg.op if len(values) == 1 else Ops.FMA
+        op = node.arg.op if len(values) == 1 else node.src[0].arg or Ops.FMA
         src = (register, *(self.value(v) for v in values))
         self.path[-1].items.append(UOp(Ops.ACCUM, node.dtype, src, op))
 

@@ -10,6 +10,7 @@
                                       one operand copied into a panel of scratch memory; the rows in s shares
     pack(columns, rows, n, w[, s])    the same with the other operands in scratch memory too, in the order of the tiles
     tile(columns, rows, n, w[, s])    the same with the operand where it is
+    dot(loop, unit, first)            a sum of products by words along a loop of its terms, on a matrix unit
     parallel or parallel(loops)       shares for the threads of a pool: of the outermost loop of each store, or of these
     local(loop, n)                    groups of n threads
     grid(loop, dim)                   the position of a group along a dimension
@@ -26,6 +27,7 @@ from dataclasses import replace
 from tinygraft.codegen import actions
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import loops_of, name_of
+from tinygraft.codegen.packed import take_dot
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.tiling import Tiling, tilings
 from tinygraft.errors import ActionError
@@ -182,6 +184,7 @@ TAKERS: dict[str, Taker] = {
     "stage": _tile,
     "pack": _tile,
     "tile": _tile,
+    "dot": take_dot,
     "parallel": _parallel,
     "local": _local,
     "grid": _grid,

@@ -106,8 +106,16 @@ def tilings(sink: UOp, target: Target) -> list[Tiling]:
     """The ways to compute a kernel's main reduction in tiles, cheapest first; none where there is nothing to tile."""
     if not target.vector_bytes:
         return []
-    found = [t for c in contractions(sink) for t in _tilings(c, sink, target)]
+    found = [t for c in contractions(sink) for t in _tilings(c, sink, target) if _suits_unit(t)]
     return sorted(found, key=lambda t: t.cost)
+
+
+def _suits_unit(t: Tiling) -> bool:
+    """Whether a reduction of DOTs has the vectors of its unit, with the unit's second operand in them."""
+    dot = t.contraction.reduce.src[0]
+    if dot.op is not Ops.DOT:
+        return True
+    return t.width == dot.arg.columns and (dot.arg.first is dot.arg.second or t.contraction.staged is dot.src[1])
 
 
 def _tilings(c: Contraction, sink: UOp, target: Target) -> Iterator[Tiling]:

@@ -22,20 +22,22 @@ from tinygraft.errors import (
     UnsupportedError,
 )
 from tinygraft.render.cstyle import CStyleRenderer
-from tinygraft.render.dialect import C_TYPES, Dialect
+from tinygraft.render.dialect import C_TYPES, Dialect, MatrixWords
 from tinygraft.render.llvm import LLVMRenderer
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import BASIC_OPS, CHECKED_OPS, Target
 from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.stages import Binary, Cost, Linear, Param, Signature, Source
+from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 
 __all__ = [
     "BASIC_OPS", "CHECKED_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "AxisKind", "Backend",
     "Binary", "CStyleRenderer", "CompileError", "Compiler", "Context", "Cost", "DType", "DeviceError",
     "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "GraphError",
-    "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "Linear", "Ops", "Param", "Probe", "Program", "Renderer",
+    "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "Linear", "MatrixUnit",
+    "MatrixWords", "Ops", "Param", "Probe", "Program", "Renderer",
     "Setting", "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UnsupportedError",
     "copies", "dtypes", "lane_stride", "ranges_of",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from tinygraft.render.renderer import Renderer
 from tinygraft.uop.linear import Lane, copies
 from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.stages import Linear, Source
+from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 
 SYMBOLS = {
@@ -282,6 +283,10 @@ class _Text:
         for lane in self.lanes(node.ranges):
             name = self.name(register, lane)
             names = [self.name(value, lane) for value in values]
+            if isinstance(node.arg, MatrixUnit):
+                self.put(f"{name} = dot_{node.arg.first.name}_{node.arg.second.name}_{node.dtype.name}("
+                         f"{name}, {', '.join(names)}, {node.arg.packed})")  # fmt: skip
+                continue
             gate = f" if {names.pop()} else {name}" if len(values) == 3 else ""
             names = [*names, name] if node.arg is Ops.FMA else [name, *names]
             text = expression(node.arg, register.dtype, [register.dtype] * len(names), names) + gate

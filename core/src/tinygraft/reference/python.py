@@ -14,6 +14,7 @@ from typing import Any
 from tinygraft.device.interfaces import Allocator, Backend, Compiler, Handle, Program
 from tinygraft.dtype import dtypes
 from tinygraft.errors import CompileError, DeviceMemoryError, GraphError
+from tinygraft.reference import matrices
 from tinygraft.reference.numbers import VIEW, namespace
 from tinygraft.reference.pytext import PythonRenderer
 from tinygraft.target import Target
@@ -78,7 +79,7 @@ class PythonProgram(Program):
     """A kernel as two Python functions, run group by group and part by part."""
 
     def __init__(self, name: str, text: str, signature: Signature) -> None:
-        names = namespace(name)
+        names = namespace(name) | matrices.namespace()
         exec(_code(name, text), names)
         self.name, self.signature = name, signature
         self.group, self.parts = names["group"], int(names["parts"])

@@ -40,7 +40,7 @@ class Kernel(Writer):
     """The text of one kernel while it is written."""
 
     def __init__(self, linear: Linear, dialect: Dialect) -> None:
-        super().__init__(linear)
+        super().__init__(linear, dialect.matrix)
         self.dialect, self.words = dialect, Words(linear.name, dialect)
         self.lines: list[str] = []
         self.depth = 1
@@ -51,12 +51,17 @@ class Kernel(Writer):
 
     def text(self) -> str:
         """Header comment, types and helpers, kernel."""
+        units = self.units()
+        for words in units:
+            self.say_all(words.begin)
         self.write()
+        for words in units:
+            self.say_all(words.end)
         if self.dialect.fence and any(u.arg is StoreHint.STREAM for u in self.linear.uops):
             self.say(self.dialect.fence)
         head = f"/* {self.linear.name}: {', '.join(self.linear.actions) or 'no actions'} */"
         opening = self._opening()
-        before = [self.dialect.header] if self.dialect.header else []
+        before = [text for text in dict.fromkeys((self.dialect.header, *(words.header for words in units))) if text]
         helpers = list(self.words.helpers.values())
         return (
             "\n".join([head, *before, *helpers, *([""] if before or helpers else []), *opening, *self.lines, "}"])
@@ -88,6 +93,11 @@ class Kernel(Writer):
     def say(self, line: str) -> None:
         """A line at the present depth."""
         self.lines.append("    " * self.depth + line)
+
+    def say_all(self, lines: str) -> None:
+        """Lines at the present depth; none for no text."""
+        for line in lines.splitlines():
+            self.say(line)
 
     def declare(self, text: str, dtype: DType, width: int, hint: str) -> str:
         """A variable for a value; its name."""
@@ -170,6 +180,10 @@ class Kernel(Writer):
     def accum(self, u: UOp) -> None:
         """An assignment for each copy."""
         for register, values, step in self.accumulated(u):
+            if step.op is Ops.DOT:
+                text = self.words_of(u.arg).multiply.format(c=register, a=values[0], b=values[1])
+                self.say(f"{register} = ({self.words.type(step.dtype, step.width)}){text};")
+                continue
             operands = (*values[:2], register) if step.op is Ops.FMA else (register, *values)
             new = EXPR[step.op](self.words, step, *operands)
             if len(values) == 3:

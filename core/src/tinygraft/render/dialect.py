@@ -19,6 +19,31 @@ C_TYPES: Mapping[DType, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixWords:
+    """How a language says what a matrix unit does.
+
+    header is text before a kernel that uses the unit; begin and end are statements where such a kernel starts and ends.
+
+    Of a unit of one row, multiply is the value of {c}, a vector of results, plus the products of the words in the
+    vectors {a} and {b}; operand is the type that the words are given as, where that is not their own.
+
+    Of a unit of several rows these are statements on the tile registers numbered {c}, {a} and {b}, or {t}: zero,
+    first and second load an operand from {p}, whose rows lie {stride} bytes apart, multiply adds a product, store
+    writes {t} to {p}.
+    """
+
+    header: str = ""
+    begin: str = ""
+    end: str = ""
+    multiply: str = ""
+    operand: str = ""
+    zero: str = ""
+    first: str = ""
+    second: str = ""
+    store: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """A language of the C family.
 
@@ -29,8 +54,8 @@ class Dialect:
     is the dimension; shared stands before scratch memory of a group, barrier is the statement that waits for it.
     vectors says that the compiler has GCC's vector extensions. stream has, by the bytes of a vector, the statement that
     stores {value}, a vector of long long, at {pointer} past the caches; fence is the statement that makes such stores
-    visible to other threads. calls names the functions of ops, {f} being f for float and nothing for double. header is
-    text before everything.
+    visible to other threads. calls names the functions of ops, {f} being f for float and nothing for double. matrix
+    has the words of the matrix units, by their names. header is text before everything.
     """
 
     language: str = "c"
@@ -51,3 +76,4 @@ class Dialect:
     infinity: str = "__builtin_inf{f}()"
     nan: str = '__builtin_nan{f}("")'
     calls: Mapping[Ops, str] = field(default_factory=dict)
+    matrix: Mapping[str, MatrixWords] = field(default_factory=dict)

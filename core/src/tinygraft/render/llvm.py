@@ -8,7 +8,10 @@ are written out in the widths that the Linear asks for, so no auto-vectoriser is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tinygraft.dtype import DType
+from tinygraft.render.dialect import MatrixWords
 from tinygraft.render.llvm_block import TYPES, Block, literal, stored_type, suffix, type_of, type_word, zero
 from tinygraft.render.llvm_expr import EXPR
 from tinygraft.render.renderer import Renderer
@@ -24,32 +27,45 @@ class LLVMRenderer(Renderer):
 
     attributes are those of the functions, as LLVM writes them, such as '"prefer-vector-width"="512"'. converts_half
     says that the machine converts between float16 and float32 by an instruction; LLVM would call a library otherwise.
-    fence names the function, if any, that makes streamed stores visible to other threads.
+    fence names the function, if any, that makes streamed stores visible to other threads. matrix has the words of the
+    matrix units, by their names.
     """
 
     language = "llvm"
 
-    def __init__(self, attributes: str = "", converts_half: bool = True, fence: str = "") -> None:
+    def __init__(
+        self,
+        attributes: str = "",
+        converts_half: bool = True,
+        fence: str = "",
+        matrix: Mapping[str, MatrixWords] | None = None,
+    ) -> None:
         self.attributes, self.converts_half, self.fence = attributes, converts_half, fence
+        self.matrix = matrix or {}
 
     def render(self, linear: Linear) -> Source:
         """The module of one kernel. Raises GraphError for an op that should have been decomposed."""
-        text = Function(linear, self.converts_half).text(self.attributes, self.fence)
+        text = Function(linear, self.converts_half, self.matrix).text(self.attributes, self.fence)
         return Source(linear.name, text, self.language, linear.signature)
 
 
 class Function(Writer, Block):
     """The text of one kernel while it is written."""
 
-    def __init__(self, linear: Linear, converts_half: bool) -> None:
-        Writer.__init__(self, linear)
+    def __init__(self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords]) -> None:
+        Writer.__init__(self, linear, matrix)
         Block.__init__(self, linear.name, converts_half)
         self.slots: list[str] = []  # stack slots, at the function's entry
         self.ends: dict[int, str] = {}  # where each open loop stops
 
     def text(self, attributes: str, fence: str) -> str:
         """The module: a comment, the inner function, the exported function, declarations."""
+        units = self.units()
+        for words in units:
+            self.do_all(words.begin)
         self.write()
+        for words in units:
+            self.do_all(words.end)
         streams = any(u.arg is StoreHint.STREAM for u in self.linear.uops)
         if streams and fence:
             self.call(fence, "void")
@@ -70,11 +86,17 @@ class Function(Writer, Block):
             *("entry:", *self.slots, *self.body, "  ret void", "}", ""),
             f'define void @"{name}"(ptr %buffers, ptr %variables) #0 {{',
             *(*outer, f'  call void @"{name}.body"({", ".join(arguments)})', "  ret void", "}", ""),
+            *(words.header for words in units),
             *(f"declare {declaration}" for declaration in self.declared.values()),
             f"attributes #0 = {{ {' '.join(('nounwind', attributes)).strip()} }}",
             *(["!0 = !{i32 1}"] if streams else []),
         ]
         return "\n".join(lines) + "\n"
+
+    def do_all(self, lines: str) -> None:
+        """Instructions that have no result, one a line."""
+        for line in lines.splitlines():
+            self.do(line)
 
     def _variables(self) -> list[str]:
         signature = self.linear.signature
@@ -169,11 +191,22 @@ class Function(Writer, Block):
         for register, values, step in self.accumulated(u):
             type_ = type_of(step.dtype, step.width)
             old = self.let(f"load {type_}, ptr %{register}", "old")
+            if step.op is Ops.DOT:
+                new = self.let(self._dot(u, step, old, values), "dot")
+                self.do(f"store {type_} {new}, ptr %{register}")
+                continue
             operands = (*values[:2], old) if step.op is Ops.FMA else (old, *values)
             new = EXPR[step.op](self, step, *operands)
             if len(values) == 3:
                 new = EXPR[Ops.WHERE](self, step, values[2], new, old)
             self.do(f"store {type_} {new}, ptr %{register}")
+
+    def _dot(self, u: UOp, step: Step, old: str, values: list[str]) -> str:
+        """What adds the products of two vectors of words to a vector."""
+        words, given = self.words_of(u.arg), type_of(u.arg.word, step.width)
+        if words.operand and words.operand != given:
+            values = [self.let(f"bitcast {given} {value} to {words.operand}", "words") for value in values]
+        return words.multiply.format(c=old, a=values[0], b=values[1])
 
     def get(self, u: UOp) -> None:
         """Read."""

@@ -8,14 +8,16 @@ render.cstyle and render.llvm fill a Writer with the words of their languages.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tinygraft.dtype import DType
 from tinygraft.errors import GraphError
+from tinygraft.render.dialect import MatrixWords
 from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of
 from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.stages import Linear
+from tinygraft.uop.units import MatrixUnit, TileArg
 from tinygraft.uop.uop import UOp
 
 Copy = tuple[int, ...]  # the values of a node's own UNROLL ranges, by axis
@@ -106,8 +108,8 @@ class Walk:
 class Writer(ABC):
     """One kernel while it is written, instruction by instruction; names holds the text by which each value is read."""
 
-    def __init__(self, linear: Linear) -> None:
-        self.linear, self.walk = linear, Walk(linear)
+    def __init__(self, linear: Linear, matrix: Mapping[str, MatrixWords]) -> None:
+        self.linear, self.walk, self.matrix = linear, Walk(linear), matrix
         self.names: dict[tuple[UOp, Copy], str] = {}
         self.bases: dict[tuple[UOp, Copy], str] = {}
 
@@ -169,7 +171,24 @@ class Writer(ABC):
             )
         for lane in self.walk.lanes(u):
             operands = [self.operand(value, lane, width) for value in values]
-            yield self.register(reg, lane), operands, Step(u.arg, reg.dtype, reg.dtype, width)
+            op = Ops.DOT if isinstance(u.arg, MatrixUnit) else u.arg
+            yield self.register(reg, lane), operands, Step(op, reg.dtype, reg.dtype, width)
+
+    def units(self) -> list[MatrixWords]:
+        """The words of each matrix unit that the kernel uses."""
+        args = (u.arg for u in self.linear.uops if u.op in (Ops.ACCUM, Ops.TILE))
+        units = (arg.unit if isinstance(arg, TileArg) else arg for arg in args)
+        return [self.words_of(unit) for unit in dict.fromkeys(units) if isinstance(unit, MatrixUnit)]
+
+    def words_of(self, unit: MatrixUnit) -> MatrixWords:
+        """How the language speaks of a matrix unit; GraphError where it does not."""
+        if unit.name not in self.matrix:
+            known = ", ".join(self.matrix) or "none"
+            raise GraphError(
+                f"kernel {self.linear.name}: matrix unit {unit.name} has no words in the language of this renderer, "
+                f"which has words for {known}; leave it out of Target.matrix"
+            )
+        return self.matrix[unit.name]
 
     def register(self, reg: UOp, lane: Lane) -> str:
         """The name of a register's copy."""

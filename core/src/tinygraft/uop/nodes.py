@@ -11,12 +11,13 @@ from typing import Any
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import COMPARE, FACTS, MOVEMENT, REDUCIBLE, AxisKind, Ops, StoreHint
+from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 
 Rule = Callable[[UOp], "str | None"]
 VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose number is not fixed
     Ops.CONST: (0, 1), Ops.IOTA: (1, 2), Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
-    Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 4), Ops.CAT: (1, 9999),
+    Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 4), Ops.CAT: (1, 9999), Ops.MATRIX: (6, 9999),
     **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK), (1, 9999)),
 }  # fmt: skip
 
@@ -188,13 +189,55 @@ def reducible(u: UOp) -> str | None:
 
 
 def accumulates(u: UOp) -> str | None:
-    """ACCUM combines one value by an op, or the product of two by FMA, perhaps under a condition."""
+    """ACCUM combines one value by an op, or the product of two by FMA, perhaps gated, or words by a unit."""
+    if isinstance(u.arg, MatrixUnit):
+        return words_of_unit(u) if len(u.src) == 3 else f"ACCUM by {u.arg.name} takes two words, got {len(u.src) - 1}"
     if u.arg is not Ops.FMA:
         return reducible(u) if len(u.src) == 2 else f"ACCUM by {u.arg.name} takes one value, got {len(u.src) - 1}"
     if len(u.src) < 3:
         return "ACCUM by FMA takes two factors, got one value"
     if any(s.dtype is not u.dtype for s in u.src[:3]) or any(s.dtype is not dtypes.bool for s in u.src[3:]):
         return f"ACCUM by FMA takes two factors of {u.dtype.name} and a bool, got {_dtypes(u)}"
+    return None
+
+
+def words_of_unit(u: UOp) -> str | None:
+    """DOT, and ACCUM by a unit: two words of the unit give its result."""
+    if u.dtype is not u.arg.result or any(s.dtype is not u.arg.word for s in u.src[-2:]):
+        return (f"{u.op.name} by {u.arg.name} takes words of {u.arg.word.name} and gives {u.arg.result.name}, "
+                f"got {_dtypes(u)} and {u.dtype.name}")  # fmt: skip
+    return None
+
+
+def tile_register(u: UOp) -> str | None:
+    """A TILE has the dtype of its unit's result."""
+    if u.dtype is not u.arg.unit.result:
+        return f"a TILE of {u.arg.unit.name} is of {u.arg.unit.result.name}, got {u.dtype.name}"
+    return None
+
+
+def over_copies(u: UOp) -> str | None:
+    """All sources are RANGEs of kind UNROLL."""
+    for source in u.src:
+        if source.op is not Ops.RANGE or source.arg.kind is not AxisKind.UNROLL:
+            return f"{u.op.name} has a copy for each value of UNROLL ranges, got {source.op.name}"
+    return None
+
+
+def tile_operands(u: UOp) -> str | None:
+    """MATRIX, PRODUCT and PUT: memory of the unit's dtypes, each with an index; MATRIX goes over RANGEs of terms."""
+    unit = u.arg.unit
+    wanted = {Ops.MATRIX: (unit.result, unit.first, unit.word), Ops.PRODUCT: (unit.first, unit.word),
+              Ops.PUT: (unit.result,)}[u.op]  # fmt: skip
+    first = 1 if u.op is Ops.PRODUCT else 0
+    for place, dtype in enumerate(wanted):
+        memory, index = u.src[first + 2 * place : first + 2 * place + 2]
+        if memory.dtype is not dtype or index.dtype is not dtypes.index:
+            return (f"{u.op.name} by {unit.name} takes memory of {dtype.name} and an index, got {memory.dtype.name} "
+                    f"and {index.dtype.name}")  # fmt: skip
+    for source in u.src[6:]:
+        if source.op is not Ops.RANGE:
+            return f"MATRIX goes over RANGEs, got {source.op.name}"
     return None
 
 
@@ -289,6 +332,11 @@ NODE: dict[Ops, tuple[Rule, ...]] = {
     Ops.REG: (first_dtype, over_lanes),
     Ops.ACCUM: (first_dtype, source_ops(0, Ops.REG), accumulates),
     Ops.GET: (first_dtype, source_ops(0, Ops.REG)),
+    Ops.DOT: (words_of_unit,),
+    Ops.MATRIX: (_VOID, tile_operands),
+    Ops.TILE: (tile_register, over_copies),
+    Ops.PRODUCT: (_VOID, source_ops(0, Ops.TILE), tile_operands),
+    Ops.PUT: (_VOID, source_ops(2, Ops.TILE), tile_operands),
     Ops.LANES: (first_dtype, reducible, over_lanes),
     Ops.END: (_VOID, source_ops(0, Ops.RANGE)),
 }  # fmt: skip

@@ -14,6 +14,7 @@ from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygraft.dtype import DType
+from tinygraft.uop.units import MatrixArg, MatrixUnit, TileArg
 
 if TYPE_CHECKING:
     from tinygraft.uop.uop import UOp as UOp
@@ -88,6 +89,8 @@ class Ops(IntEnum):
     LOCAL = auto()  # memory of one thread or shared by a group of threads
     RANGE = auto()  # a loop counter, a lane or a position in a grid
     REDUCE = auto()  # a value combined over ranges
+    DOT = auto()  # the sum of the products of the terms in two words
+    MATRIX = auto()  # a tile of a matrix product, stored
     LOAD = auto()
     STORE = auto()
     AFTER = auto()  # a value, once something else has happened
@@ -98,6 +101,9 @@ class Ops(IntEnum):
     ACCUM = auto()  # a register combined with a value
     GET = auto()  # what a register holds
     LANES = auto()  # the lanes of a vector combined to one number
+    TILE = auto()  # a tile register of a matrix unit, all 0
+    PRODUCT = auto()  # a matrix product added to a tile
+    PUT = auto()  # a tile stored
     END = auto()  # of a RANGE's loop
 
     __str__ = Enum.__str__
@@ -436,15 +442,21 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.LOCAL: OpFacts(0, (LocalArg,)),
     Ops.RANGE: OpFacts(1, (RangeArg,)),
     Ops.REDUCE: OpFacts(None, (ReduceArg,)),  # sources: value, ranges
+    Ops.DOT: OpFacts(2, (MatrixUnit,)),
+    # sources: memory and index of the results, of the first and of the second operand, ranges of terms
+    Ops.MATRIX: OpFacts(None, (MatrixArg,)),
     Ops.LOAD: OpFacts(None),  # sources: memory, index[, gate]; a closed gate gives 0
     Ops.STORE: OpFacts(None, (NoneType, StoreHint)),  # sources: memory, index, value[, gate]
     Ops.AFTER: OpFacts(None),  # sources: value, what happens before, ranges of it that are closed then
     Ops.BARRIER: OpFacts(None),
     Ops.SINK: OpFacts(None),
     Ops.REG: OpFacts(None, (RegArg,)),  # sources: first value, vector and unroll ranges it has a copy for
-    Ops.ACCUM: OpFacts(None, (Ops,)),  # sources: REG, value; for FMA REG, two factors[, condition]
+    Ops.ACCUM: OpFacts(None, (Ops, MatrixUnit)),  # sources: REG, value; FMA: REG, two factors[, condition]; two words
     Ops.GET: OpFacts(1),  # source: REG
     Ops.LANES: OpFacts(2, (ReduceArg,)),  # sources: vector, VECTOR range
+    Ops.TILE: OpFacts(None, (TileArg,)),  # sources: unroll ranges it has a copy for
+    Ops.PRODUCT: OpFacts(5, (MatrixArg,)),  # sources: TILE, memory and index of the first and the second operand
+    Ops.PUT: OpFacts(3, (MatrixArg,)),  # sources: memory, index, TILE
     Ops.END: OpFacts(1),  # source: RANGE
 }
 

@@ -117,7 +117,9 @@ def numbered_once(nodes: Sequence[UOp]) -> Fault | None:
     return None
 
 
-_NUMBER = {Ops.RANGE: "axis", Ops.PARAM: "slot", Ops.LOCAL: "number", Ops.REG: "number"}
+_NUMBER = {
+    Ops.RANGE: "axis", Ops.PARAM: "slot", Ops.LOCAL: "number", Ops.REG: "number", Ops.TILE: "number",
+}  # fmt: skip
 
 
 def sizes_before_ranges(nodes: Sequence[UOp]) -> Fault | None:
@@ -128,13 +130,16 @@ def sizes_before_ranges(nodes: Sequence[UOp]) -> Fault | None:
     return None
 
 
+_HAPPEN = frozenset({Ops.STORE, Ops.MATRIX, Ops.PUT, Ops.BARRIER, Ops.AFTER, Ops.ACCUM, Ops.END})
+
+
 def happens_before(nodes: Sequence[UOp]) -> Fault | None:
     """AFTER waits for STOREs and BARRIERs, and closes RANGEs of theirs; a BARRIER waits for STOREs."""
     for u in nodes:
         waits = [s for s in u.src[1:] if s.op is not Ops.RANGE] if u.op is Ops.AFTER else u.src
         waits = waits if u.op in (Ops.AFTER, Ops.BARRIER) else ()
         for source in waits:
-            if source.op not in (Ops.STORE, Ops.BARRIER, Ops.AFTER, Ops.ACCUM, Ops.END):
+            if source.op not in _HAPPEN:
                 return u, f"{u.op.name} waits for STOREs and BARRIERs, got {source.op.name}"
     return None
 
@@ -144,7 +149,7 @@ _KERNEL_OPS = frozenset({
 })  # fmt: skip
 KERNEL = Spec(
     "kernel graph",
-    _KERNEL_OPS | {Ops.REDUCE, Ops.SINK},
+    _KERNEL_OPS | {Ops.REDUCE, Ops.DOT, Ops.MATRIX, Ops.SINK},
     (numbers_only, sink_of_stores, numbered_once, sizes_before_ranges, happens_before),
 )
 
@@ -194,7 +199,7 @@ def nested_loops(uops: Sequence[UOp]) -> Fault | None:
     return None
 
 
-_ORDER_ONLY = frozenset({Ops.STORE, Ops.BARRIER, Ops.ACCUM, Ops.END})
+_ORDER_ONLY = frozenset({Ops.STORE, Ops.BARRIER, Ops.ACCUM, Ops.PRODUCT, Ops.PUT, Ops.END})
 
 
 def _inside(loops: Loops, outer: Loops) -> bool:
@@ -217,7 +222,7 @@ def streamed_rows(uops: Sequence[UOp]) -> Fault | None:
 
 LINEAR = Spec(
     "linear form",
-    _KERNEL_OPS | {Ops.END, Ops.REG, Ops.ACCUM, Ops.GET, Ops.LANES},
+    _KERNEL_OPS | {Ops.END, Ops.REG, Ops.ACCUM, Ops.GET, Ops.LANES, Ops.TILE, Ops.PRODUCT, Ops.PUT},
     (nested_loops, numbered_once, streamed_rows),
     listed=True,
 )

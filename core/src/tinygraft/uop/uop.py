@@ -364,7 +364,7 @@ def _make(key: Key, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: 
 
 
 _OWN_DEVICE = frozenset({Ops.DEVICE, Ops.COPY})
-_OWN_RANGES = frozenset({Ops.RANGE, Ops.REDUCE, Ops.LANES, Ops.AFTER})
+_OWN_RANGES = frozenset({Ops.RANGE, Ops.REDUCE, Ops.LANES, Ops.AFTER, Ops.MATRIX})
 
 
 def _ranges(op: Ops, src: tuple[UOp, ...], arg: Any) -> int:
@@ -372,7 +372,8 @@ def _ranges(op: Ops, src: tuple[UOp, ...], arg: Any) -> int:
     if op is Ops.RANGE:
         own: int = 1 << arg.axis
         return src[0].ranges | own
-    over, closing = list(src[:1]), list(src[1:])
+    open_ = 6 if op is Ops.MATRIX else 1
+    over, closing = list(src[:open_]), list(src[open_:])
     if op is Ops.AFTER:
         over, closing = [s for s in src if s.op is not Ops.RANGE], [s for s in src if s.op is Ops.RANGE]
     mask = closed = 0

@@ -19,7 +19,7 @@ from tinygraft.plugin import (
     Step,
     Target,
 )
-from tinygraft_cpu import extension, machine
+from tinygraft_cpu import extension, machine, units
 from tinygraft_cpu.allocator import ALIGNMENT, HostAllocator
 from tinygraft_cpu.program import CpuProgram, NativeGraph
 from tinygraft_cpu.spec import CPU_COMPILER, CPU_THREADS
@@ -83,6 +83,7 @@ def host_target(threads: int, compiler: str) -> Target:
         native_ops=NATIVE_OPS,
         vector_bytes=machine.vector_bytes(),
         registers=machine.registers(),
+        matrix=units.units(),
         chunks=threads,
         local_memory=768 << 10,
         l1_bytes=machine.cache_bytes(1),

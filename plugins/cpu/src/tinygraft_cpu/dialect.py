@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tinygraft.plugin import CStyleRenderer, Dialect, LLVMRenderer, Ops, Renderer, Target
-from tinygraft_cpu import machine
+from tinygraft_cpu import machine, units
 
 HOST_C = Dialect(
     vectors=True,
     calls={Ops.SQRT: "__builtin_sqrt{f}", Ops.TRUNC: "__builtin_trunc{f}", Ops.FMA: "__builtin_fma{f}"},
+    matrix=units.C,
 )
 GCC_STREAM = {
     16: "__builtin_ia32_movntdq({pointer}, {value});",
@@ -22,7 +23,9 @@ CLANG_STREAM = dict.fromkeys(GCC_STREAM, "__builtin_nontemporal_store({value}, {
 def llvm_renderer(target: Target) -> Renderer:
     """LLVM IR whose vectors are as wide as the machine's registers."""
     fence = "llvm.x86.sse.sfence" if target.stream_bytes else ""
-    return LLVMRenderer(f'"prefer-vector-width"="{target.vector_bytes * 8}"', machine.has_half_conversion(), fence)
+    return LLVMRenderer(
+        f'"prefer-vector-width"="{target.vector_bytes * 8}"', machine.has_half_conversion(), fence, units.LLVM
+    )
 
 
 def c_renderer(target: Target, compiler: str) -> Renderer:

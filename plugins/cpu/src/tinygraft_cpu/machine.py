@@ -18,7 +18,7 @@ from pathlib import Path
 CC_NAMES = ("cc", "gcc", "clang")
 X86_FEATURES = frozenset({
     "sse4_1", "sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16",
-    "avx512_fp16", "amx_tile", "amx_bf16",
+    "avx512_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8",
 })  # fmt: skip
 
 

@@ -1,0 +1,61 @@
+"""MatrixUnit: an instruction that multiplies small matrices, as data; and what the nodes that use one have as arg.
+
+results[rows][columns] += first[rows][terms] @ second[terms][columns]. Products are exact, and for integers so are the
+sums, modulo the width of the result. Floats are added one product after another, each sum rounded to the result's
+dtype; a device may add the terms of one step in any order, and may take numbers below the least normal one for 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tinygraft.dtype import DType, dtypes
+
+WORDS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixUnit:
+    """An instruction by its sizes and dtypes.
+
+    packed terms of one column lie side by side in the second operand: they are one word, the first term in its lowest
+    bits. A unit of one row works on registers: its first operand is one word for all columns (Ops.DOT). A unit of
+    several rows works on memory and keeps results and operands in tiles registers of its own (Ops.MATRIX).
+    """
+
+    name: str
+    rows: int
+    columns: int
+    terms: int
+    first: DType
+    second: DType
+    result: DType
+    packed: int = 1
+    tiles: int = 4
+
+    @property
+    def word(self) -> DType:
+        """The dtype of the second operand in memory: that of packed terms as one integer.
+
+        >>> MatrixUnit("dot", 1, 16, 2, dtypes.bfloat16, dtypes.bfloat16, dtypes.float32, 2).word
+        dtypes.uint
+        """
+        return self.second if self.packed == 1 else WORDS[self.packed * self.second.itemsize]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixArg:
+    """A unit and how far apart the rows of its operands lie: elements of the first, words of the second."""
+
+    unit: MatrixUnit
+    first: int
+    second: int
+    result: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileArg:
+    """A tile register of a unit and its number."""
+
+    number: int
+    unit: MatrixUnit
