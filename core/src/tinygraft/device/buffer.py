@@ -37,14 +37,13 @@ class Buffer:
     """size elements of dtype in the memory of a device. A buffer of no elements never allocates."""
 
     __module__ = "tinygraft.device"  # the place where people import it from, and which its type prints
-    __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lock", "aligned", "device", "dtype", "filled",
+    __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lock", "device", "dtype", "filled",
                  "nbytes", "offset", "size")  # fmt: skip
 
     def __init__(self, device: str, size: int, dtype: DType) -> None:
         self.device, self.size, self.dtype = Device.canonicalize(device), size, dtype
         self.nbytes = size * dtype.itemsize
         self.filled = False  # whether it was made to hold data from Python
-        self.aligned = True  # whether it starts at a multiple of what the Target says
         self.offset = 0  # bytes into the memory that it is a part of
         self._handle: Handle = None
         self._block: Block | Borrowed | None = None
@@ -77,7 +76,7 @@ class Buffer:
         """Give the memory back, as soon as nobody else holds it; the buffer can be allocated again."""
         with self._lock:
             self._block = self._handle = self._lease = None
-            self.offset, self.aligned = 0, True
+            self.offset = 0
 
     def lie_in(self, home: Buffer, offset: int) -> None:
         """Be a part of home, which gets its memory now, from offset bytes on; it stays as long as a part of it does.
@@ -91,10 +90,10 @@ class Buffer:
             self._handle = self.backend.allocator.view(whole, offset, self.nbytes)
             self._block, self.offset = home._block, offset
 
-    def borrow(self, handle: Handle, owner: object, aligned: bool) -> None:
+    def borrow(self, handle: Handle, owner: object) -> None:
         """Be memory that somebody else made, and that owner keeps alive."""
         with self._lock:
-            self._handle, self._block, self.aligned = handle, Borrowed(pool_of(self.backend), owner), aligned
+            self._handle, self._block = handle, Borrowed(pool_of(self.backend), owner)
 
     @property
     def handle(self) -> Handle:

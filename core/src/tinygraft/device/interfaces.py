@@ -53,8 +53,12 @@ class Allocator(ABC):
         raise UnsupportedError(f"{type(self).__name__} has no views into a buffer")
 
     def as_host(self, handle: Handle) -> memoryview | None:
-        """The buffer as host memory, without a copy; None where that cannot be. Default: None."""
+        """The buffer as host memory, writable, without a copy; None where that cannot be. Default: None."""
         return None
+
+    def at_address(self, address: int, nbytes: int) -> Handle:
+        """Memory that somebody else made, as a buffer that this never frees. Default: not supported."""
+        raise UnsupportedError(f"{type(self).__name__} cannot use memory that others made")
 
 
 class Program(ABC):

@@ -58,6 +58,12 @@ class HostAllocator(Allocator):
         """The memory itself."""
         return handle  # type: ignore[no-any-return]
 
+    def at_address(self, address: int, nbytes: int) -> Handle:
+        """The memory there."""
+        from ctypes import c_ubyte
+
+        return memoryview((c_ubyte * nbytes).from_address(address)).cast("B")
+
 
 class PythonCompiler(Compiler):
     """Python's own compile, asked only whether the text is Python; the binary is the text."""

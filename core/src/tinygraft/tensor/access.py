@@ -124,22 +124,6 @@ class Access(Casting):
         buffer.copy_out(memoryview(out))
         return out
 
-    def data(self) -> memoryview:
-        """The values as a memoryview of this shape (flat where it has no elements).
-
-        Raises DTypeError for dtypes that memoryview has no format for.
-
-        >>> from tinygraft import Tensor
-        >>> Tensor([[1, 2], [3, 4]]).data().tolist()
-        [[1, 2], [3, 4]]
-        """
-        fmt = self.dtype.fmt
-        if fmt is None or fmt == "e":
-            raise DTypeError(f"memoryview has no format for {self.dtype}; cast first, as in t.float().data()")
-        view: Any = memoryview(self._bytes())
-        found: memoryview = view.cast(fmt, self.shape) if view.nbytes and self.ndim else view.cast(fmt)
-        return found
-
     def _numbers(self) -> list[Any]:
         """The elements as Python numbers, in row-major order."""
         raw, dtype = self._bytes(), self.dtype

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinygraft.config import CHANGE_CODE
-from tinygraft.device.buffer import buffer_of
 from tinygraft.tensor.base import TensorBase
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
@@ -60,8 +59,7 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
             base = _in_memory(item)
             number = numbers.setdefault(base, len(numbers))
             form = () if item.uop is base else _form(item.uop, base, found.values)
-            aligned = buffer_of(base).aligned
-            key.append((number, base.dtype, base.device, base.arg.size, aligned, item.requires_grad, form))
+            key.append((number, base.dtype, base.device, base.arg.size, item.requires_grad, form))
         elif isinstance(item, (list, tuple)):
             key.append((type(item), len(item)))
             stack.extend(reversed(item))

@@ -22,13 +22,14 @@ from tinygraft.tensor.operators import Operators
 from tinygraft.tensor.rearrange import Rearrange
 from tinygraft.tensor.resize import Resize
 from tinygraft.tensor.scan import Scan
+from tinygraft.tensor.sharing import Sharing
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 __all__ = ["Tensor"]
 
 
-class Tensor(Operators, Loss, Conv, Linalg, Scan, Resize, Gradient, Rearrange, metaclass=TensorType):
+class Tensor(Operators, Loss, Conv, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, metaclass=TensorType):
     """A lazy array of one dtype on one device.
 
     data is a number, nested lists or tuples of numbers, a numpy array (copied), bytes (uint8 unless dtype says

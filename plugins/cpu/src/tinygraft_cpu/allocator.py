@@ -68,6 +68,10 @@ class HostAllocator(Allocator):
         """A part of a buffer, which keeps the whole alive."""
         return HostMemory(handle.view[offset : offset + nbytes], handle.address + offset)
 
+    def at_address(self, address: int, nbytes: int) -> HostMemory:
+        """Memory of this process that somebody else made."""
+        return HostMemory(memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B"), address)
+
     def as_host(self, handle: HostMemory) -> memoryview:
         """The buffer itself."""
         return handle.view

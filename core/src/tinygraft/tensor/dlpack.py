@@ -1,0 +1,152 @@
+"""DLPack: memory that other libraries share with us, and ours for them, as PyCapsules. Host memory only.
+
+    take(capsule) -> Foreign             theirs: dtype, shape, strides, address; gives it back when it goes away
+    make(view, dtype, shape, versioned)  ours, kept alive until the other side is done
+
+The layout is that of dlpack.h, version 1; unversioned capsules are those of older libraries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, pythonapi
+from typing import Any
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import DTypeError
+
+HOST = 1  # what dlpack.h calls host memory
+READ_ONLY = 1  # a flag of versioned tensors
+KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+CODES = {kind: code for code, kind in KINDS.items()}
+NEW, OLD = b"dltensor_versioned", b"dltensor"
+USED_NEW, USED_OLD = b"used_dltensor_versioned", b"used_dltensor"
+Deleter = ctypes.CFUNCTYPE(None, c_void_p)
+
+
+class DLTensor(Structure):
+    """Where the elements are, of which dtype and in which shape; strides count elements, none mean row-major."""
+
+    _fields_ = (
+        ("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
+        ("bits", c_uint8), ("lanes", c_uint16), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    )  # fmt: skip
+
+
+class Managed(Structure):
+    """A DLTensor, and how to give it back."""
+
+    _fields_ = (("tensor", DLTensor), ("context", c_void_p), ("deleter", c_void_p))
+
+
+class ManagedVersioned(Structure):
+    """The same since version 1: flags say whether it may be written."""
+
+    _fields_ = (("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p),
+                ("flags", c_uint64), ("tensor", DLTensor))  # fmt: skip
+
+
+_name = pythonapi.PyCapsule_GetName
+_name.argtypes, _name.restype = [ctypes.py_object], ctypes.c_char_p
+_pointer = pythonapi.PyCapsule_GetPointer
+_pointer.argtypes, _pointer.restype = [ctypes.py_object, ctypes.c_char_p], c_void_p
+_rename = pythonapi.PyCapsule_SetName
+_rename.argtypes, _rename.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_int
+_new = pythonapi.PyCapsule_New
+_new.argtypes, _new.restype = [c_void_p, ctypes.c_char_p, c_void_p], ctypes.py_object
+_dying_is = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", pythonapi))
+_dying_pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", pythonapi))
+
+
+# Theirs
+
+
+class Foreign:
+    """Memory of another library, which is told when this goes away. strides count elements."""
+
+    def __init__(self, managed: Managed | ManagedVersioned) -> None:
+        self._managed = managed
+        found = managed.tensor
+        self.device_type, self.dtype = found.device_type, _dtype(found)
+        axes = range(found.ndim)
+        self.shape = tuple([found.shape[i] for i in axes])
+        self.strides = tuple([found.strides[i] for i in axes]) if found.strides else row_major(self.shape)
+        self.address = (found.data or 0) + found.byte_offset
+        self.read_only = bool(getattr(managed, "flags", 0) & READ_ONLY)
+
+    def __del__(self) -> None:
+        if self._managed.deleter:
+            Deleter(self._managed.deleter)(ctypes.addressof(self._managed))
+
+
+def take(capsule: object) -> Foreign:
+    """What a capsule holds, which is used up by this. Raises ValueError for one that was used before, or is none."""
+    name = _name(capsule) if type(capsule).__name__ == "PyCapsule" else None
+    if name not in (NEW, OLD):
+        was = "was used before" if name in (USED_NEW, USED_OLD) else f"is a {type(capsule).__name__} named {name!r}"
+        raise ValueError(f"this is no DLPack capsule that can be used: it {was}; ask its tensor for a new one")
+    layout = ManagedVersioned if name == NEW else Managed
+    managed = layout.from_address(_pointer(capsule, name))
+    _rename(capsule, USED_NEW if name == NEW else USED_OLD)
+    return Foreign(managed)
+
+
+def _dtype(found: DLTensor) -> DType:
+    """Our dtype of their elements. Raises DTypeError."""
+    kind = KINDS.get(found.code, "")
+    for dtype in dtypes.all:
+        if (_kind(dtype), dtype.itemsize * 8, 1) == (kind, found.bits, found.lanes):
+            return dtype
+    raise DTypeError(f"no dtype here is DLPack's type {found.code} of {found.bits} bits in {found.lanes} lanes")
+
+
+def _kind(dtype: DType) -> str:
+    return "bfloat" if dtype is dtypes.bfloat16 else dtype.kind
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of elements that lie one after another.
+
+    >>> row_major((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(itertools.accumulate(shape[:0:-1], lambda a, b: a * b, initial=1))[::-1] if shape else ()
+
+
+# Ours
+
+_given: dict[int, tuple[Any, ...]] = {}  # by address: what the other side has, and what keeps it alive
+
+
+def make(view: memoryview, dtype: DType, shape: tuple[int, ...], versioned: bool) -> object:
+    """A capsule of the bytes of view, which stay until whoever takes it is done with them."""
+    managed = ManagedVersioned(major=1) if versioned else Managed()
+    sizes, strides = (c_int64 * len(shape))(*shape), (c_int64 * len(shape))(*row_major(shape))
+    tensor = managed.tensor
+    tensor.data = ctypes.addressof(ctypes.c_char.from_buffer(view)) if view.nbytes else None
+    tensor.device_type, tensor.ndim, tensor.lanes = HOST, len(shape), 1
+    tensor.code, tensor.bits = CODES[_kind(dtype)], dtype.itemsize * 8
+    tensor.shape, tensor.strides = sizes, strides
+    managed.deleter = ctypes.cast(_forget, c_void_p).value
+    address = ctypes.addressof(managed)
+    _given[address] = (managed, sizes, strides, view)
+    return _new(address, NEW if versioned else OLD, ctypes.cast(_drop, c_void_p).value)
+
+
+def _done(address: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
+    """The other side is done."""
+    given.pop(address, None)
+
+
+def _dropped(capsule: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
+    """A capsule dies; when nobody took what is in it, nobody will. The capsule must not be referred to any more."""
+    for name in (NEW, OLD):
+        if _dying_is(capsule, name):
+            given.pop(_dying_pointer(capsule, name), None)
+
+
+_forget, _drop = Deleter(_done), ctypes.PYFUNCTYPE(None, c_void_p)(_dropped)
+for _callback in (_forget, _drop):  # tensors of others may outlive this module at exit
+    pythonapi.Py_IncRef(ctypes.py_object(_callback))

@@ -1,0 +1,216 @@
+"""Sharing: memory used by a tensor and by somebody else at once, without a copy.
+
+A tensor's memory as a memoryview or through DLPack, and tensors over memory that others made. Memory that is held
+outside is not used for anything else, also not after its tensor is gone. What one side writes the other sees; an
+expression that was not computed yet sees it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from tinygraft.device.buffer import buffer_of
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
+from tinygraft.errors import DTypeError, UnsupportedError
+from tinygraft.schedule.stored import memory_base
+from tinygraft.tensor import lengths
+from tinygraft.tensor.data import bytes_node
+from tinygraft.tensor.indexing import Indexing
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+
+class Sharing(Indexing):
+    """data, from_blob and DLPack."""
+
+    __slots__ = ()
+
+    def data(self) -> memoryview:
+        """The values as a read-only memoryview of this shape (flat where it has no elements).
+
+        Where the host can see the memory, this is the memory: no copy is made, an assignment to the tensor is visible,
+        and the memory stays as long as the view. Raises DTypeError for dtypes that memoryview has no format for.
+
+        >>> from tinygraft import Tensor
+        >>> t = Tensor([[1, 2], [3, 4]])
+        >>> view = t.data()
+        >>> t.assign(t * 10).realize().shape, view.tolist()
+        ((2, 2), [[10, 20], [30, 40]])
+        """
+        fmt = self.dtype.fmt
+        if fmt is None or fmt == "e":
+            raise DTypeError(f"memoryview has no format for {self.dtype}; cast first, as in t.float().data()")
+        view: Any = self._shared()
+        found: memoryview = view.cast(fmt, self.shape) if view.nbytes and self.ndim else view.cast(fmt)
+        return found.toreadonly()
+
+    def _shared(self) -> memoryview:
+        """The bytes: the memory itself, or a copy where the host cannot see it."""
+        buffer = self._stored()
+        view = buffer.share()
+        return buffer.copy_out(memoryview(bytearray(buffer.nbytes))) if view is None else view
+
+    @classmethod
+    def from_blob(
+        cls, ptr: int, shape: int | Sequence[int], dtype: DTypeLike | None = None, device: str | None = None
+    ) -> Self:
+        """A tensor over the memory at an address, row-major, without a copy. Its owner has to keep it.
+
+        The memory is written where the tensor is assigned to. Raises UnsupportedError on a device that cannot use the
+        memory of others, ValueError for an address that is none or badly aligned.
+
+        >>> from tinygraft import Tensor
+        >>> from array import array
+        >>> numbers = array("f", [1, 2, 3, 4])
+        >>> t = Tensor.from_blob(numbers.buffer_info()[0], (2, 2))
+        >>> t.assign(t + 1).tolist(), numbers.tolist()
+        ([[2.0, 3.0], [4.0, 5.0]], [2.0, 3.0, 4.0, 5.0])
+        """
+        of = to_dtype(dtype) if dtype is not None else dtypes.default_float()
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        name = Device.canonicalize(device)
+        if reason := _unusable(ptr, sizes, of, name):
+            raise ValueError(f"from_blob cannot use the memory at {ptr:#x}: {reason}")
+        return cls._over(ptr, sizes, of, name, None)
+
+    @classmethod
+    def _over(cls, address: int, shape: tuple[int, ...], dtype: DType, device: str, owner: object) -> Self:
+        """A tensor over memory that owner keeps alive."""
+        node = UOp.buffer(device, lengths.as_int(lengths.product(shape), "memory"), dtype)
+        buffer = buffer_of(node)
+        if buffer.nbytes:
+            buffer.borrow(buffer.backend.allocator.at_address(address, buffer.nbytes), owner)
+        buffer.filled = True
+        new = object.__new__(cls)
+        new._set(UOp(Ops.RESHAPE, dtype, (node,), shape), None)
+        return new
+
+    # DLPack
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The kind of memory and its number: host memory. Raises BufferError where this tensor's is not."""
+        if self._stored().share() is not None:
+            return 1, 0
+        raise BufferError(
+            f"the memory of {self.device} is not the host's, and only that is shared through DLPack: move the tensor\n"
+            f"  made at {self._where()}"
+        )
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """The memory as a DLPack capsule, writable by both sides. numpy.from_dlpack and torch.from_dlpack call this.
+
+        A tensor that is not the whole of its memory in order is copied; copy=True always copies. Raises BufferError
+        when copy=False asks for what needs a copy.
+        """
+        from tinygraft.tensor import dlpack
+
+        is_view = self.uop.base.op is Ops.BUFFER and memory_base(self.uop).op is not Ops.BUFFER
+        here = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) != here:
+            raise BufferError(f"{self.device} shares its memory as DLPack device {here}, asked for {dl_device}")
+        given = self.clone() if copy else self
+        if copy is False and is_view:
+            raise BufferError(
+                "this tensor is not the whole of its memory in order: it has to be copied, which copy=False forbids\n"
+                f"  made at {self._where()}"
+            )
+        view = given._shared()
+        return dlpack.make(view, self.dtype, tuple(self.shape), (max_version or (0, 0))[0] >= 1)
+
+    @classmethod
+    def from_dlpack(cls, x: Any, device: str | None = None, copy: bool | None = None) -> Self:
+        """A tensor over the memory of another library's array (or of a capsule), without a copy where that can be.
+
+        Copied is what may not be written, does not lie in order, is badly aligned, or when device cannot use it;
+        copy=True always copies, copy=False raises BufferError instead. Raises BufferError for memory of an accelerator.
+
+        >>> from tinygraft import Tensor
+        >>> import numpy as np
+        >>> array = np.arange(3, dtype=np.float32)
+        >>> t = Tensor.from_dlpack(array)
+        >>> array[0] = 5
+        >>> t.tolist()
+        [5.0, 1.0, 2.0]
+        """
+        from tinygraft.tensor import dlpack
+
+        name = Device.canonicalize(device)
+        found = dlpack.take(_capsule_of(x))
+        if found.device_type != dlpack.HOST:
+            raise BufferError(
+                f"this memory is of DLPack device type {found.device_type}, and only host memory (1) can be taken: "
+                "move the array there first"
+            )
+        reason = "it may not be written" if found.read_only else ""
+        if 0 not in found.shape and _strided(found):
+            reason = f"it does not lie in order, with strides {found.strides} for shape {found.shape}"
+        reason = reason or _unusable(found.address, found.shape, found.dtype, name)
+        if copy is False and reason:
+            raise BufferError(f"this array cannot be shared without a copy, which copy=False forbids: {reason}")
+        if not (copy or reason):
+            return cls._over(found.address, found.shape, found.dtype, name, found)
+        return cls._copied(found, name)
+
+    @classmethod
+    def _copied(cls, found: Any, device: str) -> Self:
+        """A tensor with the values of a foreign array in memory of its own."""
+        from ctypes import c_ubyte
+
+        itemsize = found.dtype.itemsize
+        spans = [(size - 1) * stride for size, stride in zip(found.shape, found.strides, strict=True)]
+        before = -sum(span for span in spans if span < 0)
+        count = 0 if 0 in found.shape else before + sum(span for span in spans if span > 0) + 1
+        memory = (c_ubyte * (count * itemsize)).from_address(found.address - before * itemsize) if count else b""
+        flat = object.__new__(cls)
+        flat._set(bytes_node(memoryview(memory).cast("B"), (count,), device, found.dtype), None)
+        if not count or not _strided(found):
+            return flat.reshape(found.shape)
+        place: Any = before
+        for axis, (size, stride) in enumerate(zip(found.shape, found.strides, strict=True)):
+            steps = cls.arange(size, dtype=dtypes.int64, device=device) * stride
+            place = steps.reshape((1,) * axis + (size,) + (1,) * (len(found.shape) - axis - 1)) + place
+        copied: Self = flat[place].contiguous().realize()
+        return copied
+
+
+def _strided(found: Any) -> bool:
+    """Whether elements lie apart or out of order; the stride of an axis of one element does not matter."""
+    from tinygraft.tensor.dlpack import row_major
+
+    wanted = row_major(found.shape)
+    return any(size > 1 and a != b for size, a, b in zip(found.shape, found.strides, wanted, strict=True))
+
+
+def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -> str:
+    """Why a device cannot use memory of others as its own; empty when it can."""
+    nbytes = lengths.as_int(lengths.product(shape), "memory") * dtype.itemsize
+    if not nbytes:
+        return ""
+    if address <= 0:
+        return f"{address:#x} is no address"
+    if address % dtype.itemsize:
+        return f"it is not aligned to the {dtype.itemsize} bytes of a {dtype.name}"
+    target = Device[device].target
+    if target.stream_bytes and nbytes > target.stream_bytes and address % target.alignment:
+        return (f"{device} needs memory of more than {target.stream_bytes} bytes aligned to {target.alignment}, it is "
+                f"{address % target.alignment} bytes past that")  # fmt: skip
+    try:
+        Device[device].allocator.at_address(address, nbytes)
+    except UnsupportedError as error:
+        return str(error)
+    return ""
+
+
+def _capsule_of(x: Any) -> Any:
+    """The capsule that an array gives, of the newest version that it knows; x itself when it is one."""
+    if not hasattr(x, "__dlpack__"):
+        return x
+    try:
+        return x.__dlpack__(max_version=(1, 0))
+    except TypeError:  # an older library
+        return x.__dlpack__()
