@@ -108,13 +108,6 @@ def test_the_stores_of_a_part_stay_together() -> None:
     assert [unpack(d, dtypes.float) for d in done] == [values[1], values[0], [7.0, *values[2][1:]]]
 
 
-def test_groups_of_lanes_stop_at_the_end():
-    """32 lanes for 13 columns: lanes past the end neither load nor store."""
-    before = actions.spaced(elementwise())
-    after = actions.grid(actions.local(before, loop(before, 1), 32, 0), loop(before, 0), 1)
-    assert results(elementwise, after, grid=(1, ROWS, 1)) == EXPECTED[elementwise]
-
-
 def test_vectors_and_copies_together():
     """A tile: one loop unrolled, the other in vectors, with what is left of both."""
     before = actions.spaced(elementwise())

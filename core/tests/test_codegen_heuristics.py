@@ -46,22 +46,15 @@ def test_a_store_outside_of_all_loops_is_not_shared_out() -> None:
     assert taken(POOL, copied(0, WORTH_SHARING), single) == ()
 
 
-def test_stores_that_are_not_in_all_loops_have_no_grid() -> None:
-    """A group has one position for all of the kernel."""
+def test_stores_that_are_not_in_all_loops_share_those_that_all_are_in() -> None:
+    """A group has one position for all of the kernel; its threads share what is inside, or each does all of that."""
     i, j = UOp.range(8, 0), UOp.range(16, 1)
     place = ix.add(ix.mul(i, 16), j)
     inner = store(param(0, F, 128), place, UOp.const(F, 1.0))
     outer = store(param(1, F, 8), i, UOp.const(F, 2.0))
-    assert taken(GRID, inner) == ("local(1, 4)", "grid(0, 1)")
-    assert taken(GRID, inner, outer) == ()
-
-
-def test_a_loop_longer_than_the_grid_stays_a_loop() -> None:
-    """max_grid says how many groups a dimension has."""
-    i, j = UOp.range(8, 0), UOp.range(16, 1)
-    sink = store(param(0, F, 128), ix.add(ix.mul(i, 16), j), UOp.const(F, 1.0))
-    assert taken(Target(grid_dims=3, lanes=4, max_grid=(99, 8, 8)), sink) == ("local(1, 4)", "grid(0, 1)")
-    assert taken(Target(grid_dims=3, lanes=4, max_grid=(99, 7, 7)), sink) == ("local(1, 4)",)
+    assert taken(GRID, inner) == ("local(1, 4)",)
+    assert taken(GRID, inner, outer) == ("team(1, 4)",)
+    assert taken(GRID, inner, store(param(1, F, 1), ix.const(0), UOp.const(F, 2.0))) == ("team(1, 4)",)
 
 
 def test_loops_beside_each_other_are_all_made_of_vectors():

@@ -1,4 +1,4 @@
-"""What can be done to loops: split, reorder, vectorise, unroll, share out, give to a grid. No result changes.
+"""What can be done to loops: split, reorder, vectorise, unroll, share out. No result changes.
 
 Each function takes a kernel graph and one of its RANGEs. Sizes that do not divide leave a rest, which becomes a second
 store (or a second reduction, joined by its op) over what is left: so every size is right, symbolic ones too, and
@@ -16,7 +16,7 @@ from tinygraft.uop.ops import AxisKind, Ops, RangeArg, ReduceArg
 from tinygraft.uop.uop import UOp, postorder
 
 SPACING = 8
-REST, VECTOR, UNROLL, LANE, UNROLL_REST, INNER = 1, 2, 3, 4, 5, 6  # places of new ranges behind the one that is split
+REST, VECTOR, UNROLL, UNROLL_REST, INNER = 1, 2, 3, 4, 5  # places of new ranges behind the one that is split
 
 
 def spaced(sink: UOp) -> UOp:
@@ -120,35 +120,3 @@ def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:
 def parallel(sink: UOp, loops: Sequence[UOp]) -> UOp:
     """Loops shared out among the threads of a pool."""
     return rekind(sink, {r: RangeArg(r.arg.axis, AxisKind.PARALLEL) for r in loops})
-
-
-def grid(sink: UOp, loop: UOp, dim: int) -> UOp:
-    """loop as the position of a group of threads along one dimension."""
-    return rekind(sink, {loop: RangeArg(loop.arg.axis, AxisKind.GRID, dim)})
-
-
-def local(sink: UOp, loop: UOp, lanes: int, dim: int) -> UOp:
-    """loop as groups along dim of lanes threads each. Threads past the end neither load nor store."""
-    size, axis = loop.src[0], loop.arg.axis
-    groups = ix.idiv(ix.add(size, lanes - 1), lanes)
-    position = UOp.range(groups, axis, AxisKind.GRID, dim)
-    thread = UOp.range(lanes, axis + LANE, AxisKind.LANE)
-    place = ix.add(ix.mul(position, lanes), thread)
-    inside = ix.valid(ix.lt(place, size))
-    nodes = postorder(sink)
-    moved = apply(sink, nodes, {loop: place})
-    return moved if inside is None else _gated(moved, inside)
-
-
-def _gated(sink: UOp, inside: UOp) -> UOp:
-    """sink with a further condition on every load and store that depends on what it tests."""
-    done: dict[UOp, UOp] = {}
-    for node in postorder(sink):
-        src = tuple(done[s] for s in node.src)
-        memory = 2 if node.op is Ops.LOAD else 3 if node.op is Ops.STORE else 0
-        if memory and node.ranges & inside.ranges:
-            gate = inside if len(src) == memory else ix.and_(src[memory], inside)
-            done[node] = UOp(node.op, node.dtype, (*src[:memory], gate), node.arg)
-        else:
-            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg)
-    return done[sink]

@@ -2,14 +2,14 @@
 
 Vectors first: the loop along which most loads and stores move by one element, and the loops that run beside it. Then,
 for a reduction in vectors, a second loop is unrolled so that what is loaded serves several results. Then the outermost
-loops are shared out among threads, or given to a grid where the Target has one.
+loops are shared out among threads. A Target with a grid gets something else: see grid.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tinygraft.codegen import actions
+from tinygraft.codegen import actions, grid
 from tinygraft.codegen.action import Action, action
 from tinygraft.codegen.actions import loops_of, name_of
 from tinygraft.codegen.packed import packings
@@ -150,25 +150,4 @@ def is_worth_sharing(sink: UOp) -> bool:
     return all(any(store.ranges >> r.arg.axis & 1 for r in loops_of(sink)) for store in sink.src)
 
 
-def _grid(sink: UOp, target: Target) -> Iterator[Chosen]:
-    """The innermost loop over the outputs among lanes, the ones around it along the other dimensions."""
-    if not target.grid_dims:
-        return
-    taken: list[Action] = []
-    reduced = {r for n in postorder(sink) if n.op is Ops.REDUCE for r in n.src[1:]}
-    outer = [r for r in loops_of(sink) if r not in reduced]
-    whole = sum(1 << r.arg.axis for r in outer)
-    if any(store.ranges & whole != whole for store in sink.src):
-        yield sink, ()
-        return
-    for dim, loop in enumerate(reversed(outer)):
-        if dim == target.grid_dims:
-            break
-        if dim == 0 and target.lanes > 1:
-            taken.append(action("local", name_of(loop), target.lanes))
-        elif loop.src[0].hi <= target.max_grid[dim]:
-            taken.append(action("grid", name_of(loop), dim))
-    yield take(sink, taken, target), tuple(taken)
-
-
-OFFERS: tuple[Offer, ...] = (_grid, _dots, _tiles, _vectors)  # the first that has something to offer is taken
+OFFERS: tuple[Offer, ...] = (grid.offers, _dots, _tiles, _vectors)  # the first that has something to offer is taken

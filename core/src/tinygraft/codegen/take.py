@@ -12,8 +12,9 @@
     tile(columns, rows, n, w[, s])    the same with the operand where it is
     dot(loop, unit, first)            a sum of products by words along a loop of its terms, on a matrix unit
     parallel or parallel(loops)       shares for the threads of a pool: of the outermost loop of each store, or of these
-    local(loop, n)                    groups of n threads
-    grid(loop, dim)                   the position of a group along a dimension
+    local(loops, n)                   groups of n threads, each with results of its own; loops is counted over them
+    team(loops, n)                    groups of n threads that share the loops of rows, and reductions over them
+    block(loops, n, m, k)             groups of n threads, each with m results of a sum of products, k terms at a time
     stream                            large outputs go past the caches; this one is taken later, see stream.py
 
 The same list on the same kernel and Target gives the same graph.
@@ -27,6 +28,7 @@ from dataclasses import replace
 from tinygraft.codegen import actions
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import loops_of, name_of
+from tinygraft.codegen.grid import take_way
 from tinygraft.codegen.packed import take_dot
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.tiling import Tiling, tilings
@@ -148,30 +150,6 @@ def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
     return actions.parallel(sink, list(shared))
 
 
-def _local(sink: UOp, one: Action, target: Target) -> UOp:
-    loop, (lanes,) = _single(sink, one), _numbers(one, 1)
-    if not 2 <= lanes <= target.lanes:
-        raise ActionError(f"{one}: a group has from 2 to {target.lanes} threads on this Target")
-    return actions.local(sink, _around_all(sink, one, loop), lanes, 0)
-
-
-def _grid(sink: UOp, one: Action, target: Target) -> UOp:
-    loop, (dim,) = _single(sink, one), _numbers(one, 1)
-    taken = {n.arg.dim for n in postorder(sink) if n.op is Ops.RANGE and n.arg.kind is AxisKind.GRID}
-    if dim >= target.grid_dims or dim in taken:
-        raise ActionError(f"{one}: the grid has {target.grid_dims} dimensions, of which {sorted(taken)} are taken")
-    if loop.src[0].hi > target.max_grid[dim]:
-        raise ActionError(f"{one}: dimension {dim} of the grid has at most {target.max_grid[dim]} groups")
-    return actions.grid(sink, _around_all(sink, one, loop), dim)
-
-
-def _around_all(sink: UOp, one: Action, loop: UOp) -> UOp:
-    """A loop that becomes a position: every store has to be inside of it, and no sum may run over it."""
-    if any(not store.ranges >> loop.arg.axis & 1 for store in sink.src):
-        raise ActionError(f"{one}: every store has to be inside of a loop whose turns are positions in the grid")
-    return loop
-
-
 def _later(sink: UOp, one: Action, _: Target) -> UOp:
     return sink
 
@@ -186,7 +164,8 @@ TAKERS: dict[str, Taker] = {
     "tile": _tile,
     "dot": take_dot,
     "parallel": _parallel,
-    "local": _local,
-    "grid": _grid,
+    "local": take_way,
+    "team": take_way,
+    "block": take_way,
     "stream": _later,
 }

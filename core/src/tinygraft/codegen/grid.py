@@ -1,0 +1,90 @@
+"""Kernels for a Target with a grid: which results a group of threads computes, and how its threads share that.
+
+    local    each thread computes results of its own, neighbours next to each other
+    team     the threads of a group share reductions and rows: see teams.py
+    block    a group computes a tile of a sum of products through shared memory: see blocks.py
+
+`offers` gives the ways that a kernel allows, the cheapest first, by the numbers of the Target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tinygraft.codegen.action import Action
+from tinygraft.codegen.actions import name_of
+from tinygraft.codegen.blocks import blocks
+from tinygraft.codegen.positions import (
+    Positions,
+    Way,
+    cost_of,
+    cycles,
+    gated,
+    innermost,
+    outputs,
+    product,
+    size,
+    unflatten,
+)
+from tinygraft.codegen.teams import teams
+from tinygraft.errors import ActionError
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.uop import UOp, postorder
+
+
+def offers(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
+    """A kernel done in each way that it allows, best first; as it is where there is none."""
+    if not target.grid_dims:
+        return
+    found = sorted(ways(sink, target), key=lambda way: way.cost)
+    for way in found:
+        yield way.make(), (way.action,)
+    if not found:
+        yield sink, ()
+
+
+def ways(sink: UOp, target: Target) -> Iterator[Way]:
+    """The ways to compute a kernel in groups."""
+    yield from blocks(sink, target)
+    yield from teams(sink, target)
+    yield from lanes(sink, target)
+
+
+def take_way(sink: UOp, one: Action, target: Target) -> UOp:
+    """The kernel done in the way that an action names. Raises ActionError where it does not allow that."""
+    for way in ways(sink, target):
+        if way.action == one:
+            return way.make()
+    raise ActionError(f"{one}: the kernel cannot be computed so in groups of this Target")
+
+
+def lanes(sink: UOp, target: Target) -> Iterator[Way]:
+    """Each thread computes results of its own: the innermost loops that all stores are inside of over threads, the ones
+    around them over groups."""
+    loops = [r for r in outputs(sink) if all(s.ranges >> r.arg.axis & 1 for s in sink.src)]
+    if not loops:
+        return
+    shared = innermost(loops, target.lanes)
+    total = math.prod(map(size, shared))
+    threads = min(target.lanes, total)
+    others = math.prod(size(r) for r in loops if r not in shared)
+    turns = {n.arg.axis: size(n) for n in postorder(sink) if n.op is Ops.RANGE and n not in loops}
+    cost = cost_of(
+        others * -(-total // threads), cycles(postorder(sink), turns, {r.arg.axis: shared[-1] for r in shared})
+    )
+    one = Action("local", tuple(map(name_of, shared)), ((threads,),))
+    yield Way(one, cost, lambda: _lanes(sink, loops, shared, threads, target))
+
+
+def _lanes(sink: UOp, loops: list[UOp], shared: tuple[UOp, ...], threads: int, target: Target) -> UOp:
+    new = Positions(sink, target)
+    total = product(r.src[0] for r in shared)
+    around = [r for r in loops if r not in shared]
+    groups = ix.idiv(ix.add(total, threads - 1), threads)
+    (*places, group), gates = new.spread([*(r.src[0] for r in around), groups])
+    place = ix.add(ix.mul(group, threads), new.range(threads, AxisKind.LANE))
+    swap = dict(zip(around, places, strict=True)) | unflatten(place, shared)
+    return gated(ix.rebuild_simplified((sink,), swap)[sink], [*gates, ix.lt(place, total)])

@@ -1,0 +1,190 @@
+"""Where threads and groups of threads are: new ranges of a kernel for a Target with a grid, and what is past its edges.
+
+Costs here are in cycles of one thread, where a group's threads run side by side; see `Way`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tinygraft.codegen.action import Action
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.linear import lane_stride
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.uop import UOp, postorder, toposort
+
+AT_ONCE = 64  # groups that a device runs side by side: with fewer a part of it idles
+NEAR, FAR = 4.0, 16.0  # cycles of an access to memory: of neighbouring elements by neighbouring threads, of others
+FULL = 4  # times the threads of a group from which the ones left over at the end of a loop do not count
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to compute a kernel in groups: what it is called, the cycles it should take, and the kernel made so."""
+
+    action: Action
+    cost: float
+    make: Callable[[], UOp]
+
+
+def cost_of(groups: float, cycles: float) -> float:
+    """The cost of a kernel whose threads take so many cycles each."""
+    return max(groups / AT_ONCE, 1.0) * cycles
+
+
+def size(loop: UOp) -> int:
+    """How many turns a loop has at most."""
+    return int(loop.src[0].hi)
+
+
+def power_of_two(most: int) -> int:
+    """The greatest power of two up to most."""
+    return 1 << most.bit_length() - 1
+
+
+def mask_of(loops: Iterable[UOp]) -> int:
+    """The mask of loops."""
+    return sum(1 << r.arg.axis for r in set(loops))
+
+
+def product(sizes: Iterable[UOp]) -> UOp:
+    """The product of sizes."""
+    total: UOp = ix.const(1)
+    for one in sizes:
+        total = ix.mul(total, one)
+    return total
+
+
+def innermost(loops: Sequence[UOp], threads: int) -> tuple[UOp, ...]:
+    """The last ones of nested loops that are counted together, so that few threads are left over at the end.
+
+    Only the first of them may have a symbolic size.
+    """
+    total = 1
+    for count, loop in enumerate(reversed(loops), 1):
+        total *= size(loop)
+        if total % threads == 0 or total >= FULL * threads or loop.src[0].op is not Ops.CONST:
+            return tuple(loops[-count:])
+    return tuple(loops)
+
+
+def unflatten(place: UOp, loops: Sequence[UOp]) -> dict[UOp, UOp]:
+    """Where each of nested loops is in turn number place, counted over all of them."""
+    swap: dict[UOp, UOp] = {}
+    for loop in reversed(loops[1:]):
+        swap[loop], place = ix.mod(place, loop.src[0]), ix.idiv(place, loop.src[0])
+    if loops:
+        swap[loops[0]] = place
+    return swap
+
+
+class Positions:
+    """New ranges of a kernel, numbered behind those that it has, and its grid as it is given away."""
+
+    def __init__(self, sink: UOp, target: Target) -> None:
+        self.target = target
+        self.axis = 1 + max((n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE), default=-1)
+
+    def range(self, turns: int | UOp, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
+        """A new range inside of those made before; 0 where there is but one turn."""
+        count = ix.node(turns)
+        if count.lo == count.hi == 1:
+            return ix.const(0)
+        self.axis += 1
+        return UOp.range(count, self.axis - 1, kind, dim)
+
+    def spread(self, sizes: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
+        """Positions of a group for nested loops of these sizes, and the conditions under which a group is inside.
+
+        The innermost loop lies along the first dimension, the next one along the second; the last dimension has all
+        that are left. A dimension longer than the grid is walked in steps.
+        """
+        last = self.target.grid_dims - 1
+        along: list[list[UOp]] = [[] for _ in range(self.target.grid_dims)]
+        for place, one in enumerate(reversed(sizes)):
+            along[min(place, last)].append(one)
+        found: list[UOp] = []
+        gates: list[UOp] = []
+        for dim, inner_first in enumerate(along):
+            if not inner_first:
+                continue
+            here = self._position(product(inner_first), dim, gates)
+            for one in inner_first[:-1]:
+                found.append(ix.mod(here, one))
+                here = ix.idiv(here, one)
+            found.append(here)
+        return found[::-1], gates
+
+    def _position(self, total: UOp, dim: int, gates: list[UOp]) -> UOp:
+        most = self.target.max_grid[dim]
+        if total.hi <= most:
+            return self.range(total, AxisKind.GRID, dim)
+        step = self.range(ix.idiv(ix.add(total, most - 1), most))
+        here = ix.add(ix.mul(step, most), self.range(most, AxisKind.GRID, dim))
+        gates.append(ix.lt(here, total))
+        return here
+
+
+def outputs(sink: UOp) -> list[UOp]:
+    """The plain loops of a kernel over results, outermost first."""
+    nodes = postorder(sink)
+    reduced = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
+    loops = [n for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.LOOP and n not in reduced]
+    return sorted(loops, key=lambda r: r.arg.axis)
+
+
+def gated(node: UOp, gates: Iterable[UOp], stores: bool = True) -> UOp:
+    """node with further conditions on its loads, each where it depends on what the condition tests, and on its stores.
+
+    Memory that was filled before is left as it is.
+    """
+    tests = [g for gate in gates if (g := ix.valid(gate)) is not None]
+    if not tests:
+        return node
+    done: dict[UOp, UOp] = {}
+    for n in toposort(node, enter=lambda n: n.op is not Ops.AFTER):
+        if n.op is Ops.AFTER:
+            done[n] = n
+            continue
+        src = tuple(done[s] for s in n.src)
+        memory = 2 if n.op is Ops.LOAD else 3 if n.op is Ops.STORE and stores else 0
+        here = [t for t in tests if memory == 3 or n.ranges & t.ranges] if memory else []
+        if here and (n.op is Ops.STORE or n.src[0].op is Ops.PARAM):
+            src = (*src[:memory], all_of([*src[memory:], *here]))
+        done[n] = n if src == n.src else UOp(n.op, n.dtype, src, n.arg)
+    return done[node]
+
+
+def all_of(gates: Sequence[UOp]) -> UOp:
+    """The condition that all of some gates are open."""
+    found = gates[0]
+    for gate in gates[1:]:
+        found = ix.and_(found, gate)
+    return found
+
+
+def cycles(nodes: Iterable[UOp], turns: Mapping[int, int], lanes: Mapping[int, UOp]) -> float:
+    """What one thread takes for its accesses and reductions.
+
+    turns has how often a thread goes through each loop, by axis (once, if it is not there); lanes the innermost loop
+    that threads share, for each loop that they do.
+    """
+    total = 0.0
+    for n in nodes:
+        if n.op in (Ops.LOAD, Ops.STORE):
+            moving = {lanes[axis] for axis in lanes if n.ranges >> axis & 1}
+            far = any(lane_stride(n.src[1], r) not in (0, 1) for r in moving)
+            total += _often(n.ranges, turns) * (FAR if far else NEAR)
+        elif n.op is Ops.REDUCE:
+            total += _often(n.src[0].ranges, turns)
+    return total
+
+
+def _often(mask: int, turns: Mapping[int, int]) -> float:
+    often = 1.0
+    for axis, count in turns.items():
+        if mask >> axis & 1:
+            often *= count
+    return often

@@ -1,0 +1,43 @@
+/* r_301_203_203_203: team(3+2+1, 32) */
+static inline float max_float(float x, float y) {
+    return y > x || y != y ? y : x;
+}
+
+__kernel void r_301_203_203_203(__global float *restrict data0, __global float *restrict data1, __global const float *restrict data2) {
+    const long r1 = get_local_id(0);
+    const long r2 = get_group_id(0);
+    float acc0 = -INFINITY;
+    __local float local0[32];
+    float acc1 = -INFINITY;
+    for (long r4 = 0; r4 < 7; r4++) {
+        const bool v0 = ((r4 * 32) + r1) < 203;
+        const float x1 = v0 ? data2[((r4 * 32) + (r2 * 203)) + r1] : 0.0f;
+        acc1 = max_float(acc1, v0 ? x1 : (-INFINITY));
+    }
+    local0[r1] = acc1;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (long r3 = 0; r3 < 32; r3++) {
+        const float x2 = local0[r3];
+        acc0 = max_float(acc0, x2);
+    }
+    float acc2 = 0.0f;
+    __local float local1[32];
+    float acc3 = 0.0f;
+    for (long r6 = 0; r6 < 7; r6++) {
+        const bool v3 = ((r6 * 32) + r1) < 203;
+        const float x4 = v3 ? data2[((r6 * 32) + (r2 * 203)) + r1] : 0.0f;
+        acc3 = acc3 + (v3 ? (x4 - acc0) : 0.0f);
+    }
+    local1[r1] = acc3;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (long r5 = 0; r5 < 32; r5++) {
+        const float x5 = local1[r5];
+        acc2 = acc2 + x5;
+    }
+    for (long r0 = 0; r0 < 7; r0++) {
+        const bool v6 = ((r0 * 32) + r1) < 203;
+        const float x7 = v6 ? data2[((r0 * 32) + (r2 * 203)) + r1] : 0.0f;
+        if (v6) data0[((r0 * 32) + (r2 * 203)) + r1] = (x7 - acc0) * acc2;
+    }
+    if (r1 < 1) data1[r2] = acc2;
+}

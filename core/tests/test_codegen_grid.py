@@ -1,0 +1,417 @@
+"""Kernels in groups of threads: each way to compute one is right at odd sizes, and waits where it must."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gpusim import TARGET, GpuSimBackend
+from kernels import load, pack, param, run_linear, store, unpack
+from tinygraft.codegen import actions, grid
+from tinygraft.codegen.action import Action, parse
+from tinygraft.codegen.collapse import collapse
+from tinygraft.codegen.heuristics import choose
+from tinygraft.codegen.lower import to_linear
+from tinygraft.codegen.options import Options
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import ActionError, GraphError
+from tinygraft.render.cstyle import CStyleRenderer
+from tinygraft.render.dialect import C_TYPES, Dialect
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.index import size_of
+from tinygraft.uop.ops import AxisKind, Ops, ReduceArg
+from tinygraft.uop.stages import Kernel, Linear
+from tinygraft.uop.uop import UOp
+
+F = dtypes.float32
+GPU = GpuSimBackend()
+Array = np.ndarray
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    """Small whole numbers, whose sums and products are exact in any order."""
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(np.float32)
+
+
+def reduce(value: UOp, *ranges: UOp, op: Ops = Ops.ADD) -> UOp:
+    """A REDUCE."""
+    return UOp(Ops.REDUCE, value.dtype, (value, *ranges), ReduceArg(op))
+
+
+def sink(*stores: UOp) -> UOp:
+    """A kernel."""
+    return UOp(Ops.SINK, src=stores)
+
+
+def at(indices: Sequence[UOp], shape: Sequence[int]) -> UOp:
+    """The place of an element in memory of that shape."""
+    place: UOp = ix.const(0)
+    for i, length in zip(indices, shape, strict=True):
+        place = ix.add(ix.mul(place, length), i)
+    return place
+
+
+def ways_of(kernel: UOp, target: Target = TARGET) -> list[Action]:
+    """The ways to compute a kernel in groups."""
+    return [way.action for way in grid.ways(actions.spaced(collapse(kernel)), target)]
+
+
+def linear_of(kernel: UOp, one: Action | None = None, target: Target = TARGET) -> Linear:
+    """The linear form of a kernel done in one way, or in the way that is chosen for it."""
+    return to_linear(Kernel(kernel), target, Options(actions=None if one is None else (one,)))
+
+
+def run(linear: Linear, outputs: Sequence[int], *inputs: Array, n: int | None = None, dtype: DType = F) -> list[Array]:
+    """What a kernel leaves in its outputs, which are the first of its buffers."""
+    buffers = [bytes(dtype.itemsize * size) for size in outputs] + [pack(a.ravel().tolist(), dtype) for a in inputs]
+    values = {} if n is None else {"n": n}
+    x, y, z = (size_of(size, values) for size in linear.signature.grid)
+    done = run_linear(GPU, linear, buffers, tuple(values.values()), (x, y, z))
+    return [np.array(unpack(data, dtype)) for data in done[: len(outputs)]]
+
+
+def matmul(n: int, m: int, depth: int) -> UOp:
+    """A product of matrices."""
+    i, j, k = (UOp.range(size, axis) for axis, size in enumerate((n, m, depth)))
+    value = load(param(1, F, n * depth), at((i, k), (n, depth))) * load(param(2, F, depth * m), at((k, j), (depth, m)))
+    return sink(store(param(0, F, n * m), at((i, j), (n, m)), reduce(value, k)))
+
+
+def fused(n: int, m: int, depth: int) -> UOp:
+    """relu(x + 1) @ w.T + bias, and that twice: one kernel with two outputs."""
+    i, j, k = (UOp.range(size, axis) for axis, size in enumerate((n, m, depth)))
+    x, w, bias = param(2, F, n * depth), param(3, F, m * depth), param(4, F, m)
+    left = (load(x, at((i, k), (n, depth))) + 1.0).maximum(0.0)
+    total = reduce(left * load(w, at((j, k), (m, depth))), k) + load(bias, j)
+    place = at((i, j), (n, m))
+    return sink(store(param(0, F, n * m), place, total), store(param(1, F, n * m), place, total * 2.0))
+
+
+def convolution(batch: int, channels: int, height: int, width: int, out: int) -> UOp:
+    """3x3 windows with a border of zeros."""
+    b, o, y, x, c, p, q = (UOp.range(s, a) for a, s in enumerate((batch, out, height, width, channels, 3, 3)))
+    row, column = ix.add(ix.add(y, p), -1), ix.add(ix.add(x, q), -1)
+    inside = ix.and_(ix.and_(ix.ge(row, 0), ix.lt(row, height)), ix.and_(ix.ge(column, 0), ix.lt(column, width)))
+    image, weight = param(1, F, batch * channels * height * width), param(2, F, out * channels * 9)
+    pixel = UOp(Ops.LOAD, F, (image, at((b, c, row, column), (batch, channels, height, width)), inside))
+    total = reduce(pixel * load(weight, at((o, c, p, q), (out, channels, 3, 3))), c, p, q)
+    place = at((b, o, y, x), (batch, out, height, width))
+    return sink(store(param(0, F, batch * out * height * width), place, total))
+
+
+def normalised(rows: int, columns: int) -> UOp:
+    """Rows less their greatest element, times the sum of that, and these sums."""
+    i = UOp.range(rows, 0)
+    j, k, m = (UOp.range(columns, axis) for axis in (1, 2, 3))
+    x, shape = param(2, F, rows * columns), (rows, columns)
+    most = reduce(load(x, at((i, k), shape)), k, op=Ops.MAX)
+    total = reduce(load(x, at((i, m), shape)) - most, m)
+    value = (load(x, at((i, j), shape)) - most) * total
+    return sink(store(param(0, F, rows * columns), at((i, j), shape), value), store(param(1, F, rows), i, total))
+
+
+def windows(image: Array) -> Array:
+    """The 3x3 windows of an image with a border of zeros: (batch, channels, y, x, 3, 3)."""
+    return np.lib.stride_tricks.sliding_window_view(np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3))
+
+
+@pytest.mark.parametrize("sizes", [(19, 23, 37), (67, 5, 31), (2, 41, 53), (32, 32, 32), (3, 97, 8)])
+def test_products_of_matrices_are_right_in_every_way(sizes: tuple[int, int, int]) -> None:
+    """Tiles of each shape, rows shared by a team, and threads on their own: exactly numpy's values."""
+    n, m, depth = sizes
+    a, b = numbers(n, depth), numbers(depth, m, seed=1)
+    found = ways_of(matmul(*sizes))
+    assert {"block", "team", "local"} <= {one.name for one in found}
+    for one in found:
+        (got,) = run(linear_of(matmul(*sizes), one), [n * m], a, b)
+        np.testing.assert_array_equal(got.reshape(n, m), a @ b, str(one))
+
+
+def test_what_surrounds_a_product_is_computed_with_it() -> None:
+    """A function of an operand is not 0 past the end of the terms, a bias is not read past the end of the columns."""
+    n, m, depth = 13, 29, 41
+    x, w, bias = numbers(n, depth), numbers(m, depth, seed=1), numbers(m, seed=2)
+    want = np.maximum(x + 1, 0) @ w.T + bias
+    for one in ways_of(fused(n, m, depth)):
+        once, twice = run(linear_of(fused(n, m, depth), one), [n * m, n * m], x, w, bias)
+        np.testing.assert_array_equal(once.reshape(n, m), want, str(one))
+        np.testing.assert_array_equal(twice, once * 2, str(one))
+
+
+def test_convolutions_are_right_in_every_way() -> None:
+    """Rows of several loops, terms of several loops, windows that reach over the border."""
+    batch, channels, height, width, out = 2, 3, 7, 5, 11
+    image, weight = numbers(batch, channels, height, width), numbers(out, channels, 3, 3, seed=1)
+    want = np.einsum("bcyxpq,ocpq->boyx", windows(image), weight)
+    kernel = convolution(batch, channels, height, width, out)
+    found = ways_of(kernel)
+    assert found[0].name == "block"
+    for one in found:
+        (got,) = run(linear_of(kernel, one), [want.size], image, weight)
+        np.testing.assert_array_equal(got.reshape(want.shape), want, str(one))
+
+
+@pytest.mark.parametrize("lanes", [2, 32, 256])
+@pytest.mark.parametrize(("rows", "columns"), [(5, 67), (1, 1009), (7, 11), (3, 32), (37, 13)])
+def test_rows_are_right_in_every_way(rows: int, columns: int, lanes: int) -> None:
+    """Two reductions that need each other and results per element and per row; many threads combine in two steps."""
+    x = numbers(rows, columns)
+    less = x - x.max(1, keepdims=True)
+    target = replace(TARGET, lanes=lanes)
+    found = ways_of(normalised(rows, columns), target)
+    assert "team" in {one.name for one in found}
+    for one in found:
+        values, totals = run(linear_of(normalised(rows, columns), one, target), [rows * columns, rows], x)
+        np.testing.assert_array_equal(totals, less.sum(1), str(one))
+        np.testing.assert_array_equal(values.reshape(rows, columns), less * less.sum(1, keepdims=True), str(one))
+
+
+COMBINE = {Ops.ADD: np.add, Ops.MAX: np.maximum, Ops.MIN: np.minimum, Ops.AND: np.bitwise_and, Ops.OR: np.bitwise_or}
+
+
+@pytest.mark.parametrize("op", COMBINE)
+def test_threads_past_the_end_of_a_row_change_nothing(op: Ops) -> None:
+    """They combine what the op starts from: 0 would be wrong for most."""
+    rows, columns, dtype = 3, 41, dtypes.int32
+    i, j = UOp.range(rows, 0), UOp.range(columns, 1)
+    x = np.random.default_rng(3).integers(1, 1 << 20, (rows, columns)) * (-1 if op in (Ops.MAX, Ops.OR) else 1)
+    value = load(param(1, dtype, rows * columns), at((i, j), (rows, columns)))
+    kernel = sink(store(param(0, dtype, rows), i, reduce(value, j, op=op)))
+    for one in ways_of(kernel):
+        (got,) = run(linear_of(kernel, one), [rows], x, dtype=dtype)
+        np.testing.assert_array_equal(got, COMBINE[op].reduce(x, 1), str(one))
+
+
+def test_the_order_of_a_shared_sum_follows_from_sizes_alone() -> None:
+    """Each thread adds every 32nd element, then the parts are added from the first thread to the last."""
+    columns = 101
+    j = UOp.range(columns, 0)
+    kernel = sink(store(param(0, F, 1), ix.const(0), reduce(load(param(1, F, columns), j), j)))
+    x = np.random.default_rng(5).standard_normal(columns).astype(np.float32)
+    want = np.float32(0)
+    for thread in range(32):
+        part = np.float32(0)
+        for value in x[thread::32]:
+            part += value
+        want += part
+    team = next(one for one in ways_of(kernel) if one.name == "team")
+    for most in ((1, 1, 1), (1 << 20, 65535, 65535)):
+        (got,) = run(linear_of(kernel, team, replace(TARGET, max_grid=most)), [1], x)
+        assert got[0] == want
+
+
+def scattered_copy(*shape: int) -> UOp:
+    """x with its axes in the opposite order: loops that do not become one."""
+    loops = [UOp.range(size, axis) for axis, size in enumerate(shape)]
+    size = math.prod(shape)
+    value = load(param(1, F, size), at(loops[::-1], shape[::-1]))
+    return sink(store(param(0, F, size), at(loops, shape), value))
+
+
+@pytest.mark.parametrize("most", [(99, 99, 99), (2, 3, 4), (1, 1, 1)])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_any_number_of_loops_lies_in_the_grid(dims: int, most: tuple[int, int, int]) -> None:
+    """Five loops in up to three dimensions; a dimension that is longer than the grid is walked in steps."""
+    shape = (3, 2, 5, 7, 11)
+    x = numbers(*shape[::-1])
+    target = replace(TARGET, grid_dims=dims, max_grid=most)
+    linear = linear_of(scattered_copy(*shape), None, target)
+    assert all(a <= b for a, b in zip(linear.signature.grid, most, strict=True))
+    (got,) = run(linear, [x.size], x)
+    np.testing.assert_array_equal(got.reshape(shape), x.transpose())
+
+
+@pytest.mark.parametrize("most", [(1 << 20, 65535, 65535), (2, 1, 1)])
+@pytest.mark.parametrize("name", ["block", "team"])
+def test_tiles_and_rows_beyond_the_grid_are_walked_in_steps(name: str, most: tuple[int, int, int]) -> None:
+    """Shared memory is filled anew in each step, and nobody overwrites what another thread still reads."""
+    n, m, depth = 17, 13, 19
+    a, b = numbers(n, depth), numbers(depth, m, seed=1)
+    target = replace(TARGET, max_grid=most)
+    for one in ways_of(matmul(n, m, depth), target):
+        if one.name == name:
+            (got,) = run(linear_of(matmul(n, m, depth), one, target), [n * m], a, b)
+            np.testing.assert_array_equal(got.reshape(n, m), a @ b, str(one))
+
+
+def batched(batch: int, n: int, m: int, depth: int) -> UOp:
+    """Products of matrices beside each other, of half-precision numbers."""
+    z, i, j, k = (UOp.range(size, axis) for axis, size in enumerate((batch, n, m, depth)))
+    half = dtypes.float16
+    a = load(param(1, half, batch * n * depth), at((z, i, k), (batch, n, depth))).cast(F)
+    b = load(param(2, half, batch * depth * m), at((z, k, j), (batch, depth, m))).cast(F)
+    return sink(store(param(0, half, batch * n * m), at((z, i, j), (batch, n, m)), reduce(a * b, k).cast(half)))
+
+
+def test_batches_of_halves() -> None:
+    """What lies in shared memory is as narrow as in memory, and each batch is a place in the grid."""
+    batch, n, m, depth = 3, 11, 13, 29
+    a, b = numbers(batch, n, depth), numbers(batch, depth, m, seed=1)
+    kernel = batched(batch, n, m, depth)
+    one = next(one for one in ways_of(kernel) if one.name == "block")
+    linear = linear_of(kernel, one)
+    assert {u.dtype for u in linear.uops if u.op is Ops.LOCAL} == {dtypes.float16}
+    (got,) = run(linear, [batch * n * m], a, b, dtype=dtypes.float16)
+    np.testing.assert_array_equal(got.reshape(batch, n, m), a @ b)
+
+
+@pytest.mark.parametrize("room", [0, 64, 1024, 48 << 10])
+def test_shared_memory_is_no_more_than_there_is(room: int) -> None:
+    """With little of it tiles are small; with none there are no tiles and no teams that share a sum."""
+    target = replace(TARGET, shared_memory=room)
+    for kernel in (matmul(64, 64, 64), normalised(8, 64)):
+        for one in ways_of(kernel, target):
+            uops = linear_of(kernel, one, target).uops
+            used = sum(u.arg.size * u.dtype.itemsize for u in uops if u.op is Ops.LOCAL)
+            assert used <= room, one
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 100])
+def test_symbolic_sizes_in_groups(n: int) -> None:
+    """A row of n elements, in results and in sums, for every n."""
+    size, columns = UOp.variable("n", 1, 100), 100
+    i = UOp.range(3, 0)
+    j, k = UOp.range(size, 1), UOp.range(size, 2)
+    x = param(2, F, 3 * columns)
+    total = reduce(load(x, at((i, k), (3, columns))), k)
+    value = load(x, at((i, j), (3, columns))) + total
+    kernel = sink(store(param(0, F, 3 * columns), at((i, j), (3, columns)), value), store(param(1, F, 3), i, total))
+    data = numbers(3, columns)
+    want = np.zeros_like(data)
+    want[:, :n] = data[:, :n] + data[:, :n].sum(1, keepdims=True)
+    found = ways_of(kernel)
+    assert [one.name for one in found] == ["team", "local"]
+    for one in found:
+        values, totals = run(linear_of(kernel, one), [3 * columns, 3], data, n=n)
+        np.testing.assert_array_equal(values.reshape(3, columns), want)
+        np.testing.assert_array_equal(totals, data[:, :n].sum(1))
+    (copied,) = run(linear_of(sink(store(param(0, F, columns), j, load(param(1, F, columns), j) * 2.0))), [columns],
+                    data[0], n=n)  # fmt: skip
+    np.testing.assert_array_equal(copied[:n], data[0, :n] * 2)
+    assert not copied[n:].any()
+
+
+def test_a_result_that_the_group_still_reads_is_not_shared_out() -> None:
+    """A row's number is replaced in the kernel that reads it for each element: one thread does all of the row."""
+    rows, columns = 4, 9
+    i, j = UOp.range(rows, 0), UOp.range(columns, 1)
+    scale = param(0, F, rows)
+    old = load(scale, i)
+    each = load(param(2, F, rows * columns), at((i, j), (rows, columns))) * old
+    kernel = sink(store(param(1, F, rows * columns), at((i, j), (rows, columns)), each), store(scale, i, old + 1.0))
+    assert [one.name for one in ways_of(kernel)] == ["local"]
+    x, old = numbers(rows, columns), numbers(rows, seed=1)
+    buffers = [pack(old.tolist(), F), bytes(4 * x.size), pack(x.ravel().tolist(), F)]
+    scales, values, _ = (np.array(unpack(data, F)) for data in run_linear(GPU, linear_of(kernel), buffers))
+    np.testing.assert_array_equal(scales, old + 1)
+    np.testing.assert_array_equal(values.reshape(x.shape), x * old[:, None])
+
+
+CHOICES = {
+    "product": (matmul(512, 512, 512), "block"),
+    "convolution": (convolution(8, 64, 28, 28, 64), "block"),
+    "rows": (normalised(4096, 4096), "team"),
+    "short rows": (normalised(65536, 4), "local"),
+    "copy": (scattered_copy(64, 3, 64), "local"),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_way_that_suits_a_kernel_is_chosen(name: str) -> None:
+    """By the costs of the Target's groups alone."""
+    kernel, wanted = CHOICES[name]
+    assert [one.name for one in choose(collapse(kernel), TARGET)[1]] == [wanted]
+
+
+@pytest.mark.parametrize(("along", "wanted"), [(1, "team"), (0, "local")])
+def test_sums_of_rows_are_shared_and_sums_of_columns_are_not(along: int, wanted: str) -> None:
+    """Either way neighbouring threads read neighbouring elements."""
+    n = 4096
+    i, j = UOp.range(n, 0), UOp.range(n, 1)
+    place = at((i, j) if along else (j, i), (n, n))
+    kernel = sink(store(param(0, F, n), i, reduce(load(param(1, F, n * n), place), j)))
+    assert [one.name for one in choose(collapse(kernel), TARGET)[1]] == [wanted]
+
+
+def test_an_action_that_a_kernel_does_not_allow_is_refused() -> None:
+    """The error says which."""
+    with pytest.raises(ActionError, match=r"team\(0, 32\): the kernel cannot be computed so in groups of this Target"):
+        linear_of(scattered_copy(5, 7), parse("team(0, 32)")[0])
+
+
+# A barrier that is left out
+
+
+def without(linear: Linear, number: int) -> Linear:
+    """A kernel without one of its barriers, and what refers to it."""
+    gone = [u for u in linear.uops if u.op is Ops.BARRIER][number]
+    return replace(linear, uops=tuple(u for u in linear.uops if u is not gone))
+
+
+Made = tuple[Linear, list[int], list[Array]]  # a kernel, the sizes of its outputs, its inputs
+
+
+def tiled() -> Made:
+    """A product of matrices with several blocks of terms."""
+    kernel = matmul(19, 23, 37)
+    one = next(a for a in ways_of(kernel) if a.name == "block" and a.amounts[2] == (16,))
+    return linear_of(kernel, one), [19 * 23], [numbers(19, 37), numbers(37, 23, seed=1)]
+
+
+def in_steps() -> Made:
+    """Rows that one group computes one after another."""
+    kernel, target = normalised(5, 67), replace(TARGET, max_grid=(1, 1, 1))
+    one = next(a for a in ways_of(kernel, target) if a.name == "team")
+    return linear_of(kernel, one, target), [5 * 67, 5], [numbers(5, 67)]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("make", [tiled, in_steps])
+def test_a_barrier_that_is_left_out_is_found(make: Callable[[], Made], number: int) -> None:
+    """Neither the wait before shared memory is read nor the one before it is filled again can be spared."""
+    linear, outputs, inputs = make()
+    run(linear, outputs, *inputs)
+    with pytest.raises(GraphError, match="a store or a barrier is missing|a barrier is missing"):
+        run(without(linear, number), outputs, *inputs)
+
+
+def test_tiles_wait_twice_for_each_block_of_terms() -> None:
+    """Once both operands are there, and once everybody has read them; a single block is not overwritten."""
+    several, _, _ = tiled()
+    kinds = [u.op for u in several.uops if u.op is Ops.BARRIER or (u.op is Ops.RANGE and u.arg.kind is AxisKind.LOOP)]
+    assert kinds.count(Ops.BARRIER) == 2
+    kernel = matmul(32, 32, 8)
+    single = linear_of(kernel, next(a for a in ways_of(kernel) if a.name == "block"))
+    assert sum(u.op is Ops.BARRIER for u in single.uops) == 1
+
+
+# Source
+
+
+CUDA = Dialect(
+    kernel='extern "C" __global__ void', function="__device__ inline", packed=False, restrict="__restrict__",
+    group="blockIdx.{axis}", thread="threadIdx.x", shared="__shared__ ", barrier="__syncthreads();",
+    types={**C_TYPES, dtypes.bool: "bool"},
+)  # fmt: skip
+OPENCL = Dialect(
+    kernel="__kernel void", packed=False, pointer="__global ", group="get_group_id({dim})", thread="get_local_id(0)",
+    shared="__local ", barrier="barrier(CLK_LOCAL_MEM_FENCE);", infinity="INFINITY", nan="NAN",
+    types={**C_TYPES, dtypes.index: "long", dtypes.bool: "bool"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("language", ["cu", "cl"])
+@pytest.mark.parametrize("name", ["matmul", "softmax", "elementwise"])
+def test_source_is_as_the_golden_file_says(name: str, language: str, golden: Callable[[str, str], None]) -> None:
+    """A tile, a team and threads on their own in the words of two languages."""
+    linear = {
+        "matmul": lambda: linear_of(matmul(301, 203, 101)),
+        "softmax": lambda: linear_of(normalised(301, 203)),
+        "elementwise": lambda: linear_of(scattered_copy(13, 5, 37)),
+    }[name]()
+    golden(f"{name}.{language}", CStyleRenderer({"cu": CUDA, "cl": OPENCL}[language]).render(linear).text)
