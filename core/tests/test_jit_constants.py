@@ -100,3 +100,23 @@ def test_random_functions_do_the_same_when_replayed(seed: int) -> None:
         found.append([*results, *(s.numpy() for s in state)])
     for plain, replayed in zip(*found, strict=True):
         np.testing.assert_array_equal(plain, replayed)
+
+
+def test_a_function_that_reads_a_value_is_run() -> None:
+    """What Python was told may decide what it does, or be what it gives back."""
+
+    @TinyJit
+    def f(x: Tensor) -> Any:
+        total = x.sum().item()
+        return total, (x * 2 if total > 3 else x - 1).realize()
+
+    @TinyJit
+    def g(x: Tensor) -> Any:
+        return f(x)[1] + 1
+
+    for i in range(5):
+        total, result = f(Tensor([float(i), 1.0]))
+        expected = [2.0 * i, 2.0] if i + 1 > 3 else [i - 1.0, 0.0]
+        assert (total, result.tolist()) == (i + 1, expected)
+        assert g(Tensor([float(i), 1.0])).tolist() == [v + 1 for v in expected]
+    assert (f.captured, g.captured) == (0, 0)

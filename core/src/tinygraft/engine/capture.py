@@ -61,7 +61,8 @@ class Capture:
     """The launches of everything that ran in this thread while the capture was open.
 
     memory and nodes are by number: what each buffer is like, and its BUFFER node, dead when nobody holds the value.
-    before has the tensors that existed when it was opened, with their nodes, by id.
+    before has the tensors that existed when it was opened, with their nodes, by id. read says that Python was told a
+    value, which may decide what it does next.
     """
 
     launches: list[Recorded] = field(default_factory=list)
@@ -69,6 +70,7 @@ class Capture:
     memory: dict[int, Memory] = field(default_factory=dict)
     nodes: dict[int, weakref.ref[UOp]] = field(default_factory=dict)
     before: dict[int, tuple[weakref.ref[Any], weakref.ref[UOp]]] = field(default_factory=dict)
+    read: bool = False
 
     def add(self, launch: Recorded, buffers: Sequence[Buffer]) -> None:
         """Record a launch on its buffers."""
@@ -88,6 +90,12 @@ _open = _Open()
 def open_captures() -> tuple[Capture, ...]:
     """The captures of this thread."""
     return _open.captures
+
+
+def note_read() -> None:
+    """Tell the captures of this thread that Python reads a value."""
+    for capture in _open.captures:
+        capture.read = True
 
 
 def is_from_before(tensor: object, node: UOp) -> bool:

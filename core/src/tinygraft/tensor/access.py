@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
+from tinygraft.engine.capture import note_read
 from tinygraft.engine.plan import shown_schedule
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
@@ -114,6 +115,7 @@ class Access(Casting):
                 f"cannot read a tensor of symbolic shape {show_arg(self.shape)}\n  made at {self._where()}\n"
                 "  hint: read what it is a part of, or reduce its symbolic axes first"
             )
+        note_read()
         self.realize()
         ready = self if _is_stored(self.uop) else self.clone().realize()
         return buffer_of(memory_base(ready.uop))
