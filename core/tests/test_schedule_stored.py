@@ -105,6 +105,24 @@ def test_of_two_products_that_are_added_the_smaller_is_stored() -> None:
     assert stored(total(memory(64, 64, 9), 2) + total(memory(64, 64, 5), 2)) == set()
 
 
+def test_a_product_ends_its_kernel() -> None:
+    """What sums, pads or spreads its result reads it from memory; what is elementwise, or a part of it, is its end."""
+    y = product(64, 64, 64)
+    flat = move(Ops.RESHAPE, y, (64, 64))
+    assert stored(move(Ops.SHRINK, flat.maximum(0.0), ((0, 32), (0, 64)))) == set()
+    for after in (total(flat * 2.0, 1), move(Ops.PAD, flat * 2.0, ((1, 1), (0, 0)))):
+        assert stored(after) == {flat * 2.0}
+
+
+def test_a_chain_over_what_is_stored_meanwhile_is_weighed_again() -> None:
+    """Padding of a costly value that has to be stored is no longer costly: only the value is memory."""
+    y = product(64, 64, 64)
+    value = UOp(Ops.EXP2, F, (move(Ops.RESHAPE, y, (64, 64)),))
+    padded = move(Ops.PAD, value, ((1, 1), (1, 1))) + 1.0
+    windows = move(Ops.WINDOW, padded, WindowArg((66, 66), (3, 3), (2, 2), (1, 1)))
+    assert stored(UOp(Ops.REDUCE_AXIS, F, (windows,), ReduceArg(Ops.MAX, (2, 3)))) == {value}
+
+
 def test_what_reads_no_memory_is_computed_where_it_is_needed() -> None:
     """A comparison of places, such as a causal mask, costs no more than reading it; a chain over memory does."""
     places = UOp(Ops.IOTA, dtypes.int32, (UOp.on("PYTHON"),), (64,))

@@ -79,10 +79,9 @@ def test_a_cache_is_written_at_a_symbolic_place(device):
 SIZES = (1, 2, 1023, 1024)
 
 
+@pytest.mark.parametrize("device", ["CPU"], indirect=True)
 def test_a_symbolic_loop_is_made_of_vectors(device):
     """Whole vectors and then what is left, one by one, in one kernel for every size."""
-    if device != "CPU":
-        pytest.skip("the interpreter has no vectors")
     data = np.random.default_rng(3).standard_normal(N).astype(np.float32)
     x, n = Tensor(data).realize(), Variable("n", 1, N)
     compiling.clear()

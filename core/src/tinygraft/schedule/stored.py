@@ -6,8 +6,8 @@ is how often its elements would be computed in all, were it not stored. Four rul
 
 - a reduction, or what an elementwise chain made of one, is stored when more than one stored node needs it, or when
   it would be computed more often than it has elements: its chain ends where its users part;
-- a reduction that reads its operands many times over, such as a product of matrices, is alone in its kernel: another
-  one that its result is combined with is stored;
+- a reduction that reads its operands many times over, such as a product of matrices, is alone in its kernel: it ends
+  with it, and another one that its result is combined with is stored;
 - a chain of cheap operations is stored when computing it again costs more than AGAIN for each element;
 - a chain is cut when it holds more operations or reads more buffers than a kernel may.
 
@@ -41,6 +41,7 @@ MIN_ROWS = 16  # with fewer rows than this a broadcast reduction over much data 
 MUCH = 1 << 14
 REUSED = 8  # times that a product of matrices reads each element of its operands, at least
 LARGE = 1 << 18  # multiplications from which such a product has a kernel of its own
+PASSES = 6  # times that the rules run at most
 MANY = 16  # inputs of a chain above which they are no longer counted
 HEAVIEST = 1e6  # weights stop growing here: a reduction over reductions is not computed twice whatever it weighs
 WEIGHT = {Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 20, Ops.POW: 30, Ops.THREEFRY: 100, Ops.IDIV: 8, Ops.MOD: 8, Ops.FDIV: 4,
@@ -50,6 +51,9 @@ LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, O
 MADE = ELEMENTWISE | {Ops.CAT, Ops.FOLD}
 PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # the same elements in the same order
 SAME_PLACE = ELEMENTWISE | PLAIN | {Ops.PERMUTE}
+ELSEWHERE = frozenset(
+    {Ops.REDUCE_AXIS, Ops.EXPAND, Ops.PAD, Ops.CAT, Ops.WINDOW, Ops.GATHER, Ops.SCATTER, Ops.SCAN}
+)  # what needs its source in other loops than its own
 
 Context = tuple[UOp, UOp, int]  # the stored node that asks, the node that asks at an index of its own, for which source
 T = TypeVar("T")
@@ -88,7 +92,10 @@ def decide(order: list[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
     stored = {node for node in order if node in outputs or node.op in ALWAYS}
     stored |= {memory_base(node.src[0]) for node in order if node.op is Ops.COPY}
     rules = _Rules(order)
-    while (anchors := rules.apply(stored)) or rules.mixed(stored):
+    for _ in range(PASSES):
+        anchors = rules.apply(stored)
+        if not anchors and not rules.mixed(stored):
+            break
         stored |= anchors
         rules.settled = not anchors
     stored |= rules.chosen
@@ -142,15 +149,18 @@ class _Rules:
         return found  # type: ignore[return-value]
 
     def _anchors(self, stored: set[UOp]) -> set[UOp]:
-        """Reductions that were chosen, if other nodes were chosen only because these had not been yet."""
+        """What was chosen for good, if others were chosen together with what lies below them, which is memory now."""
+        memory = stored | self.chosen
         heavy: set[UOp] = set()  # what ends a reduction although the chosen nodes are memory
+        above: set[UOp] = set()  # what was weighed together with a chosen node
         for node in self.order:
-            if self.facts[node].heavy and (node.op not in SAME_PLACE or any(
-                s in heavy and s not in stored and s not in self.chosen for s in node.src
-            )):  # fmt: skip
+            computed = [s for s in node.src if s not in memory]
+            if self.facts[node].heavy and (node.op not in SAME_PLACE or not heavy.isdisjoint(computed)):
                 heavy.add(node)
-        certain = self.chosen & heavy
-        return certain if any(self.facts[n].heavy and n not in heavy for n in self.chosen) else set()
+            elif not self.chosen.isdisjoint(node.src) or not above.isdisjoint(computed):
+                above.add(node)
+        certain = self.chosen - above
+        return certain if len(certain) < len(self.chosen) else set()
 
     # From sources to users: what a chain costs
 
@@ -178,7 +188,7 @@ class _Rules:
             own.weight += WEIGHT.get(node.op, 1)
         elif node.op is Ops.CAT:
             own.weight += 2.0 * len(node.src)
-        elif node.op is Ops.FOLD:
+        elif node.op in (Ops.FOLD, Ops.GATHER):
             own.weight += SPREAD
         elif node.op is Ops.EXPAND and self._trailing(node)[1] > 1:
             own.weight = 0.0
@@ -245,6 +255,8 @@ class _Rules:
         again = sum(need.evals for need in needs) / max(numel(node.shape), 1)
         if own.heavy:
             if self.settled and any(self._disturbs(own, user) for user in own.users):
+                return True
+            if own.product is not None and any(user.op in ELSEWHERE for _, user, _ in own.contexts):
                 return True
             grown = tuple((u.op, u.shape) for u in own.users if u.op in (Ops.EXPAND, Ops.WINDOW))
             key: Hashable = (len(own.contexts), again, own.weight, node.shape, grown)
