@@ -126,6 +126,7 @@ LLVM = {
         multiply="call <16 x float> @dot2(<16 x float> {c}, <32 x bfloat> {a}, <32 x bfloat> {b})",
     )
 }
+TAKEN = Options(actions=parse("dot(2, 0, 0), stage(1, 2, 32, 16)"))
 RENDERERS = {"c": CStyleRenderer(C), "ll": LLVMRenderer(matrix=LLVM)}
 
 
@@ -136,20 +137,20 @@ def product_for_text() -> UOp:
 
 def test_the_linear_form_is_as_the_golden_file_says(golden: Callable[[str, str], None]) -> None:
     """A panel of words, one ACCUM by the unit for each register, and the term that fills no word."""
-    golden("dot.linear", show_linear(to_linear(Kernel(product_for_text()), HOST, Options()).uops) + "\n")
+    golden("dot.linear", show_linear(to_linear(Kernel(product_for_text()), HOST, TAKEN).uops) + "\n")
 
 
 @pytest.mark.parametrize("language", RENDERERS)
 def test_a_dot_is_written_with_the_words_of_the_language(language: str, golden: Callable[[str, str], None]) -> None:
     """Header and instruction come from the words that a device gives, in each grammar."""
-    linear = to_linear(Kernel(product_for_text()), HOST, Options())
+    linear = to_linear(Kernel(product_for_text()), HOST, TAKEN)
     golden(f"dot.{language}", RENDERERS[language].render(linear).text)
 
 
 @pytest.mark.parametrize("renderer", [CStyleRenderer(Dialect(vectors=True)), LLVMRenderer()], ids=["c", "ll"])
 def test_a_unit_without_words_is_an_error(renderer) -> None:
     """The error names the unit, what the renderer has words for, and what to do."""
-    linear = to_linear(Kernel(product_for_text()), HOST, Options())
+    linear = to_linear(Kernel(product_for_text()), HOST, TAKEN)
     message = "matrix unit dot2 has no words in the language of this renderer, which has words for none; leave it out"
     with pytest.raises(GraphError, match=message):
         renderer.render(linear)

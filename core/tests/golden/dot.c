@@ -1,4 +1,4 @@
-/* r_37_29_41: dot(2, 0, 0), stage(1, 3, 32, 16) */
+/* r_37_29_41: dot(2, 0, 0), stage(1, 2, 32, 16) */
 #include <dots.h>
 typedef long long indexx16 __attribute__((vector_size(128), may_alias));
 static inline indexx16 splat_indexx16(long long x) {
@@ -82,60 +82,43 @@ void r_37_29_41(void **buffers, const long long *variables) {
     const bfloat16x16 x17 = load_bfloat16x16_row_if(data2 + 1176, v4);
     const floatx16 v18 = floatx16_from_bfloat16(x16);
     const floatx16 v19 = floatx16_from_bfloat16(x17);
-    for (long long r0 = 0; r0 < 13; r0++) {
-        const _Bool v20 = (r0 * 3) < 37;
-        const _Bool v21 = ((r0 * 3) + 1) < 37;
-        const _Bool v22 = ((r0 * 3) + 2) < 37;
-        const boolx16 v23 = splat_boolx16(-(v20)) & v3;
-        const boolx16 v24 = splat_boolx16(-(v20)) & v4;
-        const boolx16 v25 = splat_boolx16(-(v21)) & v3;
-        const boolx16 v26 = splat_boolx16(-(v21)) & v4;
-        const boolx16 v27 = splat_boolx16(-(v22)) & v3;
-        const boolx16 v28 = splat_boolx16(-(v22)) & v4;
+    for (long long r0 = 0; r0 < 19; r0++) {
+        const _Bool v20 = (r0 * 2) < 37;
+        const _Bool v21 = ((r0 * 2) + 1) < 37;
+        const boolx16 v22 = splat_boolx16(-(v20)) & v3;
+        const boolx16 v23 = splat_boolx16(-(v20)) & v4;
+        const boolx16 v24 = splat_boolx16(-(v21)) & v3;
+        const boolx16 v25 = splat_boolx16(-(v21)) & v4;
         floatx16 acc0_0_0 = splat_floatx16(0.0f);
         floatx16 acc0_0_1 = splat_floatx16(0.0f);
         floatx16 acc0_1_0 = splat_floatx16(0.0f);
         floatx16 acc0_1_1 = splat_floatx16(0.0f);
-        floatx16 acc0_2_0 = splat_floatx16(0.0f);
-        floatx16 acc0_2_1 = splat_floatx16(0.0f);
         for (long long r4 = 0; r4 < 20; r4++) {
-            const long long i29 = (((36 < ((r0 * 3) + 1)) ? 36 : ((r0 * 3) + 1)) * 41) + (r4 * 2);
-            const long long i30 = (((36 < ((r0 * 3) + 2)) ? 36 : ((r0 * 3) + 2)) * 41) + (r4 * 2);
-            const unsigned short x31 = data1[(((36 < (r0 * 3)) ? 36 : (r0 * 3)) * 41) + (r4 * 2)];
-            const unsigned short x32 = data1[i29];
-            const unsigned short x33 = data1[i30];
-            const unsigned short x34 = data1[((((36 < (r0 * 3)) ? 36 : (r0 * 3)) * 41) + (r4 * 2)) + 1];
-            const unsigned short x35 = data1[i29 + 1];
-            const unsigned short x36 = data1[i30 + 1];
-            const unsigned int v37 = (unsigned int)(x31) | ((unsigned int)(x34) << 16u);
-            const unsigned int v38 = (unsigned int)(x32) | ((unsigned int)(x35) << 16u);
-            const unsigned int v39 = (unsigned int)(x33) | ((unsigned int)(x36) << 16u);
-            const uintx16 x40 = *(const uintx16_in_memory *)(local0 + r4 * 32);
-            const uintx16 x41 = *(const uintx16_in_memory *)(local0 + (r4 * 32) + 16);
-            acc0_0_0 = (floatx16)add_dot2(acc0_0_0, splat_uintx16(v37), x40);
-            acc0_0_1 = (floatx16)add_dot2(acc0_0_1, splat_uintx16(v37), x41);
-            acc0_1_0 = (floatx16)add_dot2(acc0_1_0, splat_uintx16(v38), x40);
-            acc0_1_1 = (floatx16)add_dot2(acc0_1_1, splat_uintx16(v38), x41);
-            acc0_2_0 = (floatx16)add_dot2(acc0_2_0, splat_uintx16(v39), x40);
-            acc0_2_1 = (floatx16)add_dot2(acc0_2_1, splat_uintx16(v39), x41);
+            const long long i26 = (((36 < ((r0 * 2) + 1)) ? 36 : ((r0 * 2) + 1)) * 41) + (r4 * 2);
+            const unsigned short x27 = data1[(((36 < (r0 * 2)) ? 36 : (r0 * 2)) * 41) + (r4 * 2)];
+            const unsigned short x28 = data1[i26];
+            const unsigned short x29 = data1[((((36 < (r0 * 2)) ? 36 : (r0 * 2)) * 41) + (r4 * 2)) + 1];
+            const unsigned short x30 = data1[i26 + 1];
+            const unsigned int v31 = (unsigned int)(x27) | ((unsigned int)(x29) << 16u);
+            const unsigned int v32 = (unsigned int)(x28) | ((unsigned int)(x30) << 16u);
+            const uintx16 x33 = *(const uintx16_in_memory *)(local0 + r4 * 32);
+            const uintx16 x34 = *(const uintx16_in_memory *)(local0 + (r4 * 32) + 16);
+            acc0_0_0 = (floatx16)add_dot2(acc0_0_0, splat_uintx16(v31), x33);
+            acc0_0_1 = (floatx16)add_dot2(acc0_0_1, splat_uintx16(v31), x34);
+            acc0_1_0 = (floatx16)add_dot2(acc0_1_0, splat_uintx16(v32), x33);
+            acc0_1_1 = (floatx16)add_dot2(acc0_1_1, splat_uintx16(v32), x34);
         }
-        const unsigned short x42 = data1[(((36 < (r0 * 3)) ? 36 : (r0 * 3)) * 41) + 40];
-        const unsigned short x43 = data1[(((36 < ((r0 * 3) + 1)) ? 36 : ((r0 * 3) + 1)) * 41) + 40];
-        const unsigned short x44 = data1[(((36 < ((r0 * 3) + 2)) ? 36 : ((r0 * 3) + 2)) * 41) + 40];
-        const float v45 = float_from_bfloat16(x42);
-        const float v46 = float_from_bfloat16(x43);
-        const float v47 = float_from_bfloat16(x44);
-        const bfloat16x16 v48 = bfloat16x16_from_float((acc0_0_0 + (splat_floatx16(v45) * v18)));
-        const bfloat16x16 v49 = bfloat16x16_from_float((acc0_0_1 + (splat_floatx16(v45) * v19)));
-        const bfloat16x16 v50 = bfloat16x16_from_float((acc0_1_0 + (splat_floatx16(v46) * v18)));
-        const bfloat16x16 v51 = bfloat16x16_from_float((acc0_1_1 + (splat_floatx16(v46) * v19)));
-        const bfloat16x16 v52 = bfloat16x16_from_float((acc0_2_0 + (splat_floatx16(v47) * v18)));
-        const bfloat16x16 v53 = bfloat16x16_from_float((acc0_2_1 + (splat_floatx16(v47) * v19)));
-        store_bfloat16x16_row_if(data0 + r0 * 87, v48, v23);
-        store_bfloat16x16_row_if(data0 + (r0 * 87) + 16, v49, v24);
-        store_bfloat16x16_row_if(data0 + (r0 * 87) + 29, v50, v25);
-        store_bfloat16x16_row_if(data0 + ((r0 * 87) + 29) + 16, v51, v26);
-        store_bfloat16x16_row_if(data0 + (r0 * 87) + 58, v52, v27);
-        store_bfloat16x16_row_if(data0 + ((r0 * 87) + 58) + 16, v53, v28);
+        const unsigned short x35 = data1[(((36 < (r0 * 2)) ? 36 : (r0 * 2)) * 41) + 40];
+        const unsigned short x36 = data1[(((36 < ((r0 * 2) + 1)) ? 36 : ((r0 * 2) + 1)) * 41) + 40];
+        const float v37 = float_from_bfloat16(x35);
+        const float v38 = float_from_bfloat16(x36);
+        const bfloat16x16 v39 = bfloat16x16_from_float((acc0_0_0 + (splat_floatx16(v37) * v18)));
+        const bfloat16x16 v40 = bfloat16x16_from_float((acc0_0_1 + (splat_floatx16(v37) * v19)));
+        const bfloat16x16 v41 = bfloat16x16_from_float((acc0_1_0 + (splat_floatx16(v38) * v18)));
+        const bfloat16x16 v42 = bfloat16x16_from_float((acc0_1_1 + (splat_floatx16(v38) * v19)));
+        store_bfloat16x16_row_if(data0 + r0 * 58, v39, v22);
+        store_bfloat16x16_row_if(data0 + (r0 * 58) + 16, v40, v23);
+        store_bfloat16x16_row_if(data0 + (r0 * 58) + 29, v41, v24);
+        store_bfloat16x16_row_if(data0 + ((r0 * 58) + 29) + 16, v42, v25);
     }
 }

@@ -31,6 +31,7 @@ STRIDED, STEP = 0.25, 0.35  # the same for a load that is far from the one befor
 COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to stage an element: in vectors, with gates, one by one
 TAIL = 0.1  # more of them where the last block is not whole
 SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
+JOINING = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.BITCAST, Ops.CAST, Ops.SHL, Ops.OR, Ops.XOR})  # of words
 IDLE = 1.2  # how much longer the busiest thread may work before rows are shared out as well
 
 
@@ -106,16 +107,21 @@ def tilings(sink: UOp, target: Target) -> list[Tiling]:
     """The ways to compute a kernel's main reduction in tiles, cheapest first; none where there is nothing to tile."""
     if not target.vector_bytes:
         return []
-    found = [t for c in contractions(sink) for t in _tilings(c, sink, target) if _suits_unit(t)]
+    found = [t for c in contractions(sink) for t in _tilings(c, sink, target) if _suits_unit(t, target)]
     return sorted(found, key=lambda t: t.cost)
 
 
-def _suits_unit(t: Tiling) -> bool:
-    """Whether a reduction of DOTs has the vectors of its unit, with the unit's second operand in them."""
+def _suits_unit(t: Tiling, target: Target) -> bool:
+    """Whether a reduction of DOTs has the vectors of its unit, with the unit's second operand in them.
+
+    Compilers keep the word of each row in a register until all vectors have met it, so there must be room for those.
+    """
     dot = t.contraction.reduce.src[0]
     if dot.op is not Ops.DOT:
         return True
-    return t.width == dot.arg.columns and (dot.arg.first is dot.arg.second or t.contraction.staged is dot.src[1])
+    room = t.held * (t.vectors + 1) < target.registers
+    fits = dot.arg.first is dot.arg.second or t.contraction.staged is dot.src[1]
+    return room and fits and t.width == dot.arg.columns
 
 
 def _tilings(c: Contraction, sink: UOp, target: Target) -> Iterator[Tiling]:
@@ -226,6 +232,14 @@ def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
     return idle(blocks), 1
 
 
+def _is_one_load(operand: UOp, last: UOp) -> bool:
+    """Whether an operand is a word of numbers that lie side by side: compilers make one load of that."""
+    nodes = [n for n in postorder(operand) if n.dtype is not dtypes.index]
+    loads = [n for n in nodes if n.op is Ops.LOAD]
+    plain = all(len(n.src) == 2 and lane_stride(n.src[1], last) == len(loads) for n in loads)
+    return len(loads) > 1 and plain and all(n.op in JOINING for n in nodes)
+
+
 def _prices(c: Contraction, sink: UOp) -> Prices:
     column, last = c.columns[-1], c.terms[-1]
     staged = 0.0
@@ -234,6 +248,10 @@ def _prices(c: Contraction, sink: UOp) -> Prices:
         staged += GATHERED if not in_rows else COPIED if len(load.src) == 2 else GATED
     row = packed = 0.0
     for operand in c.across:
+        if _is_one_load(operand, last):
+            packed += GATHERED
+            row += STEP if operand.op is Ops.XOR else 0.0
+            continue
         for node in postorder(operand):
             if node.op is Ops.LOAD:
                 packed += GATHERED
