@@ -81,6 +81,16 @@ def size(loop: UOp) -> int:
     return int(loop.src[0].hi)
 
 
+def run_of(index: UOp, loops: Sequence[UOp]) -> int:
+    """How many neighbouring elements an index reaches over the innermost of loops."""
+    run = 1
+    for loop in reversed(loops):
+        if lane_stride(index, loop) != run:
+            break
+        run *= size(loop)
+    return run
+
+
 def turns(loops: Sequence[UOp]) -> int:
     """How many turns nested loops have in all."""
     return math.prod(map(size, loops))

@@ -68,7 +68,8 @@ class _Tiler:
         if not t.in_place:
             self.staged[c.staged] = _Copy(self, block)
         rows = self._rows(shares)
-        terms = self._terms()
+        known = self.split.safe | {x: UOp.const(x.dtype, 0) for x in self.staged}
+        terms = self.terms(c.reduce.src[0], c.terms, known)
         column, vector = self._columns(block)
         self.split.exact.update(terms)
         self.split.safe.update(terms)
@@ -106,15 +107,14 @@ class _Tiler:
                 self.split.gates.append(ix.lt(row, size(loop)))
         return found
 
-    def _terms(self) -> Swap:
-        """The loops of the reduction: all as one, or the inner ones as one, where no address has to divide for it."""
-        value, loops = self.c.reduce.src[0], self.c.terms
-        staged = {x: UOp.const(x.dtype, 0) for x in self.staged}
+    def terms(self, value: UOp, loops: Sequence[UOp], swap: Swap) -> Swap:
+        """Loops as one, or the inner ones as one, where no index in value, with swap put in, has to divide for it."""
+        terms: Swap = {}
         for first in range(len(loops)):
             terms = {r: UOp.range(size(r), self.axis + i) for i, r in enumerate(loops[:first])}
             joined = UOp.range(turns(loops[first:]), self.axis + first)
             unflatten(joined, loops[first:], terms)
-            moved = ix.rebuild_simplified((value,), self.split.safe | terms | staged)[value]
+            moved = ix.rebuild_simplified((value,), swap | terms)[value]
             if not _divides(moved, joined):
                 break
         self.axis += len(loops)
@@ -202,7 +202,8 @@ class _Copy:
         own = {r: tiler.range(size(r)) for r in tested}
         column, gates = self._columns(tiler, block, swap)
         # innermost the loops that no condition depends on, so that conditions are not tested again for each turn
-        own.update({r: tiler.range(size(r)) for r in self.terms if r not in tested})
+        free = [r for r in self.terms if r not in tested]
+        own.update(self._side_by_side(tiler, tiler.terms(c.staged, free, swap | own)))
         swap.update(own)
         value = gated(ix.rebuild_simplified((c.staged,), swap)[c.staged], None, gates)
         elements = turns(self.terms) * t.pitch + t.padded - t.block
@@ -213,6 +214,17 @@ class _Copy:
         store = UOp(Ops.STORE, src=(self.memory, place, value, *(() if gate is None else (gate,))))
         ranges = [n for n in postorder(place) if n.op is Ops.RANGE]
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
+
+    def _side_by_side(self, tiler: _Tiler, terms: Swap) -> Swap:
+        """Terms with those that lie side by side in memory written out in blocks, where columns do not."""
+        width = self.tiling.transposed
+        loops = {n for place in terms.values() for n in postorder(place) if n.op is Ops.RANGE}
+        if width == 1 or not loops:
+            return terms
+        last = max(loops, key=lambda r: int(r.arg.axis))
+        block = ix.mul(tiler.range(size(last) // width), width)
+        split = {last: ix.add(block, tiler.range(width, AxisKind.UNROLL))}
+        return {r: ix.rebuild_simplified((place,), split)[place] for r, place in terms.items()}
 
     def _columns(self, tiler: _Tiler, block: UOp, swap: Swap) -> tuple[UOp, list[UOp]]:
         """A column of the block by loops of the copy, and when there is one. Several loops are copied row by row."""

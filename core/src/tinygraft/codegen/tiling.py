@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tinygraft.codegen.contraction import Contraction, Window, contractions, size, sliding, turns
+from tinygraft.codegen.contraction import Contraction, Window, contractions, run_of, size, sliding, turns
 from tinygraft.dtype import dtypes
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import ELEMENTWISE, Ops
 from tinygraft.uop.uop import UOp, postorder
 
+NEAR = range(-1, 5)  # steps from lane to lane that are read in whole vectors
 FEWEST_ROWS = 4  # rows below which an operand is not read often enough to pay for its copy
 LEAST_WORK = 1 << 12  # multiplications below which a kernel is small whatever one does
 MOST_VECTORS = 4  # of a row of results that is held in registers
@@ -29,6 +30,7 @@ PIPELINE = 8  # multiplications in flight that keep the units busy
 ROW, VECTOR = 0.1, 0.5  # cycles that a load of one row's operand, or of one vector of the panel, adds to a turn
 STRIDED, STEP = 0.25, 0.35  # the same for a load that is far from the one before, and for an operation on an element
 COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to stage an element: in vectors, with gates, one by one
+TRANSPOSED = 0.35  # the same, and to store a result, in blocks that are transposed in registers
 TAIL = 0.1  # more of them where the last block is not whole
 SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
 JOINING = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.BITCAST, Ops.CAST, Ops.SHL, Ops.OR, Ops.XOR})  # of words
@@ -77,6 +79,18 @@ class Tiling:
         return turns([r for r in c.over(c.staged) if window is None or r is not window.loop])
 
     @property
+    def transposed(self) -> int:
+        """Terms of a column that are read at once, where they lie side by side and columns do not; 1: one by one."""
+        c = self.contraction
+        if self.in_place or len(c.columns) > 1 or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
+            return 1
+        column = lane_stride(c.staged.src[1], c.columns[0])
+        if column is None or column in NEAR:
+            return 1
+        run = run_of(c.staged.src[1], c.over(c.staged))
+        return next((n for n in (16, 8, 4) if run % n == 0 and n <= self.width), 1)
+
+    @property
     def held(self) -> int:
         """Rows whose results are in registers at once."""
         count = 1
@@ -95,12 +109,15 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What the operands of a Contraction cost: cycles an element, and for a row an element of each turn."""
+    """What the operands of a Contraction cost: cycles an element, and for a row an element of each turn.
+
+    stores has, for each result, the steps of its place along columns and along each row loop.
+    """
 
     staged: float
     row: float
     packed: float
-    stored: float
+    stores: tuple[tuple[int | None, tuple[int | None, ...]], ...]
 
 
 def tilings(sink: UOp, target: Target) -> list[Tiling]:
@@ -213,11 +230,22 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
         cost *= 1.0 if span <= target.l1_bytes // 2 else 1.2 if span <= target.l2_bytes // 2 else 1.6
         cost *= 1.0 if t.tiles <= 4 or span <= target.l1_bytes // 2 else 1.2
     else:
-        staged = prices.staged + (TAIL if turns(c.columns) % t.block else 0.0)
+        staged = TRANSPOSED if t.transposed > 1 else prices.staged
+        staged += TAIL if turns(c.columns) % t.block else 0.0
         cost += blocks * t.panel_terms * t.pitch * staged * (split if split > 1 else idle)
     if t.packs:
         cost += terms * t.tiles * t.held * prices.packed * target.chunks
-    return replace(t, split=split, cost=cost + turns((*c.rows, *c.columns, *c.outer)) * prices.stored)
+    stored = sum(_store(t, *steps) for steps in prices.stores)
+    return replace(t, split=split, cost=cost + turns((*c.rows, *c.columns, *c.outer)) * stored)
+
+
+def _store(t: Tiling, column: int | None, rows: tuple[int | None, ...]) -> float:
+    """Cycles to store one result whose place moves by these steps from column to column and from row to row."""
+    if column == 1:
+        return COPIED
+    blocks = [held for held, step in zip(t.unrolled, rows, strict=True) if step == 1 and held & (held - 1) == 0]
+    whole = turns(t.contraction.columns) % t.padded == 0 and t.block == t.padded
+    return TRANSPOSED if whole and max(blocks, default=1) >= 4 else SCATTERED
 
 
 def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
@@ -244,8 +272,9 @@ def _prices(c: Contraction, sink: UOp) -> Prices:
     column, last = c.columns[-1], c.terms[-1]
     staged = 0.0
     for load in (n for n in postorder(c.staged) if n.op is Ops.LOAD):
-        in_rows = lane_stride(load.src[1], column) == 1
-        staged += GATHERED if not in_rows else COPIED if len(load.src) == 2 else GATED
+        step = lane_stride(load.src[1], column)
+        plain = COPIED if len(load.src) == 2 else GATED
+        staged += plain if step == 1 else 2 * plain if step in NEAR else GATHERED
     row = packed = 0.0
     for operand in c.across:
         if _is_one_load(operand, last):
@@ -261,5 +290,5 @@ def _prices(c: Contraction, sink: UOp) -> Prices:
             elif node.op in ELEMENTWISE and node.ranges >> last.arg.axis & 1:
                 plain = node.dtype is dtypes.index and node.op in (Ops.ADD, Ops.SUB, Ops.MUL)
                 row += 0.0 if plain else STEP
-    stored = sum(SCATTERED if lane_stride(s.src[1], column) != 1 else COPIED for s in sink.src)
-    return Prices(max(staged, COPIED), ROW + row, packed, stored)
+    stores = tuple((lane_stride(s.src[1], column), tuple(lane_stride(s.src[1], r) for r in c.rows)) for s in sink.src)
+    return Prices(max(staged, COPIED), ROW + row, packed, stores)

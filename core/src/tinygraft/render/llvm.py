@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 from tinygraft.dtype import DType
 from tinygraft.render.dialect import MatrixWords
-from tinygraft.render.llvm_block import TYPES, Block, literal, stored_type, suffix, type_of, type_word, zero
+from tinygraft.render.llvm_block import TYPES, literal, type_of
 from tinygraft.render.llvm_expr import EXPR
+from tinygraft.render.llvm_memory import Memory
 from tinygraft.render.renderer import Renderer
-from tinygraft.render.text import LOOPS, Step, Writer, halves, memory, streamed
-from tinygraft.uop.linear import Lane
+from tinygraft.render.text import LOOPS, Step, halves
 from tinygraft.uop.ops import AxisKind, Ops, StoreHint
 from tinygraft.uop.stages import Linear, Source
 from tinygraft.uop.uop import UOp
@@ -49,13 +49,11 @@ class LLVMRenderer(Renderer):
         return Source(linear.name, text, self.language, linear.signature)
 
 
-class Function(Writer, Block):
+class Function(Memory):
     """The text of one kernel while it is written."""
 
     def __init__(self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords]) -> None:
-        Writer.__init__(self, linear, matrix)
-        Block.__init__(self, linear.name, converts_half)
-        self.slots: list[str] = []  # stack slots, at the function's entry
+        super().__init__(linear, converts_half, matrix)
         self.ends: dict[int, str] = {}  # where each open loop stops
 
     def text(self, attributes: str, fence: str) -> str:
@@ -232,121 +230,6 @@ class Function(Writer, Block):
                     )
                 value, width = EXPR[u.arg.op](self, Step(u.arg.op, u.dtype, u.dtype, half), low, high), half
             self.names[u, self.walk.copy(u, lane)] = value
-
-    # Memory
-
-    def local(self, u: UOp) -> None:
-        """An array on the stack."""
-        self.slots.append(f"  %local{u.arg.number} = alloca [{u.arg.size} x {stored_type(u.dtype)}], align 64")
-
-    def load(self, u: UOp) -> None:
-        """One access, or one for each lane."""
-        if u in self.walk.whole:
-            for lane in self.walk.lanes(u):
-                self.names[u, self.walk.copy(u, lane)] = self._load(u, lane)
-
-    def store(self, u: UOp) -> None:
-        """One access, or one for each lane in order."""
-        if memory(u.src[0]).arg.size:
-            for lane in self.walk.lanes(u):
-                if self.walk.accesses[u].is_row:
-                    self._store_row(u, lane)
-                else:
-                    self._store_lanes(u, lane)
-
-    def _address(self, place: UOp, index: str, inside: bool = True) -> str:
-        """The address of an element; inside says that it lies in its buffer."""
-        mem = memory(place)
-        base = f"%data{mem.arg.slot}" if mem.op is Ops.PARAM else f"%local{mem.arg.number}"
-        word = "getelementptr inbounds" if inside else "getelementptr"
-        return self.let(f"{word} {stored_type(mem.dtype)}, ptr {base}, i64 {index}", "p")
-
-    def _lane_index(self, u: UOp, lane: Lane, k: int) -> str:
-        """The index that lane k of a LOAD or STORE reaches."""
-        access, index = self.walk.accesses[u], u.src[1]
-        if access.stride is None:
-            return self.lane(self.names[index, self.walk.copy(index, lane)], f"<{access.width} x i64>", k)
-        base = self.scalar(index, lane)
-        step = k * access.stride
-        return base if step == 0 else self.let(f"add nsw i64 {base}, {step}", "at")
-
-    def _lane_of(self, u: UOp, lane: Lane, k: int) -> str:
-        """Lane k of a value; the value itself when it is a scalar."""
-        name = self.names[u, self.walk.copy(u, lane)]
-        width = self.walk.width(u)
-        return name if width == 1 else self.lane(name, type_of(u.dtype, width), k)
-
-    def _load(self, u: UOp, lane: Lane) -> str:
-        access, gate = self.walk.accesses[u], u.src[2] if len(u.src) > 2 else None
-        if memory(u.src[0]).arg.size == 0:  # there is no memory: the gate is never open
-            return self.zeros(u.dtype, access.width)
-        if access.is_row:
-            return self._load_row(u, lane, gate)
-        values = [self._load_one(u, lane, gate, k) for k in range(access.width)]
-        if access.width == 1:
-            return values[0]
-        element, result = TYPES[u.dtype], "poison"
-        for k, value in enumerate(values):
-            vector = type_word(element, access.width)
-            result = self.let(f"insertelement {vector} {result}, {element} {value}, i64 {k}", "set")
-        return result
-
-    def _load_one(self, u: UOp, lane: Lane, gate: UOp | None, k: int) -> str:
-        """Lane k of a LOAD; a closed gate reads element 0, which is always there, and gives 0."""
-        index = self._lane_index(u, lane, k)
-        is_open = "" if gate is None else self._lane_of(gate, lane, k)
-        if is_open:
-            index = self.let(f"select i1 {is_open}, i64 {index}, i64 0", "safe")
-        pointer = self._address(u.src[0], index)
-        value = self.let(f"load {stored_type(u.dtype)}, ptr {pointer}, align {u.dtype.itemsize}", "load")
-        value = self.from_memory(value, u.dtype, 1)
-        if not is_open:
-            return value
-        element = TYPES[u.dtype]
-        return self.let(f"select i1 {is_open}, {element} {value}, {element} {zero(u.dtype)}", "load")
-
-    def _load_row(self, u: UOp, lane: Lane, gate: UOp | None) -> str:
-        width, align = self.walk.accesses[u].width, u.dtype.itemsize
-        stored = type_word(stored_type(u.dtype), width)
-        pointer = self._address(u.src[0], self.scalar(u.src[1], lane), gate is None)
-        if gate is None:
-            return self.from_memory(self.let(f"load {stored}, ptr {pointer}, align {align}", "load"), u.dtype, width)
-        mask = self.operand(gate, lane, width)
-        name = f"llvm.masked.load.v{width}{suffix(stored_type(u.dtype))}.p0"
-        value = self.call(name, stored, ("ptr", pointer), ("i32", str(align)), (type_word("i1", width), mask),
-                          (stored, "zeroinitializer"))  # fmt: skip
-        return self.from_memory(value, u.dtype, width)
-
-    def _store_row(self, u: UOp, lane: Lane) -> None:
-        width, dtype, gate = self.walk.accesses[u].width, u.src[2].dtype, u.src[3] if len(u.src) > 3 else None
-        stored, align = type_word(stored_type(dtype), width), dtype.itemsize
-        pointer = self._address(u.src[0], self.scalar(u.src[1], lane), gate is None)
-        data = self.to_memory(self.operand(u.src[2], lane, width), dtype, width)
-        if u.arg is StoreHint.STREAM:
-            self.do(f"store {stored} {data}, ptr {pointer}, align {streamed(u, width)}, !nontemporal !0")
-            return
-        if gate is None:
-            self.do(f"store {stored} {data}, ptr {pointer}, align {align}")
-            return
-        mask = self.operand(gate, lane, width)
-        name = f"llvm.masked.store.v{width}{suffix(stored_type(dtype))}.p0"
-        self.call(name, "void", (stored, data), ("ptr", pointer), ("i32", str(align)), (type_word("i1", width), mask))
-
-    def _store_lanes(self, u: UOp, lane: Lane) -> None:
-        dtype, gate = u.src[2].dtype, u.src[3] if len(u.src) > 3 else None
-        for k in range(self.walk.accesses[u].width):
-            data = self.to_memory(self._lane_of(u.src[2], lane, k), dtype, 1)
-            index, done = self._lane_index(u, lane, k), ""
-            if gate is not None:
-                is_open = self._lane_of(gate, lane, k)
-                self.counter += 1
-                then, done = f"store{self.counter}", f"stored{self.counter}"
-                self.do(f"br i1 {is_open}, label %{then}, label %{done}")
-                self.label(then)
-            self.do(f"store {stored_type(dtype)} {data}, ptr {self._address(u.src[0], index)}, align {dtype.itemsize}")
-            if done:
-                self.do(f"br label %{done}")
-                self.label(done)
 
 
 def _numbers(first: int, end: int) -> str:

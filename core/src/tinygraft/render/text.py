@@ -27,10 +27,14 @@ EFFECTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.LO
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a LOAD or STORE meets memory: width elements whose indices are stride apart (None: anywhere)."""
+    """How a LOAD or STORE meets memory: width elements whose indices are stride apart (None: anywhere).
+
+    across is an UNROLL range along which copies lie side by side while lanes do not: together they are a block.
+    """
 
     width: int
     stride: int | None
+    across: UOp | None = None
 
     @property
     def is_row(self) -> bool:
@@ -89,7 +93,17 @@ class Walk:
         vector = self.vector(node)
         if vector is None:
             return Access(1, 0)
-        return Access(int(vector.src[0].arg), lane_stride(node.src[1], vector))
+        width, stride = int(vector.src[0].arg), lane_stride(node.src[1], vector)
+        return Access(width, stride, self._across(node.src[1], width, stride))
+
+    def _across(self, index: UOp, width: int, stride: int | None) -> UOp | None:
+        if stride is None or stride in (0, 1) or width & (width - 1):
+            return None
+        for axis, r in self.unrolled.items():
+            count = int(r.src[0].arg)
+            if index.ranges >> axis & 1 and count >= 2 and count & (count - 1) == 0 and lane_stride(index, r) == 1:
+                return r
+        return None
 
     def _ask_sources(self, node: UOp) -> None:
         if node.op in EFFECTS or node in self.whole:

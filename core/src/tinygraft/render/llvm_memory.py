@@ -1,0 +1,244 @@
+"""LLVM IR, memory: how a LOAD and a STORE meet it, by how their indices move from lane to lane.
+
+Neighbouring elements are one access. Lanes that lie a few elements apart are picked from as many accesses. Lanes far
+apart whose copies lie side by side, a block of a matrix read or written across its rows, are accesses along the rows
+and a transposition in registers. All others are one access for each lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tinygraft.render.dialect import MatrixWords
+from tinygraft.render.llvm_block import TYPES, Block, stored_type, suffix, type_of, type_word, zero
+from tinygraft.render.text import Writer, memory, streamed
+from tinygraft.uop.linear import Lane
+from tinygraft.uop.ops import Ops, StoreHint
+from tinygraft.uop.stages import Linear
+from tinygraft.uop.uop import UOp
+
+MOST_APART = 4  # elements from lane to lane up to which whole rows are loaded
+
+
+class Memory(Writer, Block):
+    """The part of a kernel's text that loads and stores."""
+
+    def __init__(self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords]) -> None:
+        Writer.__init__(self, linear, matrix)
+        Block.__init__(self, linear.name, converts_half)
+        self.slots: list[str] = []  # stack slots, at the function's entry
+
+    def local(self, u: UOp) -> None:
+        """An array on the stack."""
+        self.slots.append(f"  %local{u.arg.number} = alloca [{u.arg.size} x {stored_type(u.dtype)}], align 64")
+
+    def load(self, u: UOp) -> None:
+        """All copies of a LOAD."""
+        if u not in self.walk.whole:
+            return
+        across = self.walk.accesses[u].across
+        if across is not None and len(u.src) == 2:
+            for lane in self._blocks(u, across):
+                self._load_block(u, lane, across)
+            return
+        for lane in self.walk.lanes(u):
+            self.names[u, self.walk.copy(u, lane)] = self._load(u, lane)
+
+    def store(self, u: UOp) -> None:
+        """All copies of a STORE, in order."""
+        if not memory(u.src[0]).arg.size:
+            return
+        across = self.walk.accesses[u].across
+        if across is not None and (len(u.src) == 3 or self.walk.vector(u.src[3]) is None):
+            for lane in self._blocks(u, across):
+                self._store_block(u, lane, across)
+            return
+        for lane in self.walk.lanes(u):
+            if self.walk.accesses[u].is_row:
+                self._store_row(u, lane)
+            else:
+                self._store_lanes(u, lane)
+
+    def _blocks(self, u: UOp, across: UOp) -> Iterator[Lane]:
+        """The copies of u that are the first along across."""
+        return (lane for lane in self.walk.lanes(u) if lane[across.arg.axis] == 0)
+
+    def _address(self, place: UOp, index: str, inside: bool = True) -> str:
+        """The address of an element; inside says that it lies in its buffer."""
+        mem = memory(place)
+        base = f"%data{mem.arg.slot}" if mem.op is Ops.PARAM else f"%local{mem.arg.number}"
+        word = "getelementptr inbounds" if inside else "getelementptr"
+        return self.let(f"{word} {stored_type(mem.dtype)}, ptr {base}, i64 {index}", "p")
+
+    def _lane_index(self, u: UOp, lane: Lane, k: int) -> str:
+        """The index that lane k of a LOAD or STORE reaches."""
+        access, index = self.walk.accesses[u], u.src[1]
+        if access.stride is None:
+            return self.lane(self.names[index, self.walk.copy(index, lane)], f"<{access.width} x i64>", k)
+        base = self.scalar(index, lane)
+        step = k * access.stride
+        return base if step == 0 else self.let(f"add nsw i64 {base}, {step}", "at")
+
+    def _lane_of(self, u: UOp, lane: Lane, k: int) -> str:
+        """Lane k of a value; the value itself when it is a scalar."""
+        name = self.names[u, self.walk.copy(u, lane)]
+        width = self.walk.width(u)
+        return name if width == 1 else self.lane(name, type_of(u.dtype, width), k)
+
+    def _load(self, u: UOp, lane: Lane) -> str:
+        access, gate = self.walk.accesses[u], u.src[2] if len(u.src) > 2 else None
+        if memory(u.src[0]).arg.size == 0:  # there is no memory: the gate is never open
+            return self.zeros(u.dtype, access.width)
+        if access.is_row:
+            return self._load_row(u, lane, gate)
+        if access.width > 1 and access.stride is not None and (access.stride == -1 or 2 <= access.stride <= MOST_APART):
+            return self._load_apart(u, lane, gate, access.stride)
+        values = [self._load_one(u, lane, gate, k) for k in range(access.width)]
+        if access.width == 1:
+            return values[0]
+        element, result = TYPES[u.dtype], "poison"
+        for k, value in enumerate(values):
+            vector = type_word(element, access.width)
+            result = self.let(f"insertelement {vector} {result}, {element} {value}, i64 {k}", "set")
+        return result
+
+    def _load_one(self, u: UOp, lane: Lane, gate: UOp | None, k: int) -> str:
+        """Lane k of a LOAD; a closed gate reads element 0, which is always there, and gives 0."""
+        index = self._lane_index(u, lane, k)
+        is_open = "" if gate is None else self._lane_of(gate, lane, k)
+        if is_open:
+            index = self.let(f"select i1 {is_open}, i64 {index}, i64 0", "safe")
+        pointer = self._address(u.src[0], index)
+        value = self.let(f"load {stored_type(u.dtype)}, ptr {pointer}, align {u.dtype.itemsize}", "load")
+        value = self.from_memory(value, u.dtype, 1)
+        if not is_open:
+            return value
+        element = TYPES[u.dtype]
+        return self.let(f"select i1 {is_open}, {element} {value}, {element} {zero(u.dtype)}", "load")
+
+    def _load_row(self, u: UOp, lane: Lane, gate: UOp | None) -> str:
+        width = self.walk.accesses[u].width
+        mask = "" if gate is None else self.operand(gate, lane, width)
+        return self.from_memory(self._row(u, self.scalar(u.src[1], lane), width, mask), u.dtype, width)
+
+    def _row(self, u: UOp, index: str, width: int, mask: str) -> str:
+        """width elements from index on, as they are stored; 0 where mask, if there is one, is closed."""
+        stored, align = type_word(stored_type(u.dtype), width), u.dtype.itemsize
+        pointer = self._address(u.src[0], index, not mask)
+        if not mask:
+            return self.let(f"load {stored}, ptr {pointer}, align {align}", "load")
+        name = f"llvm.masked.load.v{width}{suffix(stored_type(u.dtype))}.p0"
+        return self.call(name, stored, ("ptr", pointer), ("i32", str(align)), (type_word("i1", width), mask),
+                         (stored, "zeroinitializer"))  # fmt: skip
+
+    def _put_row(self, u: UOp, index: str, width: int, data: str, mask: str) -> None:
+        """Store width elements from index on, where mask, if there is one, is open."""
+        stored, align = type_word(stored_type(u.src[2].dtype), width), u.src[2].dtype.itemsize
+        pointer = self._address(u.src[0], index, not mask)
+        if not mask:
+            self.do(f"store {stored} {data}, ptr {pointer}, align {align}")
+            return
+        name = f"llvm.masked.store.v{width}{suffix(stored_type(u.src[2].dtype))}.p0"
+        self.call(name, "void", (stored, data), ("ptr", pointer), ("i32", str(align)), (type_word("i1", width), mask))
+
+    def _load_apart(self, u: UOp, lane: Lane, gate: UOp | None, stride: int) -> str:
+        """Lanes stride elements apart, or one back, picked from rows that end where the last lane does."""
+        width, base = self.walk.accesses[u].width, self.scalar(u.src[1], lane)
+        mask = "" if gate is None else self.operand(gate, lane, width)
+        places = [k * stride if stride > 0 else width - 1 - k for k in range(width)]
+        offset = 0 if stride > 0 else 1 - width  # of the first row
+        starts = [min(j * width, max(places) + 1 - width) for j in range(max(stride, 1))]
+        row_of = [next(j for j, start in enumerate(starts) if 0 <= at - start < width) for at in places]
+        result = ""
+        for j, start in enumerate(starts):
+            lanes = {at - start: k for k, at in enumerate(places) if row_of[k] == j}
+            picked = "" if not mask else self._pick(mask, "zeroinitializer", "i1", width,
+                                                     [lanes.get(e, width) for e in range(width)])  # fmt: skip
+            step = offset + start
+            row = self._row(u, base if step == 0 else self.let(f"add nsw i64 {base}, {step}", "at"), width, picked)
+            take = [at - start + (width if result else 0) if row_of[k] == j else k for k, at in enumerate(places)]
+            result = self._pick(result or row, row, stored_type(u.dtype), width, take)
+        return self.from_memory(result, u.dtype, width)
+
+    def _pick(self, a: str, b: str, element: str, width: int, lanes: Sequence[int]) -> str:
+        """A vector of lanes of a, and of b numbered behind them."""
+        type_ = type_word(element, width)
+        picked = ", ".join(f"i32 {k}" for k in lanes)
+        return self.let(f"shufflevector {type_} {a}, {type_} {b}, <{len(lanes)} x i32> <{picked}>", "pick")
+
+    def _load_block(self, u: UOp, lane: Lane, across: UOp) -> None:
+        """The copies along across, whose lanes lie in columns: rows are loaded and transposed."""
+        count, access = int(across.src[0].arg), self.walk.accesses[u]
+        base = self.scalar(u.src[1], lane)
+        rows = []
+        for k in range(access.width):
+            index = base if k == 0 else self.let(f"add nsw i64 {base}, {k * (access.stride or 0)}", "at")
+            rows.append(self._row(u, index, count, ""))
+        for i, column in enumerate(self._transposed(rows, stored_type(u.dtype), count)):
+            name = self.from_memory(column, u.dtype, access.width)
+            self.names[u, self.walk.copy(u, lane | {across.arg.axis: i})] = name
+
+    def _store_block(self, u: UOp, lane: Lane, across: UOp) -> None:
+        """The copies along across, whose lanes go to columns: they are transposed and stored as rows."""
+        count, access, value = int(across.src[0].arg), self.walk.accesses[u], u.src[2]
+        base, mask = self.scalar(u.src[1], lane), ""
+        copies = [lane | {across.arg.axis: i} for i in range(count)]
+        if len(u.src) > 3:
+            mask = "poison"
+            for i, copy in enumerate(copies):
+                gate = self.operand(u.src[3], copy, 1)
+                mask = self.let(f"insertelement {type_word('i1', count)} {mask}, i1 {gate}, i64 {i}", "set")
+        columns = [
+            self.to_memory(self.operand(value, copy, access.width), value.dtype, access.width) for copy in copies
+        ]
+        for k, row in enumerate(self._transposed(columns, stored_type(value.dtype), access.width)):
+            index = base if k == 0 else self.let(f"add nsw i64 {base}, {k * (access.stride or 0)}", "at")
+            self._put_row(u, index, count, row, mask)
+
+    def _transposed(self, rows: list[str], element: str, length: int) -> list[str]:
+        """Rows of a block as its columns; the numbers of both are powers of two.
+
+        Each step interleaves row i with row i + half: after as many steps as the number of rows has bits, each column
+        lies in one piece. Vectors that are shorter than a column grow on the way; longer ones are cut at the end.
+        """
+        height = len(rows)
+        for _ in range(height.bit_length() - 1):
+            half, mixed = len(rows) // 2, []
+            zipped = [k + side for k in range(length) for side in (0, length)]
+            for a, b in zip(rows[:half], rows[half:], strict=True):
+                if length < height:
+                    mixed.append(self._pick(a, b, element, length, zipped))
+                else:
+                    mixed += [self._pick(a, b, element, length, zipped[:length]),
+                              self._pick(a, b, element, length, zipped[length:])]  # fmt: skip
+            rows, length = mixed, length * 2 if length < height else length
+        if length == height:
+            return rows
+        parts = range(0, length, height)
+        return [self._pick(row, row, element, length, range(at, at + height)) for row in rows for at in parts]
+
+    def _store_row(self, u: UOp, lane: Lane) -> None:
+        width, dtype, gate = self.walk.accesses[u].width, u.src[2].dtype, u.src[3] if len(u.src) > 3 else None
+        data = self.to_memory(self.operand(u.src[2], lane, width), dtype, width)
+        index = self.scalar(u.src[1], lane)
+        if u.arg is StoreHint.STREAM:
+            stored, pointer = type_word(stored_type(dtype), width), self._address(u.src[0], index)
+            self.do(f"store {stored} {data}, ptr {pointer}, align {streamed(u, width)}, !nontemporal !0")
+            return
+        self._put_row(u, index, width, data, "" if gate is None else self.operand(gate, lane, width))
+
+    def _store_lanes(self, u: UOp, lane: Lane) -> None:
+        dtype, gate = u.src[2].dtype, u.src[3] if len(u.src) > 3 else None
+        for k in range(self.walk.accesses[u].width):
+            data = self.to_memory(self._lane_of(u.src[2], lane, k), dtype, 1)
+            index, done = self._lane_index(u, lane, k), ""
+            if gate is not None:
+                is_open = self._lane_of(gate, lane, k)
+                self.counter += 1
+                then, done = f"store{self.counter}", f"stored{self.counter}"
+                self.do(f"br i1 {is_open}, label %{then}, label %{done}")
+                self.label(then)
+            self.do(f"store {stored_type(dtype)} {data}, ptr {self._address(u.src[0], index)}, align {dtype.itemsize}")
+            if done:
+                self.do(f"br label %{done}")
+                self.label(done)
