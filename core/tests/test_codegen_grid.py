@@ -57,8 +57,10 @@ def at(indices: Sequence[UOp], shape: Sequence[int]) -> UOp:
 
 
 def ways_of(kernel: UOp, target: Target = TARGET) -> list[Action]:
-    """The ways to compute a kernel in groups."""
-    return [way.action for way in grid.ways(actions.spaced(collapse(kernel)), target)]
+    """The ways to compute a kernel in groups, the best six of each kind."""
+    found = sorted(grid.ways(actions.spaced(collapse(kernel)), target), key=lambda way: way.cost)
+    kinds = {name: [way.action for way in found if way.action.name == name] for name in ("block", "team", "local")}
+    return [one for some in kinds.values() for one in some[:6]]
 
 
 def linear_of(kernel: UOp, one: Action | None = None, target: Target = TARGET) -> Linear:

@@ -13,6 +13,7 @@ from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import take
 from tinygraft.codegen.action import parse, show
 from tinygraft.codegen.actions import spaced
+from tinygraft.codegen.grid import ways
 from tinygraft.codegen.heuristics import choose, offered
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
@@ -31,8 +32,8 @@ from tinygraft.uop.uop import UOp
 
 F = dtypes.float32
 ROWS, COLUMNS, TERMS = 13, 37, 11
-EVERYTHING = Target(vector_bytes=32, local_memory=8 << 10, chunks=2, grid_dims=2, lanes=8)  # no machine has all of it
-READER = Dialect(vectors=True, group="group{dim}", thread="thread", barrier="barrier();", calls={})
+EVERYTHING = Target(vector_bytes=32, local_memory=8 << 10, chunks=2, grid_dims=2, lanes=8, shared_memory=4 << 10)
+READER = Dialect(vectors=True, group="group{dim}", thread="thread", shared="shared ", barrier="barrier();")
 
 
 def numbers(count: int, step: int) -> list[float]:
@@ -100,9 +101,10 @@ CASES = {
     "parallel": "parallel",
     "parallel inside": "vectorise(0, 4), parallel(1)",
     "local": "local(1, 8)",
-    "grid": "grid(0, 1)",
-    "local, grid": "local(1, 8), grid(0, 1)",
+    "local of two": "local(0+1, 8)",
     "unroll, local": "unroll(0, 4), local(1, 4)",
+    "team": "team(2, 32)",
+    "block": "block(0+1, 4x8, 1x1, 8)",
     "stage": "stage(1, 3, 24, 8)",
     "stage in shares": "stage(1, 3, 24, 8, 2)",
     "tile": "tile(1, 4, 16, 8)",
@@ -111,8 +113,10 @@ COLUMNS_OF = {"tile": 32}  # what is read in place comes in whole vectors
 
 
 def actions_of(name: str, sink: UOp, target: Target) -> str:
-    """The actions of a case; on a machine a tile is the cheapest one that its Target has."""
+    """The actions of a case; a tile is one that the Target has."""
     text = CASES[name]
+    if name in ("team", "block") and target.grid_dims:
+        return next((str(way.action) for way in ways(spaced(sink), target) if way.action.name == name), text)
     if target is EVERYTHING or ("stage" not in text and "tile" not in text):
         return text
     shares = 2 if "shares" in name else 1
@@ -124,14 +128,14 @@ def allowed(options: Options, target: Target) -> bool:
     """Whether a Target has what actions need."""
     names = {one.name for one in options.actions or ()}
     vectors = target.vector_bytes or not names & {"vectorise", "stage", "tile"}
-    return bool(vectors and (target.grid_dims or not names & {"local", "grid"}))
+    return bool(vectors and (target.grid_dims or not names & {"local", "team", "block"}))
 
 
 RUNS = [(matmul, name) for name in CASES]
 RUNS += [
     (transposed, name)
     for name, text in CASES.items()
-    if "(2" not in text and "tile" not in text and "stage" not in text
+    if "(2" not in text and name != "block" and "tile" not in text and "stage" not in text
 ]  # it has no third loop
 
 
@@ -147,7 +151,7 @@ def test_actions_change_no_value(kernel: Callable[[], UOp], device: str, name: s
         found = computed(backend, sink, options, given(kernel, columns), ROWS * columns)
         assert found == expected(kernel, columns)
     else:
-        with pytest.raises(ActionError, match="the Target has no|the grid has 0|a group has from 2 to 1|no such tile"):
+        with pytest.raises(ActionError, match="the Target has no|a group has|cannot be computed so|no such tile"):
             to_linear(Kernel(sink), backend.target, options)
 
 
@@ -179,8 +183,8 @@ def test_what_was_chosen_can_be_given_back(kernel: Callable[[], UOp], device: st
 
 
 REFUSED = {
-    "polish(0)": "there is no action 'polish'; actions are grid, local, pack, parallel, reorder, split, stage, stream, tile, "
-    "unroll, vectorise",
+    "polish(0)": "there is no action 'polish'; actions are block, dot, local, pack, parallel, reorder, split, stage, "
+    "stream, team, tile, unroll, vectorise",
     "vectorise(7, 8)": "vectorise(7, 8): the kernel has no loop 7 here; its loops are 0, 1, 2",
     "vectorise(0+1, 8)": "vectorise(0+1, 8): vectorise takes one loop, got 2",
     "vectorise(0)": "vectorise(0): vectorise takes 1 plain number behind its loop",
@@ -193,9 +197,9 @@ REFUSED = {
     "stage(1, 99, 64, 16)": "stage(1, 99, 64, 16): the kernel has no such tile on this Target",
     "parallel(2)": "parallel(2): every store has to be inside of just one loop that is shared out",
     "parallel(0+1)": "parallel(0+1): every store has to be inside of just one loop that is shared out",
-    "local(1, 64)": "local(1, 64): a group has from 2 to 8 threads on this Target",
-    "grid(0, 0), grid(1, 0)": "grid(1, 0): the grid has 2 dimensions, of which [0] are taken",
-    "grid(2, 0)": "grid(2, 0): every store has to be inside of a loop whose turns are positions in the grid",
+    "local(1, 64)": "local(1, 64): a group has from 1 to 8 threads on this Target",
+    "local(2, 8)": "local(2, 8): every store has to be inside of loops that go over threads",
+    "block(0+1, 3x3, 1x1, 8)": "block(0+1, 3x3, 1x1, 8): the kernel cannot be computed so in groups of this Target",
 }
 
 
@@ -208,15 +212,10 @@ def test_what_does_not_fit_is_refused(text: str) -> None:
 
 
 def test_a_target_without_vectors_says_so() -> None:
-    """So does one whose grid is too short."""
+    """So does one without groups of threads."""
     for text, target, words in (
         ("vectorise(1, 8)", Target(), "vectorise(1, 8): the Target has no vectors"),
-        (
-            "grid(0, 0)",
-            Target(grid_dims=1, max_grid=(8, 8, 8)),
-            "grid(0, 0): dimension 0 of the grid has at most 8 groups",
-        ),
-        ("grid(0, 0)", Target(), "grid(0, 0): the grid has 0 dimensions, of which [] are taken"),
+        ("local(1, 8)", Target(), "local(1, 8): a group has from 1 to 1 threads on this Target"),
     ):
         with pytest.raises(ActionError) as error:
             to_linear(Kernel(matmul()), target, Options(actions=parse(text)))

@@ -16,7 +16,7 @@ void r_13_37_11(void **buffers, const long long *variables) {
             const float x2 = data1[((r0 * 44) + 11) + r4];
             const float x3 = data1[((r0 * 44) + 22) + r4];
             const float x4 = data1[((r0 * 44) + 33) + r4];
-            const float x5 = v0 ? data2[((r1 * 4) + r2) + (r4 * 37)] : 0.0f;
+            const float x5 = v0 ? data2[((r4 * 37) + (r1 * 4)) + r2] : 0.0f;
             acc0_0 = acc0_0 + (x1 * x5);
             acc0_1 = acc0_1 + (x2 * x5);
             acc0_2 = acc0_2 + (x3 * x5);
@@ -31,7 +31,7 @@ void r_13_37_11(void **buffers, const long long *variables) {
         float acc1 = 0.0f;
         for (long long r6 = 0; r6 < 11; r6++) {
             const float x6 = data1[((r5 * 11) + r6) + 132];
-            const float x7 = v0 ? data2[((r1 * 4) + r2) + (r6 * 37)] : 0.0f;
+            const float x7 = v0 ? data2[((r6 * 37) + (r1 * 4)) + r2] : 0.0f;
             acc1 = acc1 + (x6 * x7);
         }
         if (v0) data0[(((r5 * 37) + (r1 * 4)) + r2) + 444] = acc1;

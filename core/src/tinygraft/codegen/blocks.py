@@ -32,7 +32,6 @@ from tinygraft.uop.uop import UOp, postorder
 
 EACH = (1, 2, 4, 8)  # rows, or columns, of a tile that one thread may compute
 TERMS = (8, 16, 32)  # terms that may be in shared memory at once
-WAYS = 8  # ways to cut a kernel that are worth a try
 WAITING = 20.0  # cycles to wait at a barrier
 
 
@@ -68,16 +67,15 @@ class Block:
 
 
 def blocks(sink: UOp, target: Target) -> Iterator[Way]:
-    """The best ways to compute a kernel's main sum of products in tiles."""
+    """The ways to compute a kernel's main sum of products in tiles."""
     if target.lanes < 4 or not target.shared_memory:
         return
     p = _product(sink)
     if p is None:
         return
-    priced = sorted(((_cost(p, b), b) for b in _blocks(p, target)), key=lambda found: found[0])
-    for cost, b in priced[:WAYS]:
+    for b in _blocks(p, target):
         one = Action("block", tuple(map(name_of, (*p.rows, *p.columns))), (b.threads, b.each, (b.terms,)))
-        yield Way(one, cost, lambda b=b: _Tiler(sink, p, b, target).sink())  # type: ignore[misc]
+        yield Way(one, _cost(p, b), lambda b=b: _Tiler(sink, p, b, target).sink())  # type: ignore[misc]
 
 
 def _product(sink: UOp) -> Product | None:

@@ -34,13 +34,15 @@ from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
+BEST = 12  # ways that are worth a try
+
 
 def offers(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
     """A kernel done in each way that it allows, best first; as it is where there is none."""
     if not target.grid_dims:
         return
     found = sorted(ways(sink, target), key=lambda way: way.cost)
-    for way in found:
+    for way in found[:BEST]:
         yield way.make(), (way.action,)
     if not found:
         yield sink, ()
@@ -50,7 +52,7 @@ def ways(sink: UOp, target: Target) -> Iterator[Way]:
     """The ways to compute a kernel in groups."""
     yield from blocks(sink, target)
     yield from teams(sink, target)
-    yield from lanes(sink, target)
+    yield from local(sink, target)
 
 
 def take_way(sink: UOp, one: Action, target: Target) -> UOp:
@@ -61,10 +63,28 @@ def take_way(sink: UOp, one: Action, target: Target) -> UOp:
     raise ActionError(f"{one}: the kernel cannot be computed so in groups of this Target")
 
 
-def lanes(sink: UOp, target: Target) -> Iterator[Way]:
-    """Each thread computes results of its own: the innermost loops that all stores are inside of over threads, the ones
-    around them over groups."""
-    loops = [r for r in outputs(sink) if all(s.ranges >> r.arg.axis & 1 for s in sink.src)]
+def take_local(sink: UOp, one: Action, target: Target) -> UOp:
+    """The kernel with the loops of an action over threads, the other ones around all stores over groups.
+
+    Raises ActionError where the Target has no such groups, or the kernel no such loops.
+    """
+    threads = one.amounts[0][0] if one.amounts else 0
+    if not target.grid_dims or not 1 <= threads <= target.lanes:
+        raise ActionError(f"{one}: a group has from 1 to {target.lanes} threads on this Target")
+    loops = _around_all(sink)
+    shared = tuple(r for r in loops if name_of(r) in one.loops)
+    if {name_of(r) for r in shared} != set(one.loops):
+        raise ActionError(f"{one}: every store has to be inside of loops that go over threads")
+    return _local(sink, loops, shared, threads, target)
+
+
+def _around_all(sink: UOp) -> list[UOp]:
+    return [r for r in outputs(sink) if all(s.ranges >> r.arg.axis & 1 for s in sink.src)]
+
+
+def local(sink: UOp, target: Target) -> Iterator[Way]:
+    """Each thread computes results of its own: neighbours the innermost ones that all stores are around."""
+    loops = _around_all(sink)
     if not loops:
         return
     shared = innermost(loops, target.lanes)
@@ -76,10 +96,10 @@ def lanes(sink: UOp, target: Target) -> Iterator[Way]:
         others * -(-total // threads), cycles(postorder(sink), turns, {r.arg.axis: shared[-1] for r in shared})
     )
     one = Action("local", tuple(map(name_of, shared)), ((threads,),))
-    yield Way(one, cost, lambda: _lanes(sink, loops, shared, threads, target))
+    yield Way(one, cost, lambda: _local(sink, loops, shared, threads, target))
 
 
-def _lanes(sink: UOp, loops: list[UOp], shared: tuple[UOp, ...], threads: int, target: Target) -> UOp:
+def _local(sink: UOp, loops: list[UOp], shared: tuple[UOp, ...], threads: int, target: Target) -> UOp:
     new = Positions(sink, target)
     total = product(r.src[0] for r in shared)
     around = [r for r in loops if r not in shared]

@@ -12,7 +12,7 @@
     tile(columns, rows, n, w[, s])    the same with the operand where it is
     dot(loop, unit, first)            a sum of products by words along a loop of its terms, on a matrix unit
     parallel or parallel(loops)       shares for the threads of a pool: of the outermost loop of each store, or of these
-    local(loops, n)                   groups of n threads, each with results of its own; loops is counted over them
+    local(loops, n)                   groups of n threads, each with results of its own: loops, counted together
     team(loops, n)                    groups of n threads that share the loops of rows, and reductions over them
     block(loops, n, m, k)             groups of n threads, each with m results of a sum of products, k terms at a time
     stream                            large outputs go past the caches; this one is taken later, see stream.py
@@ -28,7 +28,7 @@ from dataclasses import replace
 from tinygraft.codegen import actions
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import loops_of, name_of
-from tinygraft.codegen.grid import take_way
+from tinygraft.codegen.grid import take_local, take_way
 from tinygraft.codegen.packed import take_dot
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.tiling import Tiling, tilings
@@ -164,7 +164,7 @@ TAKERS: dict[str, Taker] = {
     "tile": _tile,
     "dot": take_dot,
     "parallel": _parallel,
-    "local": take_way,
+    "local": take_local,
     "team": take_way,
     "block": take_way,
     "stream": _later,
