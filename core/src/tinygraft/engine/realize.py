@@ -149,18 +149,14 @@ def _assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
     if not assigned:
         return []
     seen: set[UOp] = set()
-    found: dict[UOp, None] = {}
     stack = [t.uop for t in others]
     while stack:
         node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node in assigned:
-            found[node] = None
-        else:
-            stack += node.src
-    return list(found)
+        if node not in seen:
+            seen.add(node)
+            if node not in assigned:
+                stack += node.src
+    return [node for node in order if node in assigned and node in seen]
 
 
 def _kept(work: Work, wanted: Iterable[UOp]) -> set[UOp]:

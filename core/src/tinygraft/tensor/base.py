@@ -52,7 +52,7 @@ class _Assigned(weakref.ref["TensorBase"]):
 
 
 def live_tensors() -> list[TensorBase]:
-    """Every tensor that is still referred to, in no particular order."""
+    """Every tensor that is still referred to, in the order in which they were made."""
     found = []
     for key, entry in list(_live.items()):
         tensor = entry()
@@ -121,6 +121,7 @@ class TensorBase:
         """Fill the fields of a new tensor, and list it among the live ones."""
         self.uop, self.requires_grad, self.grad = uop, requires_grad, None
         self._made = _here()
+        _live.pop(id(self), None)  # of a dead tensor: the order is that of creation, as in every other process
         _live[id(self)] = weakref.ref(self)
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
