@@ -12,12 +12,12 @@ import pytest
 from tinygraft import Context, Tensor, Variable
 from tinygraft.codegen.options import Options
 from tinygraft.dtype import dtypes
-from tinygraft.engine import pack, plan
+from tinygraft.engine import diskcache, pack, plan, realize
 from tinygraft.reference.python import PythonBackend
 from tinygraft.schedule import form
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, postorder
+from tinygraft.uop.uop import UOp, nodes_made, postorder
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +121,25 @@ def test_the_size_of_a_buffer_is_part_of_the_form():
     assert negated(4) != negated(6)
 
 
+def test_a_repeat_walks_its_graph_once_and_makes_two_nodes(made, monkeypatch):
+    """The operation itself and the memory of its result; all else of its graph is there from the time before."""
+    walks = []
+    for name in ("postorder", "toposort", "rebuild"):
+        real = getattr(realize, name)
+        monkeypatch.setattr(
+            realize, name, lambda *args, real=real, name=name, **more: walks.append(name) or real(*args, **more)
+        )
+    x = Tensor([1, 2, 3])
+    for turn in range(3):
+        walks.clear()
+        before = nodes_made()
+        (x + 1).realize()
+        if turn:
+            assert walks == ["postorder"]
+            assert nodes_made() - before == 2
+    assert len(made) == 1
+
+
 # On disk
 
 
@@ -165,6 +184,19 @@ def test_nothing_has_a_name_where_nothing_is_kept(folder):
     assert pack.name_of(key_of(x), [PythonBackend("PYTHON", 0)], Options()) == ""
     with Context(CACHELEVEL=0):
         assert pack.name_of(key_of(x), [_Backend()], Options()) == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{}", b"\xff", b'{"kernels": 5}', b'{"kernels": [["PYTHON"]]}', b'{"kernels": [], "steps": [[0]]}',
+     b'{"kernels": [], "steps": [[9, "PYTHON", [0], [0]]], "memory": [0], "made": []}',
+     b'{"kernels": [], "steps": [], "memory": [0], "made": [{"Thing": []}]}'],
+)  # fmt: skip
+def test_what_is_no_pack_is_as_good_as_none(folder, content):
+    """A sound entry of the disk cache with something else in it."""
+    diskcache.put("a" * 48, content)
+    assert diskcache.get("a" * 48) == content
+    assert pack.read("a" * 48, [_Backend()]) is None
 
 
 SCRIPT = """
