@@ -40,6 +40,8 @@ def softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 A, B, C = numbers(7, 11), numbers(11, 5, seed=1), numbers(2, 3, 9, 7, seed=2)
 W = numbers(4, 3, 3, 3, seed=3)
 ROWS = np.array([3, 0, 6, 6, 1])
+P, Q, R = numbers(37, 41), numbers(41, 43, seed=4), numbers(43, seed=5)  # for tiles
+D, E = numbers(2, 5, 11, 13, seed=6), numbers(7, 5, 3, 3, seed=7)
 
 
 def conv(x: np.ndarray[Any, Any], w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -68,6 +70,15 @@ EXPRESSIONS: dict[str, tuple[Callable[[Make], Tensor], Any]] = {
     "floor division": (lambda t: t(A.astype(np.int32)) // t(np.full_like(A, -3, np.int32)), A.astype(np.int32) // -3),
     "mean and variance": (lambda t: t(A).var(1, correction=0), A.var(1)),
     "choice": (lambda t: (t(A) > 0).where(t(A), t(A) * 0.5), np.where(A > 0, A, A * 0.5)),
+    "wide matmul": (lambda t: t(P) @ t(Q), P @ Q),
+    "transposed matmul": (lambda t: t(Q).T @ t(P).T, Q.T @ P.T),
+    "layer": (lambda t: (t(P).relu() @ t(Q) + t(R)).relu(), np.maximum(np.maximum(P, 0) @ Q + R, 0)),
+    "products in a batch": (lambda t: t(D) @ t(D).transpose(2, 3), D @ D.swapaxes(2, 3)),
+    "convolution with a border": (lambda t: t(D).conv2d(t(E), padding=1),
+                                  conv(np.pad(D, ((0, 0), (0, 0), (1, 1), (1, 1))), E)),
+    "long softmax": (lambda t: t(numbers(3, 1009)).softmax(), softmax(numbers(3, 1009))),
+    "softmax of a matmul": (lambda t: (t(P) @ t(Q) / 32).softmax(), softmax(P @ Q / 32)),
+    "one sum": (lambda t: t(numbers(40, 1009)).sum(), numbers(40, 1009).sum()),
     "wide": (lambda t: (t(numbers(3, 1000)) * 2 + 1).sum(1), (numbers(3, 1000) * 2 + 1).sum(1)),
 }  # fmt: skip
 
@@ -79,7 +90,7 @@ def test_expression_agrees_with_numpy(device: str, name: str) -> None:
     build, want = EXPRESSIONS[name]
     got = build(lambda array: Tensor(array, device=device)).numpy()
     assert got.shape == np.shape(want)
-    if name in ("softmax", "mean and variance"):
+    if "softmax" in name or name == "mean and variance":
         np.testing.assert_allclose(got, want, rtol=2e-6)
     else:
         np.testing.assert_array_equal(got, want)
