@@ -114,6 +114,7 @@ def is_from_before(tensor: object, node: UOp) -> bool:
 def capturing(live: Iterable[Any] = ()) -> Iterator[Capture]:
     """Record the launches of the block. live are the tensors that exist now."""
     capture = Capture(before={id(t): (weakref.ref(t), weakref.ref(t.uop)) for t in live})
+    del live  # a tensor that the block gives up gives up its memory
     before = _open.captures
     _open.captures = (*before, capture)
     try:
