@@ -10,9 +10,11 @@ from pathlib import Path
 from benchmarks import fresh, kernels, picture, report
 from benchmarks.items import ITEMS, Item, find
 from benchmarks.libraries import LIBRARIES
+from benchmarks.machine import Others
 from benchmarks.measure import Pace, Row, in_turns
-from benchmarks.peers import OURS, Process, named, ours
+from benchmarks.peers import OURS, Peer, Process, named, ours
 
+DISTURBED = 0.1  # processors
 QUICK = Pace(rounds=3, seconds=0.05, patience=60)
 
 
@@ -59,6 +61,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(listed(items))
         return 0
     pace = QUICK if args.quick else Pace(rounds=args.rounds, patience=args.patience)
+    others = Others()
+    runs, processes = _run(items, peers, pace, args)
+    how = {"threads": args.threads, "rounds": pace.rounds, "invocations": args.invocations}
+    found = report.lines(runs)
+    print(report.text(found))
+    if (count := others.processors()) is not None:
+        print(f"others kept {count:.2f} processors busy{', which disturbs the times' * (count > DISTURBED)}")
+    for path in filter(None, (args.json, args.picture)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if args.json:
+        args.json.write_text(report.as_json(runs, processes, how | {"busy with others": count}))
+    if args.picture:
+        picture.draw(found, args.picture)
+    return int(any(line.verdict == "wrong" for line in found))
+
+
+def _run(
+    items: Sequence[Item], peers: Sequence[Peer], pace: Pace, args: argparse.Namespace
+) -> tuple[list[list[Row]], list[Process]]:
+    """The rows of each invocation, and the processes of the last one, which have ended."""
     runs, processes = [], []
     for number in range(args.invocations):
         processes = [Process(peer, args.threads) for peer in peers]
@@ -70,16 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             for process in processes:
                 process.close()
-    found = report.lines(runs)
-    print(report.text(found))
-    how = {"threads": args.threads, "rounds": pace.rounds, "invocations": args.invocations}
-    for path in filter(None, (args.json, args.picture)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    if args.json:
-        args.json.write_text(report.as_json(runs, processes, how))
-    if args.picture:
-        picture.draw(found, args.picture)
-    return int(any(line.verdict == "wrong" for line in found))
+    return runs, processes
 
 
 def _introduce(processes: Sequence[Process]) -> None:
@@ -95,7 +108,7 @@ def _measured(item: Item, present: Sequence[Process], pace: Pace, profile: bool)
     minima = ", ".join(f"{name} {result.minimum:.4g}" for name, result in row.results.items() if result.minimum)
     print(f"  {item.name}: {minima} {report.rates(row)}".rstrip(), file=sys.stderr, flush=True)
     if row.kernels:
-        print(kernels.text(row.kernels))
+        print(f"{item.name}, by kernel\n{kernels.text(row.kernels)}", flush=True)
     return row
 
 

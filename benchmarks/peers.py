@@ -100,8 +100,11 @@ class Process:
         self.facts: dict[str, Any] = {}
         self.absent = peer.missing
         self.child: subprocess.Popen[str] | None = None
-        if not self.absent:
+        try:
             self.start()
+        except PeerError as error:
+            self.absent = str(error)
+            self.stop()
 
     def start(self) -> None:
         """Start the worker, unless it runs."""

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from benchmarks import machine
 from benchmarks.measure import Result, Row
 from benchmarks.peers import OURS, Process
 
@@ -118,22 +119,11 @@ def as_json(runs: Sequence[Sequence[Row]], processes: Sequence[Process], how: di
     peers = {
         process.peer.name: {"absent": process.absent} if process.absent else process.facts for process in processes
     }
-    machine = {"processor": _processor(), "system": platform.platform(), "python": platform.python_version()}
+    where = {"processor": machine.processor(), "system": platform.platform(), "python": platform.python_version()}
     each = [
         [{"item": row.item.name, "results": {name: asdict(result) for name, result in row.results.items()},
           "kernels": row.kernels} for row in rows]
         for rows in runs
     ]  # fmt: skip
     found = [asdict(line) for line in lines(runs)]
-    return json.dumps(
-        {"machine": machine, "how": how, "libraries": peers, "lines": found, "invocations": each}, indent=1
-    )
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo") as file:
-            names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return f"{len(names)} x {names[0]}" if names else platform.processor()
+    return json.dumps({"machine": where, "how": how, "libraries": peers, "lines": found, "invocations": each}, indent=1)
