@@ -52,6 +52,7 @@ class Target:
     local_memory: int = 0
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
+    l3_bytes: int = 16 << 20
     stream_bytes: int = 0
     fused_sums: bool = False
     joins_nests: bool = False

@@ -15,7 +15,7 @@ from tinygraft.codegen.actions import loops_of, name_of
 from tinygraft.codegen.packed import packings
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.take import PARALLEL, action_of, take
-from tinygraft.codegen.tiling import tilings
+from tinygraft.codegen.tiling import NEAR, tilings
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import AxisKind, Ops
@@ -24,6 +24,7 @@ from tinygraft.uop.uop import UOp, postorder
 WORTH_SHARING = 1 << 14  # turns of the innermost loop below which waking threads costs more than it saves
 SHORTEST = 4  # turns of a loop below which it is not made of vectors
 ABREAST = 4  # vectors of results that a reduction without shared loads computes at once: longer reads of each row
+NEARBY = 0.4  # what a load of lanes a few elements apart is worth, where one of neighbours is worth 1
 GATHER = 2.0  # what a load at a computed address for each lane costs, in vector loads for each lane saved
 
 Chosen = tuple[UOp, tuple[Action, ...]]  # a kernel with actions taken, and those
@@ -112,7 +113,8 @@ def _score(loop: UOp, accesses: Sequence[UOp], sizes: dict[int, int]) -> float:
         position = access.src[1]
         if position.ranges >> loop.arg.axis & 1:
             turns = _turns(access.ranges, sizes)
-            score += turns if lane_stride(position, loop) == 1 else -GATHER * turns
+            step = lane_stride(position, loop)
+            score += turns if step == 1 else turns * NEARBY if step in NEAR else -GATHER * turns
     return score
 
 

@@ -32,6 +32,7 @@ STRIDED, STEP = 0.25, 0.35  # the same for a load that is far from the one befor
 COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to stage an element: in vectors, with gates, one by one
 TRANSPOSED = 0.35  # the same, and to store a result, in blocks that are transposed in registers
 TAIL = 0.1  # more of them where the last block is not whole
+NEXT, FAR = 0.05, 0.2  # cycles to read a byte from the cache behind the second, and from memory
 SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
 JOINING = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.BITCAST, Ops.CAST, Ops.SHL, Ops.OR, Ops.XOR})  # of words
 IDLE = 1.2  # how much longer the busiest thread may work before rows are shared out as well
@@ -235,8 +236,19 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
         cost += blocks * t.panel_terms * t.pitch * staged * (split if split > 1 else idle)
     if t.packs:
         cost += terms * t.tiles * t.held * prices.packed * target.chunks
+    cost += blocks * _fetched(t, target)
     stored = sum(_store(t, *steps) for steps in prices.stores)
     return replace(t, split=split, cost=cost + turns((*c.rows, *c.columns, *c.outer)) * stored)
+
+
+def _fetched(t: Tiling, target: Target) -> float:
+    """Cycles to read the operands that differ from row to row once for a block of columns, from where they have room."""
+    c, cycles = t.contraction, 0.0
+    for operand in c.across:
+        nbytes = turns(c.over(operand)) * turns([r for r in c.rows if operand.ranges >> r.arg.axis & 1])
+        nbytes *= max((n.dtype.itemsize for n in postorder(operand) if n.op is Ops.LOAD), default=0)
+        cycles += nbytes * (0.0 if nbytes <= target.l2_bytes // 2 else NEXT if nbytes <= target.l3_bytes else FAR)
+    return cycles
 
 
 def _store(t: Tiling, column: int | None, rows: tuple[int | None, ...]) -> float:

@@ -37,12 +37,19 @@ class Memory(Writer, Block):
         if u not in self.walk.whole:
             return
         across = self.walk.accesses[u].across
-        if across is not None and len(u.src) == 2:
+        if across is not None and self._reads_blocks(u, across):
             for lane in self._blocks(u, across):
                 self._load_block(u, lane, across)
             return
         for lane in self.walk.lanes(u):
             self.names[u, self.walk.copy(u, lane)] = self._load(u, lane)
+
+    def _reads_blocks(self, u: UOp, across: UOp) -> bool:
+        """Whether a LOAD can read rows: all of a row or nothing, and somewhere there is a row to read instead."""
+        if len(u.src) == 2:
+            return True
+        whole = memory(u.src[0]).arg.size >= int(across.src[0].arg)
+        return whole and not u.src[2].ranges >> across.arg.axis & 1
 
     def store(self, u: UOp) -> None:
         """All copies of a STORE, in order."""
@@ -169,14 +176,23 @@ class Memory(Writer, Block):
     def _load_block(self, u: UOp, lane: Lane, across: UOp) -> None:
         """The copies along across, whose lanes lie in columns: rows are loaded and transposed."""
         count, access = int(across.src[0].arg), self.walk.accesses[u]
-        base = self.scalar(u.src[1], lane)
+        base, width = self.scalar(u.src[1], lane), access.width
+        mask = self.operand(u.src[2], lane, width) if len(u.src) > 2 else ""
         rows = []
-        for k in range(access.width):
+        for k in range(width):
             index = base if k == 0 else self.let(f"add nsw i64 {base}, {k * (access.stride or 0)}", "at")
+            if mask:
+                is_open = self.lane(mask, type_word("i1", width), k)
+                index = self.let(f"select i1 {is_open}, i64 {index}, i64 0", "safe")
             rows.append(self._row(u, index, count, ""))
         for i, column in enumerate(self._transposed(rows, stored_type(u.dtype), count)):
-            name = self.from_memory(column, u.dtype, access.width)
-            self.names[u, self.walk.copy(u, lane | {across.arg.axis: i})] = name
+            value = self.from_memory(column, u.dtype, width)
+            if mask:
+                type_ = type_of(u.dtype, width)
+                value = self.let(
+                    f"select {type_word('i1', width)} {mask}, {type_} {value}, {type_} zeroinitializer", "load"
+                )
+            self.names[u, self.walk.copy(u, lane | {across.arg.axis: i})] = value
 
     def _store_block(self, u: UOp, lane: Lane, across: UOp) -> None:
         """The copies along across, whose lanes go to columns: they are transposed and stored as rows."""
