@@ -12,7 +12,7 @@ import pytest
 from tinygraft import Context, Tensor, Variable
 from tinygraft.codegen.options import Options
 from tinygraft.dtype import dtypes
-from tinygraft.engine import diskcache, pack, plan, realize
+from tinygraft.engine import database, diskcache, pack, plan, realize
 from tinygraft.reference.python import PythonBackend
 from tinygraft.schedule import form
 from tinygraft.target import Target
@@ -160,7 +160,7 @@ def folder(tmp_path: Path):
 
 
 def test_all_that_a_plan_follows_from_is_in_the_name_of_its_pack(folder, monkeypatch):
-    """The form, the device, its Target and compiler, the options, the source of this package."""
+    """The form, the device, its Target and compiler, the options, the source of this package; what BEAM found."""
     x = UOp.buffer("PYTHON", 4, dtypes.float32)
     one, two = key_of(UOp(Ops.NEG, x.dtype, (x,))), key_of(UOp(Ops.SQRT, x.dtype, (x,)))
     names = [
@@ -174,7 +174,10 @@ def test_all_that_a_plan_follows_from_is_in_the_name_of_its_pack(folder, monkeyp
     assert pack.name_of(one, [_Backend()], Options()) == names[0]
     monkeypatch.setattr(pack, "_source", lambda package: "another version")
     names.append(pack.name_of(one, [_Backend()], Options()))
-    assert len({*names}) == 7
+    names.append(pack.name_of(one, [_Backend()], Options(beam=2)))
+    database.add(database.Found("k", "t", "c", "E", "", 1.0, 1.0), database.own_file())
+    names.append(pack.name_of(one, [_Backend()], Options(beam=2)))
+    assert len({*names}) == 9
     assert "" not in names
 
 

@@ -192,6 +192,7 @@ REFUSED = {
     "vectorise(0, 4), vectorise(1, 4)": "vectorise(1, 4): another loop is in vectors inside of or around this one",
     "split(0, 14)": "split(0, 14): blocks have from 2 to 13 turns here",
     "unroll(0, 1)": "unroll(0, 1): at least 2 turns are written side by side",
+    "unroll(0, 2), unroll(0, 2)": "unroll(0, 2): turns of this loop are written side by side already",
     "reorder(2+0)": "reorder(2+0): loops over terms of a sum and loops around it keep their order",
     "reorder(0+0)": "reorder(0+0): a loop is named twice",
     "stage(1, 99, 64, 16)": "stage(1, 99, 64, 16): the kernel has no such tile on this Target",

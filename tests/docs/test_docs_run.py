@@ -123,9 +123,9 @@ COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"uv sync --group", has_group),
     (r"\.venv/bin/pytest -m ", has_marker),
     (r"\.venv/bin/pytest core/tests/test_uop_index.py", run),
-    (r"([A-Z]+=\w+ )*python (script.py|-c )", run),
+    (r"([A-Z_]+=\w+ )*python (script.py|-c )", run),
     (r"([A-Z]+=\w+ )*python -m benchmarks", has_item),
-    (r"python -m tinygraft (devices|settings|explain)", run),
+    (r"python -m tinygraft (devices|settings|explain|tune)", run),
 ]
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import runpy
 import sys
-import traceback
 from typing import Any
 
 from tinygraft import events
+from tinygraft.cli.script import is_script, run_script
 
 
 def add_command(subparsers: Any) -> None:
@@ -37,8 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tinygraft.engine.record import Recorder, Schedule
 
     path = arguments.script
-    if not os.path.isfile(path):
-        print(f"tinygraft explain: there is no file {path!r}", file=sys.stderr)
+    if not is_script(path, "explain"):
         return 2
     printed: dict[int, int] = {}
 
@@ -51,31 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     recorder = Recorder(on_done=show)
     stop = events.observe(recorder)
-    saved_argv, saved_path = sys.argv, list(sys.path)
-    sys.argv = [path, *arguments.arguments]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     try:
-        runpy.run_path(path, run_name="__main__")
-    except SystemExit as end:
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except Exception as error:
-        recorder.finish()
-        _print_error(error, path)
-        return 1
+        code = run_script(path, arguments.arguments, recorder.finish)
     finally:
         stop()
         recorder.finish()
-        sys.argv, sys.path[:] = saved_argv, saved_path
-    if not recorder.schedules:
+    if code == 0 and not recorder.schedules:
         print(f"{path} asked for no value, so nothing was computed")
-    return 0
-
-
-def _print_error(error: Exception, path: str) -> None:
-    """The traceback from the script on, without the frames that ran it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != path:
-        trace = trace.tb_next
-    traceback.print_exception(type(error), error, trace or error.__traceback__)
+    return code

@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tinygraft.cli import devices, explain, settings
+from tinygraft.cli import devices, explain, settings, tune
 from tinygraft.errors import TinygraftError
 
-COMMANDS = (devices, settings, explain)
+COMMANDS = (devices, settings, explain, tune)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

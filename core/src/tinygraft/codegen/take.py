@@ -112,7 +112,9 @@ def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
         raise ActionError(f"{one}: a vector has 2, 4, 8, ... lanes")
     nodes = postorder(sink)
     vectors = sum(1 << n.arg.axis for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.VECTOR)
-    if any(n.ranges >> loop.arg.axis & 1 and n.ranges & vectors for n in nodes):
+    if vectors >> loop.arg.axis + actions.VECTOR & 1 or any(
+        n.ranges >> loop.arg.axis & 1 and n.ranges & vectors for n in nodes
+    ):
         raise ActionError(f"{one}: another loop is in vectors inside of or around this one")
     return actions.vectorise(sink, loop, width)
 
@@ -121,6 +123,9 @@ def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
     loop, (times,) = _single(sink, one), _numbers(one, 1)
     if times < 2:
         raise ActionError(f"{one}: at least 2 turns are written side by side")
+    numbers = {n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE}
+    if numbers & {loop.arg.axis + actions.UNROLL, loop.arg.axis + actions.UNROLL_REST}:
+        raise ActionError(f"{one}: turns of this loop are written side by side already")
     return actions.unroll(sink, loop, times)
 
 

@@ -114,6 +114,12 @@ def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:
         return [_cache[key] for key in keys]
 
 
+def made() -> list[tuple[Kernel, Backend]]:
+    """The kernels that this process has compiled from their graphs, each once."""
+    with _lock:
+        return list(dict.fromkeys((kernel, backend) for backend, kernel, _ in _cache))
+
+
 def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: Cost) -> Compiled | None:
     """A kernel that this or an earlier process has compiled, by its digest; None when it is gone."""
     with _lock:
@@ -128,9 +134,10 @@ def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
     """Put kernels into the cache. While this thread lowers, others compile; one after another where somebody looks."""
     watched = events.active or DEBUG.value >= 3
     jobs = []
+    tuned = _tuned(keys)
     with Crew() as crew:
         for backend, kernel, options in keys:
-            jobs.append(job := _lowered(kernel, backend, options, watched))
+            jobs.append(job := _lowered(kernel, backend, tuned.get((kernel, backend), options), watched))
             if job.fresh:
                 crew.do(job.run, 1 if watched else backend.compiler.threads)
             if watched:
@@ -139,6 +146,17 @@ def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
     if not watched:
         for job, key in zip(jobs, keys, strict=True):
             _finish(job, key)
+
+
+def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel, Backend], Options]:
+    """The options of kernels for which BEAM has found actions."""
+    beam = max(options.beam for _, _, options in keys)
+    if not beam:
+        return {}
+    from tinygraft.engine.search import tuned  # nobody pays for it without BEAM
+
+    found = tuned([(kernel, backend) for backend, kernel, _ in keys], beam)
+    return {asked: Options(actions=actions) for asked, actions in found.items()}
 
 
 def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) -> _Job:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from tinygraft.codegen.options import Options
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType
-from tinygraft.engine import diskcache
+from tinygraft.engine import database, diskcache
 from tinygraft.engine.compile import Compiled, kept
 from tinygraft.schedule import form
 from tinygraft.uop.flat import flat, whole
@@ -52,6 +52,7 @@ def name_of(key: form.Key, backends: Sequence[Backend], options: Options) -> str
     if not diskcache.is_kept() or any(backend.compiler.key is None for backend in backends):
         return ""
     parts = ["pack", _source(__name__.partition(".")[0]), form.text(key), repr(options)]
+    parts += [database.state()] if options.beam else []
     for backend in backends:
         package = type(backend).__module__.partition(".")[0]
         parts += [backend.name, backend.target.text(), backend.compiler.key or "", _source(package)]

@@ -1,0 +1,45 @@
+"""Running a user's script for a command, as Python itself would run it."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+
+def is_script(path: str, command: str) -> bool:
+    """Whether there is such a file; if not, that is said."""
+    if os.path.isfile(path):
+        return True
+    print(f"tinygraft {command}: there is no file {path!r}", file=sys.stderr)
+    return False
+
+
+def run_script(path: str, arguments: Sequence[str], before_error: Callable[[], object] = lambda: None) -> int:
+    """Run a script with its arguments; its exit code. before_error is called before its traceback is printed."""
+    saved_argv, saved_path = sys.argv, list(sys.path)
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Exception as error:
+        before_error()
+        _print_error(error, path)
+        return 1
+    finally:
+        sys.argv, sys.path[:] = saved_argv, saved_path
+    return 0
+
+
+def _print_error(error: Exception, path: str) -> None:
+    """The traceback from the script on, without the frames that ran it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != path:
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace or error.__traceback__)

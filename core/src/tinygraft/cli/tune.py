@@ -1,0 +1,68 @@
+"""`python -m tinygraft tune SCRIPT [ARGUMENTS]`: run a script once, then search for faster versions of its kernels.
+
+In: a script and its arguments. Out: the script's own output, then a line for each kernel with its time before and after
+and the actions that made the difference. What was found is taken by every later run with BEAM=1 or more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from tinygraft.cli.script import is_script, run_script
+from tinygraft.config import BEAM, BEAM_BUDGET, Context
+
+ROW = "{:<32} {:>12} {:>12} {:>6}  {}"
+WIDTH = 2  # how many versions are changed further, where BEAM does not say
+
+
+def add_command(subparsers: Any) -> None:
+    """Add `tune` to the command line."""
+    parser = subparsers.add_parser(
+        "tune",
+        help="search for faster versions of the kernels of a script",
+        description="Run SCRIPT with its ARGUMENTS once, then time other versions of each of its kernels in a process "
+        "of their own and keep the fastest on disk, for later runs with BEAM=1.",
+    )
+    parser.add_argument("--budget", type=float, metavar="SECONDS", help="for each kernel; the default is BEAM_BUDGET")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep what is found in FILE, to use as BEAM_DATABASE")
+    parser.add_argument("script", metavar="SCRIPT", help="a Python file")
+    rest = argparse.REMAINDER
+    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=rest, help="what the script gets")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the script and search; the script's exit code where it fails, 2 where nothing can be kept."""
+    from tinygraft.engine import compile, database  # late: the other commands start without the engine
+    from tinygraft.engine.database import Found
+    from tinygraft.engine.search import search
+
+    if not is_script(arguments.script, "tune"):
+        return 2
+    file = arguments.out or database.own_file()
+    if file is None:
+        print("tinygraft tune: nothing is kept on disk (CACHELEVEL=0 or no folder for it); name a file with --out",
+              file=sys.stderr)  # fmt: skip
+        return 2
+    with Context(BEAM=0, CACHELEVEL=0):  # every kernel is made here, so that it is seen
+        code = run_script(arguments.script, arguments.arguments)
+    if code:
+        return code
+    seconds = BEAM_BUDGET.value / 1000 if arguments.budget is None else arguments.budget
+    kernels = compile.made()
+    print(ROW.format("kernel", "before", "after", "gain", f"actions ({len(kernels)} kernels, {seconds:g} s each)"))
+
+    def told(found: Found) -> None:
+        database.add(found, file)
+        gain = f"{found.before / found.after:.2f}"
+        times = f"{found.before * 1e6:.1f} us", f"{found.after * 1e6:.1f} us"
+        print(ROW.format(found.name, *times, gain, found.actions or "none"), flush=True)
+
+    done = search(kernels, BEAM.value or WIDTH, seconds, told)
+    if len(done) < len(kernels):
+        print(f"{len(kernels) - len(done)} kernels could not be tried")
+    print(f"kept in {file}; BEAM=1 takes it from there" + (f" with BEAM_DATABASE={file}" if arguments.out else ""))
+    return 0

@@ -1,0 +1,136 @@
+"""Other lists of actions for a kernel: what a search tries first, and what it makes of a list that did well.
+
+Nothing here promises that a kernel allows a list; whoever takes it finds out. Lists have three parts: loops cut and
+reordered, then vectors, copies and tiles, then what is shared out and streamed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tinygraft.codegen.action import Action, action
+from tinygraft.codegen.actions import loops_of, name_of, spaced
+from tinygraft.codegen.heuristics import choose, offered
+from tinygraft.codegen.stream import stream
+from tinygraft.codegen.take import PARALLEL, STREAM, action_of
+from tinygraft.codegen.tiling import tilings
+from tinygraft.target import Target
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, postorder
+
+FIRST = 64  # offers that a search begins with
+BLOCKS = (8, 16, 32, 64, 128)  # turns of a loop that is cut so that its blocks stay in a cache
+COPIES = (2, 3, 4, 6, 8, 12, 16)
+OUTER, INNER, LAST = (
+    ("split", "reorder"),
+    ("stage", "tile", "vectorise", "unroll", "local", "grid"),
+    ("parallel", "stream"),
+)
+
+Actions = tuple[Action, ...]
+
+
+def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
+    """What is chosen without a search, then all other offers, then each of them shared out otherwise; each once."""
+    made, chosen = choose(sink, target)
+    chosen += (STREAM,) * (stream(made, target)[1] > 0)
+    shares = (PARALLEL,) if PARALLEL in chosen else ()
+    first = list(itertools.islice(offered(spaced(sink), target), FIRST))
+    lists = [chosen]
+    lists += [(*actions, *shares, *(STREAM,) * (stream(made, target)[1] > 0)) for made, actions in first]
+    lists += [_toggled(actions, PARALLEL) for actions in lists[:4]] if target.chunks > 1 else []
+    lists += [_toggled(actions, STREAM) for actions in lists[:4]] if target.stream_bytes else []
+    yield from dict.fromkeys(lists)
+
+
+def neighbours(actions: Actions, sink: UOp, target: Target) -> Iterator[Actions]:
+    """Lists that differ from one in one step."""
+    outer = tuple(a for a in actions if a.name in OUTER)
+    inner = tuple(a for a in actions if a.name in INNER)
+    last = tuple(a for a in actions if a.name in LAST)
+    loops = loops_of(spaced(sink))
+    tiled = next((a for a in inner if a.name in ("stage", "tile")), None)
+    if tiled is not None:
+        for other in _tiles_beside(tiled, sink, target):
+            yield (*outer, other, *last)
+    else:
+        for changed in _inner_beside(inner, loops if not outer else [], target):
+            yield (*outer, *changed, *last)
+    if not outer and tiled is None:
+        yield from ((*a, *b, *last) for a, b in _blocked(inner, loops, sink))
+    if target.chunks > 1:
+        yield _toggled(actions, PARALLEL)
+        for loop in loops if not outer and PARALLEL in actions and tiled is None else ():
+            yield (*inner, Action("parallel", (name_of(loop),)), *(a for a in last if a.name != "parallel"))
+    if target.stream_bytes:
+        yield _toggled(actions, STREAM)
+
+
+def _toggled(actions: Actions, last: Action) -> Actions:
+    """A list with or without an action of its last part."""
+    others = tuple(a for a in actions if a.name != last.name)
+    return others if len(others) < len(actions) else (*others, last)
+
+
+def _tiles_beside(tiled: Action, sink: UOp, target: Target) -> Iterator[Action]:
+    """Tiles that differ from one in one group of numbers, nearest first."""
+    shares = tiled.amounts[3:]
+    plain = replace(tiled, amounts=tiled.amounts[:3])
+    found = []
+    for other in dict.fromkeys(action_of(replace(t, split=1)) for t in tilings(spaced(sink), target)):
+        pairs = list(zip(other.amounts, plain.amounts, strict=True))
+        steps = (other.name != plain.name) + (other.loops != plain.loops) + sum(a != b for a, b in pairs)
+        if steps == 1:
+            far = sum(abs(x - y) for a, b in pairs for x, y in zip(a, b, strict=False))
+            found.append((far, replace(other, amounts=other.amounts + shares)))
+    yield from (other for _, other in sorted(found, key=lambda pair: pair[0]))
+    for count in {1, 2, target.chunks, 2 * target.chunks} - {shares[0][0] if shares else 1}:
+        yield replace(plain, amounts=plain.amounts + (((count,),) if count > 1 else ()))
+
+
+def _inner_beside(inner: Actions, loops: list[UOp], target: Target) -> Iterator[Actions]:
+    """Other widths, other loops, one action more or less."""
+    for place, one in enumerate(inner):
+        before, behind = inner[:place], inner[place + 1 :]
+        amount = one.amounts[0][0]
+        if one.name == "unroll":
+            amounts = [n for n in COPIES if n != amount and amount / 2 <= n <= amount * 2]
+        else:
+            amounts = [] if one.name == "grid" else [amount * 2, amount // 2]
+        yield from ((*before, replace(one, amounts=((n,),)), *behind) for n in amounts if n > 1)
+        if one.name == "vectorise":
+            other = [name_of(r) for r in loops if name_of(r) not in one.loops]
+            yield from ((*before, action("vectorise", loop, amount), *behind) for loop in other)
+        yield (*before, *behind)
+    taken = {loop for one in inner if one.name == "unroll" for loop in one.loops}
+    for loop in loops:
+        if name_of(loop) not in taken:
+            yield from ((*inner, action("unroll", name_of(loop), n)) for n in (2, 4, 8))
+    if target.vector_bytes and not any(one.name == "vectorise" for one in inner):
+        yield from ((action("vectorise", name_of(loop), target.vector_bytes // 4), *inner) for loop in loops)
+
+
+def _blocked(inner: Actions, loops: list[UOp], sink: UOp) -> Iterator[tuple[Actions, Actions]]:
+    """Neighbouring loops over results in the other order, wholly or block by block: (outer part, inner part)."""
+    summed = {r for n in postorder(sink) if n.op is Ops.REDUCE for r in n.src[1:]}
+    axes = {r.arg.axis for r in summed}
+    around = [r for r in loops if name_of(r) not in axes]
+    for a, b in itertools.pairwise(around):
+        first, second = name_of(a), name_of(b)
+        yield (Action("reorder", (second, first)),), _renamed(inner, {first: second, second: first})
+        size = b.src[0].hi
+        for block in BLOCKS:
+            if not isinstance(size, int) or block * 2 > size:
+                continue
+            place = (
+                second + 1 + (size % block != 0)
+            )  # of the loop in a block: behind that over blocks and over the rest
+            numbers = {name_of(r): place + name_of(r) - second for r in loops if name_of(r) > second}
+            numbers |= {first: second, second: place}
+            yield (action("split", second, block), Action("reorder", (second, first))), _renamed(inner, numbers)
+
+
+def _renamed(inner: Actions, numbers: dict[int, int]) -> Actions:
+    return tuple(replace(one, loops=tuple(numbers.get(loop, loop) for loop in one.loops)) for one in inner)

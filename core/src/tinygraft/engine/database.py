@@ -1,0 +1,114 @@
+"""The database of actions that a search found best, on disk: one line of JSON for each kernel, Target and compiler.
+
+    add(Found(...))          read() -> {key: Found}
+
+It lies in the cache folder, or where tuned_file says; BEAM_DATABASE names a further file, such as one that comes with a
+program, which is only read. A line is added in one write, so any number of processes can share a file. The last line of
+a key holds, that of one's own file before that of a further one. Lines that cannot be read are passed over; no failure
+of the disk reaches the user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tinygraft.codegen.action import parse
+from tinygraft.config import BEAM_DATABASE
+from tinygraft.device.interfaces import Backend
+from tinygraft.engine.diskcache import digest
+from tinygraft.errors import ActionError
+from tinygraft.files import cache_folder
+from tinygraft.uop.flat import flat
+from tinygraft.uop.stages import Kernel
+
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best actions for a kernel, with seconds before (as chosen without a search) and after.
+
+    kernel and target are digests, compiler is the key of the compiler; name is what people call the kernel.
+    """
+
+    kernel: str
+    target: str
+    compiler: str
+    name: str
+    actions: str
+    before: float
+    after: float
+
+    @property
+    def key(self) -> Key:
+        """What it was found for."""
+        return self.kernel, self.target, self.compiler
+
+
+def key_of(kernel: Kernel, backend: Backend) -> Key:
+    """What the best actions for a kernel depend on."""
+    graph = json.dumps(flat(kernel.sink), separators=(",", ":"))
+    return digest("kernel", graph), digest("target", backend.target.text()), backend.compiler.key or ""
+
+
+def own_file() -> Path | None:
+    """The file that a search writes to; None where nothing is kept on disk."""
+    folder = cache_folder()
+    return None if folder is None else folder / "tuned.jsonl"
+
+
+def add(found: Found, path: Path | None) -> None:
+    """Keep what was found in a file, where that is possible."""
+    if path is None:
+        return
+    line = json.dumps(asdict(found), separators=(",", ":"))
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:  # the line break in front ends what a killed process may have left
+            os.write(number, f"\n{line}\n".encode())
+        finally:
+            os.close(number)
+
+
+def read() -> dict[Key, Found]:
+    """All that is known here, by key."""
+    known: dict[Key, Found] = {}
+    for path in _files():
+        known |= read_file(path)
+    return known
+
+
+def read_file(path: Path) -> dict[Key, Found]:
+    """What a file knows; nothing for one that is not there."""
+    known: dict[Key, Found] = {}
+    with suppress(OSError):
+        for line in path.read_bytes().splitlines():
+            with suppress(ValueError, TypeError, ActionError):
+                found = Found(**json.loads(line))
+                texts = (found.kernel, found.target, found.compiler, found.name, found.actions)
+                if all(isinstance(text, str) for text in texts) and found.before > 0 and found.after > 0:
+                    parse(found.actions)
+                    known[found.key] = found
+    return known
+
+
+def state() -> str:
+    """What tells one content of the files from another."""
+    parts = []
+    for path in _files():
+        with suppress(OSError):
+            stat = os.stat(path)
+            parts.append(f"{path} {stat.st_size} {stat.st_mtime_ns}")
+    return " ".join(parts)
+
+
+def _files() -> list[Path]:
+    """The files to read, the most important one last."""
+    further = [Path(BEAM_DATABASE.value)] if BEAM_DATABASE.value else []
+    own = own_file()
+    return further if own is None else [*further, own]

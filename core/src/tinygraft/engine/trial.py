@@ -1,0 +1,189 @@
+"""The process that tries versions of a kernel, so that one that crashes or hangs takes nobody with it.
+
+It reads requests from its standard input, a line of JSON each, and answers each by a line:
+
+    {"do": "begin", "device", "compiler", "target", "kernel"}   its data and what it should compute; {"ready": true}
+    {"do": "try", "actions"}                                    {"seconds"}, or {"error"} where it is wrong in any way
+    {"do": "race", "actions": [...], "seconds"}                 {"seconds": {actions: least seconds of a run}}
+
+Versions that take part in a race run in turns, so that whatever else the machine does slows all of them alike. When a
+kernel's data is larger than the caches there are several copies of it, used in turns, so that none is in the caches.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.codegen.action import parse
+from tinygraft.codegen.lower import to_linear
+from tinygraft.codegen.options import Options
+from tinygraft.device.interfaces import Backend, Handle, Program
+from tinygraft.device.registry import Device
+from tinygraft.engine.sample import Sample, fill, sampled
+from tinygraft.uop.flat import whole
+from tinygraft.uop.index import size_of
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.stages import Kernel, Linear
+from tinygraft.uop.uop import postorder
+
+CIRCLE = 64 << 20  # bytes of all copies of data that caches do not hold; what was used that long ago is not in them
+COPIES = 8  # of the data, at most
+SHORT = 50e-6  # seconds: a shorter kernel is launched several times for one measurement
+GLANCE, LOOKS = 3e-3, 5  # seconds and runs after which a version's speed is known well enough to see if it gets to race
+SLOWER = 1.25  # times the least seconds of all: what takes longer leaves the race
+ROUNDS = 4  # before anyone leaves
+
+
+@dataclass(slots=True)
+class Version:
+    """A kernel compiled in some way."""
+
+    program: Program
+    grid: tuple[int, int, int]
+    seconds: float = math.inf
+
+
+class Trial:
+    """A kernel with data of its own, on one backend."""
+
+    def __init__(self, backend: Backend, kernel: Kernel) -> None:
+        self.backend, self.kernel = backend, kernel
+        linear = to_linear(kernel, backend.target, Options(noopt=True))
+        self.params = linear.signature.params
+        names = {n.arg.name: n.arg.high for n in postorder(kernel.sink) if n.op is Ops.VARIABLE}
+        self.values: dict[str, int] = names
+        read = {n.src[0].arg.slot for n in postorder(kernel.sink) if n.op is Ops.LOAD and n.src[0].op is Ops.PARAM}
+        self.first = [fill(p, slot in read, slot) for slot, p in enumerate(self.params)]
+        self.changed = [slot for slot, p in enumerate(self.params) if p.written]
+        self.restored = [slot for slot in self.changed if slot in read]
+        size = sum(map(len, self.first))
+        self.cold = size > backend.target.l2_bytes
+        copies = max(1, min(COPIES, CIRCLE // max(size, 1))) if self.cold else 1
+        self.memory = [[self._memory(data) for data in self.first] for _ in range(copies)]
+        self.turn = 0
+        self.versions: dict[str, Version] = {}
+        self.texts: dict[str, str] = {}
+        self._reference()
+
+    @property
+    def handles(self) -> list[Handle]:
+        """The copy of the data whose turn it is."""
+        return self.memory[self.turn]
+
+    def _memory(self, data: bytearray) -> Handle:
+        handle = self.backend.allocator.alloc(max(len(data), 1))
+        self.backend.allocator.copy_in(handle, memoryview(data))
+        return handle
+
+    def _reference(self) -> None:
+        """What the kernel computes as plain loops; of a large one only some of its results."""
+        plain = Kernel(sampled(self.kernel.sink))
+        version = self._load(to_linear(plain, self.backend.target, Options(noopt=True)))
+        self._run(version, self.changed)
+        whole = plain.sink is self.kernel.sink
+        self.samples = [Sample.of(self.params[slot], self._content(slot), self.first[slot],
+                                  whole and slot in self.restored) for slot in self.changed]  # fmt: skip
+
+    def _content(self, slot: int) -> bytearray:
+        data = bytearray(len(self.first[slot]))
+        self.backend.allocator.copy_out(memoryview(data), self.handles[slot])
+        return data
+
+    def _load(self, linear: Linear) -> Version:
+        binary = self.backend.compiler.compile(self.backend.renderer.render(linear))
+        x, y, z = (size_of(size, self.values) for size in linear.signature.grid)
+        return Version(self.backend.load(binary), (x, y, z))
+
+    def _run(self, version: Version, slots: Sequence[int]) -> float:
+        """Seconds of one run on the next copy of the data, with the arguments at slots as they were first."""
+        self.turn = (self.turn + 1) % len(self.memory)
+        for slot in slots:
+            self.backend.allocator.copy_in(self.handles[slot], memoryview(self.first[slot]))
+        return self._timed(version, 1)
+
+    def _timed(self, version: Version, times: int) -> float:
+        program, grid, values = version.program, version.grid, [self.values[name] for name in sorted(self.values)]
+        if times == 1:
+            return self.backend.timed_launch(program, self.handles, values, grid)
+        start = time.perf_counter()
+        for _ in range(times):
+            program.launch(self.handles, values, grid)
+        self.backend.synchronize()
+        return (time.perf_counter() - start) / times
+
+    def attempt(self, text: str) -> dict[str, Any]:
+        """Compile a version, run it and compare what it computed."""
+        linear = to_linear(self.kernel, self.backend.target, Options(actions=parse(text)))
+        source = self.backend.renderer.render(linear).text.partition("\n")[2]  # without the names of its actions
+        if (same := self.texts.setdefault(source, text)) != text:
+            return {"error": f"the same code as {same}"}
+        version = self._load(linear)
+        version.seconds = self._run(version, self.changed)
+        for slot, sample in zip(self.changed, self.samples, strict=True):
+            if (difference := sample.difference(self._content(slot))) is not None:
+                return {"error": f"wrong: {difference}"}
+        self.versions[text] = version
+        start, runs = time.perf_counter(), 1
+        while runs < LOOKS and (runs < 2 or time.perf_counter() - start < GLANCE):
+            version.seconds, runs = min(version.seconds, self._run(version, self.restored)), runs + 1
+        return {"seconds": version.seconds}
+
+    def race(self, texts: list[str], limit: float) -> dict[str, float]:
+        """The least seconds of each version, run in turns until the time is over; those far behind run less often."""
+        for text in texts:
+            if text not in self.versions:
+                self.attempt(text)
+        running = [text for text in texts if text in self.versions]
+        fastest = min((self.versions[text].seconds for text in running), default=0.0)
+        times = 1 if self.cold or self.restored else max(1, min(1000, round(SHORT / max(fastest, 1e-7))))
+        least = dict.fromkeys(running, math.inf)
+        end, rounds = time.perf_counter() + limit, 0
+        while running and (time.perf_counter() < end or rounds < 1):
+            start = rounds % len(running)
+            for text in running[start:] + running[:start]:
+                version = self.versions[text]
+                seconds = self._timed(version, times) if times > 1 else self._run(version, self.restored)
+                least[text] = min(least[text], seconds)
+            rounds += 1
+            if rounds % ROUNDS == 0:
+                running = [text for text in running if least[text] <= SLOWER * min(least.values())]
+        return least
+
+
+def answer(request: dict[str, Any], trial: Trial | None) -> tuple[dict[str, Any], Trial | None]:
+    """The answer to a request, and the trial that goes on."""
+    if request["do"] == "begin":
+        backend = Device[request["device"]]
+        here = [backend.compiler.key or "", backend.target.text()]
+        if here != [request["compiler"], request["target"]]:
+            return {"error": "the device of this process differs from that of the process that asks"}, None
+        return {"ready": True}, Trial(backend, Kernel(whole(request["kernel"])))
+    assert trial is not None
+    if request["do"] == "try":
+        return trial.attempt(request["actions"]), trial
+    return {"seconds": trial.race(request["actions"], request["seconds"])}, trial
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what compilers print is no answer
+    trial: Trial | None = None
+    for line in sys.stdin:
+        try:
+            said, trial = answer(json.loads(line), trial)
+        except Exception as error:
+            said = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(said) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
