@@ -48,6 +48,7 @@ def test_products_of_matrices_are_right_in_every_way(sizes: tuple[int, int, int]
     a, b = numbers(n, depth), numbers(depth, m, seed=1)
     found = ways_of(matmul(*sizes))
     assert {"block", "team", "local"} <= {one.name for one in found}
+    assert max(math.prod(one.amounts[1]) for one in found if one.name == "block") >= 4
     for one in found:
         (got,) = run(linear_of(matmul(*sizes), one), [n * m], a, b)
         np.testing.assert_array_equal(got.reshape(n, m), a @ b, str(one))
@@ -62,6 +63,37 @@ def test_what_surrounds_a_product_is_computed_with_it() -> None:
         once, twice = run(linear_of(fused(n, m, depth), one), [n * m, n * m], x, w, bias)
         np.testing.assert_array_equal(once.reshape(n, m), want, str(one))
         np.testing.assert_array_equal(twice, once * 2, str(one))
+
+
+def beside(n: int, m: int, depth: int) -> UOp:
+    """x @ w and x @ v + the products of x with one vector: sums over the same terms."""
+    i, j, k = (UOp.range(size, axis) for axis, size in enumerate((n, m, depth)))
+    x, place = load(param(2, F, n * depth), at((i, k), (n, depth))), at((i, j), (n, m))
+    w, v = (load(param(slot, F, depth * m), at((k, j), (depth, m))) for slot in (3, 4))
+    more = reduce(x * v, k) + reduce(x * load(param(5, F, depth), k), k)
+    return sink(store(param(0, F, n * m), place, reduce(x * w, k)), store(param(1, F, n * m), place, more))
+
+
+def distances(n: int, m: int, depth: int) -> UOp:
+    """The sum over k of (x[i, k] - y[j, k]) ** 2 + s[k]: no product, and not 0 where both are."""
+    i, j, k = (UOp.range(size, axis) for axis, size in enumerate((n, m, depth)))
+    less = load(param(1, F, n * depth), at((i, k), (n, depth))) - load(param(2, F, m * depth), at((j, k), (m, depth)))
+    total = reduce(less * less + load(param(3, F, depth), k), k)
+    return sink(store(param(0, F, n * m), at((i, j), (n, m)), total))
+
+
+def test_sums_of_what_is_no_product_of_two() -> None:
+    """Sums beside each other share what is in shared memory; what depends on the terms alone is read where it is."""
+    n, m, depth = 19, 23, 37
+    x, w, v, s = numbers(n, depth), numbers(depth, m, seed=1), numbers(depth, m, seed=2), numbers(depth, seed=3)
+    for one in ways_of(beside(n, m, depth)):
+        first, second = run(linear_of(beside(n, m, depth), one), [n * m, n * m], x, w, v, s)
+        np.testing.assert_array_equal(first.reshape(n, m), x @ w, str(one))
+        np.testing.assert_array_equal(second.reshape(n, m), x @ v + (x @ s)[:, None], str(one))
+    for one in ways_of(distances(n, m, depth)):
+        (got,) = run(linear_of(distances(n, m, depth), one), [n * m], x, w.T, s)
+        want = ((x[:, None] - w.T) ** 2 + s).sum(-1)
+        np.testing.assert_array_equal(got.reshape(n, m), want, str(one))
 
 
 def test_convolutions_are_right_in_every_way() -> None:

@@ -52,10 +52,10 @@ def at(indices: Sequence[UOp], shape: Sequence[int]) -> UOp:
 
 
 def ways_of(kernel: UOp, target: Target = TARGET) -> list[Action]:
-    """The ways to compute a kernel in groups, the best six of each kind."""
+    """Ways to compute a kernel in groups, by their kind: the best ones, and some of all the others."""
     found = sorted(grid.ways(actions.spaced(collapse(kernel)), target), key=lambda way: way.cost)
     kinds = {name: [way.action for way in found if way.action.name == name] for name in ("block", "team", "local")}
-    return [one for some in kinds.values() for one in some[:6]]
+    return [one for some in kinds.values() for one in (*some[:2], *some[2 :: 1 + len(some) // 8])]
 
 
 def linear_of(kernel: UOp, one: Action | None = None, target: Target = TARGET) -> Linear:
