@@ -25,6 +25,22 @@ def test_contributions_of_all_users_add_up() -> None:
     np.testing.assert_array_equal(evaluate(to_y), [2, 3])
 
 
+def test_rows_of_a_table_are_added_to_what_else_it_gets() -> None:
+    """A table that is both read at places and multiplied has one gradient, and no zeros of its size are made."""
+    table = leaf(2.0, 3.0, 5.0)
+    where = Tensor([2, 0, 2], dtype=dtypes.int32).uop
+    read = UOp(Ops.GATHER, table.dtype, (table, where), 0)
+    for root in (read * table, table * read):
+        (found,) = gradient(root, [table], root.const_like(1.0))
+        assert found is not None
+        assert found.op is Ops.SCATTER and found.src[0].op is Ops.MUL
+        np.testing.assert_array_equal(evaluate(found), [5 + 3, 2, 5 + 2 + 5])
+    twice = read * UOp(Ops.GATHER, table.dtype, (table, where), 0)
+    (found,) = gradient(twice, [table], twice.const_like(1.0))
+    assert found is not None
+    np.testing.assert_array_equal(evaluate(found), [4, 0, 20])
+
+
 def test_target_without_a_path_gets_none() -> None:
     """A node that the result does not depend on, or only through a comparison or DETACH, has no gradient."""
     x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)

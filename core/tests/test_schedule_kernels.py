@@ -178,6 +178,18 @@ def test_a_product_of_matrices_shares_its_kernel_with_no_other_reduction() -> No
     assert groups(rows, others) == [{rows, others}]
 
 
+def test_what_joins_a_product_of_matrices_reads_little_else() -> None:
+    """An optimizer's update reads as much as there are results: it is a kernel of its own. A scale of rows joins."""
+    a, b = memory(64, 1, 64), memory(1, 64, 64)
+    spread = [move(Ops.EXPAND, x, (64, 64, 64)) for x in (a, b)]
+    product = move(Ops.RESHAPE, total(spread[0] * spread[1], 2), (64, 64))
+    value = UOp(Ops.CONTIGUOUS, F, (product,))
+    update = value * memory(64, 64)
+    scaled = value * move(Ops.EXPAND, memory(64, 1), (64, 64))
+    assert groups(value, update) == [{value}, {update}]
+    assert groups(value, scaled) == [{value, scaled}]
+
+
 def test_a_kernel_between_keeps_others_apart() -> None:
     """c reads a at its own place and, flipped, through b: b stands between a's kernel and c."""
     x = memory(64)

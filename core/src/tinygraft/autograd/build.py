@@ -106,3 +106,10 @@ def scatter(base: UOp, index: UOp, value: UOp, axis: int, op: Ops | None = None)
 def expanded_axes(small: Shape, large: Shape) -> tuple[int, ...]:
     """The axes along which EXPAND from small to large repeats."""
     return tuple(axis for axis, (a, b) in enumerate(zip(small, large, strict=True)) if a is not b and a != b)
+
+
+def is_number(x: UOp, value: float | None = None) -> bool:
+    """Whether x is one number in some shape: any, or just value."""
+    while x.op in (Ops.RESHAPE, Ops.EXPAND):
+        x = x.src[0]
+    return x.op is Ops.CONST and (value is None or x.arg == value)

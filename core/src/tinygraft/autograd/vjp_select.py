@@ -18,6 +18,7 @@ from tinygraft.autograd.build import (
     full_like,
     gather,
     iota,
+    is_number,
     pad,
     permute,
     reduce_axes,
@@ -42,19 +43,12 @@ def where_false(n: UOp, g: UOp) -> UOp:
     return n.src[0].where(full_like(g, 0.0), g)
 
 
-def _is_number(x: UOp) -> bool:
-    """Whether x is one number in some shape."""
-    while x.op in (Ops.RESHAPE, Ops.EXPAND):
-        x = x.src[0]
-    return x.op is Ops.CONST
-
-
 def _chosen(n: UOp, g: UOp, mine: UOp, other: UOp) -> UOp:
     """Of MAX or MIN: 0 where mine loses, half the gradient where both are equal, else all of it.
 
     Beside a number the result alone tells where mine has won, so that nothing else is kept for the gradient of relu.
     """
-    if _is_number(other):
+    if is_number(other):
         won = other < n if n.op is Ops.MAX else n < other
         return won.where(g, full_like(g, 0.0))
     lost = mine < other if n.op is Ops.MAX else other < mine

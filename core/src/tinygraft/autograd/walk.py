@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tinygraft.autograd.build import is_number
 from tinygraft.autograd.vjp import gradient_of_source, has_rule
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
 
 
@@ -45,5 +47,19 @@ def gradient(root: UOp, targets: Sequence[UOp], seed: UOp) -> list[UOp | None]:
         for place in onward[node]:
             part = gradient_of_source(node, node_gradient, place)
             source = node.src[place]
-            found[source] = found[source] + part if source in found else part
+            found[source] = _added(found[source], part) if source in found else part
     return [found.get(target) for target in targets]
+
+
+def _added(a: UOp, b: UOp) -> UOp:
+    """The sum of two contributions. What was gathered from few rows of a table is added to those, not to all of it."""
+    if _is_scattered(a) and not _is_scattered(b):
+        a, b = b, a
+    if _is_scattered(b):
+        return UOp(Ops.SCATTER, b.dtype, (a, *b.src[1:]), b.arg)
+    return a + b
+
+
+def _is_scattered(x: UOp) -> bool:
+    """Whether x is zeros with something added at some places."""
+    return x.op is Ops.SCATTER and x.arg.op is Ops.ADD and is_number(x.src[0], 0.0)

@@ -25,6 +25,7 @@ from tinygraft.uop.shape import Shape, high, sint
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
+FEWER = 8  # times that what joins a product of matrices must read less than it has results, beside these
 TINY = 16  # elements up to which kernels are joined only because there are fewer then
 NAMED = frozenset({Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})  # equal ones are the same object
 
@@ -91,7 +92,7 @@ class Group:
     def join(self, part: Part, needs: set[UOp]) -> bool:
         """Compute and store a node here, unless that cannot be. Raises StoreMore."""
         entry, buffers = self._entry(part)
-        state = self.book.once((self.state.number, entry), lambda: self._extended(part.node, needs, entry))
+        state = self.book.once((self.state.number, entry), lambda: self._extended(part, needs, entry))
         if state is None:
             return False
         if self._draft is not None and len(self._draft.nodes) == len(self.nodes):
@@ -113,8 +114,14 @@ class Group:
             labels.append((buffers.setdefault(buffer, len(buffers)), buffer.arg.size, here))
         return (part.form, tuple(labels)), buffers
 
-    def _extended(self, node: UOp, needs: set[UOp], entry: Hashable) -> State | None:
+    def _extended(self, part: Part, needs: set[UOp], entry: Hashable) -> State | None:
         """The state with one more node, None where that cannot be."""
+        node = part.node
+        if self.state.product and any(
+            self.memory.get(leaf, leaf) not in self.places and numel(leaf.shape) * FEWER > numel(node.shape)
+            for leaf in part.leaves
+        ):
+            return None  # where a product of matrices ends, each tile would wait for more memory
         draft = self.draft()
         before = set(draft.lowering.reduces)
         try:

@@ -187,8 +187,16 @@ class Lowering:
         source = (*index[: len(index) - n], *outs, *inners)
         (value,) = yield [(node.src[0], source, inside)]
         wide = dtypes.float32 if node.dtype in (dtypes.float16, dtypes.bfloat16) else node.dtype
-        value = fold(Ops.CAST, wide, (value if _is_zero_outside(value, inside) else guarded(value, inside),))
+        value = fold(Ops.CAST, wide, (self._guarded_sum(value, inside),))
         return fold(Ops.CAST, node.dtype, (self._reduced(node, Ops.ADD, value, tuple(ranges)),))
+
+    def _guarded_sum(self, value: UOp, inside: UOp | None) -> UOp:
+        """value where inside holds, 0 elsewhere; of a sum each term, so that the sum can be part of a longer one."""
+        if inside is None or value.op is not Ops.REDUCE or value.arg.op is not Ops.ADD:
+            return guarded(value, inside)
+        terms = UOp(Ops.REDUCE, value.dtype, (guarded(value.src[0], inside), *value.src[1:]), value.arg)
+        self.reduces[terms] = self.reduces.pop(value)
+        return terms
 
     def _fold_axis(self, i: UOp, arg: WindowArg, axis: int) -> tuple[UOp, UOp, UOp | None, list[UOp]]:
         """The window and the place in it that cover i, whether there is one, and the ranges to sum over."""
@@ -225,25 +233,6 @@ class Lowering:
 def _invariant(reduce: UOp, ranges: tuple[UOp, ...]) -> bool:
     """Whether a reduction is the same for every value of ranges, so that it is better computed once."""
     return not any(reduce.ranges >> r.arg.axis & 1 for r in ranges)
-
-
-def _is_zero_outside(value: UOp, inside: UOp | None) -> bool:
-    """Whether a sum of products is 0 where inside does not hold, because one factor is loaded by that gate.
-
-    The other factor is taken to be finite there, as it is where a convolution multiplies its padding: then the sum and
-    the one over the places of a window around it are one loop.
-    """
-    while value.op is Ops.CAST or (value.op is Ops.REDUCE and value.arg.op is Ops.ADD):
-        value = value.src[0]
-    if inside is None or value.op is not Ops.MUL:
-        return False
-    return any(guarded(_uncast(factor), inside) is _uncast(factor) for factor in value.src)
-
-
-def _uncast(value: UOp) -> UOp:
-    while value.op is Ops.CAST:
-        value = value.src[0]
-    return value
 
 
 def guarded(value: UOp, inside: UOp | None) -> UOp:
