@@ -58,6 +58,40 @@ def test_a_value_from_before_that_the_function_goes_on_to_need() -> None:
     assert step.captured == 1
 
 
+def test_what_another_write_brings_along_is_saved_for_too() -> None:
+    """A pending write that has to happen along with another one keeps what older expressions read, like any other."""
+    first, second = Tensor([1.0, 2.0, 3.0]).realize(), Tensor([4.0, 5.0, 6.0]).realize()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        second[[1, 0]] = (x + first * 2)[1:3]
+        first.assign(first + 1).realize()
+        return (second * 1).realize()
+
+    older = second * 5
+    step(Tensor([1.0, 1.0, 1.0]))
+    assert second.tolist() == [7.0, 5.0, 6.0]
+    assert older.tolist() == [20.0, 25.0, 30.0]
+
+
+def test_an_assignment_that_the_function_leaves_waiting_is_captured() -> None:
+    """State and arguments that are assigned to and not realised have their new values after every call."""
+    state = Tensor([0.0]).realize()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        state.assign(state + x)
+        x.assign(x * 10)
+        return (x + 1).realize()
+
+    for i in range(1, 6):
+        x = Tensor([float(i)])
+        assert step(x).tolist() == [10.0 * i + 1]
+        assert x.tolist() == [10.0 * i]
+        assert state.tolist() == [i * (i + 1) / 2]
+    assert step.captured == 1
+
+
 @pytest.mark.parametrize("read", [False, True])
 def test_an_assignment_that_waits_happens_before_a_replay(read: bool) -> None:
     """Memory that was assigned to and not realised has its new value in the call, and the assignment happens once."""

@@ -7,6 +7,7 @@ import pytest
 
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable, events
 from tinygraft.engine import compile as compiling
+from tinygraft.errors import GraphError
 
 N = 1030
 
@@ -157,3 +158,25 @@ def test_decoding_with_a_cache_compiles_once(replayed):
         assert place == 0 or GlobalCounters.kernels_compiled == 0
         assert GlobalCounters.kernel_count <= 6
         np.testing.assert_allclose(result.numpy(), wanted[place], rtol=1e-4, atol=1e-5)
+
+
+def test_two_values_of_one_variable_in_one_graph_are_refused():
+    """A schedule has one value for each variable; the error says what to do."""
+    n, x = Variable("n", 1, 4), Tensor([1.0, 2.0, 3.0, 4.0]).realize()
+    three, four = x[: n.bind(3)].sum(), x[: n.bind(4)].sum()
+    with pytest.raises(GraphError) as caught:
+        (three + four).realize()
+    assert str(caught.value) == (
+        "the variable n is bound to 3 and to 4 in one graph\n"
+        "  hint: realize what has the one value before it is used with the other, or make a second Variable"
+    )
+    assert (three.realize() + four).item() == 16.0
+
+
+def test_an_expression_with_another_value_of_a_variable_is_not_computed_along():
+    """A write saves what an older expression reads, also where both have the variable with different values."""
+    n, x = Variable("n", 1, 4), Tensor([1.0, 2.0, 3.0, 4.0]).realize()
+    older = x[: n.bind(3)].sum()
+    x.assign(x + x[: n.bind(4)].sum()).realize()
+    assert x.tolist() == [11.0, 12.0, 13.0, 14.0]
+    assert older.item() == 6.0

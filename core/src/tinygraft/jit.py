@@ -102,7 +102,7 @@ class TinyJit(Generic[P, R]):
         start = UOp.next_buffer()
         with capturing(live_tensors()) as capture, parts.noting() as taken:
             result = self.fxn(*args, **kwargs)
-            lazy = tensors_in(result)
+            lazy = tensors_in(result) + assigned_tensors()
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
         trace = Trace(capture, arguments, start)

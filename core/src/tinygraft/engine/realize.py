@@ -67,12 +67,12 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
         _compute(todo, others, order, dict(zip(wanted, wanted, strict=True)), Guard(None))
         return
     with guarded() as guard:
-        _save_for(before, {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN})
         while along := _protect(order, others):
             todo += along
             others = _without(others, along)
             wanted = _wanted(todo)
             order = postorder(*wanted)
+        _save_for(before, {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN})
         homes = _homes(order, [*wanted, *_assigned_for(others, order)])
         outputs = list(homes.values())
         _compute(todo, others, order if outputs == wanted else postorder(*outputs), homes, guard)
@@ -198,8 +198,23 @@ def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
         if new is not None:
             plain = memory_base(tensor.uop).op is Ops.BUFFER
             (late if plain or new > ALONG else along).append(tensor)
-    _save(late, overwritten)
+    along, other = _agreeing(order, along)
+    _save(late + other, overwritten)
     return along
+
+
+def _agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:
+    """The tensors that can be computed with order, and those where a variable has another value."""
+    bound = {node.src[0]: node for node in order if node.op is Ops.BIND}
+    along: list[HasNode] = []
+    other: list[HasNode] = []
+    for tensor in tensors:
+        mine = {node.src[0]: node for node in toposort(tensor.uop) if node.op is Ops.BIND}
+        agrees = all(bound.get(variable, node) is node for variable, node in mine.items())
+        (along if agrees else other).append(tensor)
+        if agrees:
+            bound |= mine
+    return along, other
 
 
 def _reading(order: Sequence[UOp], overwritten: set[UOp]) -> set[UOp]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tinygraft.errors import GraphError
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp
 
@@ -57,13 +58,23 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
             buffers.append(node)
             arg = arg.size
         elif op is Ops.BIND:
-            values[src[0].arg.name] = arg
+            note_value(node, values)
             arg = None
         elif len(src) > 1 and type(arg) is tuple:
             arg = _with_numbers(arg, numbers)
         key.append((op, node.dtype, arg, tag, *[numbers[s] for s in src]))
     key.append(tuple([numbers[node] for node in outputs]))
     return Form(tuple(key), buffers, devices, values)
+
+
+def note_value(bind: UOp, values: dict[str, int]) -> None:
+    """Add the value that a variable is bound to. Raises GraphError where the graph binds it to another one, too."""
+    name = bind.src[0].arg.name
+    if values.setdefault(name, bind.arg) != bind.arg:
+        raise GraphError(
+            f"the variable {name} is bound to {values[name]} and to {bind.arg} in one graph\n"
+            "  hint: realize what has the one value before it is used with the other, or make a second Variable"
+        )
 
 
 def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from tinygraft.errors import GraphError
 from tinygraft.schedule.alone import alone, is_alone
 from tinygraft.schedule.draft import Draft
+from tinygraft.schedule.form import note_value
 from tinygraft.schedule.kernels import Book, Group, StoreMore, group_nodes
 from tinygraft.schedule.lower import numel
 from tinygraft.schedule.order import NeedsOwnMemory, Task, in_order
@@ -68,7 +69,9 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
             _add(private, more.nodes)
             continue
         calls = [task.make() for task in ordered]
-        values = {n.src[0].arg.name: n.arg for n in _with_shapes(order) if n.op is Ops.BIND}
+        values: dict[str, int] = {}
+        for bind in [n for n in _with_shapes(order) if n.op is Ops.BIND]:
+            note_value(bind, values)
         memory = {n: plan.final.get(m, plan.memory[m]) for n, m in zip(asked, outputs, strict=True)}
         return Schedule(tuple(calls), memory, values, {n for n in order if n.op is Ops.BUFFER})
 

@@ -12,6 +12,7 @@ import math
 import operator
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Sequence
 from types import CodeType
@@ -38,17 +39,26 @@ _VERBS = {
     Ops.WHERE: "choose between", Ops.FMA: "multiply and add", Ops.NOT: "invert", Ops.NEG: "negate",
 }  # fmt: skip
 
-_live: dict[int, weakref.ref[TensorBase]] = {}
-_assigned: dict[int, _Assigned] = {}
-_owners = itertools.count(1)
-_PACKAGE = __name__.partition(".")[0] + "."
-
 
 class _Assigned(weakref.ref["TensorBase"]):
-    """A tensor that was given a new value; key is where it is listed."""
+    """A tensor that was given a new value, listed in home under key."""
 
-    __slots__ = ("key",)
+    __slots__ = ("home", "key")
+    home: dict[int, _Assigned]
     key: int
+
+
+class _Waiting(threading.local):
+    """The tensors that a thread has given new values."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, _Assigned] = {}
+
+
+_live: dict[int, weakref.ref[TensorBase]] = {}
+_assigned = _Waiting()
+_owners = itertools.count(1)
+_PACKAGE = __name__.partition(".")[0] + "."
 
 
 def live_tensors() -> list[TensorBase]:
@@ -64,10 +74,10 @@ def live_tensors() -> list[TensorBase]:
 
 
 def assigned_tensors() -> list[TensorBase]:
-    """The tensors that were given a new value since this was last asked for and have not computed it yet."""
+    """The tensors that this thread gave a new value since it last asked, and that have not computed it yet."""
     found = []
-    while _assigned:
-        tensor = _assigned.popitem()[1]()
+    while _assigned.tensors:
+        tensor = _assigned.tensors.popitem()[1]()
         if tensor is not None and tensor.uop.base.op is Ops.ASSIGN:
             found.append(tensor)
     return found
@@ -75,13 +85,14 @@ def assigned_tensors() -> list[TensorBase]:
 
 def note_assigned(tensor: TensorBase) -> None:
     """Remember that a tensor has a new value, which is not in its memory yet."""
-    entry = _assigned[id(tensor)] = _Assigned(tensor, _forget_assigned)
-    entry.key = id(tensor)
+    entry = _Assigned(tensor, _forget_assigned)
+    entry.key, entry.home = id(tensor), _assigned.tensors
+    entry.home[entry.key] = entry
 
 
 def _forget_assigned(entry: _Assigned) -> None:
-    if _assigned.get(entry.key) is entry:
-        del _assigned[entry.key]
+    if entry.home.get(entry.key) is entry:
+        del entry.home[entry.key]
 
 
 def _here() -> tuple[CodeType, int]:
