@@ -139,6 +139,15 @@ def test_contiguous_loops_become_one():
     assert collapse(transposed) is transposed
 
 
+def test_loops_stay_two_where_the_joined_one_would_jump():
+    """x[i % 3 * 16 + j] could be x[m % 48], but then no vector of m would be one of x."""
+    i, j = UOp.range(6, 0), UOp.range(16, 1)
+    value = load(param(1, dtypes.float, 48), ix.add(ix.mul(ix.mod(i, 3), 16), j))
+    rows = UOp(Ops.SINK, src=(store(param(0, dtypes.float, 96), ix.add(ix.mul(i, 16), j), value),))
+    assert collapse(rows) is rows
+    assert to_linear(Kernel(rows), Target(vector_bytes=32)).actions == ("vectorise(1, 8)",)
+
+
 def test_loops_that_are_not_always_together_stay_two() -> None:
     """A store in the outer loop alone would be repeated in the joined one."""
     i, j = UOp.range(ROWS, 0), UOp.range(COLUMNS, 1)

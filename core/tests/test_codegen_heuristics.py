@@ -27,10 +27,11 @@ def taken(target: Target, *stores: UOp) -> tuple[str, ...]:
 
 
 def test_loops_that_would_gather_are_not_vectors() -> None:
-    """A load for each lane costs more than the contiguous store saves."""
+    """A load for each lane costs more than the contiguous store saves, but lanes a few elements apart come together."""
     vectors = Target(vector_bytes=32)
     assert taken(vectors, copied(0, 64)) == ("vectorise(0, 8)",)
-    assert taken(vectors, copied(0, 64, stride=3)) == ()
+    assert taken(vectors, copied(0, 64, stride=3)) == ("vectorise(0, 8)",)
+    assert taken(vectors, copied(0, 64, stride=37)) == ()
 
 
 def test_only_long_kernels_are_shared_out() -> None:

@@ -1,7 +1,8 @@
 """Adjacent loops over contiguous memory become one loop, so that short inner axes do not cut vectors short.
 
 Two neighbours (outer a of any size, inner b of size n) become one range m with a = m // n, b = m % n, when no address
-then divides more than before. Gates may divide: they are computed where the range changes, outside of inner loops.
+then divides more than before, and none that moved evenly along b jumps along m. Gates may divide: they are computed
+where the range changes, outside of inner loops.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from tinygraft.uop import index as ix
+from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import AxisKind, Ops, ReduceArg
 from tinygraft.uop.uop import UOp, postorder
 
@@ -28,6 +30,8 @@ def collapse(sink: UOp) -> UOp:
         halves = {a: ix.idiv(joined, b.src[0]), b: ix.mod(joined, b.src[0])}
         moved = ix.rebuild_simplified(addresses, halves)
         if _divisions(moved[x] for x in addresses) > _divisions(addresses):
+            continue
+        if any(lane_stride(x, b) is not None and lane_stride(moved[x], joined) is None for x in addresses):
             continue
         addresses = [moved[x] for x in addresses]
         swap = {old: ix.rebuild_simplified((new,), halves)[new] for old, new in swap.items()} | halves
