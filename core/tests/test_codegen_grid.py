@@ -28,9 +28,11 @@ from group_kernels import (
     windows,
 )
 from kernels import load, pack, param, run_linear, store, unpack
+from tinygraft.codegen import grid
 from tinygraft.codegen.action import parse
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.heuristics import choose
+from tinygraft.codegen.variants import firsts, neighbours
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ActionError, GraphError
 from tinygraft.render.cstyle import CStyleRenderer
@@ -224,6 +226,24 @@ def test_shared_memory_is_no_more_than_there_is(room: int) -> None:
             assert used <= room, one
 
 
+@pytest.mark.parametrize("most", [(99, 99, 99), (2, 2, 2)])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_loops_of_symbolic_sizes_lie_in_the_grid(dims: int, most: tuple[int, int, int]) -> None:
+    """Five loops, three of them of n turns, in up to three dimensions."""
+    n, shape = UOp.variable("n", 1, 7), (7, 3, 7, 2, 7)
+    place = at([UOp.range(size, axis) for axis, size in enumerate((n, 3, n, 2, n))], shape)
+    size = math.prod(shape)
+    kernel = sink(store(param(0, F, size), place, load(param(1, F, size), place) * 2.0))
+    x = numbers(*shape)
+    linear = linear_of(kernel, None, replace(TARGET, grid_dims=dims, max_grid=most))
+    for turns in (1, 3, 7):
+        (got,) = run(linear, [size], x, n=turns)
+        want = np.zeros_like(x)
+        inside = np.s_[:turns, :, :turns, :, :turns]
+        want[inside] = x[inside] * 2
+        np.testing.assert_array_equal(got.reshape(shape), want)
+
+
 @pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 100])
 def test_symbolic_sizes_in_groups(n: int) -> None:
     """A row of n elements, in results and in sums, for every n."""
@@ -289,6 +309,19 @@ def test_sums_of_rows_are_shared_and_sums_of_columns_are_not(along: int, wanted:
     place = at((i, j) if along else (j, i), (n, n))
     kernel = sink(store(param(0, F, n), i, reduce(load(param(1, F, n * n), place), j)))
     assert [one.name for one in choose(collapse(kernel), TARGET)[1]] == [wanted]
+
+
+def test_a_search_finds_other_ways() -> None:
+    """First the ways that cost least, then tiles that differ from a good one in one group of numbers."""
+    kernel = collapse(matmul(64, 64, 64))
+    first = list(firsts(kernel, TARGET))
+    assert [str(a) for a in first[0]] == [str(a) for a in choose(kernel, TARGET)[1]]
+    assert len(first) == grid.BEST
+    for (other,) in neighbours(first[0], kernel, TARGET):
+        assert sum(a != b for a, b in zip(other.amounts, first[0][0].amounts, strict=True)) == 1
+    assert (parse("block(0+1, 4x8, 2x1, 32)")[0],) in list(
+        neighbours(parse("block(0+1, 4x8, 1x1, 32)"), kernel, TARGET)
+    )
 
 
 def test_an_action_that_a_kernel_does_not_allow_is_refused() -> None:

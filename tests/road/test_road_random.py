@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from graph_numpy import evaluate
 from random_graphs import graph
-from tinygraft import Context, Tensor, dtypes
+from tinygraft import Context, Device, Tensor, dtypes
+from tinygraft.engine import compile, plan
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import toposort
 
@@ -41,6 +43,22 @@ def test_plain_loops_have_the_same_values(seed):
 def test_a_grid_of_threads_has_the_same_values(gpusim, seed):
     """The GPU-like Target: positions in a grid, lanes, gates at the edges."""
     numpy_agrees(seed, DEV=gpusim)
+
+
+@pytest.mark.parametrize("seed", range(110, 140))
+def test_any_shape_of_a_grid_has_the_same_values(gpusim, seed, monkeypatch):
+    """Few threads or many, a grid that is too short for most loops, little or no shared memory."""
+    chance = random.Random(seed)
+    target = replace(
+        Device[gpusim].target, lanes=chance.choice([1, 2, 8, 64]), grid_dims=chance.choice([1, 2, 3]),
+        max_grid=chance.choice([(99, 99, 99), (3, 2, 2), (1, 1, 1)]), shared_memory=chance.choice([0, 256, 48 << 10]),
+    )  # fmt: skip
+    monkeypatch.setattr(Device[gpusim], "target", target)
+    plan.clear()
+    compile.clear()
+    numpy_agrees(seed, DEV=gpusim, CACHELEVEL=0)
+    plan.clear()
+    compile.clear()
 
 
 @pytest.mark.parametrize("seed", range(30, 60))

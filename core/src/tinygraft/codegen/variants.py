@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tinygraft.codegen.action import Action, action
 from tinygraft.codegen.actions import loops_of, name_of, spaced
+from tinygraft.codegen.grid import beside
 from tinygraft.codegen.heuristics import choose, offered
 from tinygraft.codegen.stream import stream
 from tinygraft.codegen.take import PARALLEL, STREAM, action_of
@@ -25,7 +26,7 @@ BLOCKS = (8, 16, 32, 64, 128)  # turns of a loop that is cut so that its blocks 
 COPIES = (2, 3, 4, 6, 8, 12, 16)
 OUTER, INNER, LAST = (
     ("split", "reorder"),
-    ("stage", "tile", "vectorise", "unroll", "local", "grid"),
+    ("stage", "tile", "vectorise", "unroll"),
     ("parallel", "stream"),
 )
 
@@ -47,6 +48,9 @@ def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
 
 def neighbours(actions: Actions, sink: UOp, target: Target) -> Iterator[Actions]:
     """Lists that differ from one in one step."""
+    if target.grid_dims:
+        yield from ((other,) for one in actions for other in beside(one, spaced(sink), target))
+        return
     outer = tuple(a for a in actions if a.name in OUTER)
     inner = tuple(a for a in actions if a.name in INNER)
     last = tuple(a for a in actions if a.name in LAST)
@@ -98,7 +102,7 @@ def _inner_beside(inner: Actions, loops: list[UOp], target: Target) -> Iterator[
         if one.name == "unroll":
             amounts = [n for n in COPIES if n != amount and amount / 2 <= n <= amount * 2]
         else:
-            amounts = [] if one.name == "grid" else [amount * 2, amount // 2]
+            amounts = [amount * 2, amount // 2]
         yield from ((*before, replace(one, amounts=((n,),)), *behind) for n in amounts if n > 1)
         if one.name == "vectorise":
             other = [name_of(r) for r in loops if name_of(r) not in one.loops]
