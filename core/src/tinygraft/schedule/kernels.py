@@ -27,6 +27,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 FEWER = 8  # times that what joins a product of matrices must read less than it has results, beside these
 TINY = 16  # elements up to which kernels are joined only because there are fewer then
+LATEST = 8  # kernels that read the same among which a node may choose
 NAMED = frozenset({Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})  # equal ones are the same object
 
 
@@ -248,6 +249,7 @@ def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping
     """
     groups: list[Group] = []
     home: dict[UOp, Group] = {}
+    reading = _Reading()
     readers: dict[UOp, list[UOp]] = {}
     for node in stored:
         for need in needs[node]:
@@ -255,7 +257,7 @@ def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping
     for node in stored:
         device = node.device or ""
         part = part_of(node, memory, book)
-        for group in _candidates(node, needs, home, groups):
+        for group in _candidates(node, needs[node], home, reading):
             if group.device == device and group.takes(node, target) and not _between(node, group, needs, home):
                 if node.op is Ops.ASSIGN and not _can_be_last(node, group, readers, needs, home):
                     continue
@@ -266,20 +268,38 @@ def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping
             groups.append(group)
             group.join(part, needs[node])
         home[node] = group
+        reading.note(group, node, needs[node])
     return groups
 
 
-def _candidates(
-    node: UOp, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group], groups: list[Group]
-) -> list[Group]:
+class _Reading:
+    """Kernels by what they read, to find those that a node could share its loads with."""
+
+    def __init__(self) -> None:
+        self._by_need: dict[UOp | None, dict[Group, None]] = {}
+        self._tiny: dict[Group, None] = {}
+
+    def note(self, group: Group, node: UOp, needs: set[UOp]) -> None:
+        """A node was put into group."""
+        for need in needs or (None,):
+            known = self._by_need.setdefault(need, {})
+            known.pop(group, None)  # it goes to the end, as the latest
+            known[group] = None
+        if numel(node.shape) <= TINY:
+            self._tiny[group] = None
+
+    def sharers(self, node: UOp, needs: set[UOp]) -> set[Group]:
+        """The latest kernels that read what node needs, or nothing as it does; of tiny ones, any."""
+        found = {group for need in needs or (None,) for group in list(self._by_need.get(need, ()))[-LATEST:]}
+        if numel(node.shape) <= TINY:
+            found |= {group for group in list(self._tiny)[-LATEST:] if group.elements <= TINY}
+        return found
+
+
+def _candidates(node: UOp, needs: set[UOp], home: Mapping[UOp, Group], reading: _Reading) -> list[Group]:
     """Kernels that a node may join: of what it reads, latest first, then those that read the same or are as tiny."""
-    mine = needs[node]
-    producers = {home[n] for n in mine if n in home}
-    small = numel(node.shape) <= TINY
-    sharers = {
-        g for g in groups[-32:]
-        if g not in producers and (g.needs & mine or not (g.needs or mine) or (small and g.elements <= TINY))
-    }  # fmt: skip
+    producers = {home[n] for n in needs if n in home}
+    sharers = reading.sharers(node, needs) - producers
     return sorted(producers, key=lambda g: -g.number) + sorted(sharers, key=lambda g: -g.number)
 
 

@@ -77,9 +77,10 @@ class Need(NamedTuple):
 class Facts:
     """What is known of a node on the way: its users and, once they are decided, how often it is evaluated."""
 
+    size: int  # elements
     users: list[UOp] = field(default_factory=list)
     weight: float = 0.0  # simple operations in its chain for one element, since the last memory
-    inputs: frozenset[UOp] = frozenset()  # the memory that its chain reads
+    inputs: tuple[UOp, ...] = ()  # the memory that its chain reads
     heavy: bool = False  # ends a reduction of its own size
     product: UOp | None = (
         None  # the reduction in its chain that reads its operands most often, where that is many times
@@ -114,20 +115,22 @@ class _Rules:
     """The rules on one graph. Costs are kept by what they depend on, so that a repeated layer looks them up."""
 
     def __init__(self, order: list[UOp]) -> None:
-        self.order = order
-        self.facts: dict[UOp, Facts] = {node: Facts() for node in order}
+        self.facts: dict[UOp, Facts] = {node: Facts(numel(node.shape)) for node in order}
+        # sizes are part of the address, not values
+        self.order = [node for node in order if node.op not in LEAVES and node.dtype is not dtypes.index]
         for node in order:
             for source in dict.fromkeys(node.src):
                 self.facts[source].users.append(node)
         self.known: dict[Hashable, object] = {}
         self.chosen: set[UOp] = set()  # what the rules store beyond what is stored already
+        self.sure: set[UOp] = set()  # of these, what its last operation alone makes worth it
         self.settled = False  # whether all that is made of stored reductions is known to be no reduction itself
 
     def apply(self, stored: set[UOp]) -> set[UOp]:
         """Choose what to store beside stored; the reductions among it that others were chosen on top of."""
         for node in self.order:
             self._measure(node, stored)
-        self.chosen = set()
+        self.chosen, self.sure = set(), set()
         for node in reversed(self.order):
             self._place(node, stored)
         return self._anchors(stored)
@@ -159,52 +162,41 @@ class _Rules:
                 heavy.add(node)
             elif not self.chosen.isdisjoint(node.src) or not above.isdisjoint(computed):
                 above.add(node)
-        certain = self.chosen - above
+        certain = self.chosen - (above - self.sure)
         return certain if len(certain) < len(self.chosen) else set()
 
     # From sources to users: what a chain costs
 
     def _measure(self, node: UOp, stored: set[UOp]) -> None:
-        own = self.facts[node]
+        own, op = self.facts[node], node.op
         own.contexts = {}
-        own.weight, own.inputs, own.heavy, own.product = 0.0, frozenset(), False, None
-        if node.op in LEAVES or node.dtype is dtypes.index:
-            return
-        own.heavy = node.op is Ops.REDUCE_AXIS or (node.op is Ops.FOLD and node.arg.size != node.arg.stride)
-        for source in dict.fromkeys(node.src):
+        weight, product = 0.0, None
+        heavy = op is Ops.REDUCE_AXIS or (op is Ops.FOLD and node.arg.size != node.arg.stride)
+        inputs: tuple[UOp, ...] = ()
+        for source in node.src if len(node.src) < 2 else dict.fromkeys(node.src):
             before = self.facts[source]
             if source in stored or source.op is Ops.BUFFER:
-                own.inputs |= {source}
-            elif not before.inputs <= own.inputs:
-                own.inputs = own.inputs | before.inputs if own.inputs else before.inputs
-            if source not in stored:
-                own.weight += before.weight / len(before.users)  # the users of a step in a chain share it
-                if before.heavy and (node.op in SAME_PLACE or node.op is Ops.FOLD):
-                    own.heavy |= node.op in SAME_PLACE
-                    own.product = _larger(own.product, before.product)
-        if len(own.inputs) > MANY:
-            own.inputs = frozenset(list(own.inputs)[:MANY])
-        if node.op in ELEMENTWISE:
-            own.weight += WEIGHT.get(node.op, 1)
-        elif node.op is Ops.CAT:
-            own.weight += 2.0 * len(node.src)
-        elif node.op in (Ops.FOLD, Ops.GATHER):
-            own.weight += SPREAD
-        elif node.op is Ops.EXPAND and self._trailing(node)[1] > 1:
-            own.weight = 0.0
-        elif node.op is Ops.REDUCE_AXIS:
-            own.weight *= self._longer(node)
-            own.product = node if self._is_product(node, own) else None
-        own.weight = min(own.weight, HEAVIEST)
-
-    def _longer(self, node: UOp) -> float:
-        """How many elements of its source one element of a reduction takes."""
-        shape = node.src[0].shape
-        return self._once((Ops.REDUCE_AXIS, shape, node.shape), lambda: numel(shape) / max(numel(node.shape), 1))
-
-    def _is_product(self, node: UOp, own: Facts) -> bool:
-        """Whether a reduction reads its operands many times over."""
-        return is_product(numel(node.src[0].shape), [numel(s.shape) for s in own.inputs])
+                inputs = (*inputs, source)
+                continue
+            inputs = before.inputs if not inputs else (*inputs, *before.inputs)
+            weight += before.weight / len(before.users)  # the users of a step in a chain share it
+            if before.heavy and (op in SAME_PLACE or op is Ops.FOLD):
+                heavy = heavy or op in SAME_PLACE
+                product = _larger(product, before.product)
+        own.inputs = inputs if len(node.src) < 2 else tuple(dict.fromkeys(inputs))[:MANY]
+        if op in ELEMENTWISE:
+            weight += WEIGHT.get(op, 1)
+        elif op is Ops.CAT:
+            weight += 2.0 * len(node.src)
+        elif op in (Ops.FOLD, Ops.GATHER):
+            weight += SPREAD
+        elif op is Ops.EXPAND and self._trailing(node)[1] > 1:
+            weight = 0.0
+        elif op is Ops.REDUCE_AXIS:
+            turns = self.facts[node.src[0]].size
+            weight *= turns / max(own.size, 1)
+            product = node if is_product(turns, [self.facts[s].size for s in inputs]) else None
+        own.weight, own.heavy, own.product = min(weight, HEAVIEST), heavy, product
 
     def _trailing(self, node: UOp) -> tuple[int, int]:
         """(rows, repeats) of an EXPAND: the size of what it keeps in front, and of the axes it adds behind that."""
@@ -215,8 +207,6 @@ class _Rules:
     def _place(self, node: UOp, stored: set[UOp]) -> None:
         """Decide one node, all of whose users are decided."""
         own = self.facts[node]
-        if node.op in LEAVES or node.dtype is dtypes.index:  # sizes are part of the address, not values
-            return
         for user in own.users:
             self._need(own, node, user, user in stored or user in self.chosen)
         if node not in stored and node not in self.chosen and self._is_stored(node, own):
@@ -230,7 +220,7 @@ class _Rules:
     def _need(self, own: Facts, node: UOp, user: UOp, is_stored: bool) -> None:
         """Add what one user asks of a node: for which stored node, in which contexts, how often."""
         if is_stored:
-            needed = {(user, user, 0): Need(float(numel(user.shape)), 1, False)}
+            needed = {(user, user, 0): Need(float(self.facts[user].size), 1, False)}
         else:
             needed = self.facts[user].contexts
         if user.op not in SAME_PLACE and user.op not in (Ops.CONTIGUOUS, Ops.ASSIGN):
@@ -252,7 +242,7 @@ class _Rules:
 
     def _is_stored(self, node: UOp, own: Facts) -> bool:
         needs = own.contexts.values()
-        again = sum(need.evals for need in needs) / max(numel(node.shape), 1)
+        again = sum([need.evals for need in needs]) / max(own.size, 1)
         if own.heavy:
             if self.settled and any(self._disturbs(own, user) for user in own.users):
                 return True
@@ -267,8 +257,13 @@ class _Rules:
         for (root, _, _), need in own.contexts.items():
             indices[root] = indices.get(root, 0) + need.indices
         ways = max(indices.values(), default=0)
-        size = numel(node.shape)
-        inputs = sum(min(numel(s.shape) / size, 1.0) for s in own.inputs) if size else 0.0
+        least = WEIGHT.get(node.op, 1) * (again - 1.0)
+        if least > AGAIN * node.dtype.itemsize / 4 and own.inputs:
+            self.sure.add(node)
+            return True
+        if again <= 1.25 and ways <= WAYS:
+            return False
+        inputs = sum([min(self.facts[s].size / own.size, 1.0) for s in own.inputs]) if own.size else 0.0
         key = (own.weight, again, ways, len(indices), inputs, bool(own.inputs), node.dtype.itemsize)
         return self._once(key, lambda: _costs_again(node, own, again, ways, len(indices), inputs))
 
