@@ -35,7 +35,8 @@ class Contraction:
 
     columns are neighbouring loops, outermost first, that staged depends on and that lie side by side in the results;
     rows are the loops that it does not depend on; outer are all other output loops. across are the operands that
-    differ from row to row. window slides over the first of several column loops, where there is one.
+    differ from row to row, stores those that are in all output loops. window slides over the first of several column
+    loops, where there is one.
     """
 
     reduce: UOp
@@ -44,6 +45,7 @@ class Contraction:
     rows: tuple[UOp, ...]
     outer: tuple[UOp, ...]
     across: tuple[UOp, ...]
+    stores: tuple[UOp, ...]
     window: Window | None = None
 
     @property
@@ -105,7 +107,8 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
     main = max(reduces, key=lambda n: _turns(n.src[0].ranges, nodes))
     loops = sorted((n for n in nodes if n.op is Ops.RANGE and main.ranges >> n.arg.axis & 1), key=lambda r: r.arg.axis)
     whole = sum(1 << r.arg.axis for r in loops)
-    if main.arg.op is not Ops.ADD or any(s.ranges & whole != whole for s in sink.src):
+    stores = tuple(s for s in sink.src if s.ranges & whole == whole)
+    if main.arg.op is not Ops.ADD or not _apart(stores, [s for s in sink.src if s not in stores]):
         return
     summed = 0
     for n in reduces:
@@ -122,9 +125,9 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
         own = [r for r in loops if staged.ranges >> r.arg.axis & 1 and not shared >> r.arg.axis & 1]
         if staged.dtype is dtypes.bool or not own or not rows or not staged.ranges & summed_by(main):
             continue
-        columns = _neighbours(own, sink)
+        columns = _neighbours(own, stores)
         outer = tuple(r for r in loops if r not in rows and r not in columns)
-        yield Contraction(main, staged, columns, rows, outer, across)
+        yield Contraction(main, staged, columns, rows, outer, across, stores)
 
 
 def summed_by(reduce: UOp) -> int:
@@ -163,12 +166,22 @@ def _operands(value: UOp, whole: int) -> list[UOp]:
     return list(found)
 
 
-def _neighbours(own: Sequence[UOp], sink: UOp) -> tuple[UOp, ...]:
+def _apart(stores: Sequence[UOp], others: Sequence[UOp]) -> bool:
+    """Whether there are stores, and others can be in loops of their own: neither reads what the other writes."""
+
+    def touched(mine: Sequence[UOp], theirs: Sequence[UOp]) -> bool:
+        written = {s.src[0] for s in mine}
+        return any(n.op is Ops.LOAD and n.src[0] in written for n in postorder(*theirs))
+
+    return bool(stores) and not (others and (touched(stores, others) or touched(others, stores)))
+
+
+def _neighbours(own: Sequence[UOp], stores: Sequence[UOp]) -> tuple[UOp, ...]:
     """The innermost loop of own with those around it that lie side by side with it in every result."""
     columns = [own[-1]]
     for outer in reversed(own[:-1]):
         inner = columns[0]
-        steps = [(lane_stride(s.src[1], outer), lane_stride(s.src[1], inner)) for s in sink.src]
+        steps = [(lane_stride(s.src[1], outer), lane_stride(s.src[1], inner)) for s in stores]
         if any(a is None or b is None or a != b * size(inner) for a, b in steps):
             break
         columns.insert(0, outer)

@@ -74,7 +74,8 @@ class _Tiler:
         self.split.exact.update(terms)
         self.split.safe.update(terms)
         self.split.safe.update({x: copy.read(terms, rows, column) for x, copy in self.staged.items()})
-        return UOp(Ops.SINK, src=tuple(self._store(s, vector) for s in self.kernel.src))
+        stores = (self._store(s, vector) if s in c.stores else s for s in self.kernel.src)
+        return UOp(Ops.SINK, src=tuple(stores))
 
     def _outer(self) -> UOp:
         """One loop over all that is outside of the rows; gives the number of the block of columns in it."""

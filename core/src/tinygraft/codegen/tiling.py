@@ -125,7 +125,7 @@ def tilings(sink: UOp, target: Target) -> list[Tiling]:
     """The ways to compute a kernel's main reduction in tiles, cheapest first; none where there is nothing to tile."""
     if not target.vector_bytes:
         return []
-    found = [t for c in contractions(sink) for t in _tilings(c, sink, target) if _suits_unit(t, target)]
+    found = [t for c in contractions(sink) for t in _tilings(c, target) if _suits_unit(t, target)]
     return sorted(found, key=lambda t: t.cost)
 
 
@@ -142,14 +142,14 @@ def _suits_unit(t: Tiling, target: Target) -> bool:
     return room and fits and t.width == dot.arg.columns
 
 
-def _tilings(c: Contraction, sink: UOp, target: Target) -> Iterator[Tiling]:
+def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
     """The tiles that the registers and the scratch memory have room for."""
     own, rows = turns(c.columns), turns(c.rows)
     if rows < FEWEST_ROWS or rows * own * turns(c.outer) * turns(c.terms) < LEAST_WORK:
         return
     widest = target.vector_bytes // max(c.reduce.dtype.itemsize, c.staged.dtype.itemsize)
     width = min(widest, 1 << max(own - 1, 1).bit_length())
-    prices = _prices(c, sink)
+    prices = _prices(c)
     room = target.local_memory
     for columns, block, vectors in _blocks(c, width):
         outer = (*c.outer, *(r for r in c.columns if r not in columns))
@@ -242,7 +242,7 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
 
 
 def _fetched(t: Tiling, target: Target) -> float:
-    """Cycles to read the operands that differ from row to row once for a block of columns, from where they have room."""
+    """Cycles to read the operands that differ from row to row for a block of columns, from where they have room."""
     c, cycles = t.contraction, 0.0
     for operand in c.across:
         nbytes = turns(c.over(operand)) * turns([r for r in c.rows if operand.ranges >> r.arg.axis & 1])
@@ -280,7 +280,7 @@ def _is_one_load(operand: UOp, last: UOp) -> bool:
     return len(loads) > 1 and plain and all(n.op in JOINING for n in nodes)
 
 
-def _prices(c: Contraction, sink: UOp) -> Prices:
+def _prices(c: Contraction) -> Prices:
     column, last = c.columns[-1], c.terms[-1]
     staged = 0.0
     for load in (n for n in postorder(c.staged) if n.op is Ops.LOAD):
@@ -302,5 +302,5 @@ def _prices(c: Contraction, sink: UOp) -> Prices:
             elif node.op in ELEMENTWISE and node.ranges >> last.arg.axis & 1:
                 plain = node.dtype is dtypes.index and node.op in (Ops.ADD, Ops.SUB, Ops.MUL)
                 row += 0.0 if plain else STEP
-    stores = tuple((lane_stride(s.src[1], column), tuple(lane_stride(s.src[1], r) for r in c.rows)) for s in sink.src)
+    stores = tuple((lane_stride(s.src[1], column), tuple(lane_stride(s.src[1], r) for r in c.rows)) for s in c.stores)
     return Prices(max(staged, COPIED), ROW + row, packed, stores)
