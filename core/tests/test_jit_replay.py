@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import pytest
 
@@ -155,6 +156,29 @@ def test_a_method_keeps_its_instances_apart():
     for i in range(4):
         assert two(Tensor([float(i)])).item() == 2.0 * i
         assert three(Tensor([float(i)])).item() == 3.0 * i
+    assert two.__call__.captured == Scale.__call__.captured == 2
+
+
+def test_an_instance_that_is_gone_takes_its_captures_with_it():
+    """TinyJit on a method keeps no instance alive, and forgets what it captured for one at the next new capture."""
+
+    class Shift:
+        def __init__(self, by):
+            self.by = Tensor([by] * 1000).realize()
+
+        @TinyJit
+        def run(self, x):
+            return (x + self.by).realize()
+
+    x = Tensor([1.0] * 1000).realize()
+    for turn in range(5):
+        shift = Shift(float(turn))
+        for _ in range(3):
+            assert shift.run(x).sum().item() == 1000.0 * (1 + turn)
+        here = weakref.ref(shift)
+        assert shift.run.captured == 1
+        del shift
+        assert here() is None
 
 
 def test_check_finds_what_a_closure_changed():

@@ -19,13 +19,14 @@ from __future__ import annotations
 import functools
 import os
 import threading
+import types
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from tinygraft.engine.capture import capturing
 from tinygraft.errors import GraphError
 from tinygraft.tensor import parts
-from tinygraft.tensor.arguments import Arguments, take_apart
+from tinygraft.tensor.arguments import Arguments, is_over, take_apart
 from tinygraft.tensor.base import assigned_tensors, live_tensors
 from tinygraft.tensor.captured import Launched, Record, Trace, difference
 from tinygraft.tensor.nested import tensors_in
@@ -76,7 +77,7 @@ class TinyJit(Generic[P, R]):
         return [record.names for record in self._ready.values()]
 
     def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., R]:
-        return self if instance is None else functools.partial(self.__call__, instance)
+        return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function, or replay what it launched for arguments of this kind."""
@@ -113,6 +114,7 @@ class TinyJit(Generic[P, R]):
         elif self._once.pop(arguments.key, None) == trace.launched and trace.may_repeat(result):
             self._ready[arguments.key] = Record(trace, arguments, result, taken)
         else:
+            self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}
             self._once[arguments.key] = trace.launched
             while len(self._once) > ONCE:
                 del self._once[next(iter(self._once))]

@@ -9,6 +9,8 @@ memory of the tensors and the values of bound variables, also of those in symbol
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,18 +33,31 @@ class Arguments:
 
 
 class Same:
-    """An object that cannot be hashed, by its identity; keeps it alive."""
+    """An object by its identity. Does not keep it alive, where it can be referred to weakly."""
 
-    __slots__ = ("item",)
+    __slots__ = ("_hash", "item")
 
     def __init__(self, item: object) -> None:
-        self.item = item
+        self._hash = id(item)
+        self.item: Callable[[], object]
+        try:
+            self.item = weakref.ref(item)
+        except TypeError:
+            self.item = lambda: item
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.item is self.item
+        return isinstance(other, Same) and (mine := self.item()) is not None and other.item() is mine
 
     def __hash__(self) -> int:
-        return id(self.item)
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Same, (self.item(),)
+
+
+def is_over(key: tuple[Any, ...]) -> bool:
+    """Whether an object that a key names is gone, so that no call can have that key again."""
+    return any(isinstance(item, Same) and item.item() is None for item in key)
 
 
 def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
@@ -110,6 +125,11 @@ def _unbound(size: UOp, values: dict[str, int]) -> UOp:
 
 def _plain(item: Any) -> Any:
     """What tells an argument that is no tensor from others."""
+    if item is None:
+        return item
+    hashed: Any = type(item).__hash__
+    if hashed is object.__hash__:
+        return Same(item)
     try:
         hash(item)
     except TypeError:
