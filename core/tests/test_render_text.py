@@ -1,6 +1,7 @@
 """The text of kernels: golden source of both grammars, tables without gaps, and what is refused."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -158,3 +159,11 @@ def test_a_dialect_without_vectors_refuses_them() -> None:
         GraphError, match="kernel elementwise: this dialect of c has no vectors, and a value has 8 lanes"
     ):
         CStyleRenderer(GROUPS).render(KERNELS["elementwise"]())
+
+
+@pytest.mark.parametrize("missing", ["barrier", "shared"])
+def test_a_dialect_without_words_for_groups_is_told_so(missing: str) -> None:
+    """A barrier that was left out without a word would be wrong only now and then."""
+    words = "kernel group_sum: 8 threads share memory and wait at a barrier; this dialect of c needs words for both"
+    with pytest.raises(GraphError, match=words):
+        CStyleRenderer(replace(GROUPS, **{missing: ""})).render(group_sum())

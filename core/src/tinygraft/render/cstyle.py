@@ -11,6 +11,7 @@ import re
 from collections import Counter
 
 from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import GraphError
 from tinygraft.render.cstyle_expr import EXPR
 from tinygraft.render.cstyle_words import Words, bare
 from tinygraft.render.dialect import Dialect
@@ -164,9 +165,14 @@ class Kernel(Writer):
         self.say("}")
 
     def barrier(self, u: UOp) -> None:
-        """The dialect's statement; one thread has nobody to wait for."""
-        if self.dialect.barrier:
+        """The dialect's statement; one thread has nobody to wait for. Raises GraphError where many have no words."""
+        if self.dialect.barrier and self.dialect.shared:
             self.say(self.dialect.barrier)
+        elif self.linear.signature.lanes > 1:
+            raise GraphError(
+                f"kernel {self.linear.name}: {self.linear.signature.lanes} threads share memory and wait at a barrier; "
+                f"this dialect of {self.dialect.language} needs words for both, Dialect(shared=..., barrier=...)"
+            )
 
     # Registers
 
