@@ -139,6 +139,24 @@ def test_the_memory_of_a_result_is_used_before_it_is_written() -> None:
     assert GlobalCounters.mem_used - before == 800
 
 
+def test_buffers_take_turns_where_memory_cannot_be_parted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device without views those of one size have the same block, one after another."""
+    monkeypatch.setattr(pool_of(Device["PYTHON"]), "has_views", False)
+    names = "abcde"
+    a, b, _, d, e = buffers = [Buffer("PYTHON", 100 if n != "e" else 50, dtypes.float32) for n in names]
+    before = GlobalCounters.mem_used
+    arena.share_memory(buffers, [Life(400, 0, 1), Life(400, 1, 2), Life(400, 2, 3), Life(400, 3, 3), Life(200, 3, 3)])
+    assert [n for n, x in zip(names, buffers, strict=True) if x.handle is a.handle] == ["a", "c"]
+    assert b.handle is d.handle
+    assert e.handle.nbytes == 200
+    assert GlobalCounters.mem_used - before == 1000
+    x = Tensor([1.0, 2.0, 3.0, 4.0], device="PYTHON").realize()
+    y = x
+    for _ in range(5):
+        y = y.flip(0).contiguous() + 1.0
+    assert y.tolist() == [9.0, 8.0, 7.0, 6.0]
+
+
 def test_devices_have_an_arena_each() -> None:
     """What is copied from one device to another lies on either in memory of that device."""
     x = Tensor([1.0, 2.0, 3.0], device="PYTHON").realize()

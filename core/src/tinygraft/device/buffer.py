@@ -87,7 +87,8 @@ class Buffer:
             raise ValueError(f"{self!r} with {self.nbytes} bytes cannot lie at {offset} of {home.nbytes} in {home!r}")
         whole = home.handle
         with self._lock:
-            self._handle = self.backend.allocator.view(whole, offset, self.nbytes)
+            is_all = self.nbytes == home.nbytes
+            self._handle = whole if is_all else self.backend.allocator.view(whole, offset, self.nbytes)
             self._block, self.offset = home._block, offset
 
     def borrow(self, handle: Handle, owner: object) -> None:

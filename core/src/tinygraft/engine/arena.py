@@ -48,16 +48,31 @@ def share_memory(buffers: Sequence[Buffer], lives: Sequence[Life], results: Sequ
     """Let buffers that have no memory lie where schedule/memory.py says: on each device in one block of its pool.
 
     lives are theirs, in their order. results may hold some of them before the first call of their own life (spare).
-    briefly says that all of it is soon given back. On a device whose memory cannot be parted nothing happens: there
-    each buffer gets memory of its own when it is first needed.
+    briefly says that all of it is soon given back. On a device whose memory cannot be parted, buffers of the same size
+    take turns.
     """
     for device in dict.fromkeys(buffer.device for buffer in buffers):
         mine = [i for i, buffer in enumerate(buffers) if buffer.device == device]
         lent = [i for i, buffer in enumerate(results) if buffer.device == device]
         backend = buffers[mine[0]].backend
-        if pool_of(backend).has_views:
-            known = tuple([lives[i] for i in mine])
-            places = place(known, tuple([spare[i] for i in lent]), backend.target.alignment)
-            arena = Buffer(device, places.size, dtypes.uint8).allocate(briefly)
-            for i, home, offset in zip(mine, places.homes, places.offsets, strict=True):
-                buffers[i].lie_in(arena if home == ARENA else results[lent[home]], offset)
+        if not pool_of(backend).has_views:
+            _take_turns([buffers[i] for i in mine], [lives[i] for i in mine])
+            continue
+        known = tuple([lives[i] for i in mine])
+        places = place(known, tuple([spare[i] for i in lent]), backend.target.alignment)
+        arena = Buffer(device, places.size, dtypes.uint8).allocate(briefly)
+        for i, home, offset in zip(mine, places.homes, places.offsets, strict=True):
+            buffers[i].lie_in(arena if home == ARENA else results[lent[home]], offset)
+
+
+def _take_turns(buffers: Sequence[Buffer], lives: Sequence[Life]) -> None:
+    """Let each buffer have the whole memory of an earlier one of its size that is over, where there is one."""
+    over: dict[int, list[tuple[int, Buffer]]] = {}  # by size: the last call of whoever has a block, and that buffer
+    for buffer, life in sorted(zip(buffers, lives, strict=True), key=lambda pair: pair[1].first):
+        blocks = over.setdefault(life.nbytes, [])
+        number = next((number for number, (last, _) in enumerate(blocks) if last < life.first), None)
+        if number is None:
+            buffer.allocate()
+        else:
+            buffer.lie_in(blocks.pop(number)[1], 0)
+        blocks.append((life.last, buffer))
