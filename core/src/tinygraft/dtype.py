@@ -107,11 +107,12 @@ class dtypes:
     def from_py(value: Any) -> DType:
         """The dtype of a Python scalar, or of the numbers in nested lists."""
         kinds = {type(v) for v in _leaves(value)} if isinstance(value, (list, tuple)) else {type(value)}
-        for kind, dtype in ((_float, dtypes.default_float()), (_int, dtypes.default_int()), (_bool, dtypes.bool)):
-            if kind in kinds:
-                return dtype
-        if not kinds:
+        if _float in kinds or not kinds:
             return dtypes.default_float()
+        if _int in kinds:
+            return dtypes.default_int()
+        if _bool in kinds:
+            return dtypes.bool
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise DTypeError(f"a tensor is made of bool, int and float, got {names}")
 

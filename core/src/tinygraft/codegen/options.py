@@ -24,4 +24,8 @@ class Options:
     def here() -> Options:
         """The options that the settings ask for in this thread."""
         noopt = bool(config.NOOPT.value)
-        return Options(noopt=noopt, beam=0 if noopt else max(config.BEAM.value, 0))
+        beam = 0 if noopt else max(config.BEAM.value, 0)
+        return Options(noopt, beam) if noopt or beam else DEFAULT
+
+
+DEFAULT = Options()

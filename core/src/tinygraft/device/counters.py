@@ -42,8 +42,14 @@ class GlobalCounters:
     @classmethod
     def add_memory(cls, nbytes: int) -> None:
         """Count nbytes more (or less) of live buffers. The garbage collector may call this in the middle of itself."""
-        _changes.append(nbytes)
-        while _changes and _lock.acquire(blocking=False):  # else whoever has the lock counts it
+        if _lock.acquire(blocking=False):
+            try:
+                cls.mem_used += nbytes
+            finally:
+                _lock.release()
+        else:  # whoever has the lock counts it
+            _changes.append(nbytes)
+        while _changes and _lock.acquire(blocking=False):
             try:
                 while _changes:
                     cls.mem_used += _changes.popleft()

@@ -17,6 +17,8 @@ from tinygraft.device.interfaces import Allocator, Backend, Handle
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 
 FLOOR = 64 << 20  # bytes that are kept however little was ever in use
+SMALL = 64 << 10  # bytes of a returned block that may wait for somebody to look at it
+MOST_RETURNED = 64  # blocks that wait
 WASTE = 8  # a block that is kept serves whoever needs all of it but one part in so many
 
 
@@ -41,13 +43,26 @@ class Pool:
 
     def __init__(self, backend: Backend) -> None:
         self.name, self.allocator = backend.name, backend.allocator
-        self.used = self.kept = self.peak = 0  # bytes
+        self._used = self._kept = self.peak = 0  # bytes
         self.lost = self.closed = False
         self.has_views = type(self.allocator).view is not Allocator.view
         self._free: dict[int, list[Handle]] = {}  # by size; the size that was freed longest ago comes first
         self._sizes: list[int] = []  # the sizes that are kept, in order
         self._returned: deque[tuple[Handle, int]] = deque()  # freed, and not yet looked at
+        self._due = False  # whether it is time to look
         self._lock = threading.Lock()
+
+    @property
+    def used(self) -> int:
+        """Bytes of the blocks in use."""
+        self._look()
+        return self._used
+
+    @property
+    def kept(self) -> int:
+        """Bytes of the freed blocks that are kept."""
+        self._look()
+        return self._kept
 
     def take(self, nbytes: int, briefly: bool = False) -> Block:
         """A block of nbytes: one that was freed, or a new one.
@@ -59,14 +74,17 @@ class Pool:
         if self.lost or self.closed:
             raise DeviceLostError(self.why_lost())
         with self._lock:
-            self._sort_in()
-            size = self._fitting(nbytes, briefly)
-            handle = self._alloc(nbytes) if size is None else self._pop(size)
-            size = size or nbytes
-            self.used += size
-            self.peak = max(self.peak, self.used)
+            handle, size = self._just_returned(nbytes)
+            if handle is None:
+                self._sort_in()
+                found = self._fitting(nbytes, briefly)
+                handle = self._alloc(nbytes) if found is None else self._pop(found)
+                size = found or nbytes
+                self._used += size
+                self.peak = max(self.peak, self._used)
         GlobalCounters.add_memory(nbytes)
-        self._look()
+        if self._due:  # somebody could not look, because this thread had the lock
+            self._look()
         part = handle if size == nbytes else self.allocator.view(handle, 0, nbytes)
         return Block(self, part, handle, nbytes, size)
 
@@ -75,7 +93,18 @@ class Pool:
         GlobalCounters.add_memory(-nbytes)
         if not (self.lost or self.closed):
             self._returned.append((handle, size))
-            self._look()
+            if size > SMALL or len(self._returned) > MOST_RETURNED:
+                self._due = True
+                self._look()
+
+    def _just_returned(self, nbytes: int) -> tuple[Handle, int]:
+        """What was returned last, if that is a small block of this size: the next of many small operations wants it."""
+        if nbytes <= SMALL and self._returned:
+            handle, size = self._returned.pop()
+            if size == nbytes:
+                return handle, size
+            self._returned.append((handle, size))
+        return None, 0
 
     def _look(self) -> None:
         """Look at what was returned, unless somebody has the lock, who will do it."""
@@ -87,13 +116,14 @@ class Pool:
 
     def _sort_in(self) -> None:
         """Keep each block that was returned, or give it back to the device above the limit."""
+        self._due = False
         while self._returned:
             handle, size = self._returned.popleft()
-            self.used -= size
-            if self.kept + size > KEEP_MB.value << 20:
+            self._used -= size
+            if self._kept + size > KEEP_MB.value << 20:
                 self.allocator.free(handle, size)
                 continue
-            self.kept += size
+            self._kept += size
             same = self._free.pop(size, None)
             if same is None:
                 insort(self._sizes, size)
@@ -133,7 +163,7 @@ class Pool:
     def _pop(self, size: int) -> Handle:
         blocks = self._free[size]
         handle = blocks.pop()
-        self.kept -= size
+        self._kept -= size
         if not blocks:
             del self._free[size]
             del self._sizes[bisect_left(self._sizes, size)]
@@ -145,15 +175,15 @@ class Pool:
         self.allocator.free(self._pop(size), size)
 
     def _release_all(self) -> int:
-        given = self.kept
+        given = self._kept
         while self._free:
             self._release()
         return given
 
     def _alloc(self, nbytes: int) -> Handle:
         """A new block. Kept ones go where the pool would grow past the most that was ever in use."""
-        most = max(self.peak, self.used + nbytes, FLOOR)
-        while self._free and self.used + self.kept + nbytes > most:
+        most = max(self.peak, self._used + nbytes, FLOOR)
+        while self._free and self._used + self._kept + nbytes > most:
             self._release()
         try:
             return self.allocator.alloc(nbytes)
@@ -163,7 +193,7 @@ class Pool:
             return self.allocator.alloc(nbytes)
         except MemoryError as error:
             raise DeviceMemoryError(
-                f"{self.name} has no room for a buffer of {nbytes} bytes: {self.used} bytes are in use by live "
+                f"{self.name} has no room for a buffer of {nbytes} bytes: {self._used} bytes are in use by live "
                 "buffers, none are kept for reuse; drop tensors that are no longer needed, or use a smaller batch"
             ) from error
 

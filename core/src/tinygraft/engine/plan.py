@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ class Work:
     calls: list[Ready]
     memory: dict[UOp, UOp]
     values: dict[str, int]
-    existing: set[UOp]
+    existing: Collection[UOp]
 
 
 _plans: OrderedDict[Key, Plan] = OrderedDict()
@@ -137,4 +137,4 @@ def _on(plan: Plan, form: Form, outputs: Sequence[UOp]) -> Work:
     nodes = [*form.buffers, *[UOp.buffer(*made) for made in plan.made]]
     calls = [Ready(s.kernel, s.device, tuple([nodes[place] for place in s.places]), s.written) for s in plan.steps]
     memory = {node: nodes[place] for node, place in zip(outputs, plan.memory, strict=True)}
-    return Work(calls, memory, form.values, set(form.buffers))
+    return Work(calls, memory, form.values, form.buffers)

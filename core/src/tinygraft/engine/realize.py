@@ -53,7 +53,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) ->
 def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
     if VIZ:
         viz.install()
-    todo = list({id(tensor): tensor for tensor in tensors}.values())
+    todo = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)
     others, before = _without(live, todo), []
     wanted = _wanted(todo)
     if not wanted:
@@ -64,7 +64,7 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
         before = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
         others = _without(others, before)
     if Ops.ASSIGN not in [node.op for node in order]:  # nothing is written over: any of it can be done again
-        _compute(todo, others, order, dict(zip(wanted, wanted, strict=True)), Guard(None))
+        _compute(todo, others, order, {node: node for node in wanted}, Guard(None))
         return
     with guarded() as guard:
         while along := _protect(order, others):
@@ -85,7 +85,8 @@ def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], order: Sequence
     work = work_for(order, outputs)
     done: list[Ready] = []
     try:
-        run_schedule(work.calls, work.values, _kept(work, outputs), done, guard)
+        kept = _kept(work, outputs) if len(work.calls) > 1 else set()  # one call has nothing in between
+        run_schedule(work.calls, work.values, kept, done, guard)
     except BaseException:
         guard.whole = True
         unwritten = {b for call in work.calls[len(done) :] for b in writes(call)}
@@ -111,7 +112,8 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work,
     A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from. What else
     is realised now is memory in a history, as it is memory in the tensors that hold it.
     """
-    history.note_writes([b for n, b in work.memory.items() if n.op is Ops.ASSIGN and _writes_memory(n)])
+    if written := [b for n, b in work.memory.items() if n.op is Ops.ASSIGN and _writes_memory(n)]:
+        history.note_writes(written)
     mine_ask = [tensor for tensor in tensors if tensor.requires_grad]
     asking = {t.uop for t in (*mine_ask, *others) if t.requires_grad} if mine_ask else set()
     for tensor in mine_ask:
@@ -161,8 +163,7 @@ def _assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
 
 def _kept(work: Work, wanted: Iterable[UOp]) -> set[UOp]:
     """The buffers that live on: results, and what was there before."""
-    made = {work.memory[node] for node in wanted}
-    return made | work.existing
+    return {*work.existing, *(work.memory[node] for node in wanted)}
 
 
 def _held(node: UOp, buffer: UOp) -> UOp:

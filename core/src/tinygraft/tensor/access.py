@@ -397,12 +397,13 @@ def _owns_memory(node: UOp) -> bool:
 
 def _is_constant(node: UOp) -> bool:
     """Whether a node is computed from constants only, one element like another: nothing worth keeping."""
+    if node.op not in _CONSTANT:
+        return False
     seen, stack = {node}, [node]
     while stack:
-        current = stack.pop()
-        if current.op not in _CONSTANT:
-            return False
-        for source in current.src:
+        for source in stack.pop().src:
+            if source.op not in _CONSTANT:
+                return False
             if source not in seen:
                 seen.add(source)
                 stack.append(source)

@@ -431,7 +431,7 @@ def expand(node: UOp, shape: Shape) -> UOp:
         return node
     if len(node.shape) < len(shape):
         wide = (1,) * (len(shape) - len(node.shape)) + node.shape
-        node = UOp(Ops.RESHAPE, node.dtype, (node, *_symbols(Ops.RESHAPE, wide)), wide)
+        node = UOp(Ops.RESHAPE, node.dtype, (node, *_symbols(Ops.RESHAPE, wide)) if node.shape else (node,), wide)
     return node if node.shape == shape else UOp(Ops.EXPAND, node.dtype, (node, *_symbols(Ops.EXPAND, shape)), shape)
 
 

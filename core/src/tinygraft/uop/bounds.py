@@ -102,34 +102,37 @@ RULES: dict[Ops, Callable[..., Bounds]] = {
 _KEEP = (MOVEMENT - {Ops.PAD}) | {Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.AFTER}
 
 
+# the bounds of a node of a dtype about which nothing else is known; none for floats
 LIMITS = {dtype: UNKNOWN if dtype.kind in ("float", "void") else (dtypes.min(dtype), dtypes.max(dtype))
           for dtype in (*dtypes.all, dtypes.index, dtypes.void)}  # fmt: skip
-
-
-def limits(dtype: DType) -> Bounds:
-    """The bounds of a node of dtype about which nothing else is known; none for floats."""
-    return LIMITS[dtype]
 
 
 def bounds(op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
     """(least, greatest) value of a node, inclusive; (None, None) for a float."""
     if dtype.kind in ("float", "void"):
         return UNKNOWN
-    if op is Ops.CONST:
-        return arg, arg
-    if op is Ops.RANGE:
-        return 0, max(src[0].hi - 1, 0)
-    if op is Ops.VARIABLE:
-        return arg.low, arg.high
-    if op is Ops.BIND:
-        return src[0].lo, src[0].hi
-    whole = limits(dtype)
-    if (rule := RULES.get(op)) is not None and None not in [s.lo for s in src]:
+    whole = LIMITS[dtype]
+    if (rule := RULES.get(op)) is not None:
+        if None in [s.lo for s in src]:
+            return whole
         low, high = rule(*src)
         return (low, high) if low is not None and whole[0] <= low and high <= whole[1] else whole
-    if op in _KEEP:
-        return src[0].lo, src[0].hi
-    if op is Ops.CAST and src[0].lo is not None and whole[0] <= src[0].lo and src[0].hi <= whole[1]:
-        return (bool(src[0].lo > 0 or src[0].hi < 0), src[0].lo != 0 or src[0].hi != 0) if dtype is dtypes.bool else (
-            int(src[0].lo), int(src[0].hi))  # fmt: skip
-    return whole
+    known = _KNOWN.get(op)
+    return whole if known is None else known(whole, dtype, src, arg)
+
+
+def _cast(whole: Bounds, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
+    low, high = src[0].lo, src[0].hi
+    if low is None or not (whole[0] <= low and high <= whole[1]):
+        return whole
+    return (bool(low > 0 or high < 0), low != 0 or high != 0) if dtype is dtypes.bool else (int(low), int(high))
+
+
+_KNOWN: dict[Ops, Callable[..., Bounds]] = {
+    **dict.fromkeys(_KEEP, lambda whole, dtype, src, arg: (src[0].lo, src[0].hi)),
+    Ops.CONST: lambda whole, dtype, src, arg: (arg, arg),
+    Ops.RANGE: lambda whole, dtype, src, arg: (0, max(src[0].hi - 1, 0)),
+    Ops.VARIABLE: lambda whole, dtype, src, arg: (arg.low, arg.high),
+    Ops.BIND: lambda whole, dtype, src, arg: (src[0].lo, src[0].hi),
+    Ops.CAST: _cast,
+}

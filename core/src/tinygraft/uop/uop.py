@@ -187,7 +187,8 @@ class UOp:
     @staticmethod
     def buffer(device: str, size: int, dtype: DType) -> UOp:
         """A new buffer of size elements; no two calls give the same node."""
-        return UOp(Ops.BUFFER, dtype, (UOp.on(device),), BufferArg(next(_buffer_ids), size))
+        src, arg = (UOp.on(device),), BufferArg(next(_buffer_ids), size)
+        return _make((Ops.BUFFER, dtype, src, arg, None), Ops.BUFFER, dtype, src, arg, None)
 
     @staticmethod
     def next_buffer() -> int:
