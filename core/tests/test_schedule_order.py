@@ -12,7 +12,7 @@ from tensor_nodes import BACKEND, assign, filled, memory, run_graph
 from tinygraft import Tensor
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
-from tinygraft.schedule.order import NeedsOwnMemory, Task, in_order
+from tinygraft.schedule.order import NeedsOwnMemory, Task, assigned_late, in_order
 from tinygraft.schedule.schedule import schedule
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
@@ -57,6 +57,30 @@ def test_what_is_free_stays_as_given() -> None:
     """Tasks that do not touch each other's memory keep their order."""
     tasks = [task(set(), {(memory(2).src[0], memory(2))}) for _ in range(5)]
     assert in_order(tasks, {}) == tasks
+
+
+def test_the_last_reader_comes_before_what_needs_more_memory() -> None:
+    """Of two tasks that can run, the one that ends the life of a value: then less is in use. A result is no concern."""
+    x, y, z, result = (UOp.buffer("PYTHON", 100, F) for _ in range(4))
+    first, second = task(set(), {(x, x)}), task({(x, x)}, {(y, y)})
+    grows, last = task({(y, y)}, {(z, z)}), task({(z, z)}, set())
+    ends = task({(x, x), (y, y)}, {(result, result)})
+    values = {b: [b] for b in (x, y, z, result)}
+    assert in_order([first, second, grows, last, ends], values, {result}) == [first, second, ends, grows, last]
+    assert in_order([first, second, grows, last, ends], values, {y, z}) == [first, second, grows, last, ends]
+
+
+def test_assigned_values_come_late() -> None:
+    """After the readers of the value that they replace, and before what reads them."""
+    old, other = memory(4), memory(4)
+    product = other * 2.0
+    new = assign(old, old + product)
+    reads_old, reads_new = old * product, new + 1.0
+    order = [product, new, reads_new, reads_old]
+    needs = {
+        product: {other.src[0]}, new: {old.src[0], product}, reads_new: {new}, reads_old: {old.src[0], product}
+    }  # fmt: skip
+    assert assigned_late(order, needs) == [product, reads_old, new, reads_new]
 
 
 def test_a_task_reads_what_it_overwrites() -> None:

@@ -1,13 +1,15 @@
 """The order in which the kernels and copies of a schedule run.
 
 Tasks in, each with the values that it reads and writes, and for each buffer the values that it holds one after another;
-the tasks out, so that a value is written before it is read and read before the next one takes its place.
+the tasks out, so that a value is written before it is read and read before the next one takes its place. Of the tasks
+that can run next, one after which less memory is needed than before comes first: in a training step the gradient of a
+weight, which ends the life of what it is computed from.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from tinygraft.errors import GraphError
@@ -34,8 +36,32 @@ class NeedsOwnMemory(Exception):
         self.nodes = nodes
 
 
-def in_order(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> list[Task]:
-    """Tasks in an order in which each reads the values it means to read. Raises NeedsOwnMemory when there is none."""
+def assigned_late(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[UOp]:
+    """Stored nodes, what they need first, and assigned values only where nothing else can come: after the readers of
+    the values that they replace, so that it is known which kernels these are in."""
+    waiting = {node: sum(need in needs for need in needs[node]) for node in stored}
+    users: dict[UOp, list[UOp]] = {}
+    for node in stored:
+        for need in needs[node]:
+            users.setdefault(need, []).append(node)
+    number = {node: (node.op is Ops.ASSIGN, i) for i, node in enumerate(stored)}
+    ready = [(number[node], node) for node in stored if not waiting[node]]
+    found: list[UOp] = []
+    while ready:
+        _, node = heapq.heappop(ready)
+        found.append(node)
+        for user in users.get(node, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(ready, (number[user], user))
+    return found
+
+
+def in_order(tasks: list[Task], versions: dict[UOp, list[UOp]], kept: Set[UOp] = frozenset()) -> list[Task]:
+    """Tasks in an order in which each reads the values it means to read. Raises NeedsOwnMemory when there is none.
+
+    kept are the buffers that are there before or stay afterwards: their memory is no concern of the order.
+    """
     writers = {write: task for task in tasks for write in task.writes}
     readers: dict[tuple[UOp, UOp], list[Task]] = {}
     for task in tasks:
@@ -54,28 +80,68 @@ def in_order(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> list[Task]:
                 after[overwriter].update(
                     task for task in [*here, writer] if task is not None and task is not overwriter
                 )
-    return _topological(tasks, after, versions)
+    return _topological(tasks, after, versions, _Memory(tasks, kept))
 
 
-def _topological(tasks: list[Task], after: dict[Task, set[Task]], versions: dict[UOp, list[UOp]]) -> list[Task]:
+class _Memory:
+    """What each task does to the memory that is in use while only some of the others have run."""
+
+    def __init__(self, tasks: list[Task], kept: Set[UOp]) -> None:
+        self.buffers = {task: {b for b, _ in (*task.reads, *task.writes)} - kept for task in tasks}
+        self.users: dict[UOp, set[Task]] = {}  # of each buffer, those that have not run
+        for task in tasks:
+            for buffer in self.buffers[task]:
+                self.users.setdefault(buffer, set()).add(task)
+        self.used: set[UOp] = set()
+
+    def grows(self, task: Task) -> bool:
+        """Whether more is in use after a task than before it."""
+        change = 0
+        for buffer in self.buffers[task]:
+            if len(self.users[buffer]) == 1:
+                change -= buffer.arg.size * buffer.dtype.itemsize if buffer in self.used else 0
+            elif buffer not in self.used:
+                change += buffer.arg.size * buffer.dtype.itemsize
+        return change > 0
+
+    def run(self, task: Task) -> list[Task]:
+        """Note that a task has run; the tasks that now are the last to use a buffer."""
+        last: list[Task] = []
+        for buffer in self.buffers[task]:
+            self.used.add(buffer)
+            self.users[buffer].discard(task)
+            if len(self.users[buffer]) == 1:
+                last += self.users[buffer]
+        return last
+
+
+def _topological(
+    tasks: list[Task], after: dict[Task, set[Task]], versions: dict[UOp, list[UOp]], memory: _Memory
+) -> list[Task]:
     waiting = {task: len(first) for task, first in after.items()}
     then: dict[Task, list[Task]] = {}
     for task, first in after.items():
         for before in first:
             then.setdefault(before, []).append(task)
     number = {task: i for i, task in enumerate(tasks)}
-    ready = [(number[task], task) for task in tasks if not waiting[task]]
-    done: list[Task] = []
+    ready = [(memory.grows(task), number[task], task) for task in tasks if not waiting[task]]
+    done: dict[Task, None] = {}
     heapq.heapify(ready)
     while ready:
-        _, task = heapq.heappop(ready)
-        done.append(task)
+        _, _, task = heapq.heappop(ready)
+        if task in done:
+            continue
+        done[task] = None
+        last = memory.run(task)
         for later in then.get(task, ()):
             waiting[later] -= 1
             if not waiting[later]:
-                heapq.heappush(ready, (number[later], later))
+                heapq.heappush(ready, (memory.grows(later), number[later], later))
+        for later in last:
+            if not waiting[later] and not memory.grows(later):
+                heapq.heappush(ready, (False, number[later], later))
     if len(done) == len(tasks):
-        return done
+        return list(done)
     raise NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions))
 
 

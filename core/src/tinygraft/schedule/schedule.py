@@ -20,7 +20,7 @@ from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.form import note_value
 from tinygraft.schedule.kernels import Book, Group, StoreMore, group_nodes
 from tinygraft.schedule.lower import numel
-from tinygraft.schedule.order import NeedsOwnMemory, Task, in_order
+from tinygraft.schedule.order import NeedsOwnMemory, Task, assigned_late, in_order
 from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
 from tinygraft.schedule.views import flatten
@@ -61,7 +61,7 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
     while True:
         plan = _Plan(order, stored, private, wanted)
         try:
-            ordered = in_order(plan.tasks(target, book), plan.versions)
+            ordered = in_order(plan.tasks(target, book), plan.versions, plan.kept)
         except StoreMore as more:
             _add(stored, more.nodes)
             continue
@@ -193,7 +193,7 @@ class _Plan:
     def tasks(self, target: Target, book: Book) -> list[Task]:
         """Everything that has to run."""
         plain, single, copies = [], [], []
-        for node in self.stored:
+        for node in assigned_late(self.stored, self.needs):
             if 0 in node.shape or node in self.scattered:
                 continue
             if node.op is Ops.COPY and memory_base(node.src[0]).op not in LEAVES - {Ops.BUFFER}:
@@ -210,6 +210,11 @@ class _Plan:
         tasks += [self._fill(node, base) for node, base in self.fills]
         tasks += [self._copy(base, after, self.memory[node], node) for base, node, after in self.copies_back]
         return tasks
+
+    @property
+    def kept(self) -> set[UOp]:
+        """The buffers that are there before, or whose values are wanted."""
+        return {n for n in self.order if n.op is Ops.BUFFER} | {self.memory[n] for n in self.wanted}
 
     def _buffer(self, node: UOp) -> UOp:
         return node if node.op is Ops.BUFFER else self.memory[node]
