@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kernels import load, param, store
+from kernels import load, pack, param, run_linear, store, unpack
+from linears import streamed
 from tinygraft.codegen.lower import to_linear
 from tinygraft.dtype import DType, dtypes
+from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, StoreHint
@@ -76,3 +78,10 @@ def test_short_rows_are_streamed_only_beside_each_other() -> None:
 def test_a_scalar_store_is_never_streamed() -> None:
     """Without vectors there is nothing to stream."""
     assert streams(doubled(1 << 12), target=replace(MACHINE, vector_bytes=0)) == [False]
+
+
+def test_an_interpreter_stores_a_stream_as_anything_else() -> None:
+    """PYTHON has no caches: the hint changes nothing."""
+    values = [float(i) for i in range(24)]
+    out, _ = run_linear(PythonBackend("PYTHON", 0), streamed(24, 8), [bytes(96), pack(values, F)])
+    assert unpack(out, F) == [x + 3 for x in values]
