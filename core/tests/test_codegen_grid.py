@@ -99,6 +99,31 @@ def test_sums_of_what_is_no_product_of_two() -> None:
         np.testing.assert_array_equal(got.reshape(n, m), want, str(one))
 
 
+def gradients(n: int, m: int, depth: int) -> UOp:
+    """x.T @ g beside the sums of the columns of g, added to what was there: of a layer's weight and bias."""
+    i, j, k, t = (UOp.range(size, axis) for axis, size in enumerate((n, m, depth, depth)))
+    x, g, bias = param(2, F, depth * n), param(3, F, depth * m), param(1, F, m)
+    weight = reduce(load(x, at((k, i), (depth, n))) * load(g, at((k, j), (depth, m))), k)
+    total = load(bias, j) + reduce(load(g, at((t, j), (depth, m))), t)
+    return sink(store(param(0, F, n * m), at((i, j), (n, m)), weight), store(bias, j, total))
+
+
+def test_a_product_beside_smaller_results() -> None:
+    """What is stored for fewer loops is stored once, also where it replaces what it reads."""
+    n, m, depth = 19, 23, 29
+    x, g, old = numbers(depth, n), numbers(depth, m, seed=1), numbers(m, seed=2)
+    kernel = gradients(n, m, depth)
+    buffers = [bytes(4 * n * m), *(pack(a.ravel().tolist(), F) for a in (old, x, g))]
+    found = ways_of(kernel)
+    assert {one.name for one in found} >= {"block", "team"}
+    for one in found:
+        linear = linear_of(kernel, one)
+        a, b, c = (int(size) for size in linear.signature.grid)
+        weight, bias, *_ = run_linear(GPU, linear, buffers, (), (a, b, c))
+        np.testing.assert_array_equal(np.array(unpack(weight, F)).reshape(n, m), x.T @ g, str(one))
+        np.testing.assert_array_equal(unpack(bias, F), old + g.sum(0), str(one))
+
+
 def test_convolutions_are_right_in_every_way() -> None:
     """Rows of several loops, terms of several loops, windows that reach over the border."""
     batch, channels, height, width, out = 2, 3, 7, 5, 11

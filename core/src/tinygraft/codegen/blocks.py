@@ -22,8 +22,20 @@ from dataclasses import dataclass
 
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
-from tinygraft.codegen.contraction import contractions
-from tinygraft.codegen.positions import FAR, NEAR, Positions, Way, cost_of, gated, power_of_two, size, unflatten
+from tinygraft.codegen.contraction import Contraction, contractions
+from tinygraft.codegen.positions import (
+    FAR,
+    NEAR,
+    Positions,
+    Way,
+    cost_of,
+    cycles,
+    gated,
+    mask_of,
+    power_of_two,
+    size,
+    unflatten,
+)
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.linear import lane_stride
@@ -57,13 +69,15 @@ class Operand:
 class Product:
     """A sum of products: the first operand depends on rows and not on columns, the second on columns and not on rows.
 
-    terms are the loops of the sum, outermost first; direct is how many loads there are beside the operands.
+    terms are the loops of the sum, outermost first. direct is how many cycles a term takes for loads beside the
+    operands, other how many a result takes for what is stored in fewer loops.
     """
 
     operands: tuple[Operand, Operand]
     outer: tuple[UOp, ...]
     terms: tuple[UOp, ...]
-    direct: int
+    direct: float
+    other: float
 
     @property
     def count(self) -> int:
@@ -114,9 +128,22 @@ def _product(sink: UOp) -> Product | None:
         if rows[-1].arg.axis > columns[-1].arg.axis:  # neighbouring threads store neighbouring columns
             first, second = second, first
         staged = set(postorder(first.value, second.value))
-        direct = sum(n.op is Ops.LOAD for n in postorder(one.reduce.src[0]) if n not in staged)
-        best = area, Product((first, second), outer, terms, direct)
+        direct = NEAR * sum(n.op is Ops.LOAD for n in postorder(one.reduce.src[0]) if n not in staged)
+        other = _other(sink, one, mask_of(loops))
+        if other is not None:
+            best = area, Product((first, second), outer, terms, direct, other)
     return None if best is None else best[1]
+
+
+def _other(sink: UOp, c: Contraction, loops: int) -> float | None:
+    """The cycles for stores in fewer loops, whose values each thread computes; None where they need further loops."""
+    others = [s for s in sink.src if s not in c.stores]
+    if any(s.ranges & ~loops for s in others):
+        return None
+    tiled = set(postorder(*c.stores))
+    nodes = [n for n in postorder(*others) if n not in tiled] if others else []
+    turns = {n.arg.axis: size(n) for n in nodes if n.op is Ops.RANGE and not loops >> n.arg.axis & 1}
+    return cycles(nodes, turns, {})
 
 
 def _operand(value: UOp, loops: tuple[UOp, ...], terms: tuple[UOp, ...]) -> Operand:
@@ -157,7 +184,7 @@ def _cost(p: Product, b: Block) -> float:
         groups *= -(-o.length // length)
         filling += -(-b.terms * length // threads) * (NEAR if o.across or o.along else FAR)
     turns = -(-p.count // b.terms)
-    return cost_of(groups, turns * filling + p.count * (each + sum(b.each) + p.direct * each * NEAR))
+    return cost_of(groups, turns * filling + p.count * (each + sum(b.each) + p.direct * each) + p.other * each)
 
 
 class _Tiler:
@@ -189,7 +216,16 @@ class _Tiler:
             where = ix.add(ix.mul(term, self._pitch(side)), place)
             swap[operand.value] = UOp(Ops.LOAD, operand.value.dtype, (memory, where))
             gates.append(self._put(side, place, swap))
-        return gated(ix.rebuild_simplified((self.kernel,), swap)[self.kernel], gates)
+        now = ix.rebuild_simplified(self.kernel.src, swap)
+        stores = [gated(now[s], [*gates, *self._once(s, swap)]) for s in self.kernel.src]
+        return UOp(Ops.SINK, src=tuple(stores))
+
+    def _once(self, store: UOp, swap: dict[UOp, UOp]) -> Iterator[UOp]:
+        """The conditions that leave one turn of the loops that a store is not inside of."""
+        p = self.p
+        for loop in (*p.operands[0].loops, *p.operands[1].loops, *p.outer):
+            if not store.ranges >> loop.arg.axis & 1:
+                yield ix.lt(swap[loop], 1)
 
     def _put(self, side: int, place: UOp, swap: dict[UOp, UOp]) -> UOp:
         """Put loops where a place in the tile is; the condition under which there is such a place."""
