@@ -148,6 +148,22 @@ def test_used_and_kept_are_no_more_than_was_ever_used(monkeypatch):
     assert allocator.allocated - allocator.freed == pool.used + pool.kept
 
 
+def test_sizes_that_nobody_asks_for_go_back(monkeypatch):
+    """What a program needed at its start is not kept for ever; what it uses in every turn is."""
+    monkeypatch.setattr("tinygraft.device.pool.FLOOR", 1000)
+    monkeypatch.setattr("tinygraft.device.pool.AGE", 50)
+    monkeypatch.setattr("tinygraft.device.pool.SMALL", 0)
+    pool, allocator = pool_of_toys()
+    first, second = pool.take(9000), pool.take(2000)
+    del first, second
+    for _ in range(47):
+        pool.take(2000)
+    assert (pool.kept, allocator.freed) == (11000, 0)
+    for _ in range(60):
+        pool.take(2000)
+    assert (pool.kept, allocator.freed, allocator.allocated) == (2000, 9000, 11000)
+
+
 def test_a_block_serves_what_is_almost_as_large():
     """Within an eighth a kept block is handed out; one who takes it briefly gets any that is large enough."""
     pool, allocator = pool_of_toys()

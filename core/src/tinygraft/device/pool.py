@@ -19,6 +19,7 @@ from tinygraft.errors import DeviceLostError, DeviceMemoryError
 FLOOR = 64 << 20  # bytes that are kept however little was ever in use
 SMALL = 64 << 10  # bytes of a returned block that may wait for somebody to look at it
 MOST_RETURNED = 64  # blocks that wait
+AGE = 1024  # takes after which a kept size that nobody asked for goes back to the device
 WASTE = 8  # a block that is kept serves whoever needs all of it but one part in so many
 
 
@@ -38,7 +39,8 @@ class Pool:
     """The memory of one backend: blocks in use are counted, freed blocks kept.
 
     What is in use and what is kept are together no more than was ever in use at once: before the pool grows, the blocks
-    of the size that was freed longest ago go back to the device. The setting KEEP_MB limits what is kept.
+    of the size that was freed longest ago go back to the device. So do sizes that nobody asks for any more. The setting
+    KEEP_MB limits what is kept.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -48,6 +50,8 @@ class Pool:
         self.has_views = type(self.allocator).view is not Allocator.view
         self._free: dict[int, list[Handle]] = {}  # by size; the size that was freed longest ago comes first
         self._sizes: list[int] = []  # the sizes that are kept, in order
+        self._freed: dict[int, int] = {}  # how many takes there were when a block of a size was last freed
+        self._takes = 0
         self._returned: deque[tuple[Handle, int]] = deque()  # freed, and not yet looked at
         self._due = False  # whether it is time to look
         self._lock = threading.Lock()
@@ -77,6 +81,9 @@ class Pool:
             handle, size = self._just_returned(nbytes)
             if handle is None:
                 self._sort_in()
+                self._takes += 1
+                if not self._takes % AGE:
+                    self._release_old()
                 found = self._fitting(nbytes, briefly)
                 handle = self._alloc(nbytes) if found is None else self._pop(found)
                 size = found or nbytes
@@ -128,6 +135,7 @@ class Pool:
             if same is None:
                 insort(self._sizes, size)
             self._free[size] = same = same or []
+            self._freed[size] = self._takes
             same.append(handle)
 
     def empty(self) -> int:
@@ -165,7 +173,7 @@ class Pool:
         handle = blocks.pop()
         self._kept -= size
         if not blocks:
-            del self._free[size]
+            del self._free[size], self._freed[size]
             del self._sizes[bisect_left(self._sizes, size)]
         return handle
 
@@ -173,6 +181,14 @@ class Pool:
         """Give a block to the device of the size that was freed longest ago."""
         size = next(iter(self._free))
         self.allocator.free(self._pop(size), size)
+
+    def _release_old(self) -> None:
+        """Give blocks to the device whose size was freed AGE takes ago or longer, above what is always kept."""
+        while self._free and self._kept > FLOOR:
+            size = next(iter(self._free))
+            if self._freed[size] > self._takes - AGE:
+                break
+            self._release()
 
     def _release_all(self) -> int:
         given = self._kept
