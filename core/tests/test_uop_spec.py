@@ -349,6 +349,10 @@ def test_a_broken_pass_of_the_compiler_is_caught(monkeypatch: pytest.MonkeyPatch
 def test_local_memory_is_memory() -> None:
     """A store to scratch memory and a load after a barrier are a good kernel."""
     local = UOp(Ops.LOCAL, f, (), LocalArg(0, 8, True))
-    barrier = UOp(Ops.BARRIER, src=(UOp(Ops.STORE, src=(local, ROW, load(ROW))),))
+    stored = UOp(Ops.STORE, src=(local, ROW, load(ROW)))
+    barrier = UOp(Ops.BARRIER, src=(UOp(Ops.AFTER, f, (local, stored)),))
     again = UOp(Ops.LOAD, f, (UOp(Ops.AFTER, f, (local, barrier)), ROW))
     check(KERNEL, kernel(again, ROW), "test")
+    unfilled = UOp(Ops.AFTER, f, (local, UOp(Ops.BARRIER, src=(stored,))))
+    wanted = "BARRIER waits for AFTERs that fill memory, got STORE"
+    assert refused(KERNEL, kernel(UOp(Ops.LOAD, f, (unfilled, ROW)), ROW)) == wanted

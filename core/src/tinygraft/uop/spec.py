@@ -134,11 +134,13 @@ _HAPPEN = frozenset({Ops.STORE, Ops.MATRIX, Ops.PUT, Ops.BARRIER, Ops.AFTER, Ops
 
 
 def happens_before(nodes: Sequence[UOp]) -> Fault | None:
-    """AFTER waits for STOREs and BARRIERs, and closes RANGEs of theirs; a BARRIER waits for STOREs."""
+    """AFTER waits for STOREs and BARRIERs, and closes RANGEs of theirs; a BARRIER waits for memory that was filled."""
     for u in nodes:
         waits = [s for s in u.src[1:] if s.op is not Ops.RANGE] if u.op is Ops.AFTER else u.src
         waits = waits if u.op in (Ops.AFTER, Ops.BARRIER) else ()
         for source in waits:
+            if u.op is Ops.BARRIER and source.op is not Ops.AFTER:
+                return u, f"BARRIER waits for AFTERs that fill memory, got {source.op.name}"
             if source.op not in _HAPPEN:
                 return u, f"{u.op.name} waits for STOREs and BARRIERs, got {source.op.name}"
     return None
