@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpusim import TARGET
+from gpusim import PLAIN as TARGET
 from group_kernels import (
     GPU,
     Array,

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 TENSOR_OPS = {op for op in Ops if op < Ops.PARAM}  # Ops lists them by stage
 TOLD = {
     Ops.CONST, Ops.VARIABLE, Ops.RANGE, Ops.LOCAL, Ops.LOAD, Ops.STORE, Ops.AFTER, Ops.BARRIER, Ops.REG, Ops.ACCUM,
-    Ops.GET, Ops.LANES, Ops.END,
+    Ops.GET, Ops.LANES, Ops.END, Ops.TILE, Ops.PRODUCT, Ops.PUT,
 }  # fmt: skip
 SOURCES = sorted([*(ROOT / "core" / "src").rglob("*.py"), *(ROOT / "plugins").glob("*/src/**/*.py")])
 TEST_FOLDERS = [ROOT / "tests", ROOT / "core" / "tests", *sorted((ROOT / "plugins").glob("*/tests"))]

@@ -4,9 +4,13 @@ Its Target has a grid of three dimensions, groups of 32 threads, shared memory a
 codegen and decompositions take the ways they would take for a GPU.
 """
 
+from dataclasses import replace
+
 from tinygraft.device.spec import ApiRange, DeviceSpec, Probe
+from tinygraft.dtype import dtypes
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import BASIC_OPS, CHECKED_OPS, Target
+from tinygraft.uop.units import MatrixUnit
 
 TARGET = Target(
     arch="gpusim",
@@ -17,7 +21,14 @@ TARGET = Target(
     lanes=32,
     shared_memory=48 << 10,
     local_memory=16 << 10,
+    matrix=(
+        MatrixUnit("tile", 8, 8, 8, dtypes.float32, dtypes.float32, dtypes.float32, tiles=8),
+        MatrixUnit("half_tile", 8, 8, 8, dtypes.float16, dtypes.float16, dtypes.float32, tiles=8),
+    ),
 )
+
+
+PLAIN = replace(TARGET, matrix=())  # the same without its tiles
 
 
 class GpuSimBackend(PythonBackend):

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusim import TARGET, GpuSimBackend
+from gpusim import PLAIN as TARGET
+from gpusim import GpuSimBackend
 from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import actions, grid
 from tinygraft.codegen.action import Action

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpusim import TARGET
+from gpusim import PLAIN as TARGET
 from tinygraft.device.interfaces import Compiler, Handle, Program
 from tinygraft.reference.python import PythonBackend
 from tinygraft.render.cstyle import CStyleRenderer

@@ -15,6 +15,10 @@ Finish = Callable[[UOp, UOp, UOp], UOp]
 BF16_DOT = MatrixUnit("dot2", 1, 16, 2, dtypes.bfloat16, dtypes.bfloat16, dtypes.float32, 2)
 INT8_DOT = MatrixUnit("dot4", 1, 16, 4, dtypes.uint8, dtypes.int8, dtypes.int32, 4)
 
+BF16_TILE = MatrixUnit("tile2", 16, 16, 32, dtypes.bfloat16, dtypes.bfloat16, dtypes.float32, 2, 8)
+INT8_TILE = MatrixUnit("tile4", 16, 16, 64, dtypes.int8, dtypes.int8, dtypes.int32, 4, 8)
+TILES = (BF16_TILE, INT8_TILE)
+
 
 def wide(x: UOp, result: DType) -> UOp:
     """x as result."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tinygraft.codegen import actions, grid
+from tinygraft.codegen import actions, grid, matrix
 from tinygraft.codegen.action import Action, action
 from tinygraft.codegen.actions import loops_of, name_of
 from tinygraft.codegen.packed import packings
@@ -152,4 +152,5 @@ def is_worth_sharing(sink: UOp) -> bool:
     return all(any(store.ranges >> r.arg.axis & 1 for r in loops_of(sink)) for store in sink.src)
 
 
-OFFERS: tuple[Offer, ...] = (grid.offers, _dots, _tiles, _vectors)  # the first that has something to offer is taken
+# the first that has something to offer is taken
+OFFERS: tuple[Offer, ...] = (matrix.offers, grid.offers, _dots, _tiles, _vectors)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from tinygraft.rules.fold import is_const
 from tinygraft.uop.ops import FACTS, AxisKind, Ops, RangeArg, ReduceArg, RegArg
+from tinygraft.uop.units import TileArg
 from tinygraft.uop.uop import UOp, postorder
 
 LOOPS = frozenset({AxisKind.LOOP, AxisKind.PARALLEL, AxisKind.ORDERED})
@@ -56,7 +57,7 @@ class _Machine:
                 self.reduces.setdefault((self.mask(node), node.src[1:]), []).append(node)
         self.path = [Block(-1, None)]
         self.fresh = 0
-        self.registers = 0
+        self.registers = self.tiles = 0
         self.filled: dict[UOp, list[UOp]] = {}  # AFTER -> the stores that filled its memory
         self.steps: list[Step] = []
 
@@ -147,7 +148,7 @@ class _Machine:
             return
         if node.op is Ops.REDUCE:
             self.begin_reduce(node)
-        elif node.op is Ops.AFTER and any(s.op is Ops.RANGE for s in node.src):
+        elif node.op is Ops.AFTER and any(s.op in (Ops.RANGE, Ops.MATRIX) for s in node.src):
             self.begin_fill(node)
         else:
             self.later((self.emit, (node,)))
@@ -190,7 +191,10 @@ class _Machine:
         made: list[UOp] = []
         self.later((self.finish_fill, (node, made, depth, saved)))
         for store in reversed([s for s in node.src[1:] if s.op is not Ops.RANGE]):
-            self.later((self.fill, (store, made)), *[(self.visit, (s,)) for s in reversed(store.src)])
+            if store.op is Ops.MATRIX:
+                self.later((self.begin_tile, (store, made)))
+            else:
+                self.later((self.fill, (store, made)), *[(self.visit, (s,)) for s in reversed(store.src)])
         for r in sorted((r for r in ranges if r.arg.kind in LOOPS), key=lambda r: r.arg.axis):
             self.open(r)
 
@@ -205,6 +209,36 @@ class _Machine:
         self.filled[node] = made
         self.path[-1].values[node] = self.value(node.src[0])
         self.path = saved
+
+    def begin_tile(self, node: UOp, made: list[UOp]) -> None:
+        """A tile register for each copy of a matrix product, the loops over its terms, then a store of the tiles."""
+        copies = [r for axis, r in sorted(self.ranges.items()) if node.ranges >> axis & 1]
+        copies = [r for r in copies if r.arg.kind is AxisKind.UNROLL]
+        for part in postorder(*copies):
+            self.emit(part)
+        unit = node.arg.unit
+        self.tiles += 1
+        tile = UOp(Ops.TILE, unit.result, tuple(self.value(r) for r in copies), TileArg(self.tiles - 1, unit))
+        self.path[-1].items.append(tile)
+        loops = sorted(node.src[6:], key=lambda r: r.arg.axis)
+        self.later(
+            (self.put, (node, tile, len(self.path), made)),
+            (self.product, (node, tile)),
+            *[(self.visit, (s,)) for s in reversed(node.src[2:6])],
+            *[(self.open, (r,)) for r in reversed(loops)],
+            (self.visit, (node.src[1],)),
+        )
+
+    def product(self, node: UOp, tile: UOp) -> None:
+        """What the loops of terms do: add to the tiles."""
+        src = (tile, *(self.value(s) for s in node.src[2:6]))
+        self.path[-1].items.append(UOp(Ops.PRODUCT, src=src, arg=node.arg))
+
+    def put(self, node: UOp, tile: UOp, depth: int, made: list[UOp]) -> None:
+        """Close the loops of terms and store the tiles."""
+        self.leave(depth)
+        made.append(UOp(Ops.PUT, src=(self.value(node.src[0]), self.value(node.src[1]), tile), arg=node.arg))
+        self.path[-1].items.append(made[-1])
 
     def begin_reduce(self, node: UOp) -> None:
         """Registers for all reductions over the same ranges at the same place, then their loop."""

@@ -15,6 +15,8 @@
     local(loops, n)                   groups of n threads, each with results of its own: loops, counted together
     team(loops, n)                    groups of n threads that share the loops of rows, and reductions over them
     block(loops, n, m, k)             groups of n threads, each with m results of a sum of products, k terms at a time
+    matrix(columns, unit, t, n, k, s) a sum of products in tiles of a matrix unit: t of them in registers, n columns and
+                                      k terms staged at once, the rows in s shares
     stream                            large outputs go past the caches; this one is taken later, see stream.py
 
 The same list on the same kernel and Target gives the same graph.
@@ -29,6 +31,7 @@ from tinygraft.codegen import actions
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import loops_of, name_of
 from tinygraft.codegen.grid import take_local, take_way
+from tinygraft.codegen.matrix import take_matrix
 from tinygraft.codegen.packed import take_dot
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.tiling import Tiling, tilings
@@ -168,6 +171,7 @@ TAKERS: dict[str, Taker] = {
     "pack": _tile,
     "tile": _tile,
     "dot": take_dot,
+    "matrix": take_matrix,
     "parallel": _parallel,
     "local": take_local,
     "team": take_way,

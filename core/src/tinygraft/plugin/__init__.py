@@ -21,6 +21,7 @@ from tinygraft.errors import (
     TinygraftError,
     UnsupportedError,
 )
+from tinygraft.files import cache_folder, write_atomic
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES, Dialect, MatrixWords
 from tinygraft.render.llvm import LLVMRenderer
@@ -39,5 +40,5 @@ __all__ = [
     "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "Linear", "MatrixUnit",
     "MatrixWords", "Ops", "Param", "Probe", "Program", "Renderer",
     "Setting", "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UnsupportedError",
-    "copies", "dtypes", "lane_stride", "ranges_of",
+    "cache_folder", "copies", "dtypes", "lane_stride", "ranges_of", "write_atomic",
 ]  # fmt: skip

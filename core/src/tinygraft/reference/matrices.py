@@ -5,6 +5,8 @@ Products are exact and each sum is rounded once, in ascending order of the terms
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,7 +27,7 @@ def added(total: Any, a: Any, b: Any, result: DType) -> Any:
     """total + a * b, rounded or wrapped once to result."""
     if result.kind != "float":
         return coerce(total + a * b, result)
-    term = a * b  # exact: the factors have half the bits of a Python float
+    term = a * b  # exact: the factors have at most half the bits of a Python float
     near = total + term
     exact = near - term == total and near - total == term
     return coerce(near, result) if exact else fma(a, b, total, result)
@@ -42,6 +44,29 @@ def dot(first: DType, second: DType, result: DType, total: Any, a: int, b: int, 
     return total
 
 
+def multiply(
+    first: DType, second: DType, result: DType, tile: list[Any], a: Callable[[int], Any], at: int, a_step: int,
+    b: Callable[[int], Any], bt: int, b_step: int, columns: int, terms: int, packed: int,
+) -> None:  # fmt: skip
+    """Add to the results in tile, row by row, the products of the rows of a with the columns of b.
+
+    a and b give the element, or the word, at an index; their rows begin at and bt, and every step further.
+    """
+    words = [[b(bt + row * b_step + column) for column in range(columns)] for row in range(terms // packed)]
+    if packed > 1:
+        words = [list(parts) for row in words for parts in zip(*(_parts(w, second, packed) for w in row), strict=True)]
+    for row in range(len(tile) // columns):
+        for term, values in enumerate(words):
+            x = a(at + row * a_step + term)
+            for column, y in enumerate(values):
+                place = row * columns + column
+                tile[place] = added(tile[place], x, y, result)
+
+
 def namespace() -> dict[str, Any]:
     """The names that the text of a kernel may use."""
-    return {f"dot_{a.name}_{b.name}_{c.name}": partial(dot, a, b, c) for a in SMALL for b in SMALL for c in SUMS}
+    names: dict[str, Any] = {}
+    for a, b, c in itertools.product((*SMALL, dtypes.float32), (*SMALL, dtypes.float32), SUMS):
+        names[f"dot_{a.name}_{b.name}_{c.name}"] = partial(dot, a, b, c)
+        names[f"multiply_{a.name}_{b.name}_{c.name}"] = partial(multiply, a, b, c)
+    return names

@@ -156,6 +156,8 @@ class _Text:
             if op is Ops.RANGE
             else f"reg{node.arg.number}"
             if op is Ops.REG
+            else f"tile{node.arg.number}"
+            if op is Ops.TILE
             else f"x{self.number[node]}"
         )
         return stem + "".join(f"_{lane[axis]}" for axis in sorted(self.copied) if node.ranges >> axis & 1)
@@ -214,6 +216,8 @@ class _Text:
             self.accumulate(node)
         elif op is Ops.LANES:
             self.fold_lanes(node)
+        elif op in (Ops.TILE, Ops.PRODUCT, Ops.PUT):
+            self.tiles(node)
         elif op in ELEMENTWISE:
             for lane in self.lanes(node.ranges):
                 names = [self.name(s, lane) for s in node.src]
@@ -240,21 +244,52 @@ class _Text:
 
     def load(self, node: UOp, lane: Lane) -> str:
         """One element of memory as an expression; a closed gate reads nothing and gives 0."""
-        memory, index = _memory(node.src[0]), self.name(node.src[1], lane)
-        name = self.name(memory, lane)
-        if memory in self.shared:
-            text = f"{name}.read({index}, lane)"
-        elif memory.op is Ops.LOCAL:
-            text = f"peek({name}, {name!r}, {index})"
-        else:
-            element = f"{name}[{index}]"
-            if memory.dtype in (dtypes.float16, dtypes.bfloat16):
-                element = f"table_{memory.dtype.name}[{element}]"
-            text = f"{element} if 0 <= {index} < {memory.arg.size} else outside({name!r}, {index}, {memory.arg.size})"
+        text = self.element(_memory(node.src[0]), self.name(node.src[1], lane))
         if len(node.src) == 2:
             return text
         zero = False if node.dtype.kind == "bool" else 0.0 if node.dtype.kind == "float" else 0
         return f"({text}) if {self.name(node.src[2], lane)} else {zero}"
+
+    def element(self, memory: UOp, index: str) -> str:
+        """What lies in memory at an index, as an expression."""
+        name = self.name(memory, _ANY)
+        if memory in self.shared:
+            return f"{name}.read({index}, lane)"
+        if memory.op is Ops.LOCAL:
+            return f"peek({name}, {name!r}, {index})"
+        element = f"{name}[{index}]"
+        if memory.dtype in (dtypes.float16, dtypes.bfloat16):
+            element = f"table_{memory.dtype.name}[{element}]"
+        return f"{element} if 0 <= {index} < {memory.arg.size} else outside({name!r}, {index}, {memory.arg.size})"
+
+    def tiles(self, node: UOp) -> None:
+        """TILE, PRODUCT and PUT, which the threads of a group do together: here the first of them for all."""
+        unit = node.arg.unit
+        if self.linear.signature.lanes > 1:
+            self.put("if lane == 0:")
+        self.depth += self.linear.signature.lanes > 1
+        for lane in self.lanes(node.ranges):
+            if node.op is Ops.TILE:
+                zero = "0.0" if unit.result.kind == "float" else "0"
+                self.put(f"{self.name(node, lane)} = [{zero}] * {unit.rows * unit.columns}")
+            elif node.op is Ops.PRODUCT:
+                tile, a, at, b, bt = node.src
+                self.put(f"multiply_{unit.first.name}_{unit.second.name}_{unit.result.name}({self.name(tile, lane)}, "
+                         f"lambda i: {self.element(_memory(a), 'i')}, {self.name(at, lane)}, {node.arg.first}, "
+                         f"lambda i: {self.element(_memory(b), 'i')}, {self.name(bt, lane)}, {node.arg.second}, "
+                         f"{unit.columns}, {unit.terms}, {unit.packed})")  # fmt: skip
+            else:
+                memory, at, tile = _memory(node.src[0]), node.src[1], node.src[2]
+                name = self.name(memory, lane)
+                place = f"{self.name(at, lane)} + i // {unit.columns} * {node.arg.result} + i % {unit.columns}"
+                self.put(f"for i, x in enumerate({self.name(tile, lane)}):")
+                if memory in self.shared:
+                    self.put(f"    {name}.write({place}, x, lane)")
+                else:
+                    self.put(f"    if not 0 <= {place} < {memory.arg.size}: "
+                             f"outside({name!r}, {place}, {memory.arg.size})")  # fmt: skip
+                    self.put(f"    {name}[{place}] = x")
+        self.depth -= self.linear.signature.lanes > 1
 
     def store(self, node: UOp) -> None:
         memory = _memory(node.src[0])

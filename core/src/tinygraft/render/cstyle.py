@@ -263,16 +263,23 @@ class Kernel(Writer):
             else:
                 self._store_vector(u, lane, access, gate)
 
+    def pointer(self, place: UOp, index: UOp, lane: Lane) -> str:
+        """The array and how far into it."""
+        at = bare(self.scalar(index, lane))
+        return self._name_of(place) if at == "0" else f"{self._name_of(place)} + {at}"
+
     def _memory(self, u: UOp) -> str:
-        mem = memory(u.src[0])
+        return self._name_of(u.src[0])
+
+    def _name_of(self, place: UOp) -> str:
+        mem = memory(place)
         return f"data{mem.arg.slot}" if mem.op is Ops.PARAM else f"local{mem.arg.number}"
 
     def _element(self, u: UOp, lane: Lane) -> str:
         return f"{self._memory(u)}[{bare(self.scalar(u.src[1], lane))}]"
 
     def _address(self, u: UOp, lane: Lane) -> str:
-        index = bare(self.scalar(u.src[1], lane))
-        return self._memory(u) if index == "0" else f"{self._memory(u)} + {index}"
+        return self.pointer(u.src[0], u.src[1], lane)
 
     def _where_to(self, u: UOp, lane: Lane, access: Access) -> tuple[str, str, str, str]:
         """For a vector access: what its helper is called, its arguments, its parameters and the place of lane k."""

@@ -60,10 +60,10 @@ class Function(Memory):
         """The module: a comment, the inner function, the exported function, declarations."""
         units = self.units()
         for words in units:
-            self.do_all(words.begin)
+            self.say_all(words.begin)
         self.write()
         for words in units:
-            self.do_all(words.end)
+            self.say_all(words.end)
         streams = any(u.arg is StoreHint.STREAM for u in self.linear.uops)
         if streams and fence:
             self.call(fence, "void")
@@ -91,7 +91,7 @@ class Function(Memory):
         ]
         return "\n".join(lines) + "\n"
 
-    def do_all(self, lines: str) -> None:
+    def say_all(self, lines: str) -> None:
         """Instructions that have no result, one a line."""
         for line in lines.splitlines():
             self.do(line)

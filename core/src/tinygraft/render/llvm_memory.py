@@ -70,6 +70,10 @@ class Memory(Writer, Block):
         """The copies of u that are the first along across."""
         return (lane for lane in self.walk.lanes(u) if lane[across.arg.axis] == 0)
 
+    def pointer(self, place: UOp, index: UOp, lane: Lane) -> str:
+        """The address of an element."""
+        return self._address(place, self.scalar(index, lane))
+
     def _address(self, place: UOp, index: str, inside: bool = True) -> str:
         """The address of an element; inside says that it lies in its buffer."""
         mem = memory(place)

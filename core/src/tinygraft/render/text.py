@@ -22,7 +22,9 @@ from tinygraft.uop.uop import UOp
 
 Copy = tuple[int, ...]  # the values of a node's own UNROLL ranges, by axis
 LOOPS = frozenset({AxisKind.LOOP, AxisKind.ORDERED, AxisKind.PARALLEL})
-EFFECTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.LOCAL, Ops.RANGE})
+EFFECTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.LOCAL, Ops.RANGE, Ops.TILE,
+    Ops.PRODUCT, Ops.PUT,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class Writer(ABC):
         self.linear, self.walk, self.matrix = linear, Walk(linear), matrix
         self.names: dict[tuple[UOp, Copy], str] = {}
         self.bases: dict[tuple[UOp, Copy], str] = {}
+        self.tiles: dict[tuple[UOp, Copy], int] = {}  # the numbers of tile registers
 
     def write(self) -> None:
         """All instructions in order. Raises GraphError for what the linear form does not have."""
@@ -133,6 +136,7 @@ class Writer(ABC):
             Ops.CONST: self.const, Ops.VARIABLE: self.variable, Ops.LOCAL: self.local, Ops.RANGE: self.range_,
             Ops.END: self.end, Ops.REG: self.reg, Ops.ACCUM: self.accum, Ops.GET: self.get, Ops.LANES: self.fold,
             Ops.LOAD: self.load, Ops.STORE: self.store, Ops.BARRIER: self.barrier, Ops.AFTER: self.after,
+            Ops.TILE: self.tile, Ops.PRODUCT: self.product, Ops.PUT: self.put,
         }  # fmt: skip
         for u in self.linear.uops:
             if u.op in by_op:
@@ -204,6 +208,41 @@ class Writer(ABC):
             )
         return self.matrix[unit.name]
 
+    def tile(self, u: UOp) -> None:
+        """The next tile registers of a unit, one for each copy, set to 0."""
+        words = self.words_of(u.arg.unit)
+        for number, lane in enumerate(self.walk.lanes(u)):
+            self.tiles[u, self.walk.copy(u, lane)] = number
+            self.say_all(words.zero.format(t=number))
+
+    def product(self, u: UOp) -> None:
+        """Each copy of the operands loaded into a register, and a product for each copy of the tile."""
+        tile, first, at_first, second, at_second = u.src
+        unit, words = u.arg.unit, self.words_of(u.arg.unit)
+        free = len(list(self.walk.lanes(tile)))
+        held: dict[tuple[UOp, Copy], int] = {}
+        for text, place, index, row in (
+            (words.first, first, at_first, u.arg.first * unit.first.itemsize),
+            (words.second, second, at_second, u.arg.second * unit.word.itemsize),
+        ):
+            for lane in self.walk.lanes(index):
+                number = held[index, self.walk.copy(index, lane)] = free
+                free += 1
+                self.say_all(text.format(t=number, p=self.pointer(place, index, lane), stride=row))
+        if free > unit.tiles:
+            raise GraphError(f"kernel {self.linear.name}: {free} tile registers of {unit.name}, which has {unit.tiles}")
+        for lane in self.walk.lanes(tile):
+            a, b = (held[index, self.walk.copy(index, lane)] for index in (at_first, at_second))
+            self.say_all(words.multiply.format(c=self.tiles[tile, self.walk.copy(tile, lane)], a=a, b=b))
+
+    def put(self, u: UOp) -> None:
+        """Each copy of a tile stored."""
+        place, index, tile = u.src
+        words, row = self.words_of(u.arg.unit), u.arg.result * u.arg.unit.result.itemsize
+        for lane in self.walk.lanes(tile):
+            number = self.tiles[tile, self.walk.copy(tile, lane)]
+            self.say_all(words.store.format(t=number, p=self.pointer(place, index, lane), stride=row))
+
     def register(self, reg: UOp, lane: Lane) -> str:
         """The name of a register's copy."""
         return "_".join([f"acc{reg.arg.number}", *map(str, self.walk.copy(reg, lane))])
@@ -266,6 +305,14 @@ class Writer(ABC):
     @abstractmethod
     def store(self, u: UOp) -> None:
         """A STORE."""
+
+    @abstractmethod
+    def pointer(self, place: UOp, index: UOp, lane: Lane) -> str:
+        """The address of an element of memory."""
+
+    @abstractmethod
+    def say_all(self, lines: str) -> None:
+        """Statements as they are, one a line."""
 
     @abstractmethod
     def barrier(self, u: UOp) -> None:

@@ -292,6 +292,12 @@ def show_kernel(sink: UOp) -> str:
             lines.append(_store(u, src))
             names.texts[u] = "", _ATOM
             continue
+        if u.op is Ops.MATRIX:
+            places = [f"{memory}[{index}]" for (memory, _), (index, _) in zip(src[:6:2], src[1:6:2], strict=True)]
+            over = f" over {', '.join(text for text, _ in src[6:])}" if len(src) > 6 else ""
+            lines.append(f"{places[0]} = tiles of {places[1]} @ {places[2]}{over} by {u.arg.unit.name}")
+            names.texts[u] = "", _ATOM
+            continue
         if u.op is Ops.BARRIER:
             lines.append("barrier")
             names.texts[u] = "", _ATOM
@@ -381,10 +387,14 @@ def show_linear(uops: Sequence[UOp]) -> str:
     return "\n".join(lines)
 
 
-_STATEMENTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.SINK})
+_STATEMENTS = frozenset({
+    Ops.STORE, Ops.REG, Ops.ACCUM, Ops.TILE, Ops.PRODUCT, Ops.PUT, Ops.END, Ops.BARRIER, Ops.SINK,
+})  # fmt: skip
 
 
 def _name(u: UOp) -> str:
+    if u.op is Ops.TILE:
+        return f"tile{u.arg.number}"
     return f"reg{u.arg.number}" if u.op is Ops.REG else _leaf(u) if u.op in _LEAVES else ""
 
 
@@ -413,6 +423,13 @@ def _statement(u: UOp, src: Sequence[Text]) -> str:
             operands = (*words[1:3], words[0]) if u.arg is Ops.FMA else words
             gate = f" if {words[3]}" if len(words) > 3 else ""
             return f"{words[0]} = {u.arg.name.lower()}({', '.join(operands)}){gate}"
+        case Ops.TILE:
+            copies = f" for each {', '.join(words)}" if words else ""
+            return f"tile{u.arg.number}: {u.dtype.name} {u.arg.unit.rows}x{u.arg.unit.columns} = 0{copies}"
+        case Ops.PRODUCT:
+            return f"{words[0]} += {words[1]}[{words[2]}] @ {words[3]}[{words[4]}] by {u.arg.unit.name}"
+        case Ops.PUT:
+            return f"{words[0]}[{words[1]}] = {words[2]}"
         case Ops.BARRIER:
             return "barrier"
     return u.op.name.lower()

@@ -180,13 +180,15 @@ def nested_loops(uops: Sequence[UOp]) -> Fault | None:
             if not loops or loops[-1] is not u.src[0]:
                 return u, "it does not close the innermost open loop"
             loops = loops[:-1]
-        elif u.op is Ops.ACCUM:
+        elif u.op in (Ops.ACCUM, Ops.PRODUCT):
             added.setdefault(u.src[0], []).append(loops)
-        elif u.op is Ops.GET:
-            for where in added.get(u.src[0], ()):
-                own = where[len(listed[u.src[0]]) :]
+        elif u.op in (Ops.GET, Ops.PUT):
+            register = u.src[-1]
+            for where in added.get(register, ()):
+                own = where[len(listed[register]) :]
                 if any(loop in loops for loop in own):
-                    return u, f"it is read in range {own[0].arg.axis}, in which an ACCUM still adds to it"
+                    adds = "ACCUM" if u.op is Ops.GET else "PRODUCT"
+                    return u, f"it is read in range {own[0].arg.axis}, in which an {adds} still adds to it"
         listed[u] = loops
         if u.op is Ops.RANGE and u.arg.kind in LOOPS:
             loops = listed[u] = (*loops, u)
@@ -194,9 +196,9 @@ def nested_loops(uops: Sequence[UOp]) -> Fault | None:
         return loops[-1], "its loop is never closed"
     read: set[UOp] = set()
     for u in reversed(uops):
-        if u.op is Ops.GET:
-            read.add(u.src[0])
-        elif u.op is Ops.ACCUM and u.src[0] not in read:
+        if u.op in (Ops.GET, Ops.PUT):
+            read.add(u.src[-1])
+        elif u.op in (Ops.ACCUM, Ops.PRODUCT) and u.src[0] not in read:
             return u, "its register is not read after it"
     return None
 

@@ -83,7 +83,7 @@ def host_target(threads: int, compiler: str) -> Target:
         native_ops=NATIVE_OPS,
         vector_bytes=machine.vector_bytes(),
         registers=machine.registers(),
-        matrix=units.units(),
+        matrix=units.units(compiler),
         chunks=threads,
         local_memory=768 << 10,
         l1_bytes=machine.cache_bytes(1),

@@ -29,6 +29,12 @@ def features() -> frozenset[str]:
     return frozenset(match.group(1).split()) if match else frozenset()
 
 
+def model() -> str:
+    """What the processor is called; empty where that cannot be read."""
+    match = re.search(r"^model name\s*:(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
+    return match.group(1).strip() if match else ""
+
+
 def arch() -> str:
     """The processor as one line: everything that code generation depends on."""
     return f"{platform.machine()} {' '.join(sorted(features() & X86_FEATURES))}".strip()

@@ -6,13 +6,18 @@ from collections.abc import Mapping
 
 from tinygraft.plugin import MatrixUnit, MatrixWords, dtypes
 from tinygraft_cpu import machine
+from tinygraft_cpu.tiles import FEATURES, c_words, llvm_words, tiles
 
 BF16_DOT = MatrixUnit("vdpbf16ps", 1, 16, 2, dtypes.bfloat16, dtypes.bfloat16, dtypes.float32, 2)
 INT8_DOT = MatrixUnit("vpdpbusd", 1, 16, 4, dtypes.uint8, dtypes.int8, dtypes.int32, 4)
 
 
-def units() -> tuple[MatrixUnit, ...]:
-    """The units that kernels may use on this machine."""
+def units(route: str) -> tuple[MatrixUnit, ...]:
+    """The units that kernels may use on this machine when a route, llvm or c, compiles them; the fastest first."""
+    return (*tiles(route), *_dots())
+
+
+def _dots() -> tuple[MatrixUnit, ...]:
     if machine.vector_bytes() != 64:
         return ()
     there = {BF16_DOT: "avx512_bf16", INT8_DOT: "avx512_vnni"}
@@ -20,6 +25,7 @@ def units() -> tuple[MatrixUnit, ...]:
 
 
 LLVM: Mapping[str, MatrixWords] = {
+    **{unit.name: llvm_words(unit) for unit in FEATURES},
     BF16_DOT.name: MatrixWords(
         header="declare <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float>, <32 x bfloat>, <32 x bfloat>)",
         operand="<32 x bfloat>",
@@ -34,6 +40,7 @@ LLVM: Mapping[str, MatrixWords] = {
 }  # fmt: skip
 INTRINSICS = "#include <immintrin.h>"
 C: Mapping[str, MatrixWords] = {
+    **{unit.name: c_words(unit) for unit in FEATURES},
     BF16_DOT.name: MatrixWords(
         header=INTRINSICS, multiply="_mm512_dpbf16_ps((__m512){c}, (__m512bh){a}, (__m512bh){b})"
     ),

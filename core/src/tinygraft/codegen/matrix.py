@@ -1,0 +1,288 @@
+"""Sums of products by a matrix unit that works on tiles in memory.
+
+    for each block of columns:                                  (and of what both operands depend on)
+        for each block of rows:
+            for each block of terms:
+                second[term][column] = second operand           (words of packed terms, where the unit wants that)
+                first[row][term] = first operand
+                tiles of results += tiles of first @ tiles of second
+            results[row][column] = tiles
+            store results
+
+An operand is filled as far out as what it depends on allows: where all terms fit, the second one stays for all rows.
+Terms past the end are 0; rows and columns past the end are computed from 0 and not stored. So there is one body of code
+for every size. On a Target with a grid, a block is a group's: its threads fill and store together, with a BARRIER
+before a tile is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tinygraft.codegen.action import Action
+from tinygraft.codegen.actions import name_of
+from tinygraft.codegen.contraction import contractions
+from tinygraft.codegen.packed import factors
+from tinygraft.codegen.positions import Positions, Way, gated, size, unflatten
+from tinygraft.errors import ActionError
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import AxisKind, LocalArg, Ops
+from tinygraft.uop.units import WORDS, MatrixArg, MatrixUnit
+from tinygraft.uop.uop import UOp, postorder
+
+BLOCKS = (1, 2, 4, 8)  # tiles of columns for which an operand may be staged at once
+DEEPEST = 64  # steps of terms in a block of them: what is summed before the next block is staged
+COPIED, STEP, STORED = 0.3, 1.0, 0.5  # cycles for a staged element, for a row of a tile in a step, for a result
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A sum of products: first depends on rows and not on columns, second on columns and not on rows."""
+
+    reduce: UOp
+    first: UOp
+    second: UOp
+    rows: tuple[UOp, ...]
+    columns: tuple[UOp, ...]
+    outer: tuple[UOp, ...]
+
+    @property
+    def terms(self) -> tuple[UOp, ...]:
+        """The loops of the reduction."""
+        return tuple(sorted(self.reduce.src[1:], key=lambda r: r.arg.axis))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Tiles of rows and of columns side by side in registers, columns and terms staged at once, shares of the rows."""
+
+    unit: MatrixUnit
+    tiles: tuple[int, int]
+    columns: int
+    terms: int
+    shares: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of a block."""
+        return self.tiles[0] * self.unit.rows
+
+    @property
+    def across(self) -> int:
+        """Columns whose results are in registers at once."""
+        return self.tiles[1] * self.unit.columns
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of both operands and the results of a block."""
+        unit = self.unit
+        staged = self.rows * self.terms * unit.first.itemsize + self.terms * self.columns * unit.second.itemsize
+        return staged + self.rows * self.columns * unit.result.itemsize
+
+
+def offers(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
+    """A kernel that is spaced, on each matrix unit that suits it, in the ways that there is room for, best first."""
+    for way in sorted(ways(sink, target), key=lambda way: way.cost):
+        yield way.make(), (way.action,)
+
+
+def take_matrix(sink: UOp, one: Action, target: Target) -> UOp:
+    """The kernel done in the way that an action names. Raises ActionError where it does not allow that."""
+    for way in ways(sink, target, least=0):
+        if way.action == one:
+            return way.make()
+    raise ActionError(f"{one}: the kernel has no such sum of products that a matrix unit of the Target takes in tiles")
+
+
+def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[Way]:
+    """The ways to compute a kernel's main sum of products in tiles of which at least so much is used on each side.
+
+    The action is matrix(column loops, unit, tiles, columns, terms, shares).
+    """
+    for place, unit in enumerate(target.matrix):
+        p = _product(sink, unit) if unit.rows > 1 else None
+        if p is None:
+            continue
+        sizes = [math.prod(map(size, loops)) for loops in (p.rows, p.columns, p.terms)]
+        if any(n < least * full for n, full in zip(sizes, (unit.rows, unit.columns, unit.terms), strict=True)):
+            continue
+        for plan in _plans(unit, sizes, target):
+            amounts = ((place,), plan.tiles, (plan.columns,), (plan.terms,), (plan.shares,))
+            action = Action("matrix", tuple(map(name_of, p.columns)), amounts)
+            yield Way(action, _cost(p, plan, target), _maker(sink, p, plan, target))
+
+
+def _maker(sink: UOp, p: Product, plan: Plan, target: Target) -> Callable[[], UOp]:
+    return lambda: _Tiler(sink, p, plan, target).sink()
+
+
+def _product(sink: UOp, unit: MatrixUnit) -> Product | None:
+    """The operands of a kernel's main reduction, if a unit takes them."""
+    c = next(contractions(sink), None)
+    pair = None if c is None else factors(c.reduce, unit)
+    if c is None or pair is None or unit.first is not unit.second:
+        return None
+    loops = sorted((*c.rows, *c.columns, *c.outer), key=lambda r: r.arg.axis)
+    own = [tuple(r for r in loops if x.ranges >> r.arg.axis & 1 and not y.ranges >> r.arg.axis & 1)
+           for x, y in (pair, pair[::-1])]  # fmt: skip
+    if not own[0] or not own[1]:
+        return None
+    (rows, first), (columns, second) = sorted(zip(own, pair, strict=True), key=lambda side: side[0][-1].arg.axis)
+    outer = tuple(r for r in loops if r not in rows and r not in columns)
+    return Product(c.reduce, first, second, rows, columns, outer)
+
+
+def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[Plan]:
+    """Tiles that the unit's registers hold, and blocks that scratch memory has room for."""
+    room = target.shared_memory if target.grid_dims else target.local_memory
+    steps = [-(-n // full) for n, full in zip(sizes, (unit.rows, unit.columns, unit.terms), strict=True)]
+    for tiles in itertools.product((1, 2), (1, 2)):
+        if tiles[0] * tiles[1] + sum(tiles) > unit.tiles or tiles[0] > steps[0] or tiles[1] > steps[1]:
+            continue
+        for block in BLOCKS[:1] if target.grid_dims else BLOCKS:
+            if block > 1 and (block // 2) * tiles[1] >= steps[1]:
+                break
+            for shares in {1, 1 if target.grid_dims else target.chunks}:
+                deep = min(steps[2], 4 if target.grid_dims else DEEPEST)
+                plan = Plan(unit, tiles, block * tiles[1] * unit.columns, deep * unit.terms, shares)
+                if plan.scratch <= room and shares <= -(-steps[0] // tiles[0]):
+                    yield plan
+
+
+def _cost(p: Product, plan: Plan, target: Target) -> float:
+    """Cycles of the busiest thread, or of a group for all groups: to put the ways in order."""
+    rows, columns, terms = (math.prod(map(size, loops)) for loops in (p.rows, p.columns, p.terms))
+    bands, blocks = -(-rows // plan.rows), -(-columns // plan.columns) * math.prod(map(size, p.outer))
+    depth = -(-terms // plan.terms) * plan.terms
+    stays = depth == plan.terms and not target.grid_dims
+    results = plan.rows * plan.columns
+    step = plan.unit.rows + (sum(plan.tiles) / math.prod(plan.tiles)) * plan.unit.rows / 2
+    work = results / (plan.unit.rows * plan.unit.columns) * depth / plan.unit.terms * step * STEP
+    staged = plan.rows * depth + (0 if stays else plan.columns * depth)
+    band = work + staged * COPIED + results * STORED
+    once = plan.columns * depth * COPIED * plan.shares if stays else 0.0
+    threads = 1 if target.grid_dims else target.chunks
+    idle = -(-blocks * plan.shares // threads) * threads / (blocks * plan.shares)
+    return blocks * (bands * band + once) * idle
+
+
+class _Tiler:
+    """The new ranges of a kernel in the order in which they nest, and what its loops become."""
+
+    def __init__(self, kernel: UOp, p: Product, plan: Plan, target: Target) -> None:
+        self.kernel, self.p, self.plan, self.target = kernel, p, plan, target
+        self.new = Positions(kernel, target)
+        self.sizes = [math.prod(map(size, loops)) for loops in (p.rows, p.columns, p.terms)]
+        self.shared = bool(target.grid_dims)
+        bands, blocks = -(-self.sizes[0] // plan.rows), -(-self.sizes[1] // plan.columns)
+        self.beyond: list[UOp] = []
+        if self.shared:
+            counts = [*(r.src[0] for r in p.outer), ix.const(bands), ix.const(blocks)]
+            (*places, band, block), self.beyond = self.new.spread(counts)
+            self.thread = self.new.range(target.lanes, AxisKind.LANE)
+            self.around = dict(zip(p.outer, places, strict=True))
+        else:
+            share = self.new.range(plan.shares)
+            place = self.new.range(blocks * math.prod(map(size, p.outer)))
+            block = ix.mod(place, blocks)
+            self.around = unflatten(ix.idiv(place, blocks), p.outer)
+            each = -(-bands // plan.shares)
+            band = ix.add(ix.mul(share, each), self.new.range(each))
+            self.thread = ix.const(0)
+        self.starts = ix.mul(band, plan.rows), ix.mul(block, plan.columns)
+        self.turn = self.new.range(-(-self.sizes[2] // plan.terms))  # which block of terms
+
+    def sink(self) -> UOp:
+        """The kernel."""
+        plan, unit = self.plan, self.plan.unit
+        first, second = self._ready([self._first(), self._second()])
+        along = self.new.range(plan.columns // plan.across)
+        step = self.new.range(plan.terms // unit.terms)
+        row, column = (self.new.range(count, AxisKind.UNROLL) for count in plan.tiles)
+        memory = UOp(Ops.LOCAL, unit.result, (), LocalArg(2, plan.rows * plan.columns, self.shared))
+        down = ix.mul(row, unit.rows)
+        across = ix.add(ix.mul(along, plan.across), ix.mul(column, unit.columns))
+        operands = (
+            memory, ix.add(ix.mul(down, plan.columns), across),
+            first, ix.add(ix.mul(down, plan.terms), ix.mul(step, unit.terms)),
+            second, ix.add(ix.mul(step, unit.terms // unit.packed * plan.columns), across),
+        )  # fmt: skip
+        terms = [r for r in (self.turn, step) if r.op is Ops.RANGE]
+        arg = MatrixArg(unit, plan.terms, plan.columns, plan.columns)
+        product = UOp(Ops.MATRIX, src=(*operands, *terms), arg=arg)
+        inside = [r for r in (along, row, column) if r.op is Ops.RANGE]
+        (results,) = self._ready([UOp(Ops.AFTER, unit.result, (memory, product, *inside))])
+        return self._stores(results)
+
+    def _ready(self, fills: Sequence[UOp]) -> list[UOp]:
+        """Memory that has been filled, for all threads of a group."""
+        if not self.shared:
+            return list(fills)
+        barrier = UOp(Ops.BARRIER, src=tuple(fills))
+        return [UOp(Ops.AFTER, fill.dtype, (fill.src[0], barrier)) for fill in fills]
+
+    def _spread(self, rows: int, columns: int, itemsize: int) -> tuple[UOp, UOp, list[UOp], UOp | None]:
+        """A place in rows and columns, which the threads of a group, or vectors, go through; its ranges; its gate."""
+        if self.shared:
+            turn = self.new.range(-(-rows * columns // self.target.lanes))
+            place = ix.add(ix.mul(turn, self.target.lanes), self.thread)
+            ranges, gate = [turn, self.thread], ix.valid(ix.lt(place, rows * columns))
+            return ix.idiv(place, columns), ix.mod(place, columns), ranges, gate
+        width = math.gcd(columns, max(self.target.vector_bytes // itemsize, 1))
+        row, group = self.new.range(rows), self.new.range(columns // width)
+        lane = self.new.range(width, AxisKind.VECTOR)
+        return row, ix.add(ix.mul(group, width), lane), [row, group, lane], None
+
+    def _first(self) -> UOp:
+        """The first operand, row by row."""
+        p, plan = self.p, self.plan
+        row, term, ranges, gate = self._spread(plan.rows, plan.terms, p.first.dtype.itemsize)
+        value = self._element(p.first, 0, p.rows, row, term, gate)
+        memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, plan.rows * plan.terms, self.shared))
+        return self._filled(memory, ix.add(ix.mul(row, plan.terms), term), value, ranges, gate)
+
+    def _second(self) -> UOp:
+        """The second operand, term by term, packed terms as one word."""
+        p, plan, unit = self.p, self.plan, self.plan.unit
+        words = plan.terms // unit.packed
+        word, column, ranges, gate = self._spread(words, plan.columns, unit.word.itemsize)
+        parts = [self._element(p.second, 1, p.columns, column, ix.add(ix.mul(word, unit.packed), i), gate)
+                 for i in range(unit.packed)]  # fmt: skip
+        value = parts[0]
+        if unit.packed > 1:
+            small = WORDS[unit.second.itemsize]
+            value = parts[0].bitcast(small).cast(unit.word)
+            for i, part in enumerate(parts[1:], 1):
+                value = value | part.bitcast(small).cast(unit.word) << (i * small.bits)
+        memory = UOp(Ops.LOCAL, unit.word, (), LocalArg(1, words * plan.columns, self.shared))
+        return self._filled(memory, ix.add(ix.mul(word, plan.columns), column), value, ranges, gate)
+
+    def _element(self, x: UOp, side: int, loops: Sequence[UOp], place: UOp, term: UOp, gate: UOp | None) -> UOp:
+        """An operand at a place of a block and a term; 0 past the end."""
+        here, at = ix.add(self.starts[side], place), ix.add(ix.mul(self.turn, self.plan.terms), term)
+        swap = self.around | unflatten(here, loops) | unflatten(at, self.p.terms)
+        gates = [*self.beyond, ix.lt(here, self.sizes[side]), ix.lt(at, self.sizes[2])]
+        value = gated(ix.rebuild_simplified((x,), swap)[x], gates if gate is None else [*gates, gate])
+        inside = ix.valid(gates[-1])
+        return value if inside is None or value.op is Ops.LOAD else inside.where(value, value.const_like(0))
+
+    def _filled(self, memory: UOp, place: UOp, value: UOp, ranges: Sequence[UOp], gate: UOp | None) -> UOp:
+        """Scratch memory once all of it is stored."""
+        store = UOp(Ops.STORE, src=(memory, place, value, *(() if gate is None else (gate,))))
+        return UOp(Ops.AFTER, memory.dtype, (memory, store, *(r for r in ranges if r.op is Ops.RANGE)))
+
+    def _stores(self, results: UOp) -> UOp:
+        """The kernel's stores, of what lies inside."""
+        p, plan = self.p, self.plan
+        widest = max(n.dtype.itemsize for n in postorder(self.kernel) if n.op in (Ops.STORE, Ops.LOAD, Ops.REDUCE))
+        row, column, _, gate = self._spread(plan.rows, plan.columns, widest)
+        here, across = ix.add(self.starts[0], row), ix.add(self.starts[1], column)
+        swap = self.around | unflatten(here, p.rows) | unflatten(across, p.columns)
+        swap[p.reduce] = UOp(Ops.LOAD, results.dtype, (results, ix.add(ix.mul(row, plan.columns), column)))
+        gates = [*self.beyond, ix.lt(here, self.sizes[0]), ix.lt(across, self.sizes[1])]
+        kernel = ix.rebuild_simplified((self.kernel,), swap)[self.kernel]
+        return gated(kernel, gates if gate is None else [*gates, gate])
