@@ -241,10 +241,11 @@ def test_batches_of_halves() -> None:
     np.testing.assert_array_equal(got.reshape(batch, n, m), a @ b)
 
 
+@pytest.mark.parametrize("lanes", [32, 256])
 @pytest.mark.parametrize("room", [0, 64, 1024, 48 << 10])
-def test_shared_memory_is_no_more_than_there_is(room: int) -> None:
+def test_shared_memory_is_no_more_than_there_is(room: int, lanes: int) -> None:
     """With little of it tiles are small; with none there are no tiles and no teams that share a sum."""
-    target = replace(TARGET, shared_memory=room)
+    target = replace(TARGET, shared_memory=room, lanes=lanes)
     for kernel in (matmul(64, 64, 64), normalised(8, 64)):
         for one in ways_of(kernel, target):
             uops = linear_of(kernel, one, target).uops

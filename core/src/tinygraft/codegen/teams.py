@@ -83,15 +83,14 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
     taken = rows = used = 0
     for node in reversed([n for n in nodes if n.op is Ops.REDUCE]):
         mine = innermost(sorted(node.src[1:], key=lambda r: r.arg.axis), target.lanes)
-        used += target.lanes * node.dtype.itemsize
-        new = mine in shares or not mask_of(mine) & taken
-        if node.ranges & taken or not new or math.prod(map(size, mine)) < FEWEST or used > target.shared_memory:
-            used -= target.lanes * node.dtype.itemsize
-            continue
-        shares[mine] = None
-        reduces.add(node)
-        taken |= mask_of(mine)
-        rows |= node.ranges
+        free = not node.ranges & taken and (mine in shares or not mask_of(mine) & taken)
+        room = sum(_steps(power_of_two(target.lanes))) * node.dtype.itemsize
+        if free and math.prod(map(size, mine)) >= FEWEST and used + room <= target.shared_memory:
+            shares[mine] = None
+            reduces.add(node)
+            taken |= mask_of(mine)
+            rows |= node.ranges
+            used += room
     owned = [tuple(r for r in loops if s.ranges >> r.arg.axis & 1 and not rows >> r.arg.axis & 1) for s in sink.src]
     everywhere = [r for r in loops if all(s.ranges >> r.arg.axis & 1 for s in sink.src)]
     for own in owned:
@@ -109,6 +108,14 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
     most = max(math.prod(map(size, mine)) for mine in shares)
     threads = min(power_of_two(target.lanes), 1 << max(most - 1, 1).bit_length())
     return Team(tuple(shares), tuple(around), frozenset(reduces), threads)
+
+
+def _steps(count: int) -> list[int]:
+    """How many parts there are before each step of combining them."""
+    steps = [count]
+    while steps[-1] > SERIAL:
+        steps.append(steps[-1] // SERIAL)
+    return steps
 
 
 def _overwrites(sink: UOp, taken: int) -> bool:
@@ -129,9 +136,7 @@ class _Maker:
         places, gates = self.new.spread([r.src[0] for r in team.rows])
         swap = dict(zip(team.rows, places, strict=True))
         # what is on the grid first: the nodes below then have only loops left, and the reductions are found again
-        self.now = ix.rebuild_simplified((kernel,), swap)
-        self.beyond = gates
-        self.kernel = gated(self.now[kernel], gates)
+        self.kernel = gated(ix.rebuild_simplified((kernel,), swap)[kernel], gates)
         self.thread = self.new.range(team.threads, AxisKind.LANE)
         self.memories = 0
         self.done: dict[UOp, UOp] = {}
@@ -184,9 +189,8 @@ class _Maker:
         if self.turns[mine].op is Ops.RANGE:
             loops.append(self.turns[mine])
         part = UOp(Ops.REDUCE, node.dtype, (value, *loops), node.arg) if loops else value
-        count = self.team.threads
-        while count > SERIAL:
-            few = count // SERIAL
+        count, *fewer = _steps(self.team.threads)
+        for few in fewer:
             ready = self._put(part, count)
             turn = self.new.range(SERIAL)
             here = ix.add(ix.mul(turn, few), self.thread)
