@@ -19,7 +19,10 @@ from tinygraft.uop.uop import UOp, postorder
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A node. Of a BUFFER arg is its number among the buffers of a call, of a BIND there is none."""
+    """A node. Of a BUFFER arg is its number among the buffers of a call, of a BIND there is none.
+
+    What depends on neither is the same in every call: there arg is the node itself, and op is CONST.
+    """
 
     op: Ops
     dtype: DType
@@ -42,17 +45,18 @@ class Held:
 
     def __init__(self, tensor: TensorBase, numbers: Mapping[UOp, int]) -> None:
         self.requires_grad = tensor.requires_grad
+        order = postorder(tensor.uop)
+        changes: set[UOp] = set()
+        for node in order:
+            if node.op in (Ops.BUFFER, Ops.BIND) or not changes.isdisjoint(node.src):
+                changes.add(node)
+        needed = {tensor.uop}.union(*(node.src for node in changes if node.op is not Ops.BUFFER))
         place: dict[UOp, int] = {}
         self.rows: list[_Row] = []
-        for node in postorder(tensor.uop):
-            place[node] = len(self.rows)
-            src = tuple([place[source] for source in node.src])
-            if node.op is Ops.BUFFER:
-                row = _Row(node.op, node.dtype, (), numbers[node], None)
-            else:
-                arg = None if node.op is Ops.BIND else _with_rows(node.arg, place)
-                row = _Row(node.op, node.dtype, src, arg, node.tag)
-            self.rows.append(row)
+        for node in order:
+            if node in needed:
+                place[node] = len(self.rows)
+                self.rows.append(_row(node, place, numbers) if node in changes else _same(node))
 
     def tensor(self, buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
         """The tensor over the buffers of another call and with its values of variables."""
@@ -60,6 +64,8 @@ class Held:
         for row in self.rows:
             if row.op is Ops.BUFFER:
                 node = buffers[row.arg]
+            elif row.op is Ops.CONST:
+                node = row.arg
             elif row.op is Ops.BIND:
                 variable = done[row.src[0]]
                 node = variable.bind(values[variable.arg.name])
@@ -68,6 +74,17 @@ class Held:
                 node = UOp(row.op, row.dtype, src, _with_nodes(row.arg, done) if len(src) > 1 else row.arg, row.tag)
             done.append(node)
         return Tensor(done[-1], requires_grad=self.requires_grad)
+
+
+def _same(node: UOp) -> _Row:
+    return _Row(Ops.CONST, node.dtype, (), node, None)
+
+
+def _row(node: UOp, place: Mapping[UOp, int], numbers: Mapping[UOp, int]) -> _Row:
+    if node.op is Ops.BUFFER:
+        return _Row(node.op, node.dtype, (), numbers[node], None)
+    src = tuple([place[source] for source in node.src])
+    return _Row(node.op, node.dtype, src, None if node.op is Ops.BIND else _with_rows(node.arg, place), node.tag)
 
 
 def _with_rows(arg: Any, place: Mapping[UOp, int]) -> Any:
