@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_jobs_run_side_by_side():
     done: list[int] = []
     with Crew() as crew:
         for _ in range(2):
-            crew.do(lambda: done.append(meeting.wait()), 2)
+            crew.do(lambda: done.append(meeting.wait()), 0, 2)
         crew.wait()
     assert sorted(done) == [0, 1]
 
@@ -27,7 +28,7 @@ def test_one_thread_is_this_one():
     """With one thread the job has run when do returns, here."""
     done: list[threading.Thread] = []
     with Crew() as crew:
-        crew.do(lambda: done.append(threading.current_thread()), 1)
+        crew.do(lambda: done.append(threading.current_thread()), 0, 1)
         assert done == [threading.current_thread()]
 
 
@@ -37,7 +38,7 @@ def test_jobs_see_the_settings_of_who_gave_them():
     with Crew() as crew:
         for value in (0, 1, 0, 1):
             with Context(NOOPT=value):
-                crew.do(lambda: seen.append(NOOPT.value), 3)
+                crew.do(lambda: seen.append(NOOPT.value), 0, 3)
         crew.wait()
     assert sorted(seen) == [0, 0, 1, 1]
 
@@ -51,13 +52,27 @@ def test_an_error_comes_out_and_nothing_is_left():
     def work() -> None:
         with Crew() as crew:
             for _ in range(4):
-                crew.do(fail, 4)
+                crew.do(fail, 0, 4)
             crew.wait()
 
     before, threads = sys.getswitchinterval(), threading.active_count()
     with pytest.raises(ValueError, match="this job cannot be done"):
         work()
     assert (sys.getswitchinterval(), threading.active_count()) == (before, threads)
+
+
+def test_the_largest_job_is_done_first():
+    """Of those that wait; equal ones in the order in which they came."""
+    go, done = threading.Event(), []
+    with Crew() as crew:
+        crew.do(lambda: done.append(go.wait(20)), 9, 2)
+        for size in (1, 3, 2, 3):
+            crew.do(lambda size=size: done.append(size), size, 2)
+        go.set()
+        while len(done) < 5:  # wait() would help
+            time.sleep(0.001)
+        crew.wait()
+    assert done == [True, 3, 3, 2, 1]
 
 
 def test_jobs_that_nobody_waits_for_are_dropped():
@@ -72,9 +87,9 @@ def test_jobs_that_nobody_waits_for_are_dropped():
 
     def work() -> None:
         with Crew() as crew:
-            crew.do(first, 2)
+            crew.do(first, 0, 2)
             begun.wait(20)
-            crew.do(lambda: done.append(1), 2)
+            crew.do(lambda: done.append(1), 0, 2)
             threading.Timer(0.05, go.set).start()
             raise KeyboardInterrupt
 

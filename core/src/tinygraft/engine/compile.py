@@ -139,7 +139,7 @@ def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
         for backend, kernel, options in keys:
             jobs.append(job := _lowered(kernel, backend, tuned.get((kernel, backend), options), watched))
             if job.fresh:
-                crew.do(job.run, 1 if watched else backend.compiler.threads)
+                crew.do(job.run, len(job.source.text), 1 if watched else backend.compiler.threads)
             if watched:
                 _finish(job, (backend, kernel, options))
         crew.wait()

@@ -1,10 +1,10 @@
 """A crew: jobs done by some threads beside this one, for compilers that leave the interpreter while they work.
 
     with Crew() as crew:
-        crew.do(job, threads)    # returns at once, unless there is one thread only
-        crew.wait()              # helps, and raises what a job raised
+        crew.do(job, size, threads)    # returns at once, unless there is one thread only
+        crew.wait()                    # helps, and raises what a job raised
 
-The threads live as long as the block, so none is there when the process forks or ends.
+The largest of the jobs that wait is done first, so that no thread is left with a long one in the end. The threads live as long as the block, so none is there when the process forks or ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
-from queue import Empty, SimpleQueue
+from itertools import count
+from queue import Empty, PriorityQueue
 
 SWITCH = 1e-4  # seconds until a thread that is back from its compiler gets the interpreter; by default it waits 5 ms
 
@@ -22,10 +23,11 @@ Job = Callable[[], None]
 
 
 class Crew:
-    """Jobs and the threads that do them, first come first served."""
+    """Jobs and the threads that do them."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: PriorityQueue[tuple[int, int, Job | None]] = PriorityQueue()  # what is least comes first
+        self._numbers = count()
         self._threads: list[threading.Thread] = []
         self._errors: list[BaseException] = []
         self._interval = sys.getswitchinterval()
@@ -33,12 +35,12 @@ class Crew:
     def __enter__(self) -> Crew:
         return self
 
-    def do(self, job: Job, threads: int) -> None:
+    def do(self, job: Job, size: int, threads: int) -> None:
         """Have a job done, by this thread when it is all there is. The job sees the settings of this thread."""
         if threads < 2:
             job()
             return
-        self._jobs.put(partial(copy_context().run, job))
+        self._jobs.put((-size, next(self._numbers), partial(copy_context().run, job)))
         if len(self._threads) < threads - 1:
             sys.setswitchinterval(SWITCH)
             thread = threading.Thread(target=self._work, name="tinygraft compiles", daemon=True)
@@ -59,7 +61,7 @@ class Crew:
         self._dismiss()
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (job := self._jobs.get()[2]) is not None:
             try:
                 job()
             except BaseException as error:
@@ -67,14 +69,14 @@ class Crew:
 
     def _next(self) -> Job | None:
         try:
-            return self._jobs.get_nowait()
+            return self._jobs.get_nowait()[2]
         except Empty:
             return None
 
     def _dismiss(self) -> None:
         """Send the threads home and wait until they have gone."""
         for _ in self._threads:
-            self._jobs.put(None)
+            self._jobs.put((1, next(self._numbers), None))  # behind all jobs
         for thread in self._threads:
             thread.join()
         if self._threads:
