@@ -4,7 +4,8 @@
         crew.do(job, size, threads)    # returns at once, unless there is one thread only
         crew.wait()                    # helps, and raises what a job raised
 
-The largest of the jobs that wait is done first, so that no thread is left with a long one in the end. The threads live as long as the block, so none is there when the process forks or ends.
+The largest of the jobs that wait is done first, so that no thread is left with a long one in the end. The threads live
+as long as the block, so none is there when the process forks or ends.
 """
 
 from __future__ import annotations
