@@ -178,6 +178,17 @@ def test_a_product_of_matrices_shares_its_kernel_with_no_other_reduction() -> No
     assert groups(rows, others) == [{rows, others}]
 
 
+def test_what_reads_nothing_joins_a_kernel_of_its_loops() -> None:
+    """Zeros are stored beside anything of their shape, but a product of matrices."""
+    a, b = memory(64, 1, 64), memory(1, 64, 64)
+    product = total(move(Ops.EXPAND, a, (64, 64, 64)) * move(Ops.EXPAND, b, (64, 64, 64)), 2)
+    zeros = move(Ops.EXPAND, move(Ops.RESHAPE, UOp.const(F, 0.0, "PYTHON"), (1, 1, 1)), (64, 64, 1))
+    filled = UOp(Ops.CONTIGUOUS, F, (zeros,))
+    plain = memory(64, 64, 1) + 1.0
+    assert groups(plain, filled) == [{plain, filled}]
+    assert groups(product, filled) == [{product}, {filled}]
+
+
 def test_what_joins_a_product_of_matrices_reads_little_else() -> None:
     """An optimizer's update reads as much as there are results: it is a kernel of its own. A scale of rows joins."""
     a, b = memory(64, 1, 64), memory(1, 64, 64)

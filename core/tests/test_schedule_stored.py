@@ -9,7 +9,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.schedule.regroup import FEW, LONG, SLACK, TERMS, regroup
 from tinygraft.schedule.stored import MIN_ROWS, MUCH, decide, memory_base
 from tinygraft.target import Target
-from tinygraft.uop.ops import Ops, ReduceArg, ScanArg, ScatterArg, WindowArg
+from tinygraft.uop.ops import BufferArg, Ops, ReduceArg, ScanArg, ScatterArg, WindowArg
 from tinygraft.uop.uop import UOp, postorder
 
 F = dtypes.float32
@@ -121,6 +121,21 @@ def test_a_chain_over_what_is_stored_meanwhile_is_weighed_again() -> None:
     padded = move(Ops.PAD, value, ((1, 1), (1, 1))) + 1.0
     windows = move(Ops.WINDOW, padded, WindowArg((66, 66), (3, 3), (2, 2), (1, 1)))
     assert stored(UOp(Ops.REDUCE_AXIS, F, (windows,), ReduceArg(Ops.MAX, (2, 3)))) == {value}
+
+
+def test_little_work_on_next_to_nothing_is_no_kernel() -> None:
+    """Random words of a small weight are computed for each of their halves; of a large one they are stored."""
+
+    def words(count: int) -> set[UOp]:
+        key = UOp(Ops.BUFFER, dtypes.uint64, (UOp.on("PYTHON"),), BufferArg(0, 1))
+        places = UOp(Ops.CAST, dtypes.uint64, (UOp(Ops.IOTA, dtypes.int32, (UOp.on("PYTHON"),), (count,)),))
+        word = UOp(Ops.THREEFRY, dtypes.uint64, (places, move(Ops.EXPAND, key, (count,))))
+        row = move(Ops.RESHAPE, word, (1, count))
+        both = UOp(Ops.CAT, dtypes.uint64, (row, move(Ops.FLIP, row, (1,))), 0)
+        return {n for n in stored(both + both) if n.op is Ops.THREEFRY}
+
+    assert words(10_000) == set()
+    assert len(words(100_000)) == 1
 
 
 def test_what_reads_no_memory_is_computed_where_it_is_needed() -> None:

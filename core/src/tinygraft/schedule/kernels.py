@@ -118,9 +118,12 @@ class Group:
     def _extended(self, part: Part, needs: set[UOp], entry: Hashable) -> State | None:
         """The state with one more node, None where that cannot be."""
         node = part.node
-        if self.state.product and any(
-            self.memory.get(leaf, leaf) not in self.places and numel(leaf.shape) * FEWER > numel(node.shape)
-            for leaf in part.leaves
+        if self.state.product and (
+            not any(leaf in self.nodes for leaf in part.leaves)
+            or any(
+                self.memory.get(leaf, leaf) not in self.places and numel(leaf.shape) * FEWER > numel(node.shape)
+                for leaf in part.leaves
+            )
         ):
             return None  # where a product of matrices ends, each tile would wait for more memory
         draft = self.draft()
@@ -273,26 +276,24 @@ def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping
 
 
 class _Reading:
-    """Kernels by what they read, to find those that a node could share its loads with."""
+    """Kernels by what they read, and by their loops, to find those that a node could share something with."""
 
     def __init__(self) -> None:
-        self._by_need: dict[UOp | None, dict[Group, None]] = {}
-        self._tiny: dict[Group, None] = {}
+        self._known: dict[Hashable, dict[Group, None]] = {}
 
     def note(self, group: Group, node: UOp, needs: set[UOp]) -> None:
         """A node was put into group."""
-        for need in needs or (None,):
-            known = self._by_need.setdefault(need, {})
+        for key in (*needs, tuple(output_loops(node.shape)), *([TINY] if numel(node.shape) <= TINY else ())):
+            known = self._known.setdefault(key, {})
             known.pop(group, None)  # it goes to the end, as the latest
             known[group] = None
-        if numel(node.shape) <= TINY:
-            self._tiny[group] = None
 
     def sharers(self, node: UOp, needs: set[UOp]) -> set[Group]:
-        """The latest kernels that read what node needs, or nothing as it does; of tiny ones, any."""
-        found = {group for need in needs or (None,) for group in list(self._by_need.get(need, ()))[-LATEST:]}
+        """The latest kernels that read what node needs; with its loops, where it reads nothing; of tiny ones, any."""
+        keys: list[Hashable] = [*needs] if needs else [tuple(output_loops(node.shape))]
+        found = {group for key in keys for group in list(self._known.get(key, ()))[-LATEST:]}
         if numel(node.shape) <= TINY:
-            found |= {group for group in list(self._tiny)[-LATEST:] if group.elements <= TINY}
+            found |= {group for group in list(self._known.get(TINY, ()))[-LATEST:] if group.elements <= TINY}
         return found
 
 

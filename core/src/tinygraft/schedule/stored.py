@@ -34,6 +34,8 @@ from tinygraft.uop.uop import UOp
 AGAIN = 48  # simple operations that cost about as much as writing an element of four bytes and reading it back
 FETCH = 8  # simple operations that cost about as much as reading an element from memory
 SPREAD = 16  # simple operations that cost about as much as an element from a place of its own, not beside the last one
+KERNEL = 2e6  # simple operations that cost less than making another kernel: random numbers of a small weight
+NUMBERS = 16  # elements up to which what a chain reads counts as nothing
 NEAR = 2  # the same for an element that the kernel has read before
 WAYS = 4  # different indices at which a chain may be written out again in one kernel
 AGAIN_HEAVY = 2.0  # times that a reduction may run for each of its results
@@ -257,6 +259,9 @@ class _Rules:
         for (root, _, _), need in own.contexts.items():
             indices[root] = indices.get(root, 0) + need.indices
         ways = max(indices.values(), default=0)
+        extra = own.weight * (again - 1.0) * own.size
+        if extra < KERNEL and ways <= WAYS and all(self.facts[s].size <= NUMBERS for s in own.inputs):
+            return False
         least = WEIGHT.get(node.op, 1) * (again - 1.0)
         if least > AGAIN * node.dtype.itemsize / 4 and own.inputs:
             self.sure.add(node)
