@@ -115,11 +115,9 @@ def test_what_stands_around_a_product_stays(name: str, dtype: DType, result: DTy
     assert unpack(done[1], result) == [-v for v in raw]
 
 
-@on_every_target
+@pytest.mark.parametrize(("name", "dtype", "result"), [case for case in CASES if case[1].kind == "float"])
 def test_infinities_stay_where_they_are(name: str, dtype: DType, result: DType) -> None:
     """exp of what is loaded is 1 past the end, and log of it is infinite: neither may reach a sum."""
-    if dtype.kind != "float":
-        pytest.skip("integers have no infinity")
     backend, (m, k, n) = BACKENDS[name], (9, 19, 17)
     i, j, r = UOp.range(m, 0), UOp.range(n, 1), UOp.range(k, 2)
     x = load(param(1, dtype, m * k), ix.add(ix.mul(i, k), r)).alu(Ops.LOG2)

@@ -28,7 +28,7 @@ from tinygraft.uop.ops import (
     VariableArg,
 )
 from tinygraft.uop.spec import KERNEL, LINEAR, TENSOR, Spec, check
-from tinygraft.uop.units import MatrixUnit
+from tinygraft.uop.units import MatrixArg, MatrixUnit, TileArg
 from tinygraft.uop.uop import UOp, postorder, rebuild
 from tinygraft.uop.upat import PatternMatcher, UPat, graph_rewrite
 
@@ -54,6 +54,9 @@ DEVICE = UOp.on("ANY")
 BUFFER = UOp.buffer("ANY", 4, dtypes.float)
 UNIT = MatrixUnit("dot", 1, 4, 2, dtypes.bfloat16, dtypes.bfloat16, dtypes.float, 2)
 WORD = UOp.const(dtypes.uint32, 1)
+TILES = MatrixUnit("mma", 8, 8, 8, dtypes.float, dtypes.float, dtypes.float)
+STEPS = MatrixArg(TILES, 8, 8, 8)
+TILE = UOp(Ops.TILE, dtypes.float, (), TileArg(0, TILES))
 f, i, b, void, index = dtypes.float, dtypes.int, dtypes.bool, dtypes.void, dtypes.index
 
 WRONG: list[tuple[tuple[Any, ...], str]] = [
@@ -114,6 +117,16 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
     ((Ops.ACCUM, f, (REGISTER, real(), WORD), UNIT), "ACCUM by dot takes words of uint and gives float, got float, f"),
     ((Ops.DOT, i, (WORD, WORD), UNIT), "DOT by dot takes words of uint and gives float, got uint, uint and int"),
     ((Ops.DOT, f, (WORD, WORD), Ops.ADD), "the arg of DOT is MatrixUnit, got"),
+    ((Ops.MATRIX, void, (LOCAL, ROW, P, ROW, Q), STEPS), "MATRIX takes 6 or more sources, got 5"),
+    ((Ops.MATRIX, f, (LOCAL, ROW, P, ROW, Q, ROW), STEPS), "MATRIX is of void, got float"),
+    ((Ops.MATRIX, void, (LOCAL, ROW, P, ROW, Q, ROW, whole()), STEPS), "MATRIX goes over RANGEs, got CONST"),
+    ((Ops.MATRIX, void, (LOCAL, ROW, WORD, ROW, Q, ROW), STEPS), "MATRIX by mma takes memory of float and an index, "),
+    ((Ops.TILE, i, (), TileArg(0, TILES)), "a TILE of mma is of float, got int"),
+    ((Ops.TILE, f, (ROW,), TileArg(0, TILES)), "TILE has a copy for each value of UNROLL ranges, got RANGE"),
+    ((Ops.PRODUCT, void, (REGISTER, P, ROW, Q, ROW), STEPS), "source 0 of PRODUCT is TILE, got REG"),
+    ((Ops.PRODUCT, void, (TILE, P, whole(), Q, ROW), STEPS), "PRODUCT by mma takes memory of float and an index, got"),
+    ((Ops.PUT, void, (P, ROW, REGISTER), STEPS), "source 2 of PUT is TILE, got REG"),
+    ((Ops.PUT, void, (WORD, ROW, TILE), STEPS), "PUT by mma takes memory of float and an index, got uint and index"),
     ((Ops.GET, f, (real(),)), "source 0 of GET is REG, got CONST"),
     ((Ops.END, void, (real(),)), "source 0 of END is RANGE, got CONST"),
     ((Ops.SINK, f, ()), "SINK is of void, got float"),
@@ -262,6 +275,17 @@ def test_a_linear_form_is_in_order() -> None:
     assert refused(LINEAR, moved(Ops.GET, Ops.ACCUM, after=True)) == early
     escaped = moved(Ops.ACCUM, Ops.GET)
     assert refused(LINEAR, escaped) == "its source LOAD is listed in a loop that is closed here"
+
+
+def test_a_tile_is_stored_when_all_products_are_added() -> None:
+    """A PUT inside the loop of terms, or a tile that is never stored."""
+    add = UOp(Ops.PRODUCT, src=(TILE, P, COL, Q, COL), arg=STEPS)
+    put, zero = UOp(Ops.PUT, src=(LOCAL, COL.src[0], TILE), arg=STEPS), UOp(Ops.END, src=(COL,))
+    head = [P, Q, LOCAL, TILE, COL.src[0], COL, add]
+    check(LINEAR, [*head, zero, put], "test")
+    early = "it is read in range 1, in which a PRODUCT still adds to it"
+    assert refused(LINEAR, [*head, put, zero]) == early
+    assert refused(LINEAR, [*head, zero]) == "its register is not read after it"
 
 
 def test_checks_follow_the_setting() -> None:

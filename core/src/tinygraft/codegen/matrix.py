@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import contractions
-from tinygraft.codegen.packed import factors
+from tinygraft.codegen.packed import factors, suiting
 from tinygraft.codegen.positions import Positions, Way, gated, size, unflatten
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
@@ -103,7 +103,7 @@ def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[Way]:
 
     The action is matrix(column loops, unit, tiles, columns, terms, shares).
     """
-    for place, unit in enumerate(target.matrix):
+    for place, unit in suiting(sink, target):
         p = _product(sink, unit) if unit.rows > 1 else None
         if p is None:
             continue

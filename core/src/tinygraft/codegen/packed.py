@@ -22,7 +22,7 @@ from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, ReduceArg
 from tinygraft.uop.units import WORDS, MatrixUnit
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, postorder
 
 
 def packings(sink: UOp, target: Target) -> Iterator[tuple[UOp, Action]]:
@@ -30,15 +30,24 @@ def packings(sink: UOp, target: Target) -> Iterator[tuple[UOp, Action]]:
 
     The action is dot(loop of terms, place of the unit in Target.matrix, factor that is the unit's first operand).
     """
-    main = next((c.reduce for c in contractions(sink)), None) if target.matrix else None
+    units = {place: unit for place, unit in suiting(sink, target) if unit.rows == 1}
+    main = next((c.reduce for c in contractions(sink)), None) if units else None
     if main is None:
         return
-    for place, unit in enumerate(target.matrix):
+    for place, unit in units.items():
         for order in (0,) if unit.first is unit.second else (0, 1):
             for loop in reversed(main.src[1:]):
                 if (made := _packed(sink, main, loop, unit, order)) is not None:
                     yield made, Action("dot", (name_of(loop),), ((place,), (order,)))
                     break
+
+
+def suiting(sink: UOp, target: Target) -> list[tuple[int, MatrixUnit]]:
+    """The matrix units of a Target, with their places, for whose dtypes a kernel has products to sum."""
+    nodes = postorder(sink) if target.matrix else []
+    has = {n.dtype for n in nodes if n.op is not Ops.PARAM}
+    sums = {n.dtype for n in nodes if n.op is Ops.REDUCE and n.src[0].op is Ops.MUL}
+    return [(place, u) for place, u in enumerate(target.matrix) if u.result in sums and u.second in has]
 
 
 def take_dot(sink: UOp, one: Action, target: Target) -> UOp:

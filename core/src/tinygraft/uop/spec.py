@@ -187,8 +187,8 @@ def nested_loops(uops: Sequence[UOp]) -> Fault | None:
             for where in added.get(register, ()):
                 own = where[len(listed[register]) :]
                 if any(loop in loops for loop in own):
-                    adds = "ACCUM" if u.op is Ops.GET else "PRODUCT"
-                    return u, f"it is read in range {own[0].arg.axis}, in which an {adds} still adds to it"
+                    adds = "an ACCUM" if u.op is Ops.GET else "a PRODUCT"
+                    return u, f"it is read in range {own[0].arg.axis}, in which {adds} still adds to it"
         listed[u] = loops
         if u.op is Ops.RANGE and u.arg.kind in LOOPS:
             loops = listed[u] = (*loops, u)
