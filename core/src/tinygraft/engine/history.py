@@ -17,6 +17,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
 LONGEST = 256  # realised values on the way to a leaf; a loop that realises its state would keep every turn otherwise
+REPLAYED = -1  # in place of a length: the value was computed by a replay, and its history is not kept
 
 _past: weakref.WeakKeyDictionary[UOp, tuple[UOp, int]] = weakref.WeakKeyDictionary()
 _length: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # of the history of a BUFFER; 0 is cut off
@@ -28,11 +29,17 @@ Nodes = dict[UOp, UOp]
 def keep(buffer: UOp, expression: UOp) -> None:
     """Remember what a BUFFER was computed from, unless its history has become too long."""
     with _lock:
-        behind = (_length.get(n, 0) for n in toposort(expression) if n.op is Ops.BUFFER)
+        behind = [max(_length.get(n, 0), 0) for n in toposort(expression) if n.op is Ops.BUFFER]
         length = max(behind, default=0) + 1
         _length[buffer] = length if length <= LONGEST else 0
         if length <= LONGEST:
             _past[buffer] = expression, UOp.next_buffer()
+
+
+def note_replayed(buffer: UOp) -> None:
+    """Remember that a BUFFER has a value that would have a history, had it not been computed by a replay."""
+    with _lock:
+        _length[buffer] = REPLAYED
 
 
 def kept(buffer: UOp) -> bool:
@@ -62,7 +69,7 @@ def unfold(root: UOp) -> tuple[Nodes, Nodes]:
 
     Raises GraphError when an expression needs a value that has been overwritten since.
     """
-    nodes = toposort(root)
+    nodes = toposort(root, enter=_is_passed)
     if not any(n in _length for n in nodes if n.op is Ops.BUFFER):
         return {}, {}
     swap: Nodes = {}
@@ -77,6 +84,11 @@ def unfold(root: UOp) -> tuple[Nodes, Nodes]:
                 f"backward reaches a value behind {LONGEST} others, each realised from the last; no more are kept\n"
                 "  hint: call backward before, or detach() the state of the loop"
             )
+        if _length.get(node) == REPLAYED:
+            raise GraphError(
+                "backward reaches a result of a TinyJit that was replayed, and has no history\n"
+                "  hint: call backward inside the function under TinyJit, or detach() the result"
+            )
         if (past := _past.get(node)) is None:
             continue
         expression, time = past
@@ -84,7 +96,7 @@ def unfold(root: UOp) -> tuple[Nodes, Nodes]:
         _check_fresh(inside, time)
         swap[node] = UOp(Ops.RESHAPE, node.dtype, (expression,), node.shape)
         back[expression] = UOp(Ops.RESHAPE, node.dtype, (node,), expression.shape)
-        found += inside
+        found += toposort(expression, enter=_is_passed)
     # histories may contain further realised values: the oldest first
     whole: Nodes = {}
     for node in sorted(swap, key=lambda n: n.arg.uid):
@@ -92,6 +104,11 @@ def unfold(root: UOp) -> tuple[Nodes, Nodes]:
         old = swap[node].src[0]
         back[whole[node].src[0]] = back[old]
     return rebuild(nodes, whole), back
+
+
+def _is_passed(node: UOp) -> bool:
+    """Whether a gradient goes on to the sources of a node."""
+    return node.op is not Ops.DETACH
 
 
 def _check_fresh(nodes: Iterable[UOp], time: int) -> None:

@@ -64,7 +64,7 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
         before = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
         others = _without(others, before)
     if Ops.ASSIGN not in [node.op for node in order]:  # nothing is written over: any of it can be done again
-        _compute(todo, others, order, {node: node for node in wanted}, Guard(None))
+        _compute(todo, others, before, order, {node: node for node in wanted}, Guard(None))
         return
     with guarded() as guard:
         while along := _protect(order, others):
@@ -75,12 +75,12 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
         _save_for(before, {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN})
         homes = _homes(order, [*wanted, *_assigned_for(others, order)])
         outputs = list(homes.values())
-        _compute(todo, others, order if outputs == wanted else postorder(*outputs), homes, guard)
+        _compute(todo, others, before, order if outputs == wanted else postorder(*outputs), homes, guard)
 
 
-def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], order: Sequence[UOp], homes: dict[UOp, UOp],
-             guard: Guard) -> None:  # fmt: skip
-    """Run what homes need, whose postorder is order, and give tensors their results."""
+def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], before: Sequence[HasNode], order: Sequence[UOp],
+             homes: dict[UOp, UOp], guard: Guard) -> None:  # fmt: skip
+    """Run what homes need, whose postorder is order, and give tensors their results; before stays as it is."""
     outputs = list(homes.values())
     work = work_for(order, outputs)
     done: list[Ready] = []
@@ -96,7 +96,7 @@ def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], order: Sequence
         guard.whole = True  # what has run becomes what its tensors are
         if done or not work.calls:
             held = {node: _held(node, work.memory[home]) for node, home in homes.items()}
-            _remember(todo, others, work, held)
+            _remember(todo, [*others, *before], work, held)
             _rebind(held, [*todo, *others])
 
 

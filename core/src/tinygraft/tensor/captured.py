@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinygraft.device.buffer import bind, buffer_of
+from tinygraft.engine import history
 from tinygraft.engine.capture import Capture, Memory, Recorded
 from tinygraft.engine.compile import Compiled
 from tinygraft.engine.realize import before_replay, exclusive
@@ -88,6 +89,7 @@ class Record:
         made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
         changing = [*arguments.buffers, *made]
         self.made: list[Form] = [_form(trace.memory[node.arg.uid]) for node in made]
+        self.remembered = [i for i, node in enumerate(made) if history.kept(node)]
         self.kept = [node for node in results if node not in changing]
         numbers = {node: number for number, node in enumerate([*changing, *self.kept])}
         self.result = mapped(result, TensorBase, lambda tensor: Held(tensor, numbers))
@@ -117,6 +119,8 @@ class Record:
             if overwritten:
                 before_replay(overwritten, live_tensors())
             self.launches.run(buffers, values)
+            for i in self.remembered:
+                history.note_replayed(buffers[len(arguments.buffers) + i])
         return mapped(self.result, Held, lambda held: held.tensor([*buffers, *self.kept], values))
 
     # Pickling
@@ -127,7 +131,7 @@ class Record:
         written = {node.arg.uid for ref in self.written if (node := ref()) is not None}
         kept = [(node.arg.uid, (node.device, node.arg.size, node.dtype), node.arg.uid in written,
                  b"" if node.arg.uid in fixed else _bytes(node)) for node in self.kept]  # fmt: skip
-        names = ("names", "values", "parts", "assigned", "made", "result", "launches")
+        names = ("names", "values", "parts", "assigned", "made", "remembered", "result", "launches")
         return {"kept": kept} | {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

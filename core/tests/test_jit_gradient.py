@@ -1,0 +1,64 @@
+"""Gradients and TinyJit: backward inside a captured function, and outside of it where a history is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinygraft import Tensor, TinyJit, nn
+from tinygraft.errors import GraphError
+
+
+def test_backward_inside_a_function_that_realises_its_loss_first() -> None:
+    """A value that was read or realised in the function still has its history there, in every call."""
+    w = Tensor([2.0, 3.0], requires_grad=True)
+    optimizer = nn.optim.SGD([w], lr=0.5)
+
+    @TinyJit
+    @Tensor.train()
+    def step(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = (x * w).sum().realize()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    expected = [2.0, 3.0]
+    for i in range(5):
+        loss = step(Tensor([1.0, float(i)]))
+        assert loss.item() == expected[0] + expected[1] * i
+        expected = [expected[0] - 0.5, expected[1] - 0.5 * i]
+        assert w.tolist() == expected
+    assert step.captured == 1
+
+
+def test_backward_through_a_replayed_result_is_refused() -> None:
+    """Calls that run the function give gradients; a replay says that it has none to give."""
+    w = Tensor([2.0, 3.0], requires_grad=True)
+    forward = TinyJit(lambda x: (x * w).sum())
+    for _ in range(2):
+        w.grad = None
+        (forward(Tensor([1.0, 2.0])) * 2).backward()
+        assert w.grad is not None
+        assert w.grad.tolist() == [2.0, 4.0]
+    result = forward(Tensor([1.0, 2.0]))
+    assert result.item() == 8.0
+    with pytest.raises(GraphError) as caught:
+        (result * 2).backward()
+    assert str(caught.value) == (
+        "backward reaches a result of a TinyJit that was replayed, and has no history\n"
+        "  hint: call backward inside the function under TinyJit, or detach() the result"
+    )
+
+
+def test_a_detached_result_is_data() -> None:
+    """Behind detach() nobody asks for a history; what was realised from the result has one of its own."""
+    w, head = Tensor([2.0, 3.0], requires_grad=True), Tensor([1.0, 1.0], requires_grad=True)
+    features = TinyJit(lambda x: x * w)
+    for _ in range(4):
+        head.grad = None
+        x = features(Tensor([1.0, 2.0])).detach()
+        loss = (x * head).sum().realize()
+        (loss * 3).backward()
+        assert head.grad is not None
+        assert head.grad.tolist() == [6.0, 18.0]
+    assert features.captured == 1
