@@ -59,8 +59,8 @@ def test_stores_that_are_not_in_all_loops_share_those_that_all_are_in() -> None:
 
 
 def test_loops_beside_each_other_are_all_made_of_vectors():
-    """A row's maximum, its sum and its quotients are three loops; each one moves by one element."""
-    rows, columns = 5, 64
+    """A row's maximum, its sum and its quotients are three loops along memory; sums take registers by fours."""
+    rows, columns = 5, 256
     r, a, b, c = UOp.range(rows, 0), UOp.range(columns, 2), UOp.range(columns, 3), UOp.range(columns, 1)
     x, out = (UOp(Ops.PARAM, dtypes.float, (), ParamArg(slot, rows * columns)) for slot in (1, 0))
 
@@ -71,4 +71,61 @@ def test_loops_beside_each_other_are_all_made_of_vectors():
     total = UOp(Ops.REDUCE, dtypes.float, (at(b) - greatest, b), ReduceArg(Ops.ADD))
     quotient = UOp(Ops.STORE, src=(out, ix.add(ix.mul(r, columns), c), (at(c) - greatest) / total))
     actions = taken(Target(vector_bytes=32), quotient)
-    assert sorted(t for t in actions if t.startswith("vectorise")) == [f"vectorise({axis}, 8)" for axis in (1, 2, 3)]
+    assert sorted(t for t in actions if t.startswith("vectorise")) == [
+        "vectorise(1, 8)",
+        "vectorise(2, 32)",
+        "vectorise(3, 32)",
+    ]
+
+
+def sums(rows: int, columns: int, axis: int) -> UOp:
+    """A store of the sums over one axis of a matrix."""
+    i, j = (UOp.range(rows, 0), UOp.range(columns, 1)) if axis else (UOp.range(rows, 1), UOp.range(columns, 0))
+    value = load(param(1, F, rows * columns), ix.add(ix.mul(i, columns), j))
+    total = UOp(Ops.REDUCE, F, (value, j if axis else i), ReduceArg(Ops.ADD))
+    return store(param(0, F, rows if axis else columns), i if axis else j, total)
+
+
+def test_sums_along_memory_have_registers_enough() -> None:
+    """Four of them where rows are long, so that none waits for its last sum; fewer where more would leave a rest."""
+    vectors = Target(vector_bytes=32)
+    assert taken(vectors, sums(3, 1024, 1)) == ("vectorise(1, 32)",)
+    assert taken(vectors, sums(3, 280, 1)) == ("vectorise(1, 16)",)
+    assert taken(vectors, sums(3, 100, 1)) == ("vectorise(1, 8)",)
+
+
+def test_sums_across_memory_read_long_parts_of_rows() -> None:
+    """As many vectors side by side as there are registers for, unless too many are left over or threads go idle."""
+    assert taken(Target(vector_bytes=32, registers=32), sums(64, 1024, 0)) == ("vectorise(0, 8)", "unroll(0, 16)")
+    assert taken(Target(vector_bytes=32, registers=16), sums(64, 1024, 0)) == ("vectorise(0, 8)", "unroll(0, 8)")
+    assert taken(Target(vector_bytes=32, registers=32), sums(64, 120, 0)) == ("vectorise(0, 8)", "unroll(0, 4)")
+    assert taken(Target(vector_bytes=32, registers=32, chunks=4), sums(640, 128, 0))[1] == "unroll(0, 4)"
+
+
+def test_long_chains_of_arithmetic_run_side_by_side() -> None:
+    """An exponential in four copies; plain sums and many exponentials in one."""
+    i = UOp.range(256, 0)
+    x = load(param(1, F, 256), i)
+
+    def of(value: UOp) -> tuple[str, ...]:
+        return taken(Target(vector_bytes=32), store(param(0, F, 256), i, value))
+
+    exp = UOp(Ops.EXP2, F, (x,))
+    assert of(exp) == ("vectorise(0, 8)", "unroll(0, 4)")
+    assert of(x + x) == ("vectorise(0, 8)",)
+    for _ in range(3):
+        exp = UOp(Ops.EXP2, F, (exp,))
+    assert of(exp) == ("vectorise(0, 8)",)
+
+
+def test_transpositions_are_done_in_blocks() -> None:
+    """Vectors as the output lies, copies as the input lies; the inner loop is that of the longer rows."""
+
+    def of(rows: int, columns: int) -> tuple[str, ...]:
+        i, j = UOp.range(rows, 0), UOp.range(columns, 1)
+        value = load(param(1, F, rows * columns), ix.add(ix.mul(j, rows), i))
+        return taken(Target(vector_bytes=32), store(param(0, F, rows * columns), ix.add(ix.mul(i, columns), j), value))
+
+    assert of(64, 128) == ("vectorise(1, 8)", "unroll(0, 8)")
+    assert of(128, 64) == ("reorder(1+0)", "vectorise(0, 8)", "unroll(1, 8)")
+    assert of(6, 64) == ("vectorise(1, 8)", "unroll(0, 6)")

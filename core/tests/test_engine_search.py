@@ -21,7 +21,7 @@ from tinygraft.config import Context
 from tinygraft.dtype import dtypes
 from tinygraft.engine import database, search, trial
 from tinygraft.engine.database import Found
-from tinygraft.errors import ActionError
+from tinygraft.errors import ActionError, DeviceMemoryError
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -153,6 +153,13 @@ def test_data_that_caches_do_not_hold_is_never_in_them() -> None:
     tiny = PythonBackend("PYTHON", 0, Target(l2_bytes=1 << 10))
     assert len(trial.Trial(small, Kernel(transposed())).memory) == 1
     assert len(trial.Trial(tiny, Kernel(transposed())).memory) == trial.COPIES
+
+
+def test_a_kernel_of_too_much_data_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory would be there twice."""
+    monkeypatch.setattr(trial, "LARGEST", 1000)
+    with pytest.raises(DeviceMemoryError, match=r"3256 bytes of data are more than a trial takes \(1000\)"):
+        trial.Trial(BACKEND, Kernel(transposed()))
 
 
 def test_a_kernel_with_variables_is_tried_at_its_largest() -> None:

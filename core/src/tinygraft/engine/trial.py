@@ -27,6 +27,7 @@ from tinygraft.codegen.options import Options
 from tinygraft.device.interfaces import Backend, Handle, Program
 from tinygraft.device.registry import Device
 from tinygraft.engine.sample import Sample, fill, sampled
+from tinygraft.errors import DeviceMemoryError
 from tinygraft.uop.flat import whole
 from tinygraft.uop.index import size_of
 from tinygraft.uop.ops import Ops
@@ -35,10 +36,11 @@ from tinygraft.uop.uop import postorder
 
 CIRCLE = 64 << 20  # bytes of all copies of data that caches do not hold; what was used that long ago is not in them
 COPIES = 8  # of the data, at most
+LARGEST = 2 << 30  # bytes of a kernel's data
 SHORT = 50e-6  # seconds: a shorter kernel is launched several times for one measurement
 GLANCE, LOOKS = 3e-3, 5  # seconds and runs after which a version's speed is known well enough to see if it gets to race
-SLOWER = 1.25  # times the least seconds of all: what takes longer leaves the race
-ROUNDS = 4  # before anyone leaves
+ROUNDS = 4  # until the slowest leave a race, and again each time as many rounds later
+SLOWER, UNSURE = 1.1, 2.0  # times the least seconds of all: who is slower than that leaves; more by UNSURE / rounds
 
 
 @dataclass(slots=True)
@@ -59,11 +61,13 @@ class Trial:
         self.params = linear.signature.params
         names = {n.arg.name: n.arg.high for n in postorder(kernel.sink) if n.op is Ops.VARIABLE}
         self.values: dict[str, int] = names
+        size = sum(p.size * p.dtype.itemsize for p in self.params)
+        if size > LARGEST:
+            raise DeviceMemoryError(f"{size} bytes of data are more than a trial takes ({LARGEST})")
         read = {n.src[0].arg.slot for n in postorder(kernel.sink) if n.op is Ops.LOAD and n.src[0].op is Ops.PARAM}
         self.first = [fill(p, slot in read, slot) for slot, p in enumerate(self.params)]
         self.changed = [slot for slot, p in enumerate(self.params) if p.written]
         self.restored = [slot for slot in self.changed if slot in read]
-        size = sum(map(len, self.first))
         self.cold = size > backend.target.l2_bytes
         copies = max(1, min(COPIES, CIRCLE // max(size, 1))) if self.cold else 1
         self.memory = [[self._memory(data) for data in self.first] for _ in range(copies)]
@@ -153,7 +157,8 @@ class Trial:
                 least[text] = min(least[text], seconds)
             rounds += 1
             if rounds % ROUNDS == 0:
-                running = [text for text in running if least[text] <= SLOWER * min(least.values())]
+                slowest = (SLOWER + UNSURE / rounds) * min(least.values())
+                running = [text for text in running if least[text] <= slowest]
         return least
 
 
