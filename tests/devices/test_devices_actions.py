@@ -23,17 +23,27 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import ActionError
 from tinygraft.reference.python import PythonBackend
 from tinygraft.render.cstyle import CStyleRenderer
-from tinygraft.render.dialect import Dialect
+from tinygraft.render.dialect import Dialect, MatrixWords
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, ReduceArg
 from tinygraft.uop.stages import Kernel
+from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 
 F = dtypes.float32
 ROWS, COLUMNS, TERMS = 13, 37, 11
-EVERYTHING = Target(vector_bytes=32, local_memory=8 << 10, chunks=2, grid_dims=2, lanes=8, shared_memory=4 << 10)
-READER = Dialect(vectors=True, group="group{dim}", thread="thread", shared="shared ", barrier="barrier();")
+UNIT = MatrixUnit("tile", 8, 8, 8, F, F, F)
+EVERYTHING = Target(
+    vector_bytes=32, local_memory=8 << 10, chunks=2, grid_dims=2, lanes=8, shared_memory=4 << 10, matrix=(UNIT,)
+)
+WORDS = MatrixWords(
+    zero="zero({t});", first="load({t}, {p}, {stride});", second="load({t}, {p}, {stride});",
+    multiply="multiply({c}, {a}, {b});", store="store({t}, {p}, {stride});",
+)  # fmt: skip
+READER = Dialect(
+    vectors=True, group="group{dim}", thread="thread", shared="shared ", barrier="barrier();", matrix={"tile": WORDS}
+)
 
 
 def numbers(count: int, step: int) -> list[float]:
@@ -108,6 +118,7 @@ CASES = {
     "stage": "stage(1, 3, 24, 8)",
     "stage in shares": "stage(1, 3, 24, 8, 2)",
     "tile": "tile(1, 4, 16, 8)",
+    "matrix": "matrix(1, 0, 1x1, 8, 16, 1)",
 }
 COLUMNS_OF = {"tile": 32}  # what is read in place comes in whole vectors
 
@@ -128,14 +139,15 @@ def allowed(options: Options, target: Target) -> bool:
     """Whether a Target has what actions need."""
     names = {one.name for one in options.actions or ()}
     vectors = target.vector_bytes or not names & {"vectorise", "stage", "tile"}
-    return bool(vectors and (target.grid_dims or not names & {"local", "team", "block"}))
+    units = any(unit.rows > 1 and unit.second is F for unit in target.matrix) or "matrix" not in names
+    return bool(vectors and units and (target.grid_dims or not names & {"local", "team", "block"}))
 
 
 RUNS = [(matmul, name) for name in CASES]
 RUNS += [
     (transposed, name)
     for name, text in CASES.items()
-    if "(2" not in text and name != "block" and "tile" not in text and "stage" not in text
+    if "(2" not in text and name not in ("block", "matrix") and "tile" not in text and "stage" not in text
 ]  # it has no third loop
 
 
@@ -151,7 +163,7 @@ def test_actions_change_no_value(kernel: Callable[[], UOp], device: str, name: s
         found = computed(backend, sink, options, given(kernel, columns), ROWS * columns)
         assert found == expected(kernel, columns)
     else:
-        with pytest.raises(ActionError, match="the Target has no|a group has|cannot be computed so|no such tile"):
+        with pytest.raises(ActionError, match="the Target has no|a group has|cannot be computed so|no such"):
             to_linear(Kernel(sink), backend.target, options)
 
 
@@ -183,8 +195,8 @@ def test_what_was_chosen_can_be_given_back(kernel: Callable[[], UOp], device: st
 
 
 REFUSED = {
-    "polish(0)": "there is no action 'polish'; actions are block, dot, local, pack, parallel, reorder, split, stage, "
-    "stream, team, tile, unroll, vectorise",
+    "polish(0)": "there is no action 'polish'; actions are block, dot, local, matrix, pack, parallel, reorder, split, "
+    "stage, stream, team, tile, unroll, vectorise",
     "vectorise(7, 8)": "vectorise(7, 8): the kernel has no loop 7 here; its loops are 0, 1, 2",
     "vectorise(0+1, 8)": "vectorise(0+1, 8): vectorise takes one loop, got 2",
     "vectorise(0)": "vectorise(0): vectorise takes 1 plain number behind its loop",
