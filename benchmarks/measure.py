@@ -37,14 +37,15 @@ class Pace:
 
 @dataclass
 class Result:
-    """What one process did with an item: the minimum and the median of its calls, in milliseconds or megabytes, how far
-    its values are from ours, and what went wrong."""
+    """What one process did with an item: the minimum and the median of its calls, in milliseconds or megabytes, and how
+    far its values are from ours. wrong says what it should not have done, failed why it has no times, or few."""
 
     minimum: float | None = None
     middle: float | None = None
     calls: int = 0
     apart: float | None = None
     wrong: str = ""
+    failed: str = ""
     counts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -74,7 +75,7 @@ def in_turns(item: Item, processes: Sequence[Process], pace: Pace, kernels: bool
         try:
             found = _set_up(process, item, pace, result)
         except PeerError as error:
-            result.wrong = str(error)
+            result.failed = str(error)
         else:
             if found is None:
                 continue
@@ -126,7 +127,7 @@ def _unless_failed(ask: Callable[[], Any], result: Result) -> Any:
     try:
         return ask()
     except PeerError as error:
-        result.wrong = result.wrong or str(error)
+        result.failed = result.failed or str(error)
         return None
 
 

@@ -1,4 +1,4 @@
-"""The ratios as a picture: one bar for each comparison, and a mark where it has to be."""
+"""The ratios as a picture: a row for each item, a point for each comparison, and a mark where it has to be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from pathlib import Path
 
 from benchmarks.report import Line
 
-COLOURS = {"pass": "tab:green", "fail": "tab:red", "wrong": "black", "": "tab:gray"}
+COLOURS = {
+    "limit": "black", "torch": "tab:red", "torch+jemalloc": "tab:orange", "jax": "tab:blue", "tinygrad": "tab:green",
+    "onnxruntime": "tab:purple", "numpy": "tab:gray",
+}  # fmt: skip
+MARKERS = {"pass": "o", "": "o", "fail": "X", "wrong": "$?$"}
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:
@@ -19,16 +23,20 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    shown = [line for line in lines if line.ratio is not None][::-1]
-    figure, axes = pyplot.subplots(figsize=(9, 1.2 + 0.2 * len(shown)), layout="constrained")
-    axes.barh(range(len(shown)), [line.ratio or 0 for line in shown], color=[COLOURS[line.verdict] for line in shown])
-    for place, line in enumerate(shown):
+    shown = [line for line in lines if line.ratio is not None]
+    items = list(dict.fromkeys(line.item for line in shown))[::-1]
+    figure, axes = pyplot.subplots(figsize=(9, 1.5 + 0.22 * len(items)), layout="constrained")
+    for line in shown:
+        place, colour = items.index(line.item), COLOURS.get(line.against, "tab:brown")
+        axes.scatter(line.ratio, place, s=30, color=colour, marker=MARKERS[line.verdict], zorder=3)
         if line.bar is not None:
-            axes.plot([line.bar, line.bar], [place - 0.45, place + 0.45], color="black", linewidth=1.5)
+            axes.plot([line.bar] * 2, [place - 0.4, place + 0.4], color=colour, linewidth=2)
+    for name in dict.fromkeys(line.against for line in shown):
+        axes.scatter([], [], s=30, color=COLOURS.get(name, "tab:brown"), label=name)
     axes.axvline(1, color="tab:gray", linewidth=0.8)
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(shown)), [f"{line.item}, {line.against}" for line in shown], fontsize=7)
-    axes.set_xlabel("their time over ours: to the right of the black mark is where it has to be")
-    axes.margins(y=0.01)
+    axes.set(xscale="log", xlabel="their time over ours; a mark is the bar, a cross is short of it", ylim=(-0.7, None))
+    axes.set_yticks(range(len(items)), items, fontsize=7)
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside upper center", ncols=4, fontsize=7)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

@@ -1,7 +1,7 @@
 """The report: rows as a table of text and as JSON.
 
-Verdicts: "pass" and "fail" against a bar or a limit, "wrong" where values differ, something failed, or ours did not
-run as it should. Rows without a bar have no verdict.
+Verdicts: "pass" and "fail" against a bar or a limit; "wrong" where values differ, or ours failed or did not run as it
+should. Without a bar, and where a peer failed, there is none.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ def lines(runs: Sequence[Sequence[Row]]) -> list[Line]:
         item, ours = rows[0].item, _together([row.results.get(OURS, Result()) for row in rows])
         common = {"item": item.name, "ours": ours.minimum, "ours_median": ours.middle, "odd": item.odd}
         peers = [name for name in rows[0].results if name != OURS]
+        wrong = ours.wrong or ours.failed
         if item.limit is not None or not peers:
             ratio = item.limit / ours.minimum if item.limit and ours.minimum else None
             wanted = 1.0 if item.limit else None
             found.append(Line(**common, against="limit" if item.limit else "", theirs=item.limit, theirs_median=None,
-                              ratio=ratio, bar=wanted, verdict=_verdict(ratio, wanted, ours.wrong),
-                              note=ours.wrong))  # fmt: skip
+                              ratio=ratio, bar=wanted, verdict=_verdict(ratio, wanted, wrong), note=wrong))  # fmt: skip
         for peer in peers:
-            theirs = _together([row.results[peer] for row in rows])
+            theirs = _together([row.results.get(peer, Result()) for row in rows])
             ratios = [ratio for row in rows if (ratio := row.ratio(peer)) is not None]
             middle = median(ratios) if ratios else None
-            wrong, bar = ours.wrong or theirs.wrong, item.bars.get(peer)
+            bar, either = item.bars.get(peer), wrong or theirs.wrong
             found.append(Line(**common, against=peer, theirs=theirs.minimum, theirs_median=theirs.middle, ratio=middle,
-                              bar=bar, verdict=_verdict(middle, bar, wrong), note=wrong,
+                              bar=bar, verdict=_verdict(middle, bar, either), note=either or theirs.failed,
                               apart=theirs.apart))  # fmt: skip
     return found
 
@@ -69,13 +69,13 @@ def _together(results: Sequence[Result]) -> Result:
     minima = [result.minimum for result in results if result.minimum is not None]
     middles = [result.middle for result in results if result.middle is not None]
     distances = [result.apart for result in results if result.apart is not None]
-    wrong = next((result.wrong for result in results if result.wrong), "")
     return Result(
         median(minima) if minima else None,
         median(middles) if middles else None,
         sum(result.calls for result in results),
         max(distances, default=None),
-        wrong,
+        next((result.wrong for result in results if result.wrong), ""),
+        next((result.failed for result in results if result.failed), ""),
     )
 
 
