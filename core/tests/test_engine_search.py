@@ -207,7 +207,7 @@ def test_what_crashes_or_hangs_is_passed_over(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(search, "COMMAND", (sys.executable, str(script)))
     monkeypatch.setattr(search, "HANGS", 1.0)
     with search.Child() as child:
-        one = search.Search(Kernel(transposed()), BACKEND, child, 12.0)
+        one = search.Search(Kernel(transposed()), BACKEND, child, 6.0)
         result = one.run(2)
         assert child.is_there()
     assert not child.is_there()

@@ -34,6 +34,7 @@ ALONE, START = 5.0, 4.0  # of sums of columns: a vector of a row read by itself,
 SLOW = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW})  # a chain of a dozen operations or more
 MOST_SLOW = 3  # of them in a body that is copied: more fill the units by themselves
 COPIES = 4  # of such a body
+WORTH = 1 << 12  # elements below which a kernel is done before longer code is compiled
 
 
 def offers(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
@@ -121,7 +122,8 @@ class _Choice:
             counts = [n for n in (4, 8, 16) if n <= self.target.registers // 2 and vectors // n >= least]
             return min(counts, key=lambda n: vectors // n * (n + START) + vectors % n * ALONE, default=1)
         slow = [n for n in self.nodes if n.op in SLOW and n.ranges >> best.arg.axis & 1]
-        return COPIES if vectors >= COPIES and 0 < len(slow) <= MOST_SLOW else 1
+        many = max(self.turns(s.ranges) for s in self.sink.src) >= WORTH
+        return COPIES if many and vectors >= COPIES and 0 < len(slow) <= MOST_SLOW else 1
 
     def shared(self, vector: UOp) -> tuple[UOp, int] | None:
         """A loop over results that share loads of a reduction, and how often to write it out."""
@@ -153,7 +155,7 @@ class _Choice:
         """
         stores, loads = ([n for n in self.accesses if n.op is op] for op in (Ops.STORE, Ops.LOAD))
         along = [r for r in self.loops if all(lane_stride(s.src[1], r) == 1 for s in stores)]
-        if not along or self.reduces:
+        if not along or self.reduces or max(self.turns(s.ranges) for s in stores) < WORTH:
             return None
         vector = along[-1]
         steps = {n: lane_stride(n.src[1], vector) for n in loads}
