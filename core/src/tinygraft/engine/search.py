@@ -37,7 +37,7 @@ from tinygraft.uop.stages import Kernel
 
 START = 30.0  # seconds until a child has opened its device and computed what is compared
 HANGS = 10.0  # seconds that one version may take
-RACE = 0.2  # of the time goes into each race of the best
+RACE = 0.15  # of the time goes into each race of the best
 WORTH = 0.98  # a version that takes more of the time before is not called better
 SHOWN = ("DEBUG", "VIZ", "SPEC", "BEAM", "NOOPT")  # settings that a child does not share
 FINALISTS = 10
@@ -138,25 +138,23 @@ class Search:
             return None
         self._attempt_all(map(show, lists), self.seconds / 2)
         best = self._race([chosen, *self._fastest()])
-        while best and self._left() > 0:
+        while best and (left := self.end - time.monotonic() - 2 * RACE * self.seconds) > 0:
             leaders = sorted(best, key=lambda text: best[text])[:beam]
             known = len(self.tried)
             beside = (show(n) for text in leaders for n in variants.neighbours(parse(text), sink, target))
-            self._attempt_all(beside, self._left() * (1 - 2 * RACE))
+            self._attempt_all(beside, left)
             fresh = [text for text in list(self.tried)[known:] if self.tried[text] is not None]
             again = self._race(list(dict.fromkeys([chosen, *leaders, *self._fastest(fresh)])))
             if not again or min(again, key=lambda text: again[text]) in leaders:
                 best = again or best
                 break
             best = again
-        if chosen not in best:
+        first = min(best, key=lambda text: best[text], default=chosen)
+        last = self._race([chosen, first])  # the two alone, so that each runs many times
+        if chosen not in last or first not in last:
             return None
-        first = min(best, key=lambda text: best[text])
-        winner = first if best[first] < WORTH * best[chosen] else chosen
-        return winner, best[chosen], best[winner]
-
-    def _left(self) -> float:
-        return self.end - time.monotonic()
+        winner = first if last[first] < WORTH * last[chosen] else chosen
+        return winner, last[chosen], last[winner]
 
     def _begin(self) -> bool:
         request = {
