@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import fresh, kernels, picture, report
@@ -34,7 +35,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--profile", action="store_true", help="also the time of ours by kernel")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything as JSON")
     parser.add_argument("--picture", type=Path, metavar="OUT", help="write the ratios as a picture (needs matplotlib)")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.picture and find_spec("matplotlib") is None:
+        parser.error("--picture needs matplotlib: pip install matplotlib")
+    return args
 
 
 def listed(items: Sequence[Item]) -> str:

@@ -15,11 +15,9 @@ MARKERS = {"pass": "o", "": "o", "fail": "X", "wrong": "$?$"}
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:
-    """Write the picture, in the format that the path's ending names. Raises ImportError without matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise ImportError("the picture needs matplotlib: pip install matplotlib") from None
+    """Write the picture, in the format that the path's ending names."""
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -28,7 +26,7 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(9, 1.5 + 0.22 * len(items)), layout="constrained")
     for line in shown:
         place, colour = items.index(line.item), COLOURS.get(line.against, "tab:brown")
-        axes.scatter(line.ratio, place, s=30, color=colour, marker=MARKERS[line.verdict], zorder=3)
+        axes.scatter(line.ratio or 0.0, place, s=30, color=colour, marker=MARKERS[line.verdict], zorder=3)
         if line.bar is not None:
             axes.plot([line.bar] * 2, [place - 0.4, place + 0.4], color=colour, linewidth=2)
     for name in dict.fromkeys(line.against for line in shown):
