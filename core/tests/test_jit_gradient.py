@@ -62,3 +62,46 @@ def test_a_detached_result_is_data() -> None:
         assert head.grad is not None
         assert head.grad.tolist() == [6.0, 18.0]
     assert features.captured == 1
+
+
+def test_grads_that_a_function_fills_are_filled_by_replays() -> None:
+    """Forward and backward under TinyJit, zero_grad and step outside; an old grad that somebody holds stays."""
+    found = []
+    for wrap in (lambda f: f, TinyJit):
+        w, b = Tensor([2.0, 3.0], requires_grad=True), Tensor([1.0, 1.0]).realize()
+        optimizer = nn.optim.SGD([w], lr=0.125)
+
+        def forward(x: Tensor, w: Tensor = w, b: Tensor = b) -> Tensor:
+            return (x * w + b).square().sum().backward().realize()
+
+        call = wrap(lambda x, forward=forward: forward(x))
+        seen, held, halves = [], [], []
+        for i in range(7):
+            optimizer.zero_grad()
+            seen.append(call(Tensor([1.0, float(i)])).item())
+            assert w.grad is not None
+            held.append(w.grad)
+            halves.append(w.grad / 2)
+            with Tensor.train():
+                optimizer.step()
+            seen.append(w.tolist())
+        found.append([*seen, *(t.tolist() for t in (*held, *halves))])
+    assert found[1] == found[0]
+    assert call.captured == 1
+
+
+def test_a_grad_that_was_replaced_is_the_new_one_after_a_replay() -> None:
+    """zero_grad in the function and something else put into grad outside."""
+    w = Tensor([2.0, 3.0], requires_grad=True)
+
+    @TinyJit
+    def fill(x: Tensor) -> Tensor:
+        w.grad = None
+        return (x * w).sum().backward().realize()
+
+    for i in range(6):
+        fill(Tensor([1.0, float(i)]))
+        assert w.grad is not None
+        assert w.grad.tolist() == [1.0, float(i)]
+        w.grad = w.grad * 100
+    assert fill.captured == 1

@@ -29,6 +29,7 @@ from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments, is_over, take_apart
 from tinygraft.tensor.base import assigned_tensors, live_tensors
 from tinygraft.tensor.captured import Launched, Record, Trace, difference
+from tinygraft.tensor.filled import Before
 from tinygraft.tensor.nested import tensors_in
 from tinygraft.uop.uop import UOp
 
@@ -101,9 +102,13 @@ class TinyJit(Generic[P, R]):
         """Run the function and compare what it launched with what was seen before."""
         assert self.fxn is not None
         start = UOp.next_buffer()
-        with capturing(live_tensors()) as capture, parts.noting() as taken:
+        live = live_tensors()
+        before = Before(live)
+        with capturing(live) as capture, parts.noting() as taken:
+            del live
             result = self.fxn(*args, **kwargs)
-            lazy = tensors_in(result) + assigned_tensors()
+            filled = before.filled()
+            lazy = [*tensors_in(result), *assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
         trace = Trace(capture, arguments, start)
@@ -112,7 +117,7 @@ class TinyJit(Generic[P, R]):
             if trace.launched != ready.launched:
                 raise GraphError(difference(self._name(), ready.launched, trace.launched))
         elif self._once.pop(arguments.key, None) == trace.launched and trace.may_repeat(result):
-            self._ready[arguments.key] = Record(trace, arguments, result, taken)
+            self._ready[arguments.key] = Record(trace, arguments, result, taken, filled)
         else:
             self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}
             self._once[arguments.key] = trace.launched

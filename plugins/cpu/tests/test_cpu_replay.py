@@ -146,6 +146,7 @@ def test_a_hundred_layers_are_a_hundred_kernels() -> None:
     GlobalCounters.reset()
     expected = compute(x).numpy()
     plain = GlobalCounters.kernel_count, GlobalCounters.global_ops, GlobalCounters.global_mem
+    jit(x)  # also computes what other tests have assigned and left waiting, such as the state of the random numbers
     for _ in range(4):
         GlobalCounters.reset()
         np.testing.assert_array_equal(jit(x).numpy(), expected)

@@ -242,11 +242,14 @@ def _save(tensors: Sequence[HasNode], overwritten: set[UOp]) -> None:
         tensor.uop = rebuild((tensor.uop,), saved)[tensor.uop]
 
 
-def before_replay(overwritten: set[UOp], live: Iterable[HasNode]) -> None:
+def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNode]) -> None:
     """Keep the values of expressions over BUFFERs that a replay is about to overwrite, as realising would.
 
-    A tensor that is such memory itself is taken for the one that the replayed function assigns to.
+    A tensor that is such memory itself is taken for the one that the replayed function assigns to, but not where the
+    memory was dropped: whoever still holds it wants the old value.
     """
+    if dropped:
+        _save([t for t in live if not dropped.isdisjoint(toposort(t.uop))], dropped)
     history.note_writes(overwritten)
     _save_for(live, overwritten)
 

@@ -15,6 +15,7 @@ from tinygraft.engine.replay import Form, Replay
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
 from tinygraft.tensor.base import TensorBase, live_tensors
+from tinygraft.tensor.filled import Gradients
 from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.results import Held
 from tinygraft.uop.ops import Ops
@@ -79,8 +80,9 @@ def _is_read(launch: Recorded, capture: Capture) -> bool:
 class Record:
     """A trace that is replayed: launches on the buffers of a call, and the result with its tensors taken out."""
 
-    def __init__(self, trace: Trace, arguments: Arguments, result: Any, taken: Sequence[parts.Part]) -> None:
-        """taken are the parts of symbolic ends that a replay has to check."""
+    def __init__(self, trace: Trace, arguments: Arguments, result: Any, taken: Sequence[parts.Part],
+                 filled: Sequence[TensorBase]) -> None:  # fmt: skip
+        """taken are the parts of symbolic ends that a replay has to check, filled tensors that the call gave a grad."""
         self.launched, self.names, self.values, self.parts = trace.launched, trace.names(), trace.values, list(taken)
         roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
         self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
@@ -96,10 +98,11 @@ class Record:
         uids = [node.arg.uid for node in changing]
         fixed = {uid: buffer for uid, (role, _) in roles.items() if uid not in uids
                  and (buffer := _fixed(trace, uid, role)) is not None}  # fmt: skip
-        held = [uid for uid in fixed if roles[uid][0] == "made" and trace.memory[uid].data is None]
+        held = {uid for uid in fixed if roles[uid][0] == "made" and trace.memory[uid].data is None}
         self.written = [trace.nodes[uid] for uid in sorted({*(written & self.outside), *held}) if uid in trace.nodes]
         forms = {uid: _form(memory) for uid, memory in trace.memory.items()}
         self.launches = Replay(trace.launches, forms, fixed, held, uids)
+        self.grads = Gradients([t for t in filled if t.grad is not None and t.grad.uop.base.arg.uid in held])
 
     def reaches(self, arguments: Arguments) -> bool:
         """Whether an argument is memory that the function also reaches by itself."""
@@ -115,12 +118,16 @@ class Record:
         buffers = [*arguments.buffers, *[UOp.buffer(*form) for form in self.made]]
         overwritten = {node for ref in self.written if (node := ref()) is not None}
         overwritten |= {buffers[number] for number in self.assigned}
+        lost = self.grads.lost()
         with exclusive:
             if overwritten:
-                before_replay(overwritten, live_tensors())
+                before_replay(overwritten, self.grads.still_held(lost), live_tensors())
             self.launches.run(buffers, values)
             for i in self.remembered:
                 history.note_replayed(buffers[len(arguments.buffers) + i])
+        if lost:
+            given = self.grads.give(lost, self.launches.fixed, values)
+            self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in given]
         return mapped(self.result, Held, lambda held: held.tensor([*buffers, *self.kept], values))
 
     # Pickling
@@ -135,7 +142,7 @@ class Record:
         return {"kept": kept} | {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        kept, self.launched = state.pop("kept"), []
+        kept, self.launched, self.grads = state.pop("kept"), [], Gradients()
         for name, value in state.items():
             setattr(self, name, value)
         self.kept = [UOp.buffer(*form) for _, form, _, _ in kept]

@@ -1,0 +1,77 @@
+"""The grads that a captured call gives to tensors from outside, which each replay gives them again.
+
+A replay writes them into the same memory. A grad that was dropped or replaced since the last call comes back over that
+memory; whoever else holds the old one reads a copy from then on.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tinygraft.device.buffer import Buffer, bind
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.results import Held
+from tinygraft.uop.uop import UOp
+
+
+class Before:
+    """Which grads there were before a call."""
+
+    def __init__(self, live: Sequence[TensorBase]) -> None:
+        """live are the tensors before the call."""
+        self._had = [(weakref.ref(t), None if t.grad is None else weakref.ref(t.grad)) for t in live]
+
+    def filled(self) -> list[TensorBase]:
+        """Those of the tensors that have another grad now."""
+        now = [(tensor, had) for ref, had in self._had if (tensor := ref()) is not None]
+        return [t for t, had in now if t.grad is not None and (had is None or had() is not t.grad)]
+
+
+@dataclass(slots=True)
+class _Grad:
+    """The grad of a tensor: how it looks at its memory, its node, and the number of the BUFFER."""
+
+    tensor: weakref.ref[TensorBase]
+    held: Held
+    node: weakref.ref[UOp]
+    uid: int
+
+    def is_lost(self) -> bool:
+        """Whether the tensor has no grad any more, or another one."""
+        tensor = self.tensor()
+        return tensor is not None and (tensor.grad is None or tensor.grad.uop is not self.node())
+
+
+class Gradients:
+    """The grads that tensors have now, over memory that stays theirs."""
+
+    def __init__(self, tensors: Sequence[TensorBase] = ()) -> None:
+        grads = [(tensor, tensor.grad) for tensor in tensors if tensor.grad is not None]
+        self._all = [
+            _Grad(weakref.ref(t), Held(g, {g.uop.base: 0}), weakref.ref(g.uop), g.uop.base.arg.uid) for t, g in grads
+        ]
+
+    def lost(self) -> list[_Grad]:
+        """Those that were dropped or replaced."""
+        return [grad for grad in self._all if grad.is_lost()]
+
+    @staticmethod
+    def still_held(lost: Sequence[_Grad]) -> set[UOp]:
+        """The BUFFERs of lost ones that somebody else holds."""
+        return {node.base for grad in lost if (node := grad.node()) is not None}
+
+    @staticmethod
+    def give(lost: Sequence[_Grad], buffers: Mapping[int, Buffer], values: Mapping[str, int]) -> list[UOp]:
+        """Let tensors have their lost grads again, each over the buffer of its number; their new BUFFERs."""
+        nodes = []
+        for grad in lost:
+            if (tensor := grad.tensor()) is not None:
+                buffer = buffers[grad.uid]
+                node = UOp.buffer(buffer.device, buffer.size, buffer.dtype)
+                bind(node, buffer)
+                tensor.grad = grad.held.tensor([node], values)
+                grad.node = weakref.ref(tensor.grad.uop)
+                nodes.append(node)
+        return nodes
