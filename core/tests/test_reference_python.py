@@ -252,6 +252,36 @@ def test_a_vector_does_not_go_into_one_register() -> None:
         PYTHON.renderer.render(linear(uops, (1, 4)))
 
 
+def meeting(kind: AxisKind, reads: bool = False) -> Linear:
+    """Three threads, groups or parts that all use the first element of a buffer."""
+    r = UOp.range(3, 0, kind)
+    out, one = param(0, INT, 4), UOp.const(INT, 1)
+    last = [end(r)] if kind is AxisKind.PARALLEL else []
+    signature = {AxisKind.LANE: {"lanes": 3}, AxisKind.GRID: {"grid": (3, 1, 1)}, AxisKind.PARALLEL: {"chunked": True}}
+    if not reads:
+        return linear([const(3), const(0), one, out, r, store(out, const(0), one), *last], (4,), 3, **signature[kind])
+    got = load(out, const(0))
+    uops = [const(3), const(0), out, r, got, store(out, r, got), *last]
+    return linear(uops, (4,), 3, **signature[kind])
+
+
+@pytest.mark.parametrize(("kind", "first", "second"), [
+    (AxisKind.LANE, "thread 1 of group (0, 0, 0) in part 0", "thread 0 of group (0, 0, 0) in part 0"),
+    (AxisKind.GRID, "thread 0 of group (1, 0, 0) in part 0", "thread 0 of group (0, 0, 0) in part 0"),
+    (AxisKind.PARALLEL, "thread 0 of group (0, 0, 0) in part 1", "thread 0 of group (0, 0, 0) in part 0"),
+])  # fmt: skip
+def test_threads_that_meet_in_a_buffer_are_found(kind: AxisKind, first: str, second: str) -> None:
+    """One writes what the other writes or reads: on a device either may come first."""
+    grid = (3, 1, 1) if kind is AxisKind.GRID else (1, 1, 1)
+    with pytest.raises(GraphError) as error:
+        run(meeting(kind), [0] * 4, grid=grid)
+    clash = "index 0, which {} wrote; nothing says which of them comes first"
+    assert str(error.value) == f"kernel k: {first} writes data0 at {clash.format(second)}"
+    with pytest.raises(GraphError) as error:
+        run(meeting(kind, reads=True), [0] * 4, grid=grid)
+    assert str(error.value) == f"kernel k: {first} reads data0 at {clash.format(second)}"
+
+
 @pytest.mark.parametrize("chunks", [1, 2, 3, 7])
 def test_parts_share_a_parallel_range(chunks: int) -> None:
     """However many parts there are, each turn of a PARALLEL loop runs once."""
@@ -372,6 +402,7 @@ def test_the_text_is_readable() -> None:
         == """\
 # E_4: unroll 4
 parts = 1
+watched = []
 
 def thread(data0, data1, part, parts, g0, g1, g2, lane):
     for r0 in range(4):

@@ -61,7 +61,7 @@ def teams(sink: UOp, target: Target) -> Iterator[Way]:
     if target.lanes < 2 or any(n.op is Ops.RANGE and n.arg.kind is not AxisKind.LOOP for n in nodes):
         return
     team = _team(sink, nodes, target)
-    if team is None or _overwrites(sink, mask_of(r for mine in team.shares for r in mine)):
+    if team is None or _overwrites(sink, team):
         return
     shared = {r.arg.axis: mine[-1] for mine in team.shares for r in mine}
     turns = {
@@ -118,13 +118,18 @@ def _steps(count: int) -> list[int]:
     return steps
 
 
-def _overwrites(sink: UOp, taken: int) -> bool:
-    """Whether one thread would store, for its row, what others of the group still read for other results."""
-    for store in sink.src:
-        if not store.ranges & taken:
-            others = (s for s in sink.src if s is not store)
-            if any(n.op is Ops.LOAD and n.src[0] is store.src[0] for n in postorder(*others)):
-                return True
+def _alone(sink: UOp, team: Team) -> list[UOp]:
+    """The stores of a row, which one thread does."""
+    taken = mask_of(r for mine in team.shares for r in mine)
+    return [s for s in sink.src if not s.ranges & taken]
+
+
+def _overwrites(sink: UOp, team: Team) -> bool:
+    """Whether one thread would store, for its row, what others of the group still read."""
+    for store in _alone(sink, team):
+        elsewhere = [*(s for s in sink.src if s is not store), *team.reduces]
+        if any(n.op is Ops.LOAD and n.src[0] is store.src[0] for n in postorder(*elsewhere)):
+            return True
     return False
 
 
@@ -137,6 +142,7 @@ class _Maker:
         swap = dict(zip(team.rows, places, strict=True))
         # what is on the grid first: the nodes below then have only loops left, and the reductions are found again
         self.kernel = gated(ix.rebuild_simplified((kernel,), swap)[kernel], gates)
+        self.replaced = {s.src[0] for s in _alone(kernel, team)}  # memory that only the thread that stores may read
         self.thread = self.new.range(team.threads, AxisKind.LANE)
         self.memories = 0
         self.done: dict[UOp, UOp] = {}
@@ -168,7 +174,8 @@ class _Maker:
             gates = [gate for mask, gate in self.inside.items() if node.ranges & mask]
             if node.op is Ops.REDUCE and any(r in self.mine for r in node.src[1:]):
                 done[node] = self._shared(node, src[0])
-            elif node.op is Ops.LOAD and gates:
+            elif node.op is Ops.LOAD and (gates or node.src[0] in self.replaced):
+                gates += [ix.lt(self.thread, 1)] if node.src[0] in self.replaced else []
                 done[node] = UOp(Ops.LOAD, node.dtype, (*src[:2], all_of([*src[2:], *gates])))
             elif node.op is Ops.STORE:
                 own = node.ranges & mask_of(self.mine)

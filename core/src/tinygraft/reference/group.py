@@ -1,7 +1,7 @@
-"""A group of threads in Python: they run one after another from barrier to barrier, and share memory that watches them.
+"""Threads in Python: they run one after another from barrier to barrier, and memory watches how they share it.
 
-What two threads do between the same two barriers has no order on a device. So an element that one of them writes there
-and another reads or writes is an error, whichever of them happens to run first here.
+What two threads do between the same two barriers has no order on a device, and what two groups do has none at all. So
+an element that one thread writes and another reads or writes is an error, whichever of them runs first here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,45 @@ from typing import Any
 
 from tinygraft.errors import GraphError, IndexOutOfRange
 
-NOBODY, SEVERAL = -1, -2
+SEVERAL = -1
+Thread = tuple[int, int, int, int, int]  # its part, the place of its group, and its number in that
+
+
+class Touched:
+    """Which threads of a launch read and write the elements of a buffer."""
+
+    __slots__ = ("kernel", "name", "readers", "writers")
+
+    def __init__(self, kernel: str, name: str) -> None:
+        self.kernel, self.name = kernel, name
+        self.readers: dict[int, Thread | None] = {}  # index -> the thread that read there, or None for several
+        self.writers: dict[int, Thread] = {}
+
+    def read(self, index: int, thread: Thread) -> int:
+        """The index of an element that no other thread writes."""
+        if self.writers.get(index, thread) != thread:
+            self._clash("reads", index, thread, "wrote", self.writers[index])
+        if self.readers.setdefault(index, thread) != thread:
+            self.readers[index] = None
+        return index
+
+    def write(self, index: int, thread: Thread) -> None:
+        """Note that a thread stores where no other thread reads or stores."""
+        if self.readers.get(index, thread) != thread:
+            self._clash("writes", index, thread, "read", self.readers[index])
+        if self.writers.setdefault(index, thread) != thread:
+            self._clash("writes", index, thread, "wrote", self.writers[index])
+
+    def _clash(self, what: str, index: int, thread: Thread, before: str, other: Thread | None) -> None:
+        raise GraphError(f"kernel {self.kernel}: {_name(thread)} {what} {self.name} at index {index}, which "
+                         f"{_name(other)} {before}; nothing says which of them comes first")  # fmt: skip
+
+
+def _name(thread: Thread | None) -> str:
+    if thread is None:
+        return "several threads"
+    part, *group, number = thread
+    return f"thread {number} of group {tuple(group)} in part {part}"
 
 
 class Shared:

@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import Any, NoReturn
 
 from tinygraft.dtype import DType, coerce, dtypes
-from tinygraft.reference.group import Shared, lockstep, outside, peek
+from tinygraft.reference.group import Shared, Touched, lockstep, outside, peek
 from tinygraft.uop.ops import FACTS
 
 VIEW = {d: d.fmt for d in dtypes.all} | {dtypes.float16: "H", dtypes.bfloat16: "H"}  # formats of memory
@@ -115,6 +115,6 @@ def namespace(kernel: str) -> dict[str, Any]:
         "inf": math.inf, "nan": math.nan, "f32": ctypes.c_float, "round_half": round_half,
         "math_sqrt": math.sqrt, "table_half": table_of(dtypes.float16), "table_bfloat16": table_of(dtypes.bfloat16),
         "outside": partial(_outside, kernel), "peek": partial(peek, kernel), "lockstep": partial(lockstep, kernel),
-        "Shared": partial(Shared, kernel),
+        "Shared": partial(Shared, kernel), "Touched": partial(Touched, kernel),
     }  # fmt: skip
     return names

@@ -3,8 +3,9 @@
 In goes a Linear, out comes a Source of language "python". Loops stay loops; a node that depends on VECTOR or UNROLL
 ranges becomes one statement per lane and copy. The module defines
 
-    thread(data0, ..., variables, part, parts, g0, g1, g2, lane, shared memory)   one thread of one group
-    group(data0, ..., variables, part, parts, g0, g1, g2)                         all threads of one group
+    thread(data0, ..., touched, variables, part, parts, g0, g1, g2, lane, shared memory)   one thread of one group
+    group(data0, ..., touched, variables, part, parts, g0, g1, g2)                         all threads of one group
+    watched                                        the buffers of which `touched` knows who reads and writes them
 
 A kernel with barriers has a `thread` that yields at each of them, and `group` runs its threads in lockstep (group.py).
 Names that are not defined in the text are those of numbers.namespace.
@@ -127,6 +128,7 @@ class _Text:
         self.copied = {u.arg.axis: u for u in linear.uops if u.op is Ops.RANGE and u.arg.kind in COPIED}
         self.number = {u: i for i, u in enumerate(linear.uops)}
         self.shared = [u for u in linear.uops if u.op is Ops.LOCAL and u.arg.shared]
+        self.watched = _watched(linear)
         self.lines: list[str] = []
         self.depth = 1
 
@@ -172,8 +174,11 @@ class _Text:
         signature = self.linear.signature
         data = [f"data{slot}" for slot in range(len(signature.params))]
         variables = [f"var{i}" for i in range(len(signature.variables))]
-        place = [*data, *variables, "part", "parts", "g0", "g1", "g2"]
+        touched = [f"touched{slot}" for slot in self.watched]
+        place = [*data, *touched, *variables, "part", "parts", "g0", "g1", "g2"]
         shared = [f"local{u.arg.number}" for u in self.shared]
+        if self.watched:
+            self.put("who = part, g0, g1, g2, lane")
         for node in self.linear.uops:
             self.instruction(node)
         threads = f"(thread({', '.join([*place, 'lane', *shared])}) for lane in range({signature.lanes}))"
@@ -181,7 +186,8 @@ class _Text:
         actions = ", ".join(self.linear.actions)
         head = [f"# {self.linear.name}" + (f": {actions}" if actions else "")]
         head += [f"# var{i} is {name}" for i, name in enumerate(signature.variables)]
-        head += [f"parts = {self.linear.target.chunks if signature.chunked else 1}", ""]
+        head += [f"parts = {self.linear.target.chunks if signature.chunked else 1}"]
+        head += [f"watched = {[f'data{slot}' for slot in self.watched]}", ""]
         group = [f"local{u.arg.number} = Shared('local{u.arg.number}', {u.arg.size})" for u in self.shared]
         group += [f"lockstep({threads}, [{', '.join(shared)}])"] if waits else [f"for _ in {threads}:", "    pass"]
         return "\n".join([
@@ -257,7 +263,8 @@ class _Text:
             return f"{name}.read({index}, lane)"
         if memory.op is Ops.LOCAL:
             return f"peek({name}, {name!r}, {index})"
-        element = f"{name}[{index}]"
+        watched = memory.arg.slot in self.watched
+        element = f"{name}[touched{memory.arg.slot}.read({index}, who)]" if watched else f"{name}[{index}]"
         if memory.dtype in (dtypes.float16, dtypes.bfloat16):
             element = f"table_{memory.dtype.name}[{element}]"
         return f"{element} if 0 <= {index} < {memory.arg.size} else outside({name!r}, {index}, {memory.arg.size})"
@@ -305,6 +312,8 @@ class _Text:
                 self.put(f"{name}.write({index}, {value}, lane)")
             else:
                 self.put(f"if not 0 <= {index} < {memory.arg.size}: outside({name!r}, {index}, {memory.arg.size})")
+                if memory.op is Ops.PARAM and memory.arg.slot in self.watched:
+                    self.put(f"touched{memory.arg.slot}.write({index}, who)")
                 self.put(f"{name}[{index}] = {value}")
             self.depth -= gated
 
@@ -349,6 +358,14 @@ class _AnyLane(dict[int, int]):
 
 
 _ANY: Lane = _AnyLane()
+
+
+def _watched(linear: Linear) -> list[int]:
+    """The buffers that a kernel writes, where it has several threads that could write them."""
+    signature = linear.signature
+    kinds = {u.arg.kind for u in linear.uops if u.op is Ops.RANGE}
+    several = signature.lanes > 1 or AxisKind.GRID in kinds or (signature.chunked and linear.target.chunks > 1)
+    return [slot for slot, param in enumerate(signature.params) if param.written and several]
 
 
 def _memory(node: UOp) -> UOp:

@@ -1,13 +1,15 @@
 """The PYTHON device: runs the linear form of any Target in Python, slowly and exactly.
 
 It is the oracle of the other devices and a sanitizer: every access outside a buffer, every read of scratch memory
-before it is written, every barrier that not all threads reach and every use of shared memory that needs one more
-barrier raises an error that names the kernel. Numbers are Python numbers, rounded once to their dtype after each op.
+before it is written, every barrier that not all threads reach, and every element that one thread writes and another
+uses without a barrier between raises an error that names the kernel. Numbers are Python numbers, rounded once to their
+dtype after each op.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -89,10 +91,11 @@ class PythonProgram(Program):
         exec(_code(name, text), names)
         self.name, self.signature = name, signature
         self.group, self.parts = names["group"], int(names["parts"])
+        self.touched: list[Callable[[], Any]] = [partial(names["Touched"], buffer) for buffer in names["watched"]]
 
     def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
         """Run every part of every group. Raises GraphError for a buffer that is smaller than the kernel says."""
-        arguments = [*self._views(buffers), *variables]
+        arguments = [*self._views(buffers), *(touched() for touched in self.touched), *variables]
         for g2 in range(grid[2]):
             for g1 in range(grid[1]):
                 for g0 in range(grid[0]):
