@@ -56,8 +56,12 @@ class Activation(Transcendental):
         return self._in_float()._op(Ops.NEG)._softplus()._op(Ops.NEG)._narrowed(self.dtype)
 
     def _softplus(self) -> Self:
-        """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))."""
-        return self._op(Ops.MAX, 0.0)._op(Ops.ADD, self.abs()._op(Ops.NEG)._exp()._log1p())
+        """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)).
+
+        At 0 max has no gradient here, so -|x| is written as x there: together the half that log(1 + exp(x)) has.
+        """
+        away = self._swapped(Ops.CMPLT, 0.0)._op(Ops.WHERE, self._op(Ops.NEG), self)
+        return self._op(Ops.MAX, 0.0)._op(Ops.ADD, away._exp()._log1p())
 
     def softplus(self, beta: float = 1.0) -> Self:
         """log(1 + exp(beta * x)) / beta, without overflow."""
