@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -90,8 +90,8 @@ def in_turns(item: Item, processes: Sequence[Process], pace: Pace, kernels: bool
         if seconds:
             result.minimum, result.middle, result.calls = min(seconds) * 1e3, median(seconds) * 1e3, len(seconds)
         if kernels and process.peer.name == OURS and seconds:
-            row.kernels = _unless_failed(lambda p=process: p.ask({"do": "kernels"}, pace.patience)["kernels"], result)  # type: ignore[misc]
-        _unless_failed(lambda p=process: p.ask({"do": "drop"}, pace.patience), result)  # type: ignore[misc]
+            row.kernels = _asked(process, {"do": "kernels"}, pace, result).get("kernels", [])
+        _asked(process, {"do": "drop"}, pace, result)
     return row
 
 
@@ -118,17 +118,17 @@ def _take_turns(times: dict[Process, list[float]], pace: Pace, row: Row) -> None
             far = min(times[process], default=0.0) > max(FAR * quickest, pace.seconds)
             if process.child is not None and not (far and quickest and number >= FEW):
                 time.sleep(PAUSE)
-                answer = _unless_failed(lambda p=process: p.ask(command, pace.patience), result)  # type: ignore[misc]
-                times[process] += (answer or {}).get("seconds", [])
+                times[process] += _asked(process, command, pace, result).get("seconds", [])
         order = order[1:] + order[:1]
 
 
-def _unless_failed(ask: Callable[[], Any], result: Result) -> Any:
+def _asked(process: Process, command: dict[str, Any], pace: Pace, result: Result) -> dict[str, Any]:
+    """The answer to a command; empty when it failed, which the result then says."""
     try:
-        return ask()
+        return process.ask(command, pace.patience)
     except PeerError as error:
         result.failed = result.failed or str(error)
-        return None
+        return {}
 
 
 def judged(name: str, item: Item, found: Array, values: Array | None, result: Result) -> Array | None:
