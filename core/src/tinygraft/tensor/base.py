@@ -7,6 +7,7 @@ so that a mistake raises on the user's line. All other methods are written with 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -387,9 +388,16 @@ def _number(value: Any, dtype: DType, device: str | None, shape: Shape) -> UOp:
     if not isinstance(value, UOp):
         if isinstance(value, int) and dtype.kind != "float" and not -(2**63) <= value < 2**64:
             raise OverflowError(f"{value} has more than 64 bits, so it cannot be combined with a tensor of {dtype}")
-        return expand(UOp.const(dtype, value, device), shape)
+        if value or type(value) is int:
+            return _repeated(value, dtype, device, shape)
+        return expand(UOp.const(dtype, value, device), shape)  # 0.0 and -0.0 would be one entry
     node = UOp(Ops.CAST, dtype, (value,))
     return expand(node, shape)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _repeated(value: Scalar, dtype: DType, device: str | None, shape: Shape) -> UOp:
+    return expand(UOp.const(dtype, value, device), shape)
 
 
 def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
