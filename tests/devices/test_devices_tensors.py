@@ -16,10 +16,11 @@ Make = Callable[..., Tensor]
 
 @pytest.fixture(autouse=True)
 def gpusim(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The simulated GPU as a device like any other."""
+    """The simulated GPUs as devices like any other."""
     entries = Device._entries
-    added = EntryPoint("gpusim", "gpusim:SPEC", "tinygraft.devices")
-    monkeypatch.setattr(Device, "_entries", lambda: [*entries(), added])
+    specs = {"gpusim": "gpusim:SPEC", "gpuplain": "gpusim:PLAIN_SPEC"}
+    added = [EntryPoint(name, spec, "tinygraft.devices") for name, spec in specs.items()]
+    monkeypatch.setattr(Device, "_entries", lambda: [*entries(), *added])
     Device.refresh()
     yield
     monkeypatch.undo()
@@ -84,7 +85,7 @@ EXPRESSIONS: dict[str, tuple[Callable[[Make], Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", EXPRESSIONS)
-@pytest.mark.parametrize("device", ["PYTHON", "GPUSIM", "CPU"])
+@pytest.mark.parametrize("device", ["PYTHON", "GPUSIM", "GPUPLAIN", "CPU"])
 def test_expression_agrees_with_numpy(device: str, name: str) -> None:
     """A tensor expression has numpy's values on each device, exactly where every step of it is exact."""
     build, want = EXPRESSIONS[name]
@@ -119,7 +120,7 @@ def test_random_numbers_are_equal_on_every_device() -> None:
 def test_gradients_agree_on_every_device() -> None:
     """The gradient of a small network with a convolution is the same on each device up to rounding."""
     found = []
-    for device in ("PYTHON", "GPUSIM", "CPU"):
+    for device in ("PYTHON", "GPUSIM", "GPUPLAIN", "CPU"):
         x, w = Tensor(C, device=device, requires_grad=True), Tensor(W / 64, device=device, requires_grad=True)
         loss = x.conv2d(w).relu().flatten(1).log_softmax().square().mean()
         loss.backward()

@@ -38,6 +38,13 @@ class GpuSimBackend(PythonBackend):
         super().__init__(name, ordinal, TARGET)
 
 
+class GpuPlainBackend(PythonBackend):
+    """PYTHON with the Target that has no tiles."""
+
+    def __init__(self, name: str = "GPUPLAIN", ordinal: int = 0) -> None:
+        super().__init__(name, ordinal, PLAIN)
+
+
 def probe() -> Probe:
     """There in every test."""
     return Probe(ok=True, detail="simulated")
@@ -52,3 +59,4 @@ SPEC = DeviceSpec(
     probe="gpusim:probe",
     backend="gpusim:GpuSimBackend",
 )
+PLAIN_SPEC = replace(SPEC, name="GPUPLAIN", summary="a GPU without tiles", backend="gpusim:GpuPlainBackend")
