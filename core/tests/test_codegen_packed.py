@@ -112,6 +112,26 @@ def test_of_several_loops_one_that_words_divide_is_packed(channels: int, taps: i
     assert unpack(run_kernel(BACKEND, sink, buffers)[0], dtypes.int) == product(a, b, 27, k, 18)
 
 
+@pytest.mark.parametrize("loaded", [True, False], ids=["gated load", "gated value"])
+def test_what_is_0_outside_of_a_border_is_packed(loaded: bool) -> None:
+    """A factor that is 0 under a condition, as padding is, also where the condition is beside the cast."""
+    m, k, n = 17, 23, 37
+    i, j, r = UOp.range(m, 0), UOp.range(n, 1), UOp.range(k, 2)
+    gate = ix.lt(ix.add(i, r), 30)
+    x = param(1, dtypes.bfloat16, m * k)
+    place = ix.add(ix.mul(i, k), r)
+    value = UOp(Ops.LOAD, dtypes.bfloat16, (x, place, gate)) if loaded else load(x, place) * 2.0
+    y = load(param(2, dtypes.bfloat16, k * n), ix.add(ix.mul(r, n), j))
+    factor = gate.where(value.cast(dtypes.float), UOp.const(dtypes.float, 0.0))
+    total = UOp(Ops.REDUCE, dtypes.float, (factor * y.cast(dtypes.float), r), ReduceArg(Ops.ADD))
+    sink = UOp(Ops.SINK, src=(store(param(0, dtypes.float, m * n), ix.add(ix.mul(i, n), j), total),))
+    assert units_of(sink) == {"dot2"}
+    a, b = small(m * k, 1, dtypes.bfloat16), small(k * n, 2, dtypes.bfloat16)
+    times = 1.0 if loaded else 2.0
+    inside = [v * times if at // k + at % k < 30 else 0.0 for at, v in enumerate(a)]
+    assert run_matmul(BACKEND, sink, a, b, dtypes.bfloat16) == product(inside, b, m, k, n)
+
+
 HOST = replace(
     WIDE, registers=8, native_ops=BASIC_OPS | {Ops.FMA}, compute_dtypes=TARGET.compute_dtypes - {dtypes.bfloat16}
 )

@@ -18,6 +18,7 @@ from tinygraft.codegen.actions import loops_of, name_of
 from tinygraft.codegen.contraction import contractions, size
 from tinygraft.dtype import DType
 from tinygraft.errors import ActionError
+from tinygraft.rules.fold import is_const
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, ReduceArg
@@ -77,10 +78,17 @@ def factors(reduce: UOp, unit: MatrixUnit) -> tuple[UOp, UOp] | None:
 
 
 def _narrow(factor: UOp, dtype: DType) -> UOp | None:
-    """The number of dtype that a factor is, perhaps made wider."""
+    """The number of dtype that a factor is, perhaps made wider, and perhaps 0 under a condition."""
     if factor.dtype is dtype:
         return factor
-    return factor.src[0] if factor.op is Ops.CAST and factor.src[0].dtype is dtype else None
+    if factor.op is Ops.CAST and factor.src[0].dtype is dtype:
+        return factor.src[0]
+    if factor.op is not Ops.WHERE or not is_const(factor.src[2], 0):
+        return None
+    gate, inside = factor.src[0], _narrow(factor.src[1], dtype)
+    if inside is None or (inside.op is Ops.LOAD and inside.src[2:] == (gate,)):  # which is 0 where it is closed
+        return inside
+    return gate.where(inside, inside.const_like(0))
 
 
 def _packed(sink: UOp, main: UOp, loop: UOp, unit: MatrixUnit, order: int) -> UOp | None:
