@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -31,6 +32,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=exclusive.acquire, after_in_parent=exclusive.release, after_in_child=exclusive.release)
 
 ALONG = 256  # a live tensor with at most so many nodes of its own is computed along rather than kept for later
+
+
+Nodes = weakref.WeakSet[UOp]
 
 
 class HasNode(Protocol):
@@ -242,23 +246,31 @@ def _save(tensors: Sequence[HasNode], overwritten: set[UOp]) -> None:
         tensor.uop = rebuild((tensor.uop,), saved)[tensor.uop]
 
 
-def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNode]) -> None:
+def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNode], clean: Nodes) -> None:
     """Keep the values of expressions over BUFFERs that a replay is about to overwrite, as realising would.
 
     A tensor that is such memory itself is taken for the one that the replayed function assigns to, but not where the
-    memory was dropped: whoever still holds it wants the old value.
+    memory was dropped: whoever still holds it wants the old value. clean are nodes that read none of overwritten; more
+    are added.
     """
     if dropped:
         _save([t for t in live if not dropped.isdisjoint(toposort(t.uop))], dropped)
     history.note_writes(overwritten)
-    _save_for(live, overwritten)
+    _save_for(live, overwritten, clean)
 
 
-def _save_for(tensors: Iterable[HasNode], overwritten: set[UOp]) -> None:
+def _save_for(tensors: Iterable[HasNode], overwritten: set[UOp], clean: Nodes | None = None) -> None:
     """Let expressions that read what is about to be overwritten read copies; not tensors that are that memory."""
-    if overwritten:
-        lazy = (t for t in tensors if t.uop.op is not Ops.BUFFER and memory_base(t.uop).op is not Ops.BUFFER)
-        _save([t for t in lazy if not overwritten.isdisjoint(toposort(t.uop))], overwritten)
+    reading = []
+    for tensor in tensors if overwritten else ():
+        node = tensor.uop
+        if node.op is Ops.BUFFER or memory_base(node).op is Ops.BUFFER or (clean is not None and node in clean):
+            continue
+        if not overwritten.isdisjoint(toposort(node)):
+            reading.append(tensor)
+        elif clean is not None:
+            clean.add(node)
+    _save(reading, overwritten)
 
 
 def _is_number(node: UOp) -> bool:

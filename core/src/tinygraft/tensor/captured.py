@@ -10,7 +10,7 @@ from tinygraft.device.buffer import bind, buffer_of
 from tinygraft.engine import history
 from tinygraft.engine.capture import Capture, Memory, Recorded
 from tinygraft.engine.compile import Compiled
-from tinygraft.engine.realize import before_replay, exclusive
+from tinygraft.engine.realize import Nodes, before_replay, exclusive
 from tinygraft.engine.replay import Form, Replay
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
@@ -102,6 +102,7 @@ class Record:
         self.written = [trace.nodes[uid] for uid in sorted({*(written & self.outside), *held}) if uid in trace.nodes]
         forms = {uid: _form(memory) for uid, memory in trace.memory.items()}
         self.launches = Replay(trace.launches, forms, fixed, held, uids)
+        self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
         self.grads = Gradients([t for t in filled if t.grad is not None and t.grad.uop.base.arg.uid in held])
 
     def reaches(self, arguments: Arguments) -> bool:
@@ -121,13 +122,16 @@ class Record:
         lost = self.grads.lost()
         with exclusive:
             if overwritten:
-                before_replay(overwritten, self.grads.still_held(lost), live_tensors())
+                if self.assigned or lost:  # other memory than in the call before
+                    self.clean.clear()
+                before_replay(overwritten, self.grads.still_held(lost), live_tensors(), self.clean)
             self.launches.run(buffers, values)
             for i in self.remembered:
                 history.note_replayed(buffers[len(arguments.buffers) + i])
         if lost:
             given = self.grads.give(lost, self.launches.fixed, values)
             self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in given]
+            self.clean.clear()
         return mapped(self.result, Held, lambda held: held.tensor([*buffers, *self.kept], values))
 
     # Pickling
@@ -143,6 +147,7 @@ class Record:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept, self.launched, self.grads = state.pop("kept"), [], Gradients()
+        self.clean = weakref.WeakSet()
         for name, value in state.items():
             setattr(self, name, value)
         self.kept = [UOp.buffer(*form) for _, form, _, _ in kept]
