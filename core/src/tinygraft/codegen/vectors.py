@@ -31,7 +31,7 @@ SUM = 4  # cycles until the sum of two registers is there
 REST = 4  # cycles of a turn that is left over from vectors
 LONG = 16  # vectors of a row that is longer than what a machine looks ahead: shorter ones do not wait for each other
 ALONE, START = 5.0, 4.0  # of sums of columns: a vector of a row read by itself, and the first of several, in later ones
-SLOW = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW})  # a chain of a dozen operations or more
+SLOW = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW, Ops.THREEFRY})  # a chain of a dozen operations or more
 MOST_SLOW = 3  # of them in a body that is copied: more fill the units by themselves
 COPIES = 4  # of such a body
 WORTH = 1 << 12  # elements below which a kernel is done before longer code is compiled
@@ -52,8 +52,8 @@ class _Choice:
         self.accesses = [n for n in self.nodes if n.op in (Ops.LOAD, Ops.STORE)]
         self.reduces = [n for n in self.nodes if n.op is Ops.REDUCE]
         self.summed = {r for n in self.reduces for r in n.src[1:]}
-        widest = max((n.dtype.itemsize for n in self.nodes if n.op in (Ops.LOAD, Ops.REDUCE, Ops.PARAM)), default=4)
-        most = target.vector_bytes // max(widest, 4)
+        results = [*(n.dtype for n in self.reduces), *(s.src[0].dtype for s in sink.src)]
+        most = target.vector_bytes // max(4, *(dtype.itemsize for dtype in results))
         self.loops = [r for r in loops_of(sink) if most > 1 and size(r) >= SHORTEST]
         self.sizes = {r.arg.axis: size(r) for r in self.nodes if r.op is Ops.RANGE}
         self.widths = {r: min(most, 1 << (size(r).bit_length() - 1)) for r in self.loops}
