@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -427,3 +428,10 @@ def test_source_is_as_the_golden_file_says(name: str, language: str, golden: Cal
         "elementwise": lambda: linear_of(scattered_copy(13, 5, 37)),
     }[name]()
     golden(f"{name}.{language}", CStyleRenderer({"cu": CUDA, "cl": OPENCL}[language]).render(linear).text)
+
+
+def test_helpers_have_no_words_of_other_languages() -> None:
+    """C for groups of threads is often read as C++, in which some names are taken."""
+    linear = linear_of(batched(3, 33, 35, 29), next(a for a in ways_of(batched(3, 33, 35, 29)) if a.name == "block"))
+    words = set(re.findall(r"[a-z_]+", CStyleRenderer(CUDA).render(linear).text))
+    assert not words & {"new", "delete", "class", "this", "template", "operator", "private", "public", "typename"}

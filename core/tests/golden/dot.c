@@ -18,8 +18,8 @@ static inline uintx16 splat_uintx16(unsigned int x) {
 }
 typedef uintx16 uintx16_in_memory __attribute__((aligned(4), may_alias));
 static inline float bits_float_uint(unsigned int x) {
-    union { unsigned int old; float new; } bits = {x};
-    return bits.new;
+    union { unsigned int given; float wanted; } bits = {x};
+    return bits.wanted;
 }
 static inline float float_from_bfloat16(unsigned short h) {
     return bits_float_uint((unsigned int)h << 16);
@@ -37,8 +37,8 @@ static inline floatx16 splat_floatx16(float x) {
     return (floatx16){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
 }
 static inline unsigned int bits_uint_float(float x) {
-    union { float old; unsigned int new; } bits = {x};
-    return bits.new;
+    union { float given; unsigned int wanted; } bits = {x};
+    return bits.wanted;
 }
 static inline unsigned short bfloat16_from_float(float x) {
     unsigned int b = bits_uint_float(x);

@@ -117,5 +117,5 @@ def bitcast(w: Words, u: Step, x: str) -> str:
 
 def bitcast_helper(w: Words, old: DType, new: DType) -> str:
     """The helper that reads the bits of one scalar type as another."""
-    body = f"union {{ {w.type(old)} old; {w.type(new)} new; }} bits = {{x}};\n    return bits.new;"
+    body = f"union {{ {w.type(old)} given; {w.type(new)} wanted; }} bits = {{x}};\n    return bits.wanted;"
     return w.helper(f"bits_{new.name}_{old.name}", w.type(new), f"{w.type(old)} x", body)
