@@ -18,6 +18,7 @@ from tinygraft.errors import GraphError
 from tinygraft.schedule.alone import alone, is_alone
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.form import note_value
+from tinygraft.schedule.inplace import in_place
 from tinygraft.schedule.kernels import Book, Group, StoreMore, group_nodes
 from tinygraft.schedule.lower import numel
 from tinygraft.schedule.order import NeedsOwnMemory, Task, assigned_late, in_order
@@ -68,7 +69,7 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         except NeedsOwnMemory as more:
             _add(private, more.nodes)
             continue
-        calls = [task.make() for task in ordered]
+        calls = in_place([task.make() for task in ordered], plan.kept)
         values: dict[str, int] = {}
         for bind in [n for n in _with_shapes(order) if n.op is Ops.BIND]:
             note_value(bind, values)
