@@ -10,6 +10,7 @@ from typing import Any
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.target import Target
+from tinygraft.uop.linear import scratch_of
 from tinygraft.uop.ops import AxisKind, LocalArg, Ops, ParamArg, ReduceArg, RegArg, StoreHint
 from tinygraft.uop.stages import Linear, Param, Signature
 from tinygraft.uop.uop import UOp, postorder
@@ -70,7 +71,7 @@ class Build:
 
     def done(self, variables: tuple[str, ...] = (), actions: tuple[str, ...] = (), **signature: Any) -> Linear:
         """The finished kernel."""
-        made = Signature(self.params, variables, **signature)
+        made = Signature(self.params, variables, scratch=scratch_of(self.uops)[1], **signature)
         return Linear(self.name, tuple(self.uops), made, Target(), actions)
 
 

@@ -7,8 +7,9 @@ void scratch(void **buffers, const long long *variables) {
     float *restrict data0 = buffers[0];
     const float *restrict data1 = buffers[1];
     const long long var_n = variables[0];
+    char *scratch = (char *)variables[3];
     for (long long r0 = 0; r0 < var_n; r0++) {
-        float local0[12] __attribute__((aligned(64)));
+        float *restrict local0 = (float *)(scratch + 0);
         float acc0 = -__builtin_inff();
         for (long long r1 = 0; r1 < 12; r1++) {
             const float x0 = data1[(r0 * 12) + r1];

@@ -1,7 +1,7 @@
 ; scratch: no actions
-define internal void @"scratch.body"(ptr noalias %data0, ptr noalias readonly %data1, i64 %var.n) #0 {
+define internal void @"scratch.body"(ptr noalias %data0, ptr noalias readonly %data1, i64 %var.n, ptr noalias %scratch) #0 {
 entry:
-  %local0 = alloca [12 x float], align 64
+  %local0 = getelementptr inbounds i8, ptr %scratch, i64 0
   %acc0 = alloca float
   %some1 = icmp slt i64 0, %var.n
   br i1 %some1, label %loop0, label %exit0
@@ -58,7 +58,9 @@ define void @"scratch"(ptr %buffers, ptr %variables) #0 {
   %data1 = load ptr, ptr %at1
   %where0 = getelementptr i64, ptr %variables, i64 0
   %var.n = load i64, ptr %where0
-  call void @"scratch.body"(ptr %data0, ptr %data1, i64 %var.n)
+  %room = getelementptr ptr, ptr %variables, i64 3
+  %scratch = load ptr, ptr %room
+  call void @"scratch.body"(ptr %data0, ptr %data1, i64 %var.n, ptr %scratch)
   ret void
 }
 

@@ -36,7 +36,7 @@ def test_parts_run_on_workers() -> None:
     case.check()
     library = extension.library()
     addresses = [case.target.address, case.source.address]
-    assert library.tg_launch(case.program.code.address, addresses, [], 0, 3) == 3
+    assert library.tg_launch(case.program.code.address, addresses, [], 0, 3, 0) == 3
     assert library.tg_workers() >= 2
 
 

@@ -22,6 +22,7 @@ from tinygraft.codegen.take import STREAM, take
 from tinygraft.rules.decompose import decompose
 from tinygraft.target import Target
 from tinygraft.uop import spec
+from tinygraft.uop.linear import scratch_of
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.shape import high, sint
 from tinygraft.uop.stages import Kernel, Linear, Param, Signature
@@ -114,7 +115,7 @@ def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
             lanes = high(u.src[0].hi)
     chunked = any(u.op is Ops.RANGE and u.arg.kind is AxisKind.PARALLEL for u in uops)
     ordered = tuple(params[slot] for slot in sorted(params))
-    return Signature(ordered, variables, (grid[0], grid[1], grid[2]), lanes, chunked)
+    return Signature(ordered, variables, (grid[0], grid[1], grid[2]), lanes, chunked, scratch_of(uops)[1])
 
 
 def kernel_name(kernel: Kernel) -> str:

@@ -77,6 +77,7 @@ class Kernel(Writer):
             buffers.append(f"{dialect.pointer}{const}{self._stored(param.dtype)} *{dialect.restrict} data{i}")
         long_ = self.words.type(dtypes.index)
         names = [f"var_{v}" for v in signature.variables] + (["part", "parts"] if signature.chunked else [])
+        behind = len(signature.variables) + 2  # part and parts come first
         if not dialect.packed:
             return [
                 f"{dialect.kernel} {self.linear.name}({', '.join([*buffers, *(f'{long_} {n}' for n in names)])}) {{"
@@ -85,6 +86,7 @@ class Kernel(Writer):
             f"{dialect.kernel} {self.linear.name}(void **buffers, const {long_} *variables) {{",
             *(f"    {buffer} = buffers[{i}];" for i, buffer in enumerate(buffers)),
             *(f"    const {long_} {name} = variables[{i}];" for i, name in enumerate(names)),
+            *([f"    char *scratch = (char *)variables[{behind}];"] if self.scratch_bytes else []),
         ]
 
     def _stored(self, dtype: DType) -> str:
@@ -225,7 +227,11 @@ class Kernel(Writer):
     # Memory
 
     def local(self, u: UOp) -> None:
-        """An array."""
+        """An array; a kernel of the host's calling convention takes its place in the thread's scratch memory."""
+        if self.dialect.packed:
+            pointer, name = f"{self._stored(u.dtype)} *", f"local{u.arg.number}"
+            self.say(f"{pointer}{self.dialect.restrict} {name} = ({pointer})(scratch + {self.scratch[u]});")
+            return
         shared = self.dialect.shared if u.arg.shared else ""
         align = " __attribute__((aligned(64)))" if self.dialect.vectors else ""
         self.say(f"{shared}{self._stored(u.dtype)} local{u.arg.number}[{max(u.arg.size, 1)}]{align};")

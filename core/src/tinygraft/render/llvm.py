@@ -70,6 +70,7 @@ class Function(Memory):
         name, params, variables = self.linear.name, self.linear.signature.params, self._variables()
         inner = [f"ptr noalias{'' if p.written else ' readonly'} %data{i}" for i, p in enumerate(params)]
         inner += [f"i64 %{variable}" for variable in variables]
+        inner += ["ptr noalias %scratch"] if self.scratch_bytes else []
         outer, arguments = [], []
         for i in range(len(params)):
             outer += [f"  %at{i} = getelementptr ptr, ptr %buffers, i64 {i}", f"  %data{i} = load ptr, ptr %at{i}"]
@@ -78,6 +79,10 @@ class Function(Memory):
             outer += [f"  %where{i} = getelementptr i64, ptr %variables, i64 {i}",
                       f"  %{variable} = load i64, ptr %where{i}"]  # fmt: skip
             arguments.append(f"i64 %{variable}")
+        if self.scratch_bytes:
+            place = len(self.linear.signature.variables) + 2
+            outer += [f"  %room = getelementptr ptr, ptr %variables, i64 {place}", "  %scratch = load ptr, ptr %room"]
+            arguments.append("ptr %scratch")
         lines = [
             f"; {name}: {', '.join(self.linear.actions) or 'no actions'}",
             f'define internal void @"{name}.body"({", ".join(inner)}) #0 {{',

@@ -29,8 +29,9 @@ class Memory(Writer, Block):
         self.slots: list[str] = []  # stack slots, at the function's entry
 
     def local(self, u: UOp) -> None:
-        """An array on the stack."""
-        self.slots.append(f"  %local{u.arg.number} = alloca [{u.arg.size} x {stored_type(u.dtype)}], align 64")
+        """A place in the thread's scratch memory."""
+        name = f"%local{u.arg.number}"
+        self.slots.append(f"  {name} = getelementptr inbounds i8, ptr %scratch, i64 {self.scratch[u]}")
 
     def load(self, u: UOp) -> None:
         """All copies of a LOAD."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tinygraft.dtype import DType
 from tinygraft.errors import GraphError
 from tinygraft.render.dialect import MatrixWords
-from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of
+from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of, scratch_of
 from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.stages import Linear
 from tinygraft.uop.units import MatrixUnit, TileArg
@@ -126,6 +126,7 @@ class Writer(ABC):
 
     def __init__(self, linear: Linear, matrix: Mapping[str, MatrixWords]) -> None:
         self.linear, self.walk, self.matrix = linear, Walk(linear), matrix
+        self.scratch, self.scratch_bytes = scratch_of(linear.uops)
         self.names: dict[tuple[UOp, Copy], str] = {}
         self.bases: dict[tuple[UOp, Copy], str] = {}
         self.tiles: dict[tuple[UOp, Copy], int] = {}  # the numbers of tile registers

@@ -62,6 +62,16 @@ def starts_aligned(index: UOp, vector: UOp) -> bool:
     return terms.pop(vector, 0) == 1 and not any(number % width for number in (constant, *terms.values()))
 
 
+def scratch_of(uops: Sequence[UOp]) -> tuple[dict[UOp, int], int]:
+    """Where the LOCALs of a thread lie in its scratch memory, at multiples of 64 bytes, and its size in bytes."""
+    places, end = {}, 0
+    for u in uops:
+        if u.op is Ops.LOCAL and not u.arg.shared:
+            places[u] = end
+            end += -(-u.arg.size * u.dtype.itemsize // 64) * 64
+    return places, end
+
+
 def _constant(src: Sequence[UOp]) -> int | None:
     return next((int(s.arg) for s in src if s.op is Ops.CONST), None)
 

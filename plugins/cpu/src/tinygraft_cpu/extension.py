@@ -6,6 +6,8 @@ import functools
 import importlib
 from typing import Any
 
+ABI = 2  # of pool.h; counted up there and here when a function or a structure changes
+
 
 @functools.cache
 def _load() -> tuple[Any, str]:
@@ -13,7 +15,7 @@ def _load() -> tuple[Any, str]:
         found = importlib.import_module("tinygraft_cpu._native")
     except ImportError as error:
         return None, f"the extension was not built or does not load: {error}"
-    if not hasattr(found.lib, "tg_replay"):
+    if not hasattr(found.lib, "tg_abi") or found.lib.tg_abi() != ABI:
         return None, "the extension was built from older sources; install the package again"
     return found, ""
 

@@ -14,6 +14,8 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pool.h"
@@ -31,7 +33,8 @@ static struct {
     kernel code;
     void **buffers;
     const long long *variables;
-    int count; /* of variables */
+    int count;   /* of variables */
+    int scratch; /* bytes */
 } job;
 
 static struct {
@@ -56,11 +59,38 @@ static void relax(void) {
 #endif
 }
 
-static void run_part(kernel code, void **buffers, const long long *variables, int count, int part, int parts) {
-    long long values[count + 2];
+/* Scratch memory of a thread, as large as the largest that a kernel asked it for; given back when the thread ends. */
+static pthread_key_t room;
+static pthread_once_t room_made = PTHREAD_ONCE_INIT;
+static _Thread_local struct {
+    void *start;
+    size_t bytes;
+} mine;
+
+static void make_room(void) { pthread_key_create(&room, free); }
+
+static void *scratch_of(size_t bytes) {
+    if (mine.bytes < bytes) {
+        pthread_once(&room_made, make_room);
+        free(mine.start);
+        if (posix_memalign(&mine.start, LINE, bytes)) {
+            fprintf(stderr, "tinygraft: no memory for %zu bytes that a kernel works in\n", bytes);
+            abort();
+        }
+        mine.bytes = bytes;
+        pthread_setspecific(room, mine.start);
+    }
+    return mine.start;
+}
+
+/* A kernel finds behind its variables which part it is, of how many, and where it can work. */
+static void run_part(kernel code, void **buffers, const long long *variables, int count, int part, int parts,
+                     int scratch) {
+    long long values[count + 3];
     if (count) memcpy(values, variables, (size_t)count * sizeof *values);
     values[count] = part;
     values[count + 1] = parts;
+    values[count + 2] = scratch ? (long long)(intptr_t)scratch_of((size_t)scratch) : 0;
     code(buffers, values);
 }
 
@@ -75,7 +105,7 @@ static uint64_t help(uint64_t number) {
     uint64_t taken = 0, now = read_ticket();
     while (number_of(now) == number && next_of(now) < parts_of(now)) {
         if (!atomic_compare_exchange_weak(&job.ticket, &now, now + 1)) continue;
-        run_part(job.code, job.buffers, job.variables, job.count, next_of(now), parts_of(now));
+        run_part(job.code, job.buffers, job.variables, job.count, next_of(now), parts_of(now), job.scratch);
         taken++;
         now = read_ticket();
     }
@@ -129,13 +159,16 @@ static void hire(int wanted) {
     pthread_attr_destroy(&attributes);
 }
 
+/* The number that extension.py compares, for an extension that was built from other sources. */
+int tg_abi(void) { return 2; }
+
 /* How many workers there are now. */
 int tg_workers(void) { return atomic_load(&state.workers); }
 
 /* Run a kernel in parts and wait for it. Returns how many parts it ran in: 1 while another thread has the pool. */
-int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts) {
+int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts, int scratch) {
     if (parts <= 1 || atomic_flag_test_and_set_explicit(&state.busy, memory_order_acquire)) {
-        run_part((kernel)code, (void **)buffers, variables, count, 0, 1);
+        run_part((kernel)code, (void **)buffers, variables, count, 0, 1, scratch);
         return 1;
     }
     if (parts > MOST_PARTS) parts = MOST_PARTS;
@@ -144,6 +177,7 @@ int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, in
     job.buffers = (void **)buffers;
     job.variables = variables;
     job.count = count;
+    job.scratch = scratch;
     uint64_t before = atomic_load_explicit(&finished.parts, memory_order_relaxed);
     uint64_t number = (number_of(read_ticket()) + 1) & 0xffffffff;
     atomic_store(&job.ticket, number << 32 | (uint64_t)parts << 16 | 1);
@@ -152,7 +186,7 @@ int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, in
         pthread_cond_broadcast(&bell);
         pthread_mutex_unlock(&door);
     }
-    run_part((kernel)code, (void **)buffers, variables, count, 0, parts);
+    run_part((kernel)code, (void **)buffers, variables, count, 0, parts, scratch);
     uint64_t theirs = (uint64_t)parts - 1 - help(number);
     for (long spins = 0; atomic_load_explicit(&finished.parts, memory_order_acquire) - before < theirs; spins++) {
         if (spins < WAIT_SPINS) relax();

@@ -12,6 +12,7 @@ typedef struct {
     int buffers;     /* how many it takes */
     int variables;
     int parts;
+    int scratch; /* bytes of memory of its own that each part needs */
 } tg_step;
 
 /* A captured list: where everything is now (memory, values), and which of it each step takes (places, names). */
@@ -28,7 +29,8 @@ typedef struct {
     long long *variables; /* room for one value per name */
 } tg_graph;
 
-int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts);
+int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts, int scratch);
+int tg_abi(void); /* counted up with each change of what is declared here */
 int tg_workers(void);
 int tg_replay(const tg_graph *graph, int next, long long nanoseconds);
 uintptr_t tg_nothing(void);

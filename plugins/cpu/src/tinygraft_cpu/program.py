@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tinygraft.plugin import Backend, GraphExecutor, Program, Signature, Step
 from tinygraft_cpu import extension
-from tinygraft_cpu.allocator import HostMemory
+from tinygraft_cpu.allocator import ALIGNMENT, HostMemory
 
 
 class Code(Protocol):
@@ -21,7 +21,7 @@ class CpuProgram(Program):
     """A kernel `void f(void **buffers, const long long *variables)` on up to threads threads.
 
     A chunked kernel takes its share (part, parts) behind its variables; shares never overlap and results do not
-    depend on their number.
+    depend on their number. Behind those it takes the address of its scratch memory.
     """
 
     def __init__(self, code: Code, signature: Signature, threads: int) -> None:
@@ -38,9 +38,11 @@ class CpuProgram(Program):
         """Run the kernel and wait for it. A buffer of no elements is None."""
         addresses = [0 if b is None else b.address for b in buffers]
         if self.library is not None:
-            self.library.tg_launch(self.code.address, addresses, variables, len(variables), self.parts)
+            launch, scratch = self.library.tg_launch, self.signature.scratch
+            launch(self.code.address, addresses, variables, len(variables), self.parts, scratch)
             return
-        values = [*variables, 0, 1]
+        room = ctypes.create_string_buffer(self.signature.scratch + ALIGNMENT)
+        values = [*variables, 0, 1, ctypes.addressof(room) + -ctypes.addressof(room) % ALIGNMENT]
         self.function((ctypes.c_void_p * len(addresses))(*addresses), (ctypes.c_longlong * len(values))(*values))
 
 
@@ -94,4 +96,4 @@ def _native(step: Step) -> dict[str, int]:
         return {"bytes": step.nbytes, "buffers": 2}
     assert isinstance(step.program, CpuProgram)
     sizes = {"buffers": len(step.buffers), "variables": len(step.variables), "parts": step.program.parts}
-    return {"code": step.program.code.address, **sizes}
+    return {"code": step.program.code.address, "scratch": step.program.signature.scratch, **sizes}
