@@ -95,6 +95,20 @@ def test_sums_along_memory_have_registers_enough() -> None:
     assert taken(vectors, sums(3, 100, 1)) == ("vectorise(1, 8)",)
 
 
+def test_sums_in_pieces_are_computed_abreast() -> None:
+    """The sums of channels run over images and pixels: several channels at once, as many as there are registers for."""
+
+    def of(target: Target, channels: int = 64) -> tuple[str, ...]:
+        c, n, p = UOp.range(channels, 0), UOp.range(64, 1), UOp.range(36, 2)
+        place = ix.add(ix.add(ix.mul(n, channels * 36), ix.mul(c, 36)), p)
+        value = load(param(1, F, 64 * channels * 36), place)
+        return taken(target, store(param(0, F, channels), c, UOp(Ops.REDUCE, F, (value, n, p), ReduceArg(Ops.ADD))))
+
+    assert of(Target(vector_bytes=32)) == ("vectorise(2, 8)", "unroll(0, 8)")
+    assert of(Target(vector_bytes=32, registers=8)) == ("vectorise(2, 8)", "unroll(0, 4)")
+    assert of(Target(vector_bytes=32, chunks=2), 15) == ("vectorise(2, 8)", "unroll(0, 4)", "parallel")
+
+
 def test_sums_across_memory_read_long_parts_of_rows() -> None:
     """As many vectors side by side as there are registers for, unless too many are left over or threads go idle."""
     assert taken(Target(vector_bytes=32, registers=32), sums(64, 1024, 0)) == ("vectorise(0, 8)", "unroll(0, 16)")

@@ -25,8 +25,9 @@ void r_13_37_11(void **buffers, const long long *variables) {
     float *restrict data0 = buffers[0];
     const float *restrict data1 = buffers[1];
     const float *restrict data2 = buffers[2];
+    char *scratch = (char *)variables[2];
     const indexx8 lane0 = {0, 1, 2, 3, 4, 5, 6, 7};
-    float local0[264] __attribute__((aligned(64)));
+    float *restrict local0 = (float *)(scratch + 0);
     const indexx8 lane1 = {0, 1, 2, 3, 4, 5, 6, 7};
     for (long long r0 = 0; r0 < 2; r0++) {
         const boolx8 v2 = __builtin_convertvector(((splat_indexx8(r0 * 24) + lane0) < splat_indexx8(37)), boolx8);

@@ -5,7 +5,8 @@ else is done depends on what that loop is:
 
 - results of a reduction that share loads: copies of a second loop, so that what is loaded serves several of them
 - results of a reduction that share none, as sums of columns: copies side by side, so that longer parts of rows are read
-- terms of a reduction: vectors several registers wide, since one register waits for its own last sum
+- terms of a reduction: vectors several registers wide, since one register waits for its own last sum; or, where terms
+  lie in pieces as those of a channel, several results at once
 - elements behind a long chain of arithmetic: copies, so that one chain runs while another waits
 - elements that lie side by side in the output and far apart in an input, as in a transposition: copies of the loop
   along which they lie side by side there, so that a block is turned in registers
@@ -67,7 +68,7 @@ class _Choice:
         best = max(self.loops, key=lambda r: (scores[r], r.arg.axis), default=None)
         if best is None or scores[best] <= 0:
             return []
-        shared = self.shared(best)
+        shared = self.shared(best) or self.abreast(best)
         taken = [action("vectorise", name_of(best), self.width(best, shared is None))]
         if shared is not None:
             taken.append(action("unroll", name_of(shared[0]), shared[1]))
@@ -147,6 +148,16 @@ class _Choice:
             return None
         count = size(best[1])
         return best[1], next((n for n in (8, 6, 4) if count % n == 0), 4 if count > 8 else count)
+
+    def abreast(self, best: UOp) -> tuple[UOp, int] | None:
+        """The outermost loop over results whose sums run over several loops, and how many to compute at once."""
+        mine = [n for n in self.reduces if best in n.src[1:]]
+        around = [r for r in loops_of(self.sink) if all(s.ranges >> r.arg.axis & 1 for s in self.sink.src)]
+        if not mine or any(len(n.src) < 3 for n in self.reduces) or not around:
+            return None
+        most = min(self.target.registers // 2 // len(self.reduces), size(around[0]) // self.target.chunks)
+        count = next((n for n in (8, 4, 2) if n <= most), 1)
+        return (around[0], count) if count > 1 else None
 
     def turned(self) -> list[Action] | None:
         """Vectors of the loop that stores move along, and copies of the one that loads move along; None if all agree.
