@@ -27,7 +27,7 @@ FEWEST_ROWS = 4  # rows below which an operand is not read often enough to pay f
 LEAST_WORK = 1 << 12  # multiplications below which a kernel is small whatever one does
 MOST_VECTORS = 4  # of a row of results that is held in registers
 PIPELINE = 8  # multiplications in flight that keep the units busy
-ROW, VECTOR = 0.1, 0.5  # cycles that a load of one row's operand, or of one vector of the panel, adds to a turn
+ROW, VECTOR = 0.15, 0.4  # cycles that a load of one row's operand, or of one vector of the panel, adds to a turn
 STRIDED, STEP = 0.25, 0.35  # the same for a load that is far from the one before, and for an operation on an element
 COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to stage an element: in vectors, with gates, one by one
 TRANSPOSED = 0.35  # the same, and to store a result, in blocks that are transposed in registers
@@ -35,6 +35,7 @@ TAIL = 0.1  # more of them where the last block is not whole
 NEXT, FAR = 0.05, 0.2  # cycles to read a byte from the cache behind the second, and from memory
 SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
 JOINING = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.BITCAST, Ops.CAST, Ops.SHL, Ops.OR, Ops.XOR})  # of words
+RAGGED = 1.03  # times longer that tiles take whose last one is not whole
 IDLE = 1.2  # how much longer the busiest thread may work before rows are shared out as well
 
 
@@ -224,12 +225,13 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
     terms = turns(c.terms)
     row = ROW if t.packs else prices.row
     step = max(t.held * t.vectors / 2, (t.held + t.vectors) / 2, PIPELINE / 2) + row * t.held + VECTOR * t.vectors
+    if any(size(r) % held for r, held in zip(c.rows, t.unrolled, strict=True)):
+        step *= RAGGED
     idle, split = _shares(t, blocks, target.chunks)
     cost = blocks * t.tiles * terms * step * idle
     if t.in_place:  # each tile reads the operand anew, from wherever it lies
         span = t.panel_terms * turns(c.columns) * c.staged.dtype.itemsize
-        cost *= 1.0 if span <= target.l1_bytes // 2 else 1.2 if span <= target.l2_bytes // 2 else 1.6
-        cost *= 1.0 if t.tiles <= 4 or span <= target.l1_bytes // 2 else 1.2
+        cost *= 1.0 if span <= target.l2_bytes // 2 else 1.2 if t.tiles <= 4 else 1.8
     else:
         staged = TRANSPOSED if t.transposed > 1 else prices.staged
         staged += TAIL if turns(c.columns) % t.block else 0.0
