@@ -228,7 +228,7 @@ class Kernel(Writer):
 
     def local(self, u: UOp) -> None:
         """An array; a kernel of the host's calling convention takes its place in the thread's scratch memory."""
-        if self.dialect.packed:
+        if self.dialect.packed and not u.arg.shared:
             pointer, name = f"{self._stored(u.dtype)} *", f"local{u.arg.number}"
             self.say(f"{pointer}{self.dialect.restrict} {name} = ({pointer})(scratch + {self.scratch[u]});")
             return
