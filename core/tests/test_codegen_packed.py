@@ -12,6 +12,7 @@ from products import BF16_DOT, INT8_DOT, matmul, product, run_matmul, small
 from tinygraft.codegen.action import parse
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
+from tinygraft.codegen.packed import factors
 from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.errors import ActionError, GraphError
 from tinygraft.reference.python import TARGET, PythonBackend
@@ -87,6 +88,17 @@ def test_what_stands_before_and_behind_the_product_stays() -> None:
     raw = product([max(v, 0.0) for v in a], b, m, k, n)
     expected = [coerce(v * scale[place // n], dtypes.bfloat16) for place, v in enumerate(raw)]
     assert run_matmul(BACKEND, sink, a, b, dtypes.bfloat16, pack(scale, dtypes.float)) == expected
+
+
+def test_only_sums_of_products_have_factors() -> None:
+    """A sum of sums, a greatest product and a sum of another dtype are no work for a unit."""
+    total = matmul(17, 29, 37, dtypes.int8, dtypes.int32).src[0].src[2]
+    product_, term = total.src
+    x, y = product_.src
+    assert factors(total, INT8_DOT) == (x.src[0], y.src[0])
+    assert factors(total, BF16_DOT) is None
+    assert factors(total.replace(src=(x + y, term)), INT8_DOT) is None
+    assert factors(total.replace(arg=ReduceArg(Ops.MAX)), INT8_DOT) is None
 
 
 def two_loops(channels: int, taps: int) -> UOp:
