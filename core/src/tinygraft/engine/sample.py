@@ -22,6 +22,7 @@ MOST_TURNS = 1 << 24  # of plain loops that the results to compare with may take
 COMPARED = 1 << 16  # elements of each result that are compared, at most
 CHUNK, CHUNKS = 4096, 256  # elements that are looked at together, and how many times
 PERIOD = 16381  # elements after which data repeats; a prime, so that no two rows are equal
+FLOATS = (0.25, 1.0)  # of one sign, and not near 0: no sum of them cancels, so that rounding stays small behind it
 LARGEST = 100  # an integer in the data: small enough to be an index of most things
 PATTERN = 0xA5  # what outputs are full of before a run
 TOLERANCE = 1e-4  # of sums that are added in another order, relative to the values around
@@ -39,7 +40,7 @@ def fill(param: Param, read: bool, seed: int) -> bytearray:
 
 def _number(dtype: DType, chance: random.Random) -> float | int:
     if dtype.kind == "float":
-        return chance.uniform(-1.0, 1.0)
+        return chance.uniform(*FLOATS)
     return chance.randrange(2 if dtype.kind == "bool" else LARGEST)
 
 
