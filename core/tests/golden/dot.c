@@ -57,12 +57,13 @@ void r_37_29_41(void **buffers, const long long *variables) {
     unsigned short *restrict data0 = buffers[0];
     const unsigned short *restrict data1 = buffers[1];
     const unsigned short *restrict data2 = buffers[2];
+    char *scratch = (char *)variables[2];
     const indexx16 lane0 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const indexx16 i1 = splat_indexx16(0) + lane0;
     const indexx16 i2 = splat_indexx16(16) + lane0;
     const boolx16 v3 = __builtin_convertvector((i1 < splat_indexx16(29)), boolx16);
     const boolx16 v4 = __builtin_convertvector((i2 < splat_indexx16(29)), boolx16);
-    unsigned int local0[640] __attribute__((aligned(64)));
+    unsigned int *restrict local0 = (unsigned int *)(scratch + 0);
     const indexx16 lane5 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const indexx16 i6 = splat_indexx16(0) + lane5;
     const indexx16 i7 = splat_indexx16(16) + lane5;

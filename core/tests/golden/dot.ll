@@ -1,7 +1,7 @@
 ; r_37_29_41: dot(2, 0, 0), stage(1, 2, 32, 16)
-define internal void @"r_37_29_41.body"(ptr noalias %data0, ptr noalias readonly %data1, ptr noalias readonly %data2) #0 {
+define internal void @"r_37_29_41.body"(ptr noalias %data0, ptr noalias readonly %data1, ptr noalias readonly %data2, ptr noalias %scratch) #0 {
 entry:
-  %local0 = alloca [640 x i32], align 64
+  %local0 = getelementptr inbounds i8, ptr %scratch, i64 0
   %acc0_0_0 = alloca <16 x float>
   %acc0_0_1 = alloca <16 x float>
   %acc0_1_0 = alloca <16 x float>
@@ -262,7 +262,9 @@ define void @"r_37_29_41"(ptr %buffers, ptr %variables) #0 {
   %data1 = load ptr, ptr %at1
   %at2 = getelementptr ptr, ptr %buffers, i64 2
   %data2 = load ptr, ptr %at2
-  call void @"r_37_29_41.body"(ptr %data0, ptr %data1, ptr %data2)
+  %room = getelementptr ptr, ptr %variables, i64 2
+  %scratch = load ptr, ptr %room
+  call void @"r_37_29_41.body"(ptr %data0, ptr %data1, ptr %data2, ptr %scratch)
   ret void
 }
 

@@ -45,12 +45,13 @@ void r_61_67_101(void **buffers, const long long *variables) {
     int *restrict data0 = buffers[0];
     const signed char *restrict data1 = buffers[1];
     const signed char *restrict data2 = buffers[2];
+    char *scratch = (char *)variables[2];
     begin_tiles();
     const indexx16 lane0 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    int local2[2048] __attribute__((aligned(64)));
-    signed char local0[4096] __attribute__((aligned(64)));
+    int *restrict local2 = (int *)(scratch + 0);
+    signed char *restrict local0 = (signed char *)(scratch + 8192);
     const indexx64 lane1 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-    unsigned int local1[2048] __attribute__((aligned(64)));
+    unsigned int *restrict local1 = (unsigned int *)(scratch + 12288);
     const indexx16 lane2 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     for (long long r0 = 0; r0 < 2; r0++) {
         for (long long r13 = 0; r13 < 32; r13++) {

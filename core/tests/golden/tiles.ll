@@ -1,9 +1,9 @@
 ; r_61_67_101: matrix(1, 1, 2x2, 64, 128, 1)
-define internal void @"r_61_67_101.body"(ptr noalias %data0, ptr noalias readonly %data1, ptr noalias readonly %data2) #0 {
+define internal void @"r_61_67_101.body"(ptr noalias %data0, ptr noalias readonly %data1, ptr noalias readonly %data2, ptr noalias %scratch) #0 {
 entry:
-  %local2 = alloca [2048 x i32], align 64
-  %local0 = alloca [4096 x i8], align 64
-  %local1 = alloca [2048 x i32], align 64
+  %local2 = getelementptr inbounds i8, ptr %scratch, i64 0
+  %local0 = getelementptr inbounds i8, ptr %scratch, i64 8192
+  %local1 = getelementptr inbounds i8, ptr %scratch, i64 12288
   call void @begin()
   %mul1 = mul nsw i64 0, 1024
   %mul2 = mul nsw i64 1, 1024
@@ -236,7 +236,9 @@ define void @"r_61_67_101"(ptr %buffers, ptr %variables) #0 {
   %data1 = load ptr, ptr %at1
   %at2 = getelementptr ptr, ptr %buffers, i64 2
   %data2 = load ptr, ptr %at2
-  call void @"r_61_67_101.body"(ptr %data0, ptr %data1, ptr %data2)
+  %room = getelementptr ptr, ptr %variables, i64 2
+  %scratch = load ptr, ptr %room
+  call void @"r_61_67_101.body"(ptr %data0, ptr %data1, ptr %data2, ptr %scratch)
   ret void
 }
 
