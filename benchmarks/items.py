@@ -135,7 +135,7 @@ ITEMS: list[Item] = [
     *(item for kind in ("sum0", "sum1", "mean0", "mean1")
       for item in both(matrix(kind, 1, 2), (4096, 4096), (4093, 4099), torch=0.9)),
     *both(matrix("softmax", 2, 1), (4096, 4096), (4093, 4099), torch=3),
-    *both(matrix("layernorm", 2, 1), (8192, 1024), (8191, 1021), torch=3),
+    *both(matrix("layernorm", 2, 1), (8192, 1024), (8193, 1025), torch=3),
     *(item for batch in (1, 8) for even, odd in LAYERS
       for item in both(conv, (batch, *even), (batch, *odd), torch=0.7)),
     *both(resnet18, (1,), torch=1),

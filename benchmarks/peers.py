@@ -81,8 +81,9 @@ def _with_jemalloc(python: str) -> Peer:
 
 
 def environment(peer: Peer, threads: int, cache: str) -> dict[str, str]:
-    """What a process of a peer sees: so many threads, a folder of its own for caches, and no settings of ours."""
-    left_out = ("DEBUG", "VIZ", "SPEC", "NOOPT", "BEAM")
+    """What a process of a peer sees: so many threads, folders of its own for caches, and no settings of ours."""
+    # without bytecode on disk, a checkout would compile at each import what an installed library does not
+    left_out = ("DEBUG", "VIZ", "SPEC", "NOOPT", "BEAM", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     count = str(threads)
     limits = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC", "CPU_THREADS", "BENCHMARK_THREADS")
