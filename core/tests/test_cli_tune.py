@@ -76,6 +76,15 @@ def compile_script(text: str) -> object:
     return builtins.compile(text, "script", "exec")
 
 
+def test_kernels_that_cannot_be_tried_are_named(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child does not start here: nothing is kept, and the exit code is well all the same."""
+    monkeypatch.setattr(search, "COMMAND", ("/nowhere/python",))
+    code, out, _ = tune(SCRIPT, "--out", str(tmp_path / "found.jsonl"))
+    assert code == 0
+    assert "could not be tried: E_4_5" in out.splitlines()
+    assert not (tmp_path / "found.jsonl").exists()
+
+
 def test_a_script_that_fails_is_not_tuned(tune: Tune) -> None:
     """Its traceback and exit code 1; its own exit code where it has one."""
     code, out, error = tune("raise ValueError('no')", "--budget", "0.1")

@@ -36,6 +36,7 @@ def add_command(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script and search; the script's exit code where it fails, 2 where nothing can be kept."""
+    from tinygraft.codegen.lower import kernel_name
     from tinygraft.engine import compile, database  # late: the other commands start without the engine
     from tinygraft.engine.database import Found
     from tinygraft.engine.search import search
@@ -61,8 +62,9 @@ def run(arguments: argparse.Namespace) -> int:
         times = f"{found.before * 1e6:.1f} us", f"{found.after * 1e6:.1f} us"
         print(ROW.format(found.name, *times, gain, found.actions or "none"), flush=True)
 
-    done = search(kernels, BEAM.value or WIDTH, seconds, told)
-    if len(done) < len(kernels):
-        print(f"{len(kernels) - len(done)} kernels could not be tried")
+    done = {asked for asked, _ in search(kernels, BEAM.value or WIDTH, seconds, told)}
+    missing = [kernel_name(asked[0]) for asked in kernels if asked not in done]
+    if missing:
+        print(f"could not be tried: {', '.join(missing)}")
     print(f"kept in {file}; BEAM=1 takes it from there" + (f" with BEAM_DATABASE={file}" if arguments.out else ""))
     return 0

@@ -65,8 +65,8 @@ class Child:
 
     def ask(self, request: dict[str, Any], limit: float) -> dict[str, Any]:
         """The answer to a request. Raises Lost when there is none within limit seconds."""
-        process = self._process or self._start()
         try:
+            process = self._process or self._start()
             assert process.stdin is not None
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
