@@ -204,7 +204,7 @@ class _Copy:
         column, gates = self._columns(tiler, block, swap)
         # innermost the loops that no condition depends on, so that conditions are not tested again for each turn
         free = [r for r in self.terms if r not in tested]
-        own.update(self._side_by_side(tiler, tiler.terms(c.staged, free, swap | own)))
+        own.update(tiler.terms(c.staged, free, swap | own))
         swap.update(own)
         value = gated(ix.rebuild_simplified((c.staged,), swap)[c.staged], None, gates)
         elements = turns(self.terms) * t.pitch + t.padded - t.block
@@ -213,19 +213,20 @@ class _Copy:
         beyond = [g for g in gates if g.ranges >> self.lane.arg.axis & 1] if len(c.columns) > 1 else []
         gate = _all(beyond)
         store = UOp(Ops.STORE, src=(self.memory, place, value, *(() if gate is None else (gate,))))
-        ranges = [n for n in postorder(place) if n.op is Ops.RANGE]
+        store = self._side_by_side(tiler, own, store)
+        ranges = [n for n in postorder(store.src[1]) if n.op is Ops.RANGE]
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
 
-    def _side_by_side(self, tiler: _Tiler, terms: Swap) -> Swap:
-        """Terms with those that lie side by side in memory written out in blocks, where columns do not."""
+    def _side_by_side(self, tiler: _Tiler, terms: Swap, store: UOp) -> UOp:
+        """The store with terms that lie side by side in memory written out in blocks, where columns do not."""
         width = self.tiling.transposed
         loops = {n for place in terms.values() for n in postorder(place) if n.op is Ops.RANGE}
-        if width == 1 or not loops:
-            return terms
-        last = max(loops, key=lambda r: int(r.arg.axis))
+        last = max(loops, key=lambda r: int(r.arg.axis), default=None)
+        if width == 1 or last is None or size(last) % width:
+            return store
         block = ix.mul(tiler.range(size(last) // width), width)
-        split = {last: ix.add(block, tiler.range(width, AxisKind.UNROLL))}
-        return {r: ix.rebuild_simplified((place,), split)[place] for r, place in terms.items()}
+        place = ix.add(block, tiler.range(width, AxisKind.UNROLL))
+        return ix.rebuild_simplified((store,), {last: place})[store]
 
     def _columns(self, tiler: _Tiler, block: UOp, swap: Swap) -> tuple[UOp, list[UOp]]:
         """A column of the block by loops of the copy, and when there is one. Several loops are copied row by row."""

@@ -257,7 +257,7 @@ def _store(t: Tiling, column: int | None, rows: tuple[int | None, ...]) -> float
     """Cycles to store one result whose place moves by these steps from column to column and from row to row."""
     if column == 1:
         return COPIED
-    blocks = [held for held, step in zip(t.unrolled, rows, strict=True) if step == 1 and held & (held - 1) == 0]
+    blocks = [held for held, step in zip(t.unrolled, rows, strict=True) if step == 1]
     whole = turns(t.contraction.columns) % t.padded == 0 and t.block == t.padded
     return TRANSPOSED if whole and max(blocks, default=1) >= 4 else SCATTERED
 

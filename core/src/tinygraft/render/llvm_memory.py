@@ -190,7 +190,7 @@ class Memory(Writer, Block):
                 is_open = self.lane(mask, type_word("i1", width), k)
                 index = self.let(f"select i1 {is_open}, i64 {index}, i64 0", "safe")
             rows.append(self._row(u, index, count, ""))
-        for i, column in enumerate(self._transposed(rows, stored_type(u.dtype), count)):
+        for i, column in enumerate(self._transposed(rows, stored_type(u.dtype), count)[:count]):
             value = self.from_memory(column, u.dtype, width)
             if mask:
                 type_ = type_of(u.dtype, width)
@@ -217,12 +217,16 @@ class Memory(Writer, Block):
             self._put_row(u, index, count, row, mask)
 
     def _transposed(self, rows: list[str], element: str, length: int) -> list[str]:
-        """Rows of a block as its columns; the numbers of both are powers of two.
+        """Rows of a block as its columns, and some more where the length of a row is no power of two.
 
         Each step interleaves row i with row i + half: after as many steps as the number of rows has bits, each column
         lies in one piece. Vectors that are shorter than a column grow on the way; longer ones are cut at the end.
         """
-        height = len(rows)
+        whole, count = 1 << (length - 1).bit_length(), len(rows)
+        if whole > length:
+            rows = [self._pick(row, row, element, length, [min(k, length - 1) for k in range(whole)]) for row in rows]
+        rows = rows + rows[-1:] * ((1 << (count - 1).bit_length()) - count)
+        height, length = len(rows), whole
         for _ in range(height.bit_length() - 1):
             half, mixed = len(rows) // 2, []
             zipped = [k + side for k in range(length) for side in (0, length)]
@@ -233,10 +237,10 @@ class Memory(Writer, Block):
                     mixed += [self._pick(a, b, element, length, zipped[:length]),
                               self._pick(a, b, element, length, zipped[length:])]  # fmt: skip
             rows, length = mixed, length * 2 if length < height else length
-        if length == height:
+        if length == count:
             return rows
         parts = range(0, length, height)
-        return [self._pick(row, row, element, length, range(at, at + height)) for row in rows for at in parts]
+        return [self._pick(row, row, element, length, range(at, at + count)) for row in rows for at in parts]
 
     def _store_row(self, u: UOp, lane: Lane) -> None:
         width, dtype, gate = self.walk.accesses[u].width, u.src[2].dtype, u.src[3] if len(u.src) > 3 else None

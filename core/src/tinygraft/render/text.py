@@ -103,7 +103,7 @@ class Walk:
             return None
         for axis, r in self.unrolled.items():
             count = int(r.src[0].arg)
-            if index.ranges >> axis & 1 and count >= 2 and count & (count - 1) == 0 and lane_stride(index, r) == 1:
+            if index.ranges >> axis & 1 and count > 1 and lane_stride(index, r) == 1:
                 return r
         return None
 
