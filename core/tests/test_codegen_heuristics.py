@@ -33,6 +33,11 @@ def test_loops_that_would_gather_are_not_vectors() -> None:
     assert taken(vectors, copied(0, 64)) == ("vectorise(0, 8)",)
     assert taken(vectors, copied(0, 64, stride=3)) == ("vectorise(0, 8)",)
     assert taken(vectors, copied(0, 64, stride=37)) == ()
+    i = UOp.range(64, 0)
+    value = load(param(1, F, 64), ix.idiv(i, 2))
+    for _ in range(4):
+        value = value * value
+    assert taken(vectors, store(param(0, F, 64), i, value)) == ("vectorise(0, 8)",), "but much arithmetic pays for it"
 
 
 def test_only_long_kernels_are_shared_out() -> None:

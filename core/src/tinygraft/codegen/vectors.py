@@ -22,12 +22,13 @@ from tinygraft.codegen.take import take
 from tinygraft.codegen.tiling import NEAR
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
-from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
 SHORTEST = 4  # turns of a loop below which it is not made of vectors
 NEARBY = 0.4  # what a load of lanes a few elements apart is worth, where one of neighbours is worth 1
 GATHER = 2.0  # what a load at a computed address for each lane costs, in vector loads for each lane saved
+ARITHMETIC = 0.5  # what an operation in vectors saves, in the same measure
 SUM = 4  # cycles until the sum of two registers is there
 REST = 4  # cycles of a turn that is left over from vectors
 LONG = 16  # vectors of a row that is longer than what a machine looks ahead: shorter ones do not wait for each other
@@ -78,8 +79,9 @@ class _Choice:
         return [*taken, action("unroll", name_of(best), copies)] if copies > 1 else taken
 
     def score(self, loop: UOp) -> float:
-        """How many element accesses become parts of a vector access, less those that become gathers."""
-        score = 0.0
+        """How many element accesses become parts of a vector access, less those that become gathers; and arithmetic."""
+        inside = (n for n in self.nodes if n.ranges >> loop.arg.axis & 1 and n.op in ELEMENTWISE)
+        score = ARITHMETIC * sum(self.turns(n.ranges) for n in inside if n.dtype.kind == "float")
         for access in self.accesses:
             position = access.src[1]
             if position.ranges >> loop.arg.axis & 1:
