@@ -35,6 +35,7 @@ TAIL = 0.1  # more of them where the last block is not whole
 NEXT, FAR = 0.05, 0.2  # cycles to read a byte from the cache behind the second, and from memory
 SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
 JOINING = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.BITCAST, Ops.CAST, Ops.SHL, Ops.OR, Ops.XOR})  # of words
+SPILLED = 1.2  # times longer that a tile takes whose rows' operands and results do not fit the registers together
 RAGGED = 1.03  # times longer that tiles take whose last one is not whole
 IDLE = 1.2  # how much longer the busiest thread may work before rows are shared out as well
 
@@ -225,6 +226,8 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
     terms = turns(c.terms)
     row = ROW if t.packs else prices.row
     step = max(t.held * t.vectors / 2, (t.held + t.vectors) / 2, PIPELINE / 2) + row * t.held + VECTOR * t.vectors
+    if t.vectors > 2 and t.held * (t.vectors + 1) >= target.registers:
+        step *= SPILLED
     if any(size(r) % held for r, held in zip(c.rows, t.unrolled, strict=True)):
         step *= RAGGED
     idle, split = _shares(t, blocks, target.chunks)
