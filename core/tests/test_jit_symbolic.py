@@ -69,3 +69,16 @@ def test_counters_follow_the_value() -> None:
         counts.append((GlobalCounters.kernel_count, GlobalCounters.global_ops))
     assert jit.captured == 1
     assert counts == [(1, 5), (1, 10), (1, 20), (1, 30)]
+
+
+def test_a_variable_with_two_values_in_one_call() -> None:
+    """A call in which a variable has several values is run and not replayed, wherever they come from."""
+    data, n = Tensor(DATA).realize(), Variable("n", 1, 1030)
+    turns = TinyJit(lambda x: [x[: n.bind(k)].sum().realize() for k in SIZES])
+    both = TinyJit(lambda x, y: (x.sum().realize(), y.sum().realize()))
+    for _ in range(4):
+        assert [total.item() for total in turns(data)] == [DATA[:k].sum() for k in SIZES]
+    for first, second in ((3, 3), (4, 4), (5, 5), (3, 7), (3, 7), (3, 7), (6, 6)):
+        totals = both(data[: n.bind(first)], data[: n.bind(second)])
+        assert [total.item() for total in totals] == [DATA[:first].sum(), DATA[:second].sum()]
+    assert (turns.captured, both.captured) == (0, 1)

@@ -9,7 +9,8 @@ which of them are one tensor, all other arguments, and the settings that change 
 the function reads from outside is frozen at capture; memory that it reads is read anew. `TinyJit(check=True)` runs the
 function in every call and raises when it launched something else than what was captured. A tensor that the function
 makes from Python's data is frozen too; a function that writes into such a one, or gives it back, is run in every
-call, and so is one that reads a value (item, numpy, tolist, a boolean mask): what it does next may depend on it.
+call. So is one in which a variable has two values, and one that reads a value (item, numpy, tolist, a boolean mask):
+what it does next may depend on it.
 
 A pickle of a TinyJit has its captures, with the memory that they read from outside as data, and no function.
 """

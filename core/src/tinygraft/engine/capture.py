@@ -62,7 +62,7 @@ class Capture:
 
     memory and nodes are by number: what each buffer is like, and its BUFFER node, dead when nobody holds the value.
     before has the tensors that existed when it was opened, with their nodes, by id. read says that Python was told a
-    value, which may decide what it does next.
+    value, which may decide what it does next; varied that a variable had one value in a launch and another one later.
     """
 
     launches: list[Recorded] = field(default_factory=list)
@@ -71,6 +71,7 @@ class Capture:
     nodes: dict[int, weakref.ref[UOp]] = field(default_factory=dict)
     before: dict[int, tuple[weakref.ref[Any], weakref.ref[UOp]]] = field(default_factory=dict)
     read: bool = False
+    varied: bool = False
 
     def add(self, launch: Recorded, buffers: Sequence[Buffer]) -> None:
         """Record a launch on its buffers."""
@@ -127,5 +128,6 @@ def note(launch: Recorded, buffers: Sequence[Buffer], nodes: Sequence[UOp], valu
     """Tell the captures of this thread of a launch on its buffers, the nodes of those that have one, its variables."""
     for capture in _open.captures:
         capture.add(launch, buffers)
-        capture.values.update(values)
+        for name, value in values.items():
+            capture.varied |= capture.values.setdefault(name, value) != value
         capture.nodes.update((node.arg.uid, weakref.ref(node)) for node in nodes)

@@ -25,11 +25,19 @@ _PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # what l
 
 @dataclass(slots=True)
 class Arguments:
-    """The kind of a call, the distinct BUFFERs of its tensors, and the values of its variables by name."""
+    """The kind of a call, the distinct BUFFERs of its tensors, and the values of its variables by name.
+
+    varied says that a variable has two values among them.
+    """
 
     key: tuple[Any, ...] = ()
     buffers: list[UOp] = field(default_factory=list)
     values: dict[str, int] = field(default_factory=dict)
+    varied: bool = False
+
+    def bind(self, name: str, value: int) -> None:
+        """Note the value of a variable."""
+        self.varied |= self.values.setdefault(name, value) != value
 
 
 class Same:
@@ -73,7 +81,7 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         if isinstance(item, TensorBase):
             base = _in_memory(item)
             number = numbers.setdefault(base, len(numbers))
-            form = () if item.uop is base else _form(item.uop, base, found.values)
+            form = () if item.uop is base else _form(item.uop, base, found)
             key.append((number, base.dtype, base.device, base.arg.size, item.requires_grad, form))
         elif isinstance(item, (list, tuple)):
             key.append((type(item), len(item)))
@@ -82,10 +90,10 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
             key.append((dict, tuple(item)))
             stack.extend(reversed(item.values()))
         elif isinstance(item, UOp):
-            key.append(_unbound(item, found.values))
+            key.append(_unbound(item, found))
         else:
             key.append(_plain(item))
-    found.key, found.buffers = tuple(key), list(numbers)
+    found.key, found.buffers = (*key, found.varied), list(numbers)
     return found
 
 
@@ -101,25 +109,26 @@ def _in_memory(tensor: TensorBase) -> UOp:
     return tensor.uop.base
 
 
-def _form(node: UOp, base: UOp, values: dict[str, int]) -> Any:
+def _form(node: UOp, base: UOp, found: Arguments) -> Any:
     """How a tensor looks at its buffer: the ops on the way, with variables in place of their values."""
     form = []
     while node is not base:
-        form.append((node.op, node.arg if len(node.src) == 1 else _unbound_in(node.arg, values)))
+        form.append((node.op, node.arg if len(node.src) == 1 else _unbound_in(node.arg, found)))
         node = node.src[0]
     return tuple(form)
 
 
-def _unbound_in(arg: Any, values: dict[str, int]) -> Any:
+def _unbound_in(arg: Any, found: Arguments) -> Any:
     if isinstance(arg, tuple):
-        return tuple([_unbound_in(item, values) for item in arg])
-    return _unbound(arg, values) if isinstance(arg, UOp) else arg
+        return tuple([_unbound_in(item, found) for item in arg])
+    return _unbound(arg, found) if isinstance(arg, UOp) else arg
 
 
-def _unbound(size: UOp, values: dict[str, int]) -> UOp:
+def _unbound(size: UOp, found: Arguments) -> UOp:
     """A symbolic integer in terms of its variables; the values that they are bound to are noted."""
     bound = [node for node in postorder(size) if node.op is Ops.BIND]
-    values.update({node.src[0].arg.name: node.arg for node in bound})
+    for node in bound:
+        found.bind(node.src[0].arg.name, node.arg)
     return ix.rebuild_simplified((size,), {node: node.src[0] for node in bound})[size]
 
 

@@ -33,7 +33,7 @@ class Trace:
         self.launches = [launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)]
         self.start = start
         self.memory: dict[int, Memory] = capture.memory
-        self.read = capture.read
+        self.once = capture.read or capture.varied or arguments.varied
         self.nodes = capture.nodes
         self.values = capture.values
         self.roles: dict[int, Role] = {node.arg.uid: ("in", i) for i, node in enumerate(arguments.buffers)}
@@ -53,10 +53,11 @@ class Trace:
     def may_repeat(self, result: Any) -> bool:
         """Whether launching all this again does what the call did.
 
-        Not where Python was told a value, nor where it writes to data from Python or gives it back, which is there only
-        once, nor where it reads what no launch has written, nor where memory from outside is gone.
+        Not where Python was told a value or a variable had two, nor where it writes to data from Python or gives it
+        back, which is there only once, nor where it reads what no launch has written, nor where memory from outside is
+        gone.
         """
-        if self.read:
+        if self.once:
             return False
         known: set[int] = set()
         for launch in self.launches:
