@@ -105,3 +105,37 @@ def test_an_assignment_that_waits_happens_before_a_replay(read: bool) -> None:
         if read:
             assert weight.tolist() == [expected, 2 * expected]
     assert scale.captured == 1
+
+
+def test_what_a_call_has_left_is_the_argument_of_the_next() -> None:
+    """A replay reads its argument to the end, also where it writes the next state into the same memory."""
+    data = [[float(i * j % 5) for j in range(8)] for i in range(8)]
+    weight = Tensor(data).realize()
+    left = {"state": weight}
+    advance = TinyJit(lambda x: (left.update(state=((x @ weight) % 7).realize()), (left["state"] + 1).realize())[1])
+    expected = weight.numpy()
+    for _ in range(6):
+        found = advance(left["state"])
+        expected = expected @ weight.numpy() % 7
+        assert found.tolist() == (expected + 1).tolist()
+        assert left["state"].tolist() == expected.tolist()
+    assert advance.captured == 1
+
+
+def test_what_a_call_has_left_and_is_assigned_to() -> None:
+    """A function that assigns to its argument is run where a replay would write a new value of its own there, too."""
+    left: dict[str, Tensor] = {}
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        left["sum"] = (x + 10).realize()
+        x.assign(x * 2).realize()
+        return (left["sum"] * 1).realize()
+
+    for _ in range(3):
+        assert step(Tensor([1.0, 2.0])).tolist() == [11.0, 12.0]
+    given = left["sum"]
+    assert step(given).tolist() == [21.0, 22.0]
+    assert given.tolist() == [22.0, 24.0]
+    assert left["sum"].tolist() == [21.0, 22.0]
+    assert step.captured == 1

@@ -237,13 +237,18 @@ def _save(tensors: Sequence[HasNode], overwritten: set[UOp]) -> None:
     for tensor in tensors:
         for node in postorder(tensor.uop):
             if node in overwritten and node not in saved:
-                saved[node] = UOp.buffer(node.device or "", node.arg.size, node.dtype)
-                buffers = [buffer_of(saved[node]), buffer_of(node)]
-                copy(*buffers)
-                pair = (saved[node], node)
-                note(Recorded(None, buffers[0].device, (pair[0].arg.uid, pair[1].arg.uid), True), buffers, pair, {})
+                saved[node] = copied(node)
     for tensor in tensors:
         tensor.uop = rebuild((tensor.uop,), saved)[tensor.uop]
+
+
+def copied(node: UOp) -> UOp:
+    """A BUFFER with the value that another one has now, for whoever reads it after that is overwritten."""
+    new = UOp.buffer(node.device or "", node.arg.size, node.dtype)
+    buffers = [buffer_of(new), buffer_of(node)]
+    copy(*buffers)
+    note(Recorded(None, buffers[0].device, (new.arg.uid, node.arg.uid), True), buffers, (new, node), {})
+    return new
 
 
 def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNode], clean: Nodes) -> None:

@@ -10,7 +10,7 @@ from tinygraft.device.buffer import bind, buffer_of
 from tinygraft.engine import history
 from tinygraft.engine.capture import Capture, Memory, Recorded
 from tinygraft.engine.compile import Compiled
-from tinygraft.engine.realize import Nodes, before_replay, exclusive
+from tinygraft.engine.realize import Nodes, before_replay, copied, exclusive
 from tinygraft.engine.replay import Form, Replay
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
@@ -103,12 +103,15 @@ class Record:
         self.written = [trace.nodes[uid] for uid in sorted({*(written & self.outside), *held}) if uid in trace.nodes]
         forms = {uid: _form(memory) for uid, memory in trace.memory.items()}
         self.launches = Replay(trace.launches, forms, fixed, held, uids)
+        self.filled = frozenset(fixed[uid] for uid in held)
         self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
         self.grads = Gradients([t for t in filled if t.grad is not None and t.grad.uop.base.arg.uid in held])
 
     def reaches(self, arguments: Arguments) -> bool:
-        """Whether an argument is memory that the function also reaches by itself."""
-        return any(node.arg.uid in self.outside for node in arguments.buffers)
+        """Whether an argument is memory that the function also reaches by itself, or assigns to as both."""
+        return any(node.arg.uid in self.outside for node in arguments.buffers) or any(
+            buffer_of(arguments.buffers[number]) in self.filled for number in self.assigned
+        )
 
     def replay(self, arguments: Arguments) -> Any:
         """Launch everything with other arguments; the result, in memory of its own."""
@@ -117,11 +120,13 @@ class Record:
             for part in self.parts:
                 part.check(values)
             parts.note(self.parts)
-        buffers = [*arguments.buffers, *[UOp.buffer(*form) for form in self.made]]
         overwritten = {node for ref in self.written if (node := ref()) is not None}
-        overwritten |= {buffers[number] for number in self.assigned}
+        overwritten |= {arguments.buffers[number] for number in self.assigned}
         lost = self.grads.lost()
         with exclusive:
+            # what an earlier call has left is written while the argument is still read
+            given = [copied(node) if buffer_of(node) in self.filled else node for node in arguments.buffers]
+            buffers = [*given, *[UOp.buffer(*form) for form in self.made]]
             if overwritten:
                 if self.assigned or lost:  # other memory than in the call before
                     self.clean.clear()
@@ -130,8 +135,8 @@ class Record:
             for i in self.remembered:
                 history.note_replayed(buffers[len(arguments.buffers) + i])
         if lost:
-            given = self.grads.give(lost, self.launches.fixed, values)
-            self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in given]
+            again = self.grads.give(lost, self.launches.fixed, values)
+            self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in again]
             self.clean.clear()
         return mapped(self.result, Held, lambda held: held.tensor([*buffers, *self.kept], values))
 
@@ -147,7 +152,7 @@ class Record:
         return {"kept": kept} | {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        kept, self.launched, self.grads = state.pop("kept"), [], Gradients()
+        kept, self.launched, self.grads, self.filled = state.pop("kept"), [], Gradients(), frozenset()
         self.clean = weakref.WeakSet()
         for name, value in state.items():
             setattr(self, name, value)
