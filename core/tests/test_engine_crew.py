@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -96,3 +97,20 @@ def test_jobs_that_nobody_waits_for_are_dropped():
     with pytest.raises(KeyboardInterrupt):
         work()
     assert done == [0]
+
+
+def test_without_threads_this_one_does_all(monkeypatch: pytest.MonkeyPatch):
+    """Where no thread can be started (a limit of the system, the end of the interpreter), wait does every job."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    done: list[int] = []
+    before = sys.getswitchinterval()
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with Crew() as crew:
+        for number in range(3):
+            crew.do(partial(done.append, number), number, 3)
+        crew.wait()
+    assert done == [2, 1, 0]
+    assert sys.getswitchinterval() == before

@@ -287,3 +287,14 @@ def test_a_program_is_searched_once(tmp_path: Path) -> None:
     assert "searched" not in second + plain
     assert plain.splitlines()[-2] == first.splitlines()[-2] == second.splitlines()[-2]
     assert plain.splitlines()[-1] == "False", "a program without BEAM does not even import the search"
+
+
+def test_a_child_that_is_gone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request to a process that has ended says so, however much of it is still to be written."""
+    monkeypatch.setattr(search, "COMMAND", (sys.executable, "-c", ""))
+    for length in (1, 1 << 20):
+        with search.Child() as child:
+            child._start().wait(20)
+            with pytest.raises(search.Lost):
+                child.ask({"do": "x" * length}, 20)
+            assert not child.is_there()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from itertools import count
@@ -45,8 +46,9 @@ class Crew:
         if len(self._threads) < threads - 1:
             sys.setswitchinterval(SWITCH)
             thread = threading.Thread(target=self._work, name="tinygraft compiles", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            with suppress(RuntimeError):  # no more threads can be had: wait does what is left
+                thread.start()
+                self._threads.append(thread)
 
     def wait(self) -> None:
         """Do what is left, then wait for the others. Raises the error of a job that failed."""
@@ -80,6 +82,5 @@ class Crew:
             self._jobs.put((1, next(self._numbers), None))  # behind all jobs
         for thread in self._threads:
             thread.join()
-        if self._threads:
-            self._threads.clear()
-            sys.setswitchinterval(self._interval)
+        self._threads.clear()
+        sys.setswitchinterval(self._interval)

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -88,8 +89,9 @@ class Child:
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+                with suppress(OSError):  # closing passes on what the process was not there to read
+                    if pipe is not None:
+                        pipe.close()
 
     def _start(self) -> subprocess.Popen[str]:
         here = {s.name: str(s.value) for s in SETTINGS.values() if s.name not in SHOWN}
