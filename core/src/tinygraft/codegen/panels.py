@@ -6,15 +6,16 @@ the end from whatever the panel holds, and neither is stored; so there is one bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.codegen.contraction import size, turns
+from tinygraft.codegen.contraction import turns
+from tinygraft.codegen.positions import mask_of, size, unflatten
 from tinygraft.codegen.tiling import Tiling
 from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, LocalArg, Ops
-from tinygraft.uop.uop import UOp, postorder
+from tinygraft.uop.uop import UOp, postorder, toposort
 
 Swap = dict[UOp, UOp]
 
@@ -26,11 +27,15 @@ def tile(sink: UOp, tiling: Tiling) -> UOp:
 
 @dataclass(slots=True)
 class _Split:
-    """What loops become. exact is where a result is stored, safe where operands are read: inside of their loops."""
+    """What loops become. exact is where a result is stored, safe where operands are read: inside of their loops.
+
+    rows and columns are the conditions under which there is such a row and such a column.
+    """
 
     exact: Swap = field(default_factory=dict)
     safe: Swap = field(default_factory=dict)
-    gates: list[UOp] = field(default_factory=list)
+    rows: list[UOp] = field(default_factory=list)
+    columns: list[UOp] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +75,11 @@ class _Tiler:
         rows = self._rows(shares)
         known = self.split.safe | {x: UOp.const(x.dtype, 0) for x in self.staged}
         terms = self.terms(c.reduce.src[0], c.terms, known)
-        column, vector = self._columns(block)
+        column = self._columns(block)
         self.split.exact.update(terms)
         self.split.safe.update(terms)
         self.split.safe.update({x: copy.read(terms, rows, column) for x, copy in self.staged.items()})
-        stores = (self._store(s, vector) if s in c.stores else s for s in self.kernel.src)
+        stores = (self._store(s) if s in c.stores else s for s in self.kernel.src)
         return UOp(Ops.SINK, src=tuple(stores))
 
     def _outer(self) -> UOp:
@@ -83,9 +88,9 @@ class _Tiler:
         blocks = -(-turns(c.columns) // t.block)
         place = self.range(blocks * turns(c.outer))
         block, place = ix.mod(place, blocks), ix.idiv(place, blocks)
-        if c.outer:
-            unflatten(place, c.outer, self.split.exact)
-            unflatten(place, c.outer, self.split.safe)
+        outer = unflatten(place, c.outer)
+        self.split.exact.update(outer)
+        self.split.safe.update(outer)
         return block
 
     def _rows(self, shares: UOp) -> list[_Row]:
@@ -105,7 +110,7 @@ class _Tiler:
             self.split.exact[loop] = row
             self.split.safe[loop] = inside(row, loop, count * held)
             if count * held > size(loop):
-                self.split.gates.append(ix.lt(row, size(loop)))
+                self.split.rows.append(ix.lt(row, size(loop)))
         return found
 
     def terms(self, value: UOp, loops: Sequence[UOp], swap: Swap) -> Swap:
@@ -114,30 +119,33 @@ class _Tiler:
         for first in range(len(loops)):
             terms = {r: UOp.range(size(r), self.axis + i) for i, r in enumerate(loops[:first])}
             joined = UOp.range(turns(loops[first:]), self.axis + first)
-            unflatten(joined, loops[first:], terms)
+            terms |= unflatten(joined, loops[first:])
             moved = ix.rebuild_simplified((value,), swap | terms)[value]
             if not _divides(moved, joined):
                 break
         self.axis += len(loops)
         return terms
 
-    def _columns(self, block: UOp) -> tuple[UOp, UOp]:
-        """The column in its block, and the VECTOR range in it."""
+    def _columns(self, block: UOp) -> UOp:
+        """The column in its block."""
         t = self.tiling
         copies, vector = self.range(t.vectors, AxisKind.UNROLL), self.range(t.width, AxisKind.VECTOR)
         column = ix.add(ix.mul(copies, t.width), vector)
-        self.split.gates += place_columns(t, block, column, self.split.exact)
+        self.split.columns = place_columns(t, block, column, self.split.exact)
         place_columns(t, block, column, self.split.safe)
-        return column, vector
+        return column
 
-    def _store(self, store: UOp, vector: UOp) -> UOp:
-        """A store of what the tile computed, if it lies inside."""
-        gates = self.split.gates
-        exact = ix.rebuild_simplified((store.src[1], *store.src[3:]), self.split.exact)
-        value = ix.rebuild_simplified((store.src[2],), self.split.safe)[store.src[2]]
-        columns = [g for g in gates if g.ranges >> vector.arg.axis & 1]
-        value = gated(value, vector, columns) if columns else value
-        gate = _all([*gates, *(exact[g] for g in store.src[3:])])
+    def _store(self, store: UOp) -> UOp:
+        """A store of what the tile computed, if it lies inside.
+
+        Loads get their conditions while it can be seen which ones move along columns: where vectors are whole and
+        blocks are not, neither the condition nor the place has to depend on the lane.
+        """
+        split = self.split
+        exact = ix.rebuild_simplified((store.src[1], *store.src[3:]), split.exact)
+        value = gated(store.src[2], split.columns, self.c.columns, self.staged)
+        value = ix.rebuild_simplified((value,), split.safe)[value]
+        gate = _all([*split.rows, *split.columns, *(exact[g] for g in store.src[3:])])
         src = (store.src[0], exact[store.src[1]], value, *(() if gate is None else (gate,)))
         return UOp(Ops.STORE, store.dtype, src, store.arg)
 
@@ -160,13 +168,6 @@ def _divides(value: UOp, loop: UOp) -> bool:
     return any(n.ranges >> loop.arg.axis & 1 for n in divisions)
 
 
-def unflatten(place: UOp, loops: Sequence[UOp], swap: Swap) -> None:
-    """Put each of nested loops where the turn number place, counted over all of them, has it."""
-    for loop in reversed(loops[1:]):
-        swap[loop], place = ix.mod(place, size(loop)), ix.idiv(place, size(loop))
-    swap[loops[0]] = place
-
-
 def place_columns(t: Tiling, block: UOp, column: UOp, swap: Swap) -> list[UOp]:
     """Put the column loops where a column of a block is; the conditions under which there is such a column."""
     columns = t.contraction.columns
@@ -174,7 +175,7 @@ def place_columns(t: Tiling, block: UOp, column: UOp, swap: Swap) -> list[UOp]:
     total = turns(columns)
     gates = [] if t.padded == t.block else [ix.lt(column, t.block)]
     gates += [] if total % t.block == 0 else [ix.lt(place, total)]
-    unflatten(place, columns, swap)
+    swap.update(unflatten(place, columns))
     return gates
 
 
@@ -206,7 +207,8 @@ class _Copy:
         free = [r for r in self.terms if r not in tested]
         own.update(tiler.terms(c.staged, free, swap | own))
         swap.update(own)
-        value = gated(ix.rebuild_simplified((c.staged,), swap)[c.staged], None, gates)
+        value = gated(c.staged, gates, c.columns)
+        value = ix.rebuild_simplified((value,), swap)[value]
         elements = turns(self.terms) * t.pitch + t.padded - t.block
         self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, elements, False))
         place = self.place(own, column)
@@ -311,20 +313,17 @@ class _Pack:
         return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, rows)))
 
 
-def gated(value: UOp, vector: UOp | None, gates: Sequence[UOp]) -> UOp:
-    """value with further conditions on the loads of arguments that depend on vector; on all loads for None."""
-    inside = _all(gates)
+def gated(value: UOp, gates: Sequence[UOp], loops: Iterable[UOp], leave: Collection[UOp] = ()) -> UOp:
+    """value with further conditions on its loads that move along one of loops, but for those in leave."""
+    inside, moving = _all(gates), mask_of(loops)
     if inside is None:
         return value
     done: Swap = {}
-    for node in postorder(value):
-        src = tuple(done[s] for s in node.src)
-        load = node.op is Ops.LOAD and node.src[0].op is Ops.PARAM
-        if load and (vector is None or node.src[1].ranges >> vector.arg.axis & 1):
-            gate = inside if len(src) == 2 else ix.and_(src[2], inside)
-            done[node] = UOp(Ops.LOAD, node.dtype, (*src[:2], gate))
-        else:
-            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg)
+    for node in toposort(value, enter=lambda n: n not in leave):
+        src = node.src if node in leave else tuple(done[s] for s in node.src)
+        if node.op is Ops.LOAD and node not in leave and node.src[1].ranges & moving:
+            src = (*src[:2], inside if len(src) == 2 else ix.and_(src[2], inside))
+        done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg)
     return done[value]
 
 

@@ -1,0 +1,48 @@
+"""Tiles of sums of products: every way to cut one reads and writes inside of memory and gives the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kernels import load, pack, param, run_linear, unpack
+from products import matmul, product, small
+from tinygraft.codegen.actions import spaced
+from tinygraft.codegen.lower import to_linear
+from tinygraft.codegen.options import Options
+from tinygraft.codegen.take import action_of
+from tinygraft.codegen.tiling import tilings
+from tinygraft.dtype import dtypes
+from tinygraft.reference.python import TARGET, PythonBackend
+from tinygraft.uop import index as ix
+from tinygraft.uop.stages import Kernel
+from tinygraft.uop.uop import UOp
+
+F = dtypes.float32
+BACKEND = PythonBackend("PYTHON", 0, replace(TARGET, vector_bytes=16, registers=16, local_memory=64 << 10, matrix=()))
+M, K, N = 9, 13, 44  # columns in whole vectors of 4, but not in whole blocks of 2, 3 or 4 of these
+PLACES: dict[str, tuple[int, Callable[[UOp, UOp], UOp]]] = {
+    "for each column": (N, lambda i, j: j),
+    "for each vector of columns": (N // 4, lambda i, j: ix.idiv(j, 4)),
+    "for each row": (M, lambda i, j: i),
+    "for each result": (M * N, lambda i, j: ix.add(ix.mul(i, N), j)),
+}
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_what_is_added_to_a_sum_is_read_inside_of_its_memory(places: str) -> None:
+    """Where a block of columns is not whole but its vectors are, too: the interpreter refuses what lies outside."""
+    size, at = PLACES[places]
+    bias = param(3, F, size)
+    sink = matmul(M, K, N, F, F, finish=lambda total, i, j: total + load(bias, at(i, j)))
+    a, b, c = small(M * K, 1, F), small(K * N, 2, F), small(size, 3, F)
+    buffers = [bytes(4 * M * N), *(pack(x, F) for x in (a, b, c))]
+    place = [int(at(ix.const(i), ix.const(j)).arg) for i in range(M) for j in range(N)]
+    expected = [x + c[where] for x, where in zip(product(a, b, M, K, N), place, strict=True)]
+    found = [t for t in tilings(spaced(sink), BACKEND.target) if t.vectors in (2, 3, 4) and max(t.unrolled) == 2]
+    assert {t.vectors for t in found} == {2, 3, 4}
+    for t in found:
+        linear = to_linear(Kernel(sink), BACKEND.target, Options(actions=(action_of(t),)))
+        assert unpack(run_linear(BACKEND, linear, buffers)[0], F) == expected, action_of(t)
