@@ -115,6 +115,32 @@ def test_what_stands_around_a_product_stays(name: str, dtype: DType, result: DTy
     assert unpack(done[1], result) == [-v for v in raw]
 
 
+@on_every_target
+def test_smaller_results_beside_a_product_are_stored_once(name: str, dtype: DType, result: DType) -> None:
+    """A value for each row and one for each column, each read and written in its place."""
+    backend, (m, k, n) = BACKENDS[name], (37, 41, 61)
+    i, j = UOp.range(m, 0), UOp.range(n, 1)
+    rows, columns = param(3, result, m), param(4, result, n)
+    beside = [store(at, r, load(at, r) + UOp.const(result, 2)) for at, r in ((rows, i), (columns, j))]
+    sink = UOp(Ops.SINK, src=(*matmul(m, k, n, dtype, result).src, *beside))
+    assert actions_of(sink, backend)[0].startswith("matrix(")
+    a, b, old = small(m * k, 1, dtype), small(k * n, 2, dtype), small(n, 3, result)
+    buffers = [bytes(4 * m * n), pack(a, dtype), pack(b, dtype), pack(old[:m], result), pack(old, result)]
+    done = run_kernel(backend, sink, buffers)
+    assert unpack(done[0], result) == product(a, b, m, k, n)
+    assert [unpack(data, result) for data in done[3:]] == [[x + 2 for x in old[:m]], [x + 2 for x in old]]
+
+
+@on_every_target
+def test_groups_have_no_loops_for_other_results(name: str, dtype: DType, result: DType) -> None:
+    """A result in a loop of its own beside a product has that loop; in groups the product is done without the unit."""
+    backend = BACKENDS[name]
+    other = UOp.range(5, 7)
+    beside = store(param(3, result, 5), other, UOp.const(result, 1))
+    sink = UOp(Ops.SINK, src=(*matmul(37, 41, 61, dtype, result).src, beside))
+    assert bool(list(matrix.ways(spaced(sink), backend.target))) == (name == "vectors")
+
+
 @pytest.mark.parametrize(("name", "dtype", "result"), [case for case in CASES if case[1].kind == "float"])
 def test_infinities_stay_where_they_are(name: str, dtype: DType, result: DType) -> None:
     """exp of what is loaded is 1 past the end, and log of it is infinite: neither may reach a sum."""

@@ -32,6 +32,7 @@ from tinygraft.codegen.positions import (
     cycles,
     gated,
     mask_of,
+    once,
     power_of_two,
     size,
     unflatten,
@@ -217,15 +218,9 @@ class _Tiler:
             swap[operand.value] = UOp(Ops.LOAD, operand.value.dtype, (memory, where))
             gates.append(self._put(side, place, swap))
         now = ix.rebuild_simplified(self.kernel.src, swap)
-        stores = [gated(now[s], [*gates, *self._once(s, swap)]) for s in self.kernel.src]
+        loops = (*p.operands[0].loops, *p.operands[1].loops, *p.outer)
+        stores = [gated(now[s], [*gates, *once(s, loops, swap)]) for s in self.kernel.src]
         return UOp(Ops.SINK, src=tuple(stores))
-
-    def _once(self, store: UOp, swap: dict[UOp, UOp]) -> Iterator[UOp]:
-        """The conditions that leave one turn of the loops that a store is not inside of."""
-        p = self.p
-        for loop in (*p.operands[0].loops, *p.operands[1].loops, *p.outer):
-            if not store.ranges >> loop.arg.axis & 1:
-                yield ix.lt(swap[loop], 1)
 
     def _put(self, side: int, place: UOp, swap: dict[UOp, UOp]) -> UOp:
         """Put loops where a place in the tile is; the condition under which there is such a place."""

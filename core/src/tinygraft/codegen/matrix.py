@@ -26,7 +26,7 @@ from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import contractions
 from tinygraft.codegen.packed import factors, suiting
-from tinygraft.codegen.positions import Positions, Way, gated, size, unflatten
+from tinygraft.codegen.positions import Positions, Way, gated, mask_of, once, size, unflatten
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -41,7 +41,10 @@ COPIED, STEP, STORED = 0.3, 1.0, 0.5  # cycles for a staged element, for a row o
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A sum of products: first depends on rows and not on columns, second on columns and not on rows."""
+    """A sum of products: first depends on rows and not on columns, second on columns and not on rows.
+
+    stores are those that are in all loops.
+    """
 
     reduce: UOp
     first: UOp
@@ -49,6 +52,7 @@ class Product:
     rows: tuple[UOp, ...]
     columns: tuple[UOp, ...]
     outer: tuple[UOp, ...]
+    stores: tuple[UOp, ...]
 
     @property
     def terms(self) -> tuple[UOp, ...]:
@@ -104,7 +108,7 @@ def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[Way]:
     The action is matrix(column loops, unit, tiles, columns, terms, shares).
     """
     for place, unit in suiting(sink, target):
-        p = _product(sink, unit) if unit.rows > 1 else None
+        p = _product(sink, unit, bool(target.grid_dims)) if unit.rows > 1 else None
         if p is None:
             continue
         sizes = [math.prod(map(size, loops)) for loops in (p.rows, p.columns, p.terms)]
@@ -120,8 +124,8 @@ def _maker(sink: UOp, p: Product, plan: Plan, target: Target) -> Callable[[], UO
     return lambda: _Tiler(sink, p, plan, target).sink()
 
 
-def _product(sink: UOp, unit: MatrixUnit) -> Product | None:
-    """The operands of a kernel's main reduction, if a unit takes them."""
+def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> Product | None:
+    """The operands of a kernel's main reduction, if a unit takes them, and groups have loops for all other stores."""
     c = next(contractions(sink), None)
     pair = None if c is None else factors(c.reduce, unit)
     if c is None or pair is None or unit.first is not unit.second:
@@ -129,11 +133,11 @@ def _product(sink: UOp, unit: MatrixUnit) -> Product | None:
     loops = sorted((*c.rows, *c.columns, *c.outer), key=lambda r: r.arg.axis)
     own = [tuple(r for r in loops if x.ranges >> r.arg.axis & 1 and not y.ranges >> r.arg.axis & 1)
            for x, y in (pair, pair[::-1])]  # fmt: skip
-    if not own[0] or not own[1]:
+    if not own[0] or not own[1] or (in_groups and any(s.ranges & ~mask_of(loops) for s in sink.src)):
         return None
     (rows, first), (columns, second) = sorted(zip(own, pair, strict=True), key=lambda side: side[0][-1].arg.axis)
     outer = tuple(r for r in loops if r not in rows and r not in columns)
-    return Product(c.reduce, first, second, rows, columns, outer)
+    return Product(c.reduce, first, second, rows, columns, outer, c.stores)
 
 
 def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[Plan]:
@@ -276,7 +280,9 @@ class _Tiler:
         return UOp(Ops.AFTER, memory.dtype, (memory, store, *(r for r in ranges if r.op is Ops.RANGE)))
 
     def _stores(self, results: UOp) -> UOp:
-        """The kernel's stores, of what lies inside."""
+        """The kernel's stores, of what lies inside. Smaller results are stored once: by loops of their own, in groups
+        beside the first of those that they belong to.
+        """
         p, plan = self.p, self.plan
         widest = max(n.dtype.itemsize for n in postorder(self.kernel) if n.op in (Ops.STORE, Ops.LOAD, Ops.REDUCE))
         row, column, _, gate = self._spread(plan.rows, plan.columns, widest)
@@ -284,5 +290,9 @@ class _Tiler:
         swap = self.around | unflatten(here, p.rows) | unflatten(across, p.columns)
         swap[p.reduce] = UOp(Ops.LOAD, results.dtype, (results, ix.add(ix.mul(row, plan.columns), column)))
         gates = [*self.beyond, ix.lt(here, self.sizes[0]), ix.lt(across, self.sizes[1])]
-        kernel = ix.rebuild_simplified((self.kernel,), swap)[self.kernel]
-        return gated(kernel, gates if gate is None else [*gates, gate])
+        gates += [] if gate is None else [gate]
+        loops = (*p.rows, *p.columns, *p.outer)
+        now = ix.rebuild_simplified(self.kernel.src, swap)
+        stores = [gated(now[s], [*gates, *once(s, loops, swap)]) if self.shared or s in p.stores else s
+                  for s in self.kernel.src]  # fmt: skip
+        return UOp(Ops.SINK, src=tuple(stores))

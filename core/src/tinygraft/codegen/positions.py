@@ -5,7 +5,7 @@ Costs here are in cycles of one thread, where a group's threads run side by side
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinygraft.codegen.action import Action
@@ -155,6 +155,13 @@ def gated(node: UOp, gates: Iterable[UOp], stores: bool = True) -> UOp:
             src = (*src[:memory], all_of([*src[memory:], *here]))
         done[n] = n if src == n.src else UOp(n.op, n.dtype, src, n.arg)
     return done[node]
+
+
+def once(store: UOp, loops: Iterable[UOp], swap: Mapping[UOp, UOp]) -> Iterator[UOp]:
+    """The conditions that leave one turn of those of loops, as swap has them now, that a store is not inside of."""
+    for loop in loops:
+        if not store.ranges >> loop.arg.axis & 1:
+            yield ix.lt(swap[loop], 1)
 
 
 def all_of(gates: Sequence[UOp]) -> UOp:
