@@ -218,3 +218,26 @@ def test_a_realised_tensor_of_symbolic_size_is_read_again():
     for size, total in ((3, 12.0), (4, 20.0)):
         part = (data[: n.bind(size)] * 2).realize()
         assert part.sum().item() == total
+
+
+def test_random_numbers_that_a_tensor_holds_are_drawn_once() -> None:
+    """Weights become memory when they are first computed for somebody else; what is made of them does not."""
+    Tensor.manual_seed(3)
+    weight, data = Tensor.rand(4, 4) * 2 - 1, Tensor([[1.0, 2.0, 3.0, 4.0]]).realize()
+    scaled = weight * 100
+    hidden = data @ scaled
+    first = (hidden + 1).tolist()
+    assert weight.uop.base.realized is not None
+    assert (scaled.uop.base.realized, hidden.uop.base.realized) == (None, None)
+    GlobalCounters.reset()
+    assert (hidden + 1).tolist() == first
+    assert GlobalCounters.kernel_count == 1
+    Tensor.manual_seed(3)
+    assert weight.tolist() == (Tensor.rand(4, 4) * 2 - 1).tolist()
+
+
+def test_random_numbers_that_may_be_drawn_anew_stay_an_expression() -> None:
+    """rand(contiguous=False) has no memory, also when a tensor holds it."""
+    noise = Tensor.rand(8, contiguous=False)
+    (noise + 1).realize()
+    assert noise.uop.base.realized is None

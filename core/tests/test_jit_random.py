@@ -98,3 +98,13 @@ def outcome(seed: int, wrap: Callable[[Any], Any]) -> list[Any]:
 def test_a_random_function_does_the_same_when_replayed(seed: int) -> None:
     """Results, arguments, state, values left outside and expressions written between calls are those of plain calls."""
     assert outcome(seed, TinyJit) == outcome(seed, lambda f: f)
+
+
+def test_weights_that_were_not_computed_before_are_not_drawn_by_replays() -> None:
+    """A model that was just made has its weights from the first call on, and a replay only multiplies by them."""
+    weight = Tensor.rand(8, 8) - 0.5
+    multiply = TinyJit(lambda x: (x @ weight).realize())
+    data = Tensor.arange(64).reshape(8, 8).float().realize()
+    results = [multiply(data).tolist() for _ in range(4)]
+    assert [len(names) for names in multiply.kernels] == [1]
+    assert results == [(data @ weight).tolist()] * 4

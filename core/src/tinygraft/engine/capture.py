@@ -124,6 +124,16 @@ def capturing(live: Iterable[Any] = ()) -> Iterator[Capture]:
         _open.captures = before
 
 
+@contextmanager
+def uncaptured() -> Iterator[None]:
+    """Tell no capture of this thread what the block launches."""
+    before, _open.captures = _open.captures, ()
+    try:
+        yield
+    finally:
+        _open.captures = before
+
+
 def note(launch: Recorded, buffers: Sequence[Buffer], nodes: Sequence[UOp], values: Mapping[str, int]) -> None:
     """Tell the captures of this thread of a launch on its buffers, the nodes of those that have one, its variables."""
     for capture in _open.captures:

@@ -2,7 +2,8 @@
 
 A tensor keeps the value its expression had when it was written. So before memory is written in place, every other live
 tensor that still needs the old value either is computed along, when most of its graph is being computed anyway, or gets
-a copy of the old value to read.
+a copy of the old value to read. Random numbers that a live tensor holds are drawn once: they are kept when they are
+computed for somebody else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Protocol
 from tinygraft.config import VIZ
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import history, viz
-from tinygraft.engine.capture import Recorded, is_from_before, note, open_captures
+from tinygraft.engine.capture import Recorded, is_from_before, note, open_captures, uncaptured
 from tinygraft.engine.compile import Ready
 from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.plan import Work, work_for
@@ -63,11 +64,21 @@ def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
     if not wanted:
         return
     order = postorder(*wanted)
+    ops = [node.op for node in order]
+    if Ops.THREEFRY in ops and (drawn := _drawn(order, others)):
+        if first := [t for t in drawn if is_from_before(t, t.uop)]:  # a replay must not draw them again
+            with uncaptured():
+                _realize(first, live)
+            _realize(tensors, live)
+            return
+        todo += drawn
+        others, wanted = _without(others, drawn), _wanted(todo)
+        order = postorder(*wanted)
     if open_captures():
         now = {n for n in order if n.op is Ops.ASSIGN}
         before = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
         others = _without(others, before)
-    if Ops.ASSIGN not in [node.op for node in order]:  # nothing is written over: any of it can be done again
+    if Ops.ASSIGN not in ops:  # nothing is written over: any of it can be done again
         _compute(todo, others, before, order, {node: node for node in wanted}, Guard(None))
         return
     with guarded() as guard:
@@ -128,6 +139,29 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work,
             if any((n in asking or history.kept(n)) and n not in mine for n in toposort(node)):
                 others_held = {n: memory for n, memory in held.items() if n is not node}
                 history.keep(work.memory[node], rebuild((node,), others_held)[node])
+
+
+def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
+    """The tensors nearest to random numbers that order computes and stores: a weight, not what is made of weights."""
+    holders: dict[UOp, list[HasNode]] = {}
+    for tensor in others:
+        holders.setdefault(memory_base(tensor.uop), []).append(tensor)
+    nothing, words, numbers, memory = range(4)  # what a node is made of; the last one of its sources counts
+    made: dict[UOp, int] = {}
+    drawn: list[HasNode] = []
+    for node in order:
+        kind = max([made[source] for source in node.src], default=nothing)
+        if node.op is Ops.THREEFRY:
+            kind = words
+        elif node.op is Ops.BUFFER:
+            kind = memory
+        elif node.op is Ops.CONTIGUOUS and kind == words:
+            kind = numbers
+        if kind == numbers and node in holders:
+            drawn += holders[node]
+            kind = memory
+        made[node] = kind
+    return drawn
 
 
 def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
