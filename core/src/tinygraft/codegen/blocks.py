@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import Contraction, contractions
+from tinygraft.codegen.loops import mask_of, size, turns, unflatten
 from tinygraft.codegen.positions import (
     FAR,
     NEAR,
@@ -31,11 +32,8 @@ from tinygraft.codegen.positions import (
     cost_of,
     cycles,
     gated,
-    mask_of,
     once,
     power_of_two,
-    size,
-    unflatten,
 )
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -63,7 +61,7 @@ class Operand:
     @property
     def length(self) -> int:
         """How many rows or columns there are."""
-        return math.prod(map(size, self.loops))
+        return turns(self.loops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class Product:
     @property
     def count(self) -> int:
         """How many products are summed."""
-        return math.prod(map(size, self.terms))
+        return turns(self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ def _product(sink: UOp) -> Product | None:
     for one, two in itertools.combinations(contractions(sink), 2):
         rows = tuple(r for r in two.rows if one.staged.ranges >> r.arg.axis & 1)
         columns = tuple(r for r in one.rows if two.staged.ranges >> r.arg.axis & 1)
-        area = math.prod(map(size, (*rows, *columns)))
+        area = turns((*rows, *columns))
         if not rows or not columns or (best is not None and area <= best[0]):
             continue
         loops = sorted((*one.rows, *one.columns, *one.outer), key=lambda r: r.arg.axis)
@@ -143,8 +141,8 @@ def _other(sink: UOp, c: Contraction, loops: int) -> float | None:
         return None
     tiled = set(postorder(*c.stores))
     nodes = [n for n in postorder(*others) if n not in tiled] if others else []
-    turns = {n.arg.axis: size(n) for n in nodes if n.op is Ops.RANGE and not loops >> n.arg.axis & 1}
-    return cycles(nodes, turns, {})
+    counts = {n.arg.axis: size(n) for n in nodes if n.op is Ops.RANGE and not loops >> n.arg.axis & 1}
+    return cycles(nodes, counts, {})
 
 
 def _operand(value: UOp, loops: tuple[UOp, ...], terms: tuple[UOp, ...]) -> Operand:
@@ -178,14 +176,14 @@ def _blocks(p: Product, target: Target) -> Iterator[Block]:
 
 
 def _cost(p: Product, b: Block) -> float:
-    groups = math.prod(map(size, p.outer))
+    groups = turns(p.outer)
     threads, each = math.prod(b.threads), b.each[0] * b.each[1]
     filling = 2 * WAITING
     for o, length in zip(p.operands, b.tile, strict=True):
         groups *= -(-o.length // length)
         filling += -(-b.terms * length // threads) * (NEAR if o.across or o.along else FAR)
-    turns = -(-p.count // b.terms)
-    return cost_of(groups, turns * filling + p.count * (each + sum(b.each) + p.direct * each) + p.other * each)
+    fills = -(-p.count // b.terms)
+    return cost_of(groups, fills * filling + p.count * (each + sum(b.each) + p.direct * each) + p.other * each)
 
 
 class _Tiler:

@@ -8,10 +8,10 @@ what can be done with that, codegen/panels.py does it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tinygraft.codegen.loops import mask_of, often, size, turns
 from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
 from tinygraft.uop.linear import lane_stride
@@ -78,11 +78,6 @@ def sliding(c: Contraction) -> Window | None:
     return None
 
 
-def size(loop: UOp) -> int:
-    """How many turns a loop has at most."""
-    return int(loop.src[0].hi)
-
-
 def run_of(index: UOp, loops: Sequence[UOp]) -> int:
     """How many neighbouring elements an index reaches over the innermost of loops."""
     run = 1
@@ -93,27 +88,20 @@ def run_of(index: UOp, loops: Sequence[UOp]) -> int:
     return run
 
 
-def turns(loops: Sequence[UOp]) -> int:
-    """How many turns nested loops have in all."""
-    return math.prod(map(size, loops))
-
-
 def contractions(sink: UOp) -> Iterator[Contraction]:
     """The operands that could be staged in the reduction that does most of the work, each with its loops."""
     nodes = postorder(sink)
     reduces = [n for n in nodes if n.op is Ops.REDUCE]
     if not reduces or not _is_flat(nodes):
         return
-    main = max(reduces, key=lambda n: _turns(n.src[0].ranges, nodes))
+    sizes = {n.arg.axis: size(n) for n in nodes if n.op is Ops.RANGE}
+    main = max(reduces, key=lambda n: often(n.src[0].ranges, sizes))
     loops = sorted((n for n in nodes if n.op is Ops.RANGE and main.ranges >> n.arg.axis & 1), key=lambda r: r.arg.axis)
-    whole = sum(1 << r.arg.axis for r in loops)
+    whole = mask_of(loops)
     stores = tuple(s for s in sink.src if s.ranges & whole == whole)
     if main.arg.op is not Ops.ADD or not _apart(stores, [s for s in sink.src if s not in stores]):
         return
-    summed = 0
-    for n in reduces:
-        summed |= summed_by(n) if n is not main else 0
-    if summed & whole or turns(main.src[1:]) < FEWEST_TERMS:
+    if any(mask_of(n.src[1:]) & whole for n in reduces if n is not main) or turns(main.src[1:]) < FEWEST_TERMS:
         return
     operands = _operands(main.src[0], whole)
     for staged in operands:
@@ -123,19 +111,11 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
         for operand in across:
             shared |= operand.ranges
         own = [r for r in loops if staged.ranges >> r.arg.axis & 1 and not shared >> r.arg.axis & 1]
-        if staged.dtype is dtypes.bool or not own or not rows or not staged.ranges & summed_by(main):
+        if staged.dtype is dtypes.bool or not own or not rows or not staged.ranges & mask_of(main.src[1:]):
             continue
         columns = _neighbours(own, stores)
         outer = tuple(r for r in loops if r not in rows and r not in columns)
         yield Contraction(main, staged, columns, rows, outer, across, stores)
-
-
-def summed_by(reduce: UOp) -> int:
-    """The loops of a reduction as a mask."""
-    mask = 0
-    for r in reduce.src[1:]:
-        mask |= 1 << r.arg.axis
-    return mask
 
 
 def _is_flat(nodes: Sequence[UOp]) -> bool:
@@ -143,10 +123,6 @@ def _is_flat(nodes: Sequence[UOp]) -> bool:
     loops = (n for n in nodes if n.op is Ops.RANGE)
     plain = all(r.arg.kind is AxisKind.LOOP and r.src[0].op is Ops.CONST for r in loops)
     return plain and all(n.src[0].op is Ops.PARAM for n in nodes if n.op in (Ops.LOAD, Ops.STORE))
-
-
-def _turns(mask: int, nodes: Sequence[UOp]) -> int:
-    return math.prod(size(n) for n in nodes if n.op is Ops.RANGE and mask >> n.arg.axis & 1)
 
 
 def _operands(value: UOp, whole: int) -> list[UOp]:

@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.blocks import blocks
+from tinygraft.codegen.loops import size, turns, unflatten
 from tinygraft.codegen.positions import (
     Positions,
     Way,
@@ -24,8 +24,6 @@ from tinygraft.codegen.positions import (
     innermost,
     outputs,
     product,
-    size,
-    unflatten,
 )
 from tinygraft.codegen.teams import teams
 from tinygraft.errors import ActionError
@@ -97,12 +95,12 @@ def local(sink: UOp, target: Target) -> Iterator[Way]:
     if not loops:
         return
     shared = innermost(loops, target.lanes)
-    total = math.prod(map(size, shared))
+    total = turns(shared)
     threads = min(target.lanes, total)
-    others = math.prod(size(r) for r in loops if r not in shared)
-    turns = {n.arg.axis: size(n) for n in postorder(sink) if n.op is Ops.RANGE and n not in loops}
+    others = turns(r for r in loops if r not in shared)
+    counts = {n.arg.axis: size(n) for n in postorder(sink) if n.op is Ops.RANGE and n not in loops}
     cost = cost_of(
-        others * -(-total // threads), cycles(postorder(sink), turns, {r.arg.axis: shared[-1] for r in shared})
+        others * -(-total // threads), cycles(postorder(sink), counts, {r.arg.axis: shared[-1] for r in shared})
     )
     one = Action("local", tuple(map(name_of, shared)), ((threads,),))
     yield Way(one, cost, lambda: _local(sink, loops, shared, threads, target))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from tinygraft.codegen import actions, grid, matrix, vectors
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import loops_of
+from tinygraft.codegen.loops import often, size
 from tinygraft.codegen.packed import packings
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.take import PARALLEL, action_of, take
@@ -53,20 +54,12 @@ def _tiles(sink: UOp, target: Target) -> Iterator[Chosen]:
         yield from ((tile(sink, tiling), (action_of(tiling),)) for tiling in tilings(sink, target))
 
 
-def _turns(mask: int, sizes: dict[int, int]) -> float:
-    turns = 1.0
-    for axis, size in sizes.items():
-        if mask >> axis & 1:
-            turns *= size
-    return turns
-
-
 def is_worth_sharing(sink: UOp) -> bool:
     """Whether threads have enough to do, and every store has a loop to share out."""
     nodes = postorder(sink)
-    sizes = {r.arg.axis: r.src[0].hi for r in nodes if r.op is Ops.RANGE}
+    sizes = {r.arg.axis: size(r) for r in nodes if r.op is Ops.RANGE}
     inside = {n.src[0].ranges if n.op is Ops.REDUCE else n.ranges for n in nodes}
-    if max(_turns(mask, sizes) for mask in inside) < WORTH_SHARING:
+    if max(often(mask, sizes) for mask in inside) < WORTH_SHARING:
         return False
     return all(any(store.ranges >> r.arg.axis & 1 for r in loops_of(sink)) for store in sink.src)
 

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import contractions
+from tinygraft.codegen.loops import mask_of, turns, unflatten
 from tinygraft.codegen.packed import factors, suiting
-from tinygraft.codegen.positions import Positions, Way, gated, mask_of, once, size, unflatten
+from tinygraft.codegen.positions import Positions, Way, gated, once
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -111,7 +112,7 @@ def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[Way]:
         p = _product(sink, unit, bool(target.grid_dims)) if unit.rows > 1 else None
         if p is None:
             continue
-        sizes = [math.prod(map(size, loops)) for loops in (p.rows, p.columns, p.terms)]
+        sizes = [turns(loops) for loops in (p.rows, p.columns, p.terms)]
         if any(n < least * full for n, full in zip(sizes, (unit.rows, unit.columns, unit.terms), strict=True)):
             continue
         for plan in _plans(unit, sizes, target):
@@ -159,8 +160,8 @@ def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[P
 
 def _cost(p: Product, plan: Plan, target: Target) -> float:
     """Cycles of the busiest thread, or of a group for all groups: to put the ways in order."""
-    rows, columns, terms = (math.prod(map(size, loops)) for loops in (p.rows, p.columns, p.terms))
-    bands, blocks = -(-rows // plan.rows), -(-columns // plan.columns) * math.prod(map(size, p.outer))
+    rows, columns, terms = (turns(loops) for loops in (p.rows, p.columns, p.terms))
+    bands, blocks = -(-rows // plan.rows), -(-columns // plan.columns) * turns(p.outer)
     depth = -(-terms // plan.terms) * plan.terms
     stays = depth == plan.terms and not target.grid_dims
     results = plan.rows * plan.columns
@@ -180,7 +181,7 @@ class _Tiler:
     def __init__(self, kernel: UOp, p: Product, plan: Plan, target: Target) -> None:
         self.kernel, self.p, self.plan, self.target = kernel, p, plan, target
         self.new = Positions(kernel, target)
-        self.sizes = [math.prod(map(size, loops)) for loops in (p.rows, p.columns, p.terms)]
+        self.sizes = [turns(loops) for loops in (p.rows, p.columns, p.terms)]
         self.shared = bool(target.grid_dims)
         bands, blocks = -(-self.sizes[0] // plan.rows), -(-self.sizes[1] // plan.columns)
         self.beyond: list[UOp] = []
@@ -191,7 +192,7 @@ class _Tiler:
             self.around = dict(zip(p.outer, places, strict=True))
         else:
             share = self.new.range(plan.shares)
-            place = self.new.range(blocks * math.prod(map(size, p.outer)))
+            place = self.new.range(blocks * turns(p.outer))
             block = ix.mod(place, blocks)
             self.around = unflatten(ix.idiv(place, blocks), p.outer)
             each = -(-bands // plan.shares)

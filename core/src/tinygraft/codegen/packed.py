@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import loops_of, name_of
-from tinygraft.codegen.contraction import contractions, size
+from tinygraft.codegen.contraction import contractions
+from tinygraft.codegen.loops import size
 from tinygraft.dtype import DType
 from tinygraft.errors import ActionError
 from tinygraft.rules.fold import is_const

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.codegen.contraction import turns
-from tinygraft.codegen.positions import mask_of, size, unflatten
+from tinygraft.codegen.loops import flatten, mask_of, size, turns, unflatten
 from tinygraft.codegen.tiling import Tiling
 from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
@@ -177,14 +176,6 @@ def place_columns(t: Tiling, block: UOp, column: UOp, swap: Swap) -> list[UOp]:
     gates += [] if total % t.block == 0 else [ix.lt(place, total)]
     swap.update(unflatten(place, columns))
     return gates
-
-
-def flatten(places: Sequence[tuple[UOp, int]]) -> UOp:
-    """The number of a place in nested loops, each with its turn and how many turns it has."""
-    place: UOp = ix.const(0)
-    for here, count in places:
-        place = ix.add(ix.mul(place, count), here)
-    return place
 
 
 class _Copy:

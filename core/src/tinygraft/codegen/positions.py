@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinygraft.codegen.action import Action
+from tinygraft.codegen.loops import often, size
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.linear import lane_stride
@@ -34,19 +35,9 @@ def cost_of(groups: float, cycles: float) -> float:
     return max(groups / AT_ONCE, 1.0) * cycles
 
 
-def size(loop: UOp) -> int:
-    """How many turns a loop has at most."""
-    return int(loop.src[0].hi)
-
-
 def power_of_two(most: int) -> int:
     """The greatest power of two up to most."""
     return 1 << most.bit_length() - 1
-
-
-def mask_of(loops: Iterable[UOp]) -> int:
-    """The mask of loops."""
-    return sum(1 << r.arg.axis for r in set(loops))
 
 
 def product(sizes: Iterable[UOp]) -> UOp:
@@ -68,16 +59,6 @@ def innermost(loops: Sequence[UOp], threads: int) -> tuple[UOp, ...]:
         if total % threads == 0 or total >= FULL * threads or loop.src[0].op is not Ops.CONST:
             return tuple(loops[-count:])
     return tuple(loops)
-
-
-def unflatten(place: UOp, loops: Sequence[UOp]) -> dict[UOp, UOp]:
-    """Where each of nested loops is in turn number place, counted over all of them."""
-    swap: dict[UOp, UOp] = {}
-    for loop in reversed(loops[1:]):
-        swap[loop], place = ix.mod(place, loop.src[0]), ix.idiv(place, loop.src[0])
-    if loops:
-        swap[loops[0]] = place
-    return swap
 
 
 class Positions:
@@ -183,15 +164,7 @@ def cycles(nodes: Iterable[UOp], turns: Mapping[int, int], lanes: Mapping[int, U
         if n.op in (Ops.LOAD, Ops.STORE):
             moving = {lanes[axis] for axis in lanes if n.ranges >> axis & 1}
             far = any(lane_stride(n.src[1], r) not in (0, 1) for r in moving)
-            total += _often(n.ranges, turns) * (FAR if far else NEAR)
+            total += often(n.ranges, turns) * (FAR if far else NEAR)
         elif n.op is Ops.REDUCE:
-            total += _often(n.src[0].ranges, turns)
+            total += often(n.src[0].ranges, turns)
     return total
-
-
-def _often(mask: int, turns: Mapping[int, int]) -> float:
-    often = 1.0
-    for axis, count in turns.items():
-        if mask >> axis & 1:
-            often *= count
-    return often

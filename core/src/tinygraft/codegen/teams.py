@@ -11,12 +11,12 @@ What is combined with what follows from sizes and the Target alone. A thread pas
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
+from tinygraft.codegen.loops import mask_of, often, size, turns, unflatten
 from tinygraft.codegen.positions import (
     Positions,
     Way,
@@ -25,12 +25,9 @@ from tinygraft.codegen.positions import (
     cycles,
     gated,
     innermost,
-    mask_of,
     outputs,
     power_of_two,
     product,
-    size,
-    unflatten,
 )
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -64,13 +61,13 @@ def teams(sink: UOp, target: Target) -> Iterator[Way]:
     if team is None or _overwrites(sink, team):
         return
     shared = {r.arg.axis: mine[-1] for mine in team.shares for r in mine}
-    turns = {
+    counts = {
         n.arg.axis: size(n) for n in nodes if n.op is Ops.RANGE and n not in team.rows and n.arg.axis not in shared
     }
     for mine in team.shares:
-        turns[mine[-1].arg.axis] = -(-math.prod(map(size, mine)) // team.threads)
-    meetings = sum(math.prod(t for axis, t in turns.items() if n.ranges >> axis & 1) for n in team.reduces)
-    cost = cost_of(math.prod(map(size, team.rows)), cycles(nodes, turns, shared) + meetings * MEETING)
+        counts[mine[-1].arg.axis] = -(-turns(mine) // team.threads)
+    meetings = sum(often(n.ranges, counts) for n in team.reduces)
+    cost = cost_of(turns(team.rows), cycles(nodes, counts, shared) + meetings * MEETING)
     loops = tuple(name_of(r) for mine in team.shares for r in mine)
     yield Way(Action("team", loops, ((team.threads,),)), cost, lambda: _Maker(sink, team, target).sink())
 
@@ -85,7 +82,7 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
         mine = innermost(sorted(node.src[1:], key=lambda r: r.arg.axis), target.lanes)
         free = not node.ranges & taken and (mine in shares or not mask_of(mine) & taken)
         room = sum(_steps(power_of_two(target.lanes))) * node.dtype.itemsize
-        if free and math.prod(map(size, mine)) >= FEWEST and used + room <= target.shared_memory:
+        if free and turns(mine) >= FEWEST and used + room <= target.shared_memory:
             shares[mine] = None
             reduces.add(node)
             taken |= mask_of(mine)
@@ -105,7 +102,7 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
     if not reduces and len(everywhere) == len(loops):
         return None
     around = [r for r in everywhere if not taken >> r.arg.axis & 1 and (not reduces or rows >> r.arg.axis & 1)]
-    most = max(math.prod(map(size, mine)) for mine in shares)
+    most = max(turns(mine) for mine in shares)
     threads = min(power_of_two(target.lanes), 1 << max(most - 1, 1).bit_length())
     return Team(tuple(shares), tuple(around), frozenset(reduces), threads)
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tinygraft.codegen.contraction import Contraction, Window, contractions, run_of, size, sliding, turns
+from tinygraft.codegen.contraction import Contraction, Window, contractions, run_of, sliding
+from tinygraft.codegen.loops import mask_of, size, turns
 from tinygraft.dtype import dtypes
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
@@ -207,7 +208,7 @@ def _lies_in_vectors(t: Tiling) -> bool:
 
 def _packable(c: Contraction) -> bool:
     """Whether the operands that differ from row to row are the same in all blocks, and numbers."""
-    kept = sum(1 << r.arg.axis for r in (*c.rows, *c.terms))
+    kept = mask_of((*c.rows, *c.terms))
     return all(x.ranges & ~kept == 0 and x.dtype is not dtypes.bool for x in c.across)
 
 

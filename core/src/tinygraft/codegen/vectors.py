@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from tinygraft.codegen.action import Action, action
 from tinygraft.codegen.actions import loops_of, name_of
+from tinygraft.codegen.loops import often, size
 from tinygraft.codegen.take import take
 from tinygraft.codegen.tiling import NEAR
 from tinygraft.target import Target
@@ -92,11 +93,7 @@ class _Choice:
 
     def turns(self, mask: int) -> float:
         """How often what depends on the loops of mask is computed."""
-        turns = 1.0
-        for axis, count in self.sizes.items():
-            if mask >> axis & 1:
-                turns *= count
-        return turns
+        return often(mask, self.sizes)
 
     def width(self, loop: UOp, free: bool) -> int:
         """Lanes: of one register, or of several where sums would wait and registers are free."""
@@ -187,8 +184,3 @@ class _Choice:
             action("vectorise", names[name_of(vector)], width),
             action("unroll", names[name_of(other)], count),
         ]
-
-
-def size(loop: UOp) -> int:
-    """How many turns a loop has at most."""
-    return int(loop.src[0].hi)
