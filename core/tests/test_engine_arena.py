@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convnet import Convnet
 from tinygraft import Context, Device, GlobalCounters, Tensor, nn
 from tinygraft.device.buffer import Buffer
 from tinygraft.device.pool import pool_of
@@ -25,21 +26,6 @@ def null() -> Iterator[None]:
         yield
 
 
-class Net:
-    """The MNIST convnet of tinygrad's beautiful_mnist."""
-
-    def __init__(self) -> None:
-        self.layers: list[Any] = [
-            nn.Conv2d(1, 32, 5), Tensor.relu, nn.Conv2d(32, 32, 5), Tensor.relu, nn.BatchNorm(32), Tensor.max_pool2d,
-            nn.Conv2d(32, 64, 3), Tensor.relu, nn.Conv2d(64, 64, 3), Tensor.relu, nn.BatchNorm(64), Tensor.max_pool2d,
-            lambda x: x.flatten(1), nn.Linear(576, 10),
-        ]  # fmt: skip
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Images to scores."""
-        return x.sequential(self.layers)
-
-
 def test_the_memory_of_a_training_step(null: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The temporaries of an MNIST step at batch 128 take hardly more than what is alive at once, and less than all."""
     seen: list[tuple[int, int, int]] = []
@@ -53,7 +39,7 @@ def test_the_memory_of_a_training_step(null: None, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(run, "give_places", measured)
     images, labels = Tensor.empty(BATCH, 1, 28, 28).realize(), Tensor.empty(BATCH, dtype=dtypes.int32).realize()
-    net = Net()
+    net = Convnet()
     optimizer = nn.optim.Adam(nn.state.get_parameters(net))
     held = 0
     with Tensor.train():

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from convnet import Convnet
 from tinygraft import Context, GlobalCounters, Tensor, nn
 from tinygraft.engine import compile as compiling
 from tinygraft.schedule.effort import effort
@@ -19,21 +20,6 @@ def null() -> Iterator[None]:
     compiling.clear()
     with Context(DEV="NULL", CACHELEVEL=0):
         yield
-
-
-class Convnet:
-    """Two pairs of convolutions, each followed by batch norm and pooling, then one linear layer."""
-
-    def __init__(self) -> None:
-        self.layers = [
-            nn.Conv2d(1, 32, 5), Tensor.relu, nn.Conv2d(32, 32, 5), Tensor.relu, nn.BatchNorm(32), Tensor.max_pool2d,
-            nn.Conv2d(32, 64, 3), Tensor.relu, nn.Conv2d(64, 64, 3), Tensor.relu, nn.BatchNorm(64), Tensor.max_pool2d,
-            lambda x: x.flatten(1), nn.Linear(576, 10),
-        ]  # fmt: skip
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Scores of ten classes, of images (N, 1, 28, 28)."""
-        return x.sequential(self.layers)
 
 
 def test_the_training_step_of_a_convnet() -> None:

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from convnet import Convnet
 from tinygraft import GlobalCounters, Tensor, nn
 from tinygraft.uop import uop
 
 BATCH = 128
-
-
-class Model:
-    """Four convolutions, two batch norms and a linear layer: (N, 1, 28, 28) -> (N, 10)."""
-
-    def __init__(self) -> None:
-        self.layers: list[Any] = [
-            nn.Conv2d(1, 32, 5), Tensor.relu, nn.Conv2d(32, 32, 5), Tensor.relu, nn.BatchNorm(32), Tensor.max_pool2d,
-            nn.Conv2d(32, 64, 3), Tensor.relu, nn.Conv2d(64, 64, 3), Tensor.relu, nn.BatchNorm(64), Tensor.max_pool2d,
-            lambda x: x.flatten(1), nn.Linear(576, 10),
-        ]  # fmt: skip
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Images to scores."""
-        return x.sequential(self.layers)
 
 
 def test_the_first_steps_cost() -> None:
@@ -35,7 +19,7 @@ def test_the_first_steps_cost() -> None:
     Tensor.manual_seed(0)
 
     made, launched = uop.nodes_made(), GlobalCounters.kernel_count
-    model = Model()
+    model = Convnet()
     optimizer = nn.optim.Adam(nn.state.get_parameters(model))
 
     def step() -> float:
