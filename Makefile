@@ -20,7 +20,7 @@ test: $(VENV)/.test  ## run every test
 	SPEC=2 $(BIN)/python -m pytest
 
 check: $(VENV)/.check  ## lint, formatting and types
-	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu"; do \
+	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu benchmarks"; do \
 	    echo "$$what"; $(BIN)/$$what || failed=1; done; exit $$failed
 
 bench: $(VENV)/.train  ## speed beside other libraries, those that are installed: PEERS=torch,jax=/path/to/python or none

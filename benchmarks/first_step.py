@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 
 from tinygraft import Device, GlobalCounters, Tensor, nn
 from tinygraft.uop.uop import live_nodes, nodes_made
@@ -23,7 +24,7 @@ class Net:
     """Two pairs of convolutions, each followed by batch norm and pooling, then one linear layer."""
 
     def __init__(self) -> None:
-        self.layers = [
+        self.layers: list[Callable[[Tensor], Tensor]] = [
             nn.Conv2d(1, 32, 5), Tensor.relu, nn.Conv2d(32, 32, 5), Tensor.relu, nn.BatchNorm(32), Tensor.max_pool2d,
             nn.Conv2d(32, 64, 3), Tensor.relu, nn.Conv2d(64, 64, 3), Tensor.relu, nn.BatchNorm(64), Tensor.max_pool2d,
             lambda x: x.flatten(1), nn.Linear(576, 10),
