@@ -3,7 +3,7 @@
     action("vectorise", 1, 8)  <->  "vectorise(1, 8)"
 
 A loop goes by its number: its place among the loops of the kernel when actions begin, where `split` and `reorder` count
-anew. codegen/actions.py takes actions; what each of them means stands there.
+anew. codegen/take.py takes actions; what each of them means stands there.
 """
 
 from __future__ import annotations

@@ -53,15 +53,6 @@ def ways(sink: UOp, target: Target) -> Iterator[Way]:
     yield from local(sink, target)
 
 
-def beside(one: Action, sink: UOp, target: Target) -> Iterator[Action]:
-    """Other ways that differ from one in one group of numbers, the cheapest first."""
-    for way in sorted(ways(sink, target), key=lambda way: way.cost):
-        other = way.action
-        same = (other.name, other.loops) == (one.name, one.loops)
-        if same and sum(a != b for a, b in zip(one.amounts, other.amounts, strict=True)) == 1:
-            yield other
-
-
 def take_way(sink: UOp, one: Action, target: Target) -> UOp:
     """The kernel done in the way that an action names. Raises ActionError where it does not allow that."""
     for way in ways(sink, target):

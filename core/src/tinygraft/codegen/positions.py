@@ -35,6 +35,15 @@ def cost_of(groups: float, cycles: float) -> float:
     return max(groups / AT_ONCE, 1.0) * cycles
 
 
+def beside(one: Action, ways: Iterable[Way]) -> Iterator[Action]:
+    """Those of other ways that differ from one in one group of numbers, the cheapest first."""
+    for way in sorted(ways, key=lambda way: way.cost):
+        other = way.action
+        same = (other.name, other.loops) == (one.name, one.loops)
+        if same and sum(a != b for a, b in zip(one.amounts, other.amounts, strict=True)) == 1:
+            yield other
+
+
 def power_of_two(most: int) -> int:
     """The greatest power of two up to most."""
     return 1 << most.bit_length() - 1

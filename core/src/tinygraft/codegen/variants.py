@@ -1,7 +1,7 @@
 """Other lists of actions for a kernel: what a search tries first, and what it makes of a list that did well.
 
 Nothing here promises that a kernel allows a list; whoever takes it finds out. Lists have three parts: loops cut and
-reordered, then vectors, copies and tiles, then what is shared out and streamed.
+reordered and terms put into words, then vectors, copies and tiles, then what is shared out and streamed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tinygraft.codegen import grid, matrix
 from tinygraft.codegen.action import Action, action
 from tinygraft.codegen.actions import loops_of, name_of, spaced
-from tinygraft.codegen.grid import beside
 from tinygraft.codegen.heuristics import choose, offered
+from tinygraft.codegen.positions import beside
 from tinygraft.codegen.stream import stream
-from tinygraft.codegen.take import PARALLEL, STREAM, action_of
+from tinygraft.codegen.take import PARALLEL, STREAM, action_of, take
 from tinygraft.codegen.tiling import tilings
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
@@ -24,11 +25,8 @@ from tinygraft.uop.uop import UOp, postorder
 FIRST = 64  # offers that a search begins with
 BLOCKS = (8, 16, 32, 64, 128)  # turns of a loop that is cut so that its blocks stay in a cache
 COPIES = (2, 3, 4, 6, 8, 12, 16)
-OUTER, INNER, LAST = (
-    ("split", "reorder"),
-    ("stage", "tile", "vectorise", "unroll"),
-    ("parallel", "stream"),
-)
+TILES = ("stage", "pack", "tile")
+OUTER, INNER, LAST = ("split", "reorder", "dot"), (*TILES, "vectorise", "unroll"), ("parallel", "stream")
 
 Actions = tuple[Action, ...]
 
@@ -49,24 +47,27 @@ def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
 def neighbours(actions: Actions, sink: UOp, target: Target) -> Iterator[Actions]:
     """Lists that differ from one in one step."""
     if target.grid_dims:
-        yield from ((other,) for one in actions for other in beside(one, spaced(sink), target))
+        yield from ((other,) for one in actions for other in _ways_beside(one, sink, target))
         return
     outer = tuple(a for a in actions if a.name in OUTER)
     inner = tuple(a for a in actions if a.name in INNER)
     last = tuple(a for a in actions if a.name in LAST)
     loops = loops_of(spaced(sink))
-    tiled = next((a for a in inner if a.name in ("stage", "tile")), None)
-    if tiled is not None:
-        for other in _tiles_beside(tiled, sink, target):
-            yield (*outer, other, *last)
+    tiled = next((a for a in inner if a.name in TILES), None)
+    whole = next((a for a in actions if a.name == "matrix"), None)
+    plain = tiled is None and whole is None
+    if whole is not None:
+        yield from ((other, *last) for other in _ways_beside(whole, sink, target))
+    elif tiled is not None:
+        yield from ((*outer, other, *last) for other in _tiles_beside(tiled, take(spaced(sink), outer, target), target))
     else:
         for changed in _inner_beside(inner, loops if not outer else [], target):
             yield (*outer, *changed, *last)
-    if not outer and tiled is None:
+    if not outer and plain:
         yield from ((*a, *b, *last) for a, b in _blocked(inner, loops, sink))
     if target.chunks > 1:
         yield _toggled(actions, PARALLEL)
-        for loop in loops if not outer and PARALLEL in actions and tiled is None else ():
+        for loop in loops if not outer and PARALLEL in actions and plain else ():
             yield (*inner, Action("parallel", (name_of(loop),)), *(a for a in last if a.name != "parallel"))
     if target.stream_bytes:
         yield _toggled(actions, STREAM)
@@ -78,12 +79,18 @@ def _toggled(actions: Actions, last: Action) -> Actions:
     return others if len(others) < len(actions) else (*others, last)
 
 
+def _ways_beside(one: Action, sink: UOp, target: Target) -> Iterator[Action]:
+    """Ways of groups and of matrix units that differ from one in one group of numbers."""
+    kernel = spaced(sink)
+    return beside(one, (matrix if one.name == "matrix" else grid).ways(kernel, target))
+
+
 def _tiles_beside(tiled: Action, sink: UOp, target: Target) -> Iterator[Action]:
-    """Tiles that differ from one in one group of numbers, nearest first."""
+    """Tiles of a kernel, its loops cut as they are, that differ from one in one group of numbers, nearest first."""
     shares = tiled.amounts[3:]
     plain = replace(tiled, amounts=tiled.amounts[:3])
     found = []
-    for other in dict.fromkeys(action_of(replace(t, split=1)) for t in tilings(spaced(sink), target)):
+    for other in dict.fromkeys(action_of(replace(t, split=1)) for t in tilings(sink, target)):
         pairs = list(zip(other.amounts, plain.amounts, strict=True))
         steps = (other.name != plain.name) + (other.loops != plain.loops) + sum(a != b for a, b in pairs)
         if steps == 1:
@@ -128,9 +135,8 @@ def _blocked(inner: Actions, loops: list[UOp], sink: UOp) -> Iterator[tuple[Acti
         for block in BLOCKS:
             if not isinstance(size, int) or block * 2 > size:
                 continue
-            place = (
-                second + 1 + (size % block != 0)
-            )  # of the loop in a block: behind that over blocks and over the rest
+            # of the loop in a block: behind that over blocks and over the rest
+            place = second + 1 + (size % block != 0)
             numbers = {name_of(r): place + name_of(r) - second for r in loops if name_of(r) > second}
             numbers |= {first: second, second: place}
             yield (action("split", second, block), Action("reorder", (second, first))), _renamed(inner, numbers)
