@@ -97,6 +97,38 @@ def test_a_refused_kernel_is_quoted(backend: CpuBackend) -> None:
         assert "-ffp-contract=off" in str(error.value)
 
 
+def test_a_module_that_is_refused_does_no_harm() -> None:
+    """What stops a compilation half way, bad code or Ctrl-C, leaves nothing that ends the process later."""
+    script = """
+import gc
+from tinygraft_cpu.compile_llvm import Machine
+
+machine = Machine()
+text = "define void @f() { %y = add i32 %x, 1 \\n %x = add i32 1, 2 \\n ret void }"
+good = "define void @g() { ret void }"
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+for _ in range(3):
+    try:
+        machine.compiled(text, False)
+    except RuntimeError as error:
+        print("dominate" in str(error))
+    gc.collect()
+emit, machine.emit = machine.emit, stop
+try:
+    machine.compiled(good, False)
+except KeyboardInterrupt:
+    print("stopped")
+machine.emit = emit
+gc.collect()
+print(len(machine.compiled(good, False)[0]) > 0)
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout.split()) == (0, ["True"] * 3 + ["stopped", "True"]), ran.stderr
+
+
 @needs_cc
 def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A C compiler that cannot run says so in a CompileError, with its path."""

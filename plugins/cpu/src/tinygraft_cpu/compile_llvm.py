@@ -54,26 +54,21 @@ class Machine:
             target = self.idle.pop()
         except IndexError:
             target = self.target_machine()
-        context = self.llvm.create_context()
-        try:
-            module = self._optimised(text, context, target)
-            detail = target.emit_assembly(module) if assembly else ""
-            data = self._object(module, target)
-            module.close()
+        try:  # the module goes before its context, whatever happens: afterwards that would end the process
+            with self.llvm.create_context() as context, self.llvm.parse_assembly(text, context) as module:
+                self._optimise(module, target)
+                detail = target.emit_assembly(module) if assembly else ""
+                return self._object(module, target), detail
         finally:
-            context.close()
             self.idle.append(target)
-        return data, detail
 
-    def _optimised(self, text: str, context: Any, target: Any) -> Any:
+    def _optimise(self, module: Any, target: Any) -> None:
         llvm = self.llvm
-        module = llvm.parse_assembly(text, context)
         module.verify()
         passes = llvm.create_new_module_pass_manager()
         for name in PASSES:
             getattr(passes, f"add_{name}_pass")()
         passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=1)))
-        return module
 
     def _object(self, module: Any, target: Any) -> bytes:
         ffi = self.llvm.ffi
