@@ -45,7 +45,7 @@ class HasNode(Protocol):
     requires_grad: bool | None
 
 
-def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) -> None:
+def realize_tensors(tensors: Sequence[HasNode], live: Sequence[HasNode] = ()) -> None:
     """Compute tensors and make each one its result. live are the tensors that somebody may still read.
 
     One thread at a time: a graph is shared, and so is the memory that it assigns to. When it is interrupted, tensors
@@ -55,7 +55,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: Iterable[HasNode] = ()) ->
         _realize(tensors, live)
 
 
-def _realize(tensors: Sequence[HasNode], live: Iterable[HasNode]) -> None:
+def _realize(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> None:
     if VIZ:
         viz.install()
     todo = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)

@@ -73,7 +73,8 @@ class Replay:
 
     forms says of every number what its buffer is like. What is neither fixed nor changing is temporary: written before
     it is read in each run, as are the fixed buffers of held. Temporary buffers share memory where their times do not
-    overlap. One thread at a time may run a Replay.
+    overlap, that of held included: a run that Ctrl-C ends may leave anything in these. One thread at a time may run a
+    Replay.
     """
 
     def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, Form], fixed: Mapping[int, Buffer],
