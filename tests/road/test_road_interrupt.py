@@ -12,6 +12,7 @@ import pytest
 
 from tinygraft import Context, Tensor
 from tinygraft.engine import interrupt, run
+from tinygraft.uop import uop
 
 
 @pytest.fixture(autouse=True)
@@ -156,3 +157,33 @@ def test_eight_threads_compute_at_once():
     for thread in threads:
         thread.join()
     assert results == dict.fromkeys(range(8), True)
+
+
+def test_ctrl_c_is_not_lost_where_a_node_goes_away(monkeypatch):
+    """Python drops what is raised there, so that it is heard after the step, once."""
+    a, b = Tensor([1.0, 2.0]).realize(), Tensor([1.0, 2.0, 3.0]).realize()
+    launch, pressed = run.Launch.run, []
+
+    class Pressing:
+        def __del__(self):
+            pressed.append(1)
+            signal.raise_signal(signal.SIGINT)
+
+    def pressing(self, values):
+        launch(self, values)
+        if not pressed:
+            Pressing()
+
+    monkeypatch.setattr(run.Launch, "run", pressing)
+    with pytest.raises(KeyboardInterrupt):
+        Tensor.realize(a.assign(a + 1), b.assign(b + 1))
+    monkeypatch.undo()
+    assert pressed == [1]
+    assert uop._forget.__name__ in interrupt.ENDING
+    assert a.tolist() == [2.0, 3.0]
+    assert b.tolist() == [2.0, 3.0, 4.0]
+    with interrupt.guarded() as guard:
+        assert guard.hears
+        Pressing()
+        with pytest.raises(KeyboardInterrupt):
+            guard.point()

@@ -6,8 +6,9 @@
         guard.whole = False   # from here it does not
         guard.point()         # where one that waited is heard
 
-Only the main thread hears signals, so in any other thread nothing is to be guarded. A second Ctrl-C does not wait: who
-presses twice wants the end of a kernel that takes too long, whatever it leaves in memory.
+Ctrl-C also waits where an object is just going away: what is raised there Python prints, and goes on as if nothing had
+been pressed. Only the main thread hears signals, so in any other thread nothing is to be guarded. A second Ctrl-C does
+not wait: who presses twice wants the end of a kernel that takes too long, whatever it leaves in memory.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+ENDING = frozenset({"__del__", "_forget"})  # the names of functions that run then; the second is that of nodes
 
 
 class Guard:
@@ -33,7 +36,7 @@ class Guard:
 
     def heard(self, number: int, frame: FrameType | None) -> None:
         """The handler of the signal: to be called by Python."""
-        waits = self.whole and not self._pressed
+        waits = not self._pressed and (self.whole or _is_ending(frame))
         self._pressed = waits
         if not waits and self._handler is not None:
             self._handler(number, frame)
@@ -43,6 +46,15 @@ class Guard:
         if self._pressed and self._handler is not None:
             self._pressed = False
             self._handler(signal.SIGINT, None)
+
+
+def _is_ending(frame: FrameType | None) -> bool:
+    """Whether a frame runs because an object goes away: in __del__, or in what a weak reference calls."""
+    while frame is not None:
+        if frame.f_code.co_name in ENDING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager
