@@ -9,6 +9,7 @@ import pytest
 
 from kernels import load, pack, param, run_linear, unpack
 from products import matmul, product, small
+from tinygraft.codegen.action import Action, parse
 from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
@@ -46,3 +47,16 @@ def test_what_is_added_to_a_sum_is_read_inside_of_its_memory(places: str) -> Non
     for t in found:
         linear = to_linear(Kernel(sink), BACKEND.target, Options(actions=(action_of(t),)))
         assert unpack(run_linear(BACKEND, linear, buffers)[0], F) == expected, action_of(t)
+
+
+@pytest.mark.parametrize("actions", ["stage(1, 1, 16, 4, 4)", "tile(1, 1, 16, 4, 4)", "pack(1, 1, 16, 4, 4)"])
+def test_a_share_without_rows_reads_nothing_that_others_write(actions: str) -> None:
+    """5 rows in 4 shares of 2: the last share repeats the row of the third one, and adds nothing to it in its place."""
+    backend = PythonBackend("PYTHON", 0, replace(BACKEND.target, chunks=4))
+    m, k, n = 5, 40, 32
+    out = param(0, F, m * n)
+    sink = matmul(m, k, n, F, F, finish=lambda total, i, j: total + load(out, ix.add(ix.mul(i, n), j)))
+    a, b, old = small(m * k, 1, F), small(k * n, 2, F), small(m * n, 3, F)
+    linear = to_linear(Kernel(sink), backend.target, Options(actions=(*parse(actions), Action("parallel"))))
+    done = run_linear(backend, linear, [pack(x, F) for x in (old, a, b)])
+    assert unpack(done[0], F) == [x + y for x, y in zip(old, product(a, b, m, k, n), strict=True)]

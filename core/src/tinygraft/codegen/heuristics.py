@@ -1,8 +1,9 @@
 """Which actions a kernel gets, from the numbers of its Target alone.
 
-`OFFERS` is a list of functions, each of which knows a kind of kernel: what is done in groups of threads (grid.py), sums
-of products in tiles (packed.py, tiling.py), and anything in vectors (vectors.py). The first one that has something to
-offer is taken; a search tries all. Then the outermost loops are shared out among threads.
+`OFFERS` is a list of functions, each of which knows a kind of kernel: sums of products on matrix units (matrix.py),
+what is done in groups of threads (grid.py), sums of products in tiles (packed.py, tiling.py), and anything in vectors
+(vectors.py). The first one that has something to offer is taken; a search tries all. Then the outermost loops are
+shared out among threads.
 """
 
 from __future__ import annotations

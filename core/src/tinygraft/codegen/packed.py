@@ -2,7 +2,7 @@
 
 A REDUCE of first[k] * second[k], whose factors are numbers of a small dtype made wider, becomes a REDUCE of
 DOT(word of first, word of second) over a shorter loop, where a word has neighbouring terms side by side. What does not
-fill a word is added behind the loop. The tiles of codegen/contraction.py are then made of words: the staged operand is
+fill a word is added behind the loop. The tiles of codegen/tiling.py are then made of words: the staged operand is
 packed once, into its panel.
 
 A unit whose first operand is unsigned multiplies signed numbers too: with its highest bit flipped x is x + 128, and

@@ -143,6 +143,8 @@ class _Tiler:
         split = self.split
         exact = ix.rebuild_simplified((store.src[1], *store.src[3:]), split.exact)
         value = gated(store.src[2], split.columns, self.c.columns, self.staged)
+        if self.tiling.split > 1:  # a share without rows repeats the last one, which another thread may be writing
+            value = gated(value, split.rows, self.c.rows, self.staged, {s.src[0] for s in self.kernel.src})
         value = ix.rebuild_simplified((value,), split.safe)[value]
         gate = _all([*split.rows, *split.columns, *(exact[g] for g in store.src[3:])])
         src = (store.src[0], exact[store.src[1]], value, *(() if gate is None else (gate,)))
@@ -304,15 +306,24 @@ class _Pack:
         return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, rows)))
 
 
-def gated(value: UOp, gates: Sequence[UOp], loops: Iterable[UOp], leave: Collection[UOp] = ()) -> UOp:
-    """value with further conditions on its loads that move along one of loops, but for those in leave."""
+def gated(
+    value: UOp, gates: Sequence[UOp], loops: Iterable[UOp], leave: Collection[UOp] = (), memory: Collection[UOp] = ()
+) -> UOp:
+    """value with further conditions on its loads that move along one of loops, of memory alone where that is given.
+
+    Nodes in leave stay as they are.
+    """
     inside, moving = _all(gates), mask_of(loops)
     if inside is None:
         return value
     done: Swap = {}
     for node in toposort(value, enter=lambda n: n not in leave):
-        src = node.src if node in leave else tuple(done[s] for s in node.src)
-        if node.op is Ops.LOAD and node not in leave and node.src[1].ranges & moving:
+        if node in leave:
+            done[node] = node
+            continue
+        src = tuple(done[s] for s in node.src)
+        moves = node.op is Ops.LOAD and node.src[1].ranges & moving
+        if moves and (not memory or node.src[0] in memory):
             src = (*src[:2], inside if len(src) == 2 else ix.and_(src[2], inside))
         done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg)
     return done[value]
