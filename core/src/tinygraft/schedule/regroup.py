@@ -49,7 +49,8 @@ def _parts(node: UOp) -> tuple[int, int] | None:
         return None
     axis = max(node.arg.axes, key=lambda a: (shape[a], -a))
     if results < FEW and terms >= LONG:
-        return axis, _divisor(shape[axis], range(min(PARTS, shape[axis]), PARTS // 4, -1))
+        most = min(PARTS, shape[axis])
+        return axis, _divisor(shape[axis], range(most, most // 4, -1))
     if node.arg.op is Ops.ADD and node.dtype.kind == "float" and _is_product(node):
         least = -(-terms // TERMS)
         return axis, _divisor(shape[axis], range(min(least, shape[axis]), min(2 * least, shape[axis]) + 1))
