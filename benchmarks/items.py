@@ -170,7 +170,10 @@ def find(words: str) -> list[Item]:
     for word in filter(None, (word.strip() for word in words.split(","))):
         named = [item for item in ITEMS if word in (item.kind, item.name)]
         if not named:
-            raise ValueError(f"there is no item {word!r}; the kinds are {', '.join(kinds())}")
+            kind = word.partition(":")[0]
+            known = [item.name for item in ITEMS if item.kind == kind]
+            told = f"of that kind there are {', '.join(known)}" if known else f"the kinds are {', '.join(kinds())}"
+            raise ValueError(f"there is no item {word!r}; {told}")
         found += [item for item in named if item not in found]
     return found
 

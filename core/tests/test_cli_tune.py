@@ -44,7 +44,7 @@ def test_kernels_are_searched_and_kept(tune: Tune, tmp_path: Path) -> None:
     assert code == 0
     assert "arguments ['--epochs', '3']" in out
     head, row, end = out.splitlines()[1:]
-    assert head.split() == ["kernel", "before", "after", "gain", "actions", "(1", "kernels,", "0.2", "s", "each)"]
+    assert head.split() == ["kernel", "before", "after", "gain", "actions", "(1", "kernel,", "0.2", "s", "each)"]
     assert row.startswith("E_4_5 ")
     assert end == f"kept in {file}; BEAM=1 takes it from there with BEAM_DATABASE={file}"
     (found,) = database.read_file(file).values()
@@ -103,3 +103,19 @@ def test_what_cannot_be_is_said(tune: Tune, capsys: pytest.CaptureFixture[str]) 
     assert error == (
         "tinygraft tune: nothing is kept on disk (CACHELEVEL=0 or no folder for it); name a file with --out\n"
     )
+
+
+def test_a_script_without_kernels_is_said(tune: Tune) -> None:
+    """Nothing is searched, and no table is printed."""
+    code, out, _ = tune("print('hello')")
+    assert code == 0
+    assert out.splitlines()[0] == "hello"
+    assert out.rstrip().endswith("script.py launched no kernels, so there is nothing to search")
+
+
+def test_words_that_are_no_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    """A budget is a time above 0."""
+    for text in ("-3", "0", "soon"):
+        with pytest.raises(SystemExit):
+            main(["tune", "--budget", text, "script.py"])
+        assert f"argument --budget: a time in seconds above 0, got {text!r}" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 
 from graph_numpy import values
 from tinygraft import Context, Tensor, dtypes
-from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.errors import DTypeError, SettingError, ShapeError
 from tinygraft.tensor.data import flatten
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -50,6 +50,18 @@ def test_lists_take_the_default_dtypes() -> None:
     assert Tensor([1, 2**33]).tolist() == [1, 2**33]
     with Context(DEFAULT_FLOAT="float16", DEFAULT_INT="int64"):
         assert (Tensor([1.5]).dtype, Tensor([1]).dtype) == (dtypes.half, dtypes.int64)
+
+
+def test_a_default_dtype_is_of_its_kind() -> None:
+    """A setting that names no float, or no integer, is named in the error with what it may be."""
+    floats, ints = "half, bfloat16, float, double", "uchar, ushort, uint, ulong, char, short, int, long"
+    for name in ("int32", "float7"):
+        with Context(DEFAULT_FLOAT=name), pytest.raises(SettingError) as error:
+            Tensor([1.5])
+        assert str(error.value) == f"DEFAULT_FLOAT must be one of {floats}, got {name!r}"
+    with Context(DEFAULT_INT="float32"), pytest.raises(SettingError) as error:
+        Tensor([1])
+    assert str(error.value) == f"DEFAULT_INT must be one of {ints}, got 'float32'"
 
 
 def test_values_of_lists_are_coerced() -> None:

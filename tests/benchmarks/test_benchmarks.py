@@ -109,6 +109,8 @@ def test_items_have_names_of_their_own_and_odd_ones_lower_bars() -> None:
         assert {peer: round(bar / 0.8, 3) for peer, bar in odd.bars.items()} in even
     with pytest.raises(ValueError, match="there is no item 'matmull'; the kinds are matmul, matmul_bf16"):
         find("chain,matmull")
+    with pytest.raises(ValueError, match="no item 'matmul:300'; of that kind there are matmul:256, matmul:512"):
+        find("matmul:300")
 
 
 def test_pytorch_is_measured_twice() -> None:

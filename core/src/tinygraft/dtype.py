@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from tinygraft import config
-from tinygraft.errors import DTypeError
+from tinygraft.errors import DTypeError, SettingError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,18 +120,26 @@ class dtypes:
     @staticmethod
     def default_float() -> DType:
         """What a Python float becomes: the setting DEFAULT_FLOAT."""
-        return to_dtype(config.DEFAULT_FLOAT.value)
+        return _default("DEFAULT_FLOAT", config.DEFAULT_FLOAT.value, dtypes.floats)
 
     @staticmethod
     def default_int() -> DType:
         """What a Python int becomes: the setting DEFAULT_INT."""
-        return to_dtype(config.DEFAULT_INT.value)
+        return _default("DEFAULT_INT", config.DEFAULT_INT.value, dtypes.ints)
 
 
 _bool, _int, _float = bool, int, float
 BY_NAME: dict[str, DType] = {k: v for k, v in vars(dtypes).items() if isinstance(v, DType)}
 FLOAT_BITS = {dtypes.float16: (5, 10), dtypes.bfloat16: (8, 7), dtypes.float32: (8, 23), dtypes.float64: (11, 52)}
 DTypeLike = str | DType
+
+
+def _default(setting: str, name: str, allowed: Sequence[DType]) -> DType:
+    """The dtype that a setting names. Raises SettingError for one that is not among allowed."""
+    found = BY_NAME.get(name) or BY_NAME.get(name.lower())
+    if found is None or found not in allowed:
+        raise SettingError(f"{setting} must be one of {', '.join(d.name for d in allowed)}, got {name!r}")
+    return found
 
 
 def to_dtype(like: DTypeLike) -> DType:

@@ -26,12 +26,23 @@ def add_command(subparsers: Any) -> None:
         description="Run SCRIPT with its ARGUMENTS once, then time other versions of each of its kernels in a process "
         "of their own and keep the fastest on disk, for later runs with BEAM=1.",
     )
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="for each kernel; the default is BEAM_BUDGET")
+    parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="for each kernel; else BEAM_BUDGET")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep what is found in FILE, to use as BEAM_DATABASE")
     parser.add_argument("script", metavar="SCRIPT", help="a Python file")
     rest = argparse.REMAINDER
     parser.add_argument("arguments", metavar="ARGUMENTS", nargs=rest, help="what the script gets")
     parser.set_defaults(run=run)
+
+
+def _seconds(text: str) -> float:
+    """A time above 0, or the parser's error."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise argparse.ArgumentTypeError(f"a time in seconds above 0, got {text!r}")
+    return seconds
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,7 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
         return code
     seconds = BEAM_BUDGET.value / 1000 if arguments.budget is None else arguments.budget
     kernels = compile.made()
-    print(ROW.format("kernel", "before", "after", "gain", f"actions ({len(kernels)} kernels, {seconds:g} s each)"))
+    if not kernels:
+        print(f"{arguments.script} launched no kernels, so there is nothing to search")
+        return 0
+    count = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}"
+    print(ROW.format("kernel", "before", "after", "gain", f"actions ({count}, {seconds:g} s each)"))
 
     def told(found: Found) -> None:
         database.add(found, file)
