@@ -172,3 +172,13 @@ def test_first_calls_are_those_of_fresh_processes(monkeypatch: pytest.MonkeyPatc
     caches.clear()
     warm = fresh.measure(Item("first", how="first", of="gpt2", cache="warm"), [process], Pace(rounds=3))
     assert (warm.results["tinygraft"].minimum, len(caches), len(set(caches))) == (pytest.approx(200), 4, 1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_peak_memory_is_that_of_the_process_alone() -> None:
+    """What the process that starts a measurement has in memory does not count."""
+    held = bytearray(300 << 20)
+    held[::4096] = b"1" * len(held[::4096])
+    code = "from benchmarks.once import peak_megabytes; print(peak_megabytes())"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert 1 < float(result.stdout) < 200
