@@ -12,6 +12,7 @@ and only have to put the ways in order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -97,30 +98,27 @@ class Tiling:
     @property
     def held(self) -> int:
         """Rows whose results are in registers at once."""
-        count = 1
-        for rows in self.unrolled:
-            count *= rows
-        return count
+        return math.prod(self.unrolled)
 
     @property
     def tiles(self) -> int:
         """Blocks of rows."""
-        count = 1
-        for loop, rows in zip(self.contraction.rows, self.unrolled, strict=True):
-            count *= -(-size(loop) // rows)
-        return count
+        loops = self.contraction.rows
+        return math.prod(-(-size(loop) // rows) for loop, rows in zip(loops, self.unrolled, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
     """What the operands of a Contraction cost: cycles an element, and for a row an element of each turn.
 
-    stores has, for each result, the steps of its place along columns and along each row loop.
+    fetched is for reading what differs from row to row once more, for another block of columns. stores has, for each
+    result, the steps of its place along columns and along each row loop.
     """
 
     staged: float
     row: float
     packed: float
+    fetched: float
     stores: tuple[tuple[int | None, tuple[int | None, ...]], ...]
 
 
@@ -152,8 +150,7 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
         return
     widest = target.vector_bytes // max(c.reduce.dtype.itemsize, c.staged.dtype.itemsize)
     width = min(widest, 1 << max(own - 1, 1).bit_length())
-    prices = _prices(c)
-    room = target.local_memory
+    prices, packable, room = _prices(c, target), _packable(c), target.local_memory
     for columns, block, vectors in _blocks(c, width):
         outer = (*c.outer, *(r for r in c.columns if r not in columns))
         inner = replace(c, columns=columns, outer=tuple(sorted(outer, key=lambda r: r.arg.axis)))
@@ -161,7 +158,7 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
         for unrolled in _row_tiles(c.rows, target.registers * 3 // 4 // vectors):
             for in_place, packs in ((True, False), (False, False), (False, True)):
                 t = Tiling(inner, width, vectors, block, unrolled, in_place, packs)
-                if (not in_place or _lies_in_vectors(t)) and (not packs or _packable(c)) and _scratch(t) <= room:
+                if (not in_place or _lies_in_vectors(t)) and (not packs or packable) and _scratch(t) <= room:
                     yield _priced(t, prices, target)
 
 
@@ -242,14 +239,14 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
         cost += blocks * t.panel_terms * t.pitch * staged * (split if split > 1 else idle)
     if t.packs:
         cost += terms * t.tiles * t.held * prices.packed * target.chunks
-    cost += blocks * _fetched(t, target)
+    cost += blocks * prices.fetched
     stored = sum(_store(t, *steps) for steps in prices.stores)
     return replace(t, split=split, cost=cost + turns((*c.rows, *c.columns, *c.outer)) * stored)
 
 
-def _fetched(t: Tiling, target: Target) -> float:
+def _fetched(c: Contraction, target: Target) -> float:
     """Cycles to read the operands that differ from row to row for a block of columns, from where they have room."""
-    c, cycles = t.contraction, 0.0
+    cycles = 0.0
     for operand in c.across:
         nbytes = turns(c.over(operand)) * turns([r for r in c.rows if operand.ranges >> r.arg.axis & 1])
         nbytes *= max((n.dtype.itemsize for n in postorder(operand) if n.op is Ops.LOAD), default=0)
@@ -286,7 +283,7 @@ def _is_one_load(operand: UOp, last: UOp) -> bool:
     return len(loads) > 1 and plain and all(n.op in JOINING for n in nodes)
 
 
-def _prices(c: Contraction) -> Prices:
+def _prices(c: Contraction, target: Target) -> Prices:
     column, last = c.columns[-1], c.terms[-1]
     staged = 0.0
     for load in (n for n in postorder(c.staged) if n.op is Ops.LOAD):
@@ -309,4 +306,4 @@ def _prices(c: Contraction) -> Prices:
                 plain = node.dtype is dtypes.index and node.op in (Ops.ADD, Ops.SUB, Ops.MUL)
                 row += 0.0 if plain else STEP
     stores = tuple((lane_stride(s.src[1], column), tuple(lane_stride(s.src[1], r) for r in c.rows)) for s in c.stores)
-    return Prices(max(staged, COPIED), ROW + row, packed, stores)
+    return Prices(max(staged, COPIED), ROW + row, packed, _fetched(c, target), stores)
