@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jit_steps import KINDS, take_step
 from tinygraft import Tensor, TinyJit
 
 State = list[Tensor]
@@ -57,28 +58,13 @@ def test_a_constant_that_is_given_back_may_be_changed() -> None:
 def function(rng: random.Random) -> Callable[[Tensor, State], Tensor]:
     """A function of an argument and two state tensors, all of shape (4, 3): a few random reads, writes and draws."""
     steps = [
-        (rng.randrange(8), rng.randrange(3), rng.randrange(3), rng.randint(1, 3)) for _ in range(rng.randint(2, 6))
+        (rng.randrange(KINDS), rng.randrange(3), rng.randrange(3), rng.randint(1, 3)) for _ in range(rng.randint(2, 6))
     ]
 
     def body(x: Tensor, state: State) -> Tensor:
         v: list[Any] = [x, state[0] + 0, state[1] * 1]
         for kind, a, b, c in steps:
-            if kind == 0:
-                v.append(v[a] + v[b] * c)
-            elif kind == 1:
-                state[a % 2].assign(v[-1])
-            elif kind == 2:
-                state[a % 2][c - 1 : c + 1] = v[b][:2]
-            elif kind == 3:
-                v.append(v[a].flip(0))
-            elif kind == 4:
-                v.append((Tensor.rand(4, 3) * 8).cast("int") + v[b])
-            elif kind == 5:
-                state[a % 2][[c - 1, 0]] = v[-1][1:3]
-            elif kind == 6:
-                v.append(v[a].sum(0, keepdim=True).expand(4, 3).contiguous())
-            else:
-                v[b] = state[a % 2] + c
+            take_step(kind, a, b, c, v, state)
             v = v[-3:]
         result: Tensor = v[0] * 2 + v[1]
         return result.realize(*state)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jit_steps import KINDS, take_step
 from tinygraft import Tensor, TinyJit, Variable
 
 BASE = np.arange(12, dtype=np.int32).reshape(4, 3)
@@ -25,22 +26,8 @@ def function(rng: random.Random, state: list[Tensor], held: Held) -> Callable[..
         x, y = pair["x"], pair["more"][0]
         v: list[Any] = [x, state[0] + 0, y * 1]
         for kind, a, b, c in steps:
-            if kind == 0:
-                v.append(v[a] + v[b] * c)
-            elif kind == 1:
-                state[a % 2].assign(v[-1])
-            elif kind == 2:
-                state[a % 2][c - 1 : c + 1] = v[b][:2]
-            elif kind == 3:
-                v.append(v[a].flip(0))
-            elif kind == 4:
-                v.append((Tensor.rand(4, 3) * 8).cast("int") + v[b])
-            elif kind == 5:
-                state[a % 2][[c - 1, 0]] = v[-1][1:3]
-            elif kind == 6:
-                v.append(v[a].sum(0, keepdim=True).expand(4, 3).contiguous())
-            elif kind == 7:
-                v[b] = state[a % 2] + c
+            if kind < KINDS:
+                take_step(kind, a, b, c, v, state)
             elif kind == 8:
                 v[a] = (v[a] + 0).realize()
             elif kind == 9:
