@@ -1,0 +1,40 @@
+"""The conformance kit: the tests that every device passes, shipped with core. It needs pytest.
+
+A plugin's own test file is three lines:
+
+    from tinygraft.conformance import DeviceConformance
+    class TestMini(DeviceConformance):
+        device = "MINI"
+
+and pytest is told of the kit by `-p tinygraft.conformance.plugin`. `needs` and `since` mark tests of one's own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+try:
+    import pytest
+except ImportError as error:
+    raise ImportError("the conformance kit needs pytest: pip install 'tinygraft[conformance]'") from error
+
+if TYPE_CHECKING:
+    from tinygraft.conformance.device import DeviceConformance as DeviceConformance
+    from tinygraft.conformance.gate import needs as needs
+    from tinygraft.conformance.gate import since as since
+
+__all__ = ["DeviceConformance", "needs", "since"]
+
+_HOME = {"DeviceConformance": "device", "needs": "gate", "since": "gate"}
+
+# An assert in these says what its two sides were, as in any test file.
+pytest.register_assert_rewrite(*(f"tinygraft.conformance.{name}" for name in ("levels", "kernels", "oracle")))
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `-p` alone loads little."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'tinygraft.conformance' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"tinygraft.conformance.{_HOME[name]}"), name)

@@ -1,0 +1,138 @@
+"""Needs: what a test asks of a device, as marks, and whether an opened device declares it.
+
+The only reason for which a test of the kit is skipped is here: the Target of the opened device and the methods that
+its plugin has written. There is no list of tests to skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pytest
+
+from tinygraft.conformance.opened import Opened
+from tinygraft.device.interfaces import Allocator, Backend
+from tinygraft.dtype import BY_NAME, DType, dtypes
+from tinygraft.target import Target
+
+PROFILE = (dtypes.float32, dtypes.int32, dtypes.bool)  # what every device has, whatever it declares
+HALVES = (dtypes.float16, dtypes.bfloat16)
+SIZES = frozenset(field.name for field in fields(Target) if field.type in ("int", "bool"))
+
+
+def _writes(part: Callable[[Backend], object], base: type, method: str) -> Callable[[Opened], bool]:
+    """Whether the plugin has a method of its own in place of core's default."""
+
+    def has(opened: Opened) -> bool:
+        assert opened.backend is not None
+        return getattr(type(part(opened.backend)), method) is not getattr(base, method)
+
+    return has
+
+
+def _allocator(backend: Backend) -> object:
+    return backend.allocator
+
+
+def _backend(backend: Backend) -> object:
+    return backend
+
+
+# What a device may be without, and whether an opened one has it. Sizes of the Target are asked for by their names.
+ABILITIES: dict[str, Callable[[Opened], bool]] = {
+    "views": _writes(_allocator, Allocator, "view"),
+    "host_view": _writes(_allocator, Allocator, "as_host"),
+    "at_address": _writes(_allocator, Allocator, "at_address"),
+    "graph": _writes(_backend, Backend, "graph"),
+    "timing": _writes(_backend, Backend, "timed_launch"),
+    "matrix": lambda opened: bool(opened.target.matrix),
+    "survives_fork": lambda opened: opened.backend is not None and opened.backend.survives_fork,
+    "ordinals": lambda opened: opened.count is None or opened.count > 1,
+    "own_distribution": lambda opened: not opened.is_core,
+}
+
+
+def needs(*abilities: str | DType, **least: int) -> pytest.MarkDecorator:
+    """Mark a test that only a device with these abilities can pass.
+
+    abilities are dtypes, their names, or keys of ABILITIES; least are sizes of the Target that it has at least. A
+    parameter of a test that is a DType, or has a `needs` of its own (a sequence of such), asks without a mark.
+    Raises ValueError for what nobody can have.
+
+    >>> needs("float16", "views", shared_memory=1024).args
+    ('half', 'views')
+    """
+    names = tuple(ability.name if isinstance(ability, DType) else ability for ability in abilities)
+    return pytest.mark.tinygraft_needs(*(_known(name) for name in names), **{_known(k): v for k, v in least.items()})
+
+
+def since(major: int, minor: int) -> pytest.MarkDecorator:
+    """Mark a test that came with plugin API major.minor: for a plugin that was made for an older one it only advises.
+
+    >>> since(0, 2).args
+    (0, 2)
+    """
+    return pytest.mark.tinygraft_since(major, minor)
+
+
+def _known(name: str) -> str:
+    if name in BY_NAME:
+        return BY_NAME[name].name
+    if name not in ABILITIES and name not in SIZES:
+        known = ", ".join([*ABILITIES, *sorted(SIZES)])
+        raise ValueError(f"no device can be asked for {name!r}; a test needs a dtype or one of {known}")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that a test asks for: name, and for a size of the Target how much."""
+
+    name: str
+    least: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.name}>={self.least}" if self.name in SIZES else self.name
+
+    def is_met(self, opened: Opened) -> bool:
+        """Whether an opened device declares it. What every device must have counts as declared."""
+        if self.name in BY_NAME:
+            return computes(opened.target, BY_NAME[self.name])
+        if self.name in ABILITIES:
+            return ABILITIES[self.name](opened)
+        return bool(getattr(opened.target, self.name) >= self.least)
+
+    def pretend(self, target: Target) -> Target:
+        """A Target that declares it, to find out whether it works undeclared."""
+        if self.name in BY_NAME:
+            dtype = BY_NAME[self.name]
+            return replace(target, dtypes=target.dtypes | {dtype}, compute_dtypes=target.compute_dtypes | {dtype})
+        sizes: dict[str, Any] = {self.name: self.least} if self.name in SIZES else {}
+        return replace(target, **sizes)
+
+
+def computes(target: Target, dtype: DType) -> bool:
+    """Whether a tensor of dtype can be stored and computed with, natively or widened; True for the core profile."""
+    if dtype in PROFILE:
+        return True
+    native = dtype in target.compute_dtypes or (dtype in HALVES and dtypes.float32 in target.compute_dtypes)
+    return dtype in target.dtypes and native
+
+
+def needs_of(item: pytest.Item) -> Iterator[Need]:
+    """What a test asks for: by its marks, and by parameters that are dtypes or have `needs`."""
+    for mark in item.iter_markers("tinygraft_needs"):
+        yield from (Need(name) for name in mark.args)
+        yield from (Need(name, least) for name, least in mark.kwargs.items())
+    call: Any = getattr(item, "callspec", None)
+    for value in call.params.values() if call is not None else ():
+        asked = (value,) if isinstance(value, DType) else getattr(value, "needs", ())
+        yield from (Need(_known(ability.name if isinstance(ability, DType) else ability)) for ability in asked)
+
+
+def since_of(item: pytest.Item) -> tuple[int, int]:
+    """The plugin API that a test came with."""
+    mark = item.get_closest_marker("tinygraft_since")
+    return (mark.args[0], mark.args[1]) if mark is not None else (0, 0)

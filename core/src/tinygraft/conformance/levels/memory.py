@@ -1,0 +1,5 @@
+"""Level memory."""
+
+
+class MemoryLevel:
+    """Tests of level memory."""

@@ -1,0 +1,5 @@
+"""Level ops."""
+
+
+class OpsLevel:
+    """Tests of level ops."""

@@ -1,0 +1,5 @@
+"""Level optional."""
+
+
+class OptionalLevel:
+    """Tests of level optional."""

@@ -1,0 +1,5 @@
+"""Level program."""
+
+
+class ProgramLevel:
+    """Tests of level program."""

@@ -1,0 +1,5 @@
+"""Level render."""
+
+
+class RenderLevel:
+    """Tests of level render."""

@@ -1,0 +1,5 @@
+"""Level spec."""
+
+
+class SpecLevel:
+    """Tests of level spec."""
