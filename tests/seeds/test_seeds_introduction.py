@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import read_page
+
 HERE = Path(__file__).parent
 Cell = dict[str, Any]
 Find = Callable[..., Cell]
@@ -36,7 +38,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Find:
     path = folder / "result.json"
     left_out = ("DEBUG", "CPU", "DEV", "TINYGRAFT_DEVICE", "SPEC", "NOOPT", "VIZ")
     env = {k: v for k, v in os.environ.items() if k not in left_out}
-    command = [sys.executable, str(HERE / "read_page.py"), str(HERE / "introduction.txt"), str(path)]
+    command = [sys.executable, read_page.__file__, str(HERE / "introduction.txt"), str(path)]
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     cells: list[Cell] = json.loads(path.read_text())

@@ -7,7 +7,6 @@ the cell that it names. Model, mnist, batch, labels and uop, which the page leav
 from __future__ import annotations
 
 import os
-import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 import tinygraft
+from read_page import read_page
 from tinygraft import Device, GlobalCounters, Tensor, TinyJit, dtypes, nn
 from tinygraft.nn import datasets
 from tinygraft.uop.ops import Ops, UOp
@@ -52,7 +52,6 @@ def images_of_digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 @pytest.fixture(scope="module")
 def after(tmp_path_factory: pytest.TempPathFactory) -> Iterator[After]:
     """The page's names as they are after a cell; every cell runs once, those before it first."""
-    read_page = runpy.run_path(str(HERE / "read_page.py"))["read_page"]
     cells = read_page(HERE / "quick_reference.txt")
     snapshots: dict[str, Names] = {}
     state: Names = {"__name__": "quick_reference"}

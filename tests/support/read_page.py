@@ -1,4 +1,4 @@
-"""The pages of tests/seeds: how a page is read, and how it is run in an interpreter of its own.
+"""The pages of tests/seeds: how one is read, and how it is run in an interpreter of its own.
 
 As a program, `python read_page.py PAGE.txt RESULT.json` runs the cells of a page in order and writes each
 with what it printed, the repr of a last line that is an expression, and why it was left out or failed, if so.
