@@ -2,9 +2,14 @@
 
 To declare: DeviceSpec, ApiRange, Probe, Setting. To implement: Backend, Allocator, Program, Compiler, GraphExecutor,
 and a renderer, most easily CStyleRenderer over a Dialect, or LLVMRenderer. What they are given: Target, Linear, Source,
-Binary, Signature, Param, Step. To read the linear form: Ops, UOp, AxisKind and the functions of uop.linear. What
-changes here changes PLUGIN_API.
+Binary, Signature, Param, Step. To read the linear form: Ops, UOp, AxisKind and the functions of uop.linear. To start
+from: PythonBackend, core's interpreter, which is imported when it is first asked for. What changes here changes
+PLUGIN_API.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import DEBUG, Context, Setting
 from tinygraft.device.interfaces import Allocator, Backend, Compiler, GraphExecutor, Handle, Program, Step
@@ -33,12 +38,23 @@ from tinygraft.uop.stages import Binary, Cost, Linear, Param, Signature, Source
 from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 
+if TYPE_CHECKING:
+    from tinygraft.reference.python import PythonBackend
+
 __all__ = [
     "BASIC_OPS", "CHECKED_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "AxisKind", "Backend",
     "Binary", "CStyleRenderer", "CompileError", "Compiler", "Context", "Cost", "DType", "DeviceError",
     "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "GraphError",
     "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "Linear", "MatrixUnit",
-    "MatrixWords", "Ops", "Param", "Probe", "Program", "Renderer",
+    "MatrixWords", "Ops", "Param", "Probe", "Program", "PythonBackend", "Renderer",
     "Setting", "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UnsupportedError",
     "cache_folder", "copies", "dtypes", "lane_stride", "ranges_of", "write_atomic",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name != "PythonBackend":
+        raise AttributeError(f"module 'tinygraft.plugin' has no attribute {name!r}")
+    from tinygraft.reference.python import PythonBackend
+
+    return PythonBackend
