@@ -1,5 +1,7 @@
 /* r_301_203_101: block(0+1, 8x4, 4x4, 32) */
 __kernel void r_301_203_101(__global float *restrict data0, __global const float *restrict data1, __global const float *restrict data2) {
+    __local float local0[1056];
+    __local float local1[512];
     const long r0 = get_group_id(1);
     const long r1 = get_local_id(0);
     const bool v0 = ((r0 * 32) + (r1 / 4)) < 301;
@@ -43,8 +45,6 @@ __kernel void r_301_203_101(__global float *restrict data0, __global const float
     float acc0_3_1 = 0.0f;
     float acc0_3_2 = 0.0f;
     float acc0_3_3 = 0.0f;
-    __local float local0[1056];
-    __local float local1[512];
     const bool v24 = ((r3 * 16) + (r1 % 16)) < 203;
     for (long r5 = 0; r5 < 4; r5++) {
         const bool v25 = (r1 + (r5 * 32)) < 101;

@@ -1,5 +1,7 @@
 /* r_301_203_101: block(0+1, 8x4, 4x4, 32) */
 extern "C" __global__ void r_301_203_101(float *__restrict__ data0, const float *__restrict__ data1, const float *__restrict__ data2) {
+    __shared__ float local0[1056];
+    __shared__ float local1[512];
     const long long r0 = blockIdx.y;
     const long long r1 = threadIdx.x;
     const bool v0 = ((r0 * 32) + (r1 / 4)) < 301;
@@ -43,8 +45,6 @@ extern "C" __global__ void r_301_203_101(float *__restrict__ data0, const float 
     float acc0_3_1 = 0.0f;
     float acc0_3_2 = 0.0f;
     float acc0_3_3 = 0.0f;
-    __shared__ float local0[1056];
-    __shared__ float local1[512];
     const bool v24 = ((r3 * 16) + (r1 % 16)) < 203;
     for (long long r5 = 0; r5 < 4; r5++) {
         const bool v25 = (r1 + (r5 * 32)) < 101;

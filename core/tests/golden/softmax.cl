@@ -4,10 +4,11 @@ static inline float max_float(float x, float y) {
 }
 
 __kernel void r_301_203_203_203(__global float *restrict data0, __global float *restrict data1, __global const float *restrict data2) {
+    __local float local0[32];
+    __local float local1[32];
     const long r1 = get_local_id(0);
     const long r2 = get_group_id(0);
     float acc0 = -INFINITY;
-    __local float local0[32];
     float acc1 = -INFINITY;
     for (long r4 = 0; r4 < 7; r4++) {
         const bool v0 = ((r4 * 32) + r1) < 203;
@@ -21,7 +22,6 @@ __kernel void r_301_203_203_203(__global float *restrict data0, __global float *
         acc0 = max_float(acc0, x2);
     }
     float acc2 = 0.0f;
-    __local float local1[32];
     float acc3 = 0.0f;
     for (long r6 = 0; r6 < 7; r6++) {
         const bool v3 = ((r6 * 32) + r1) < 203;

@@ -4,10 +4,11 @@ __device__ inline float max_float(float x, float y) {
 }
 
 extern "C" __global__ void r_301_203_203_203(float *__restrict__ data0, float *__restrict__ data1, const float *__restrict__ data2) {
+    __shared__ float local0[32];
+    __shared__ float local1[32];
     const long long r1 = threadIdx.x;
     const long long r2 = blockIdx.x;
     float acc0 = -__builtin_inff();
-    __shared__ float local0[32];
     float acc1 = -__builtin_inff();
     for (long long r4 = 0; r4 < 7; r4++) {
         const bool v0 = ((r4 * 32) + r1) < 203;
@@ -21,7 +22,6 @@ extern "C" __global__ void r_301_203_203_203(float *__restrict__ data0, float *_
         acc0 = max_float(acc0, x2);
     }
     float acc2 = 0.0f;
-    __shared__ float local1[32];
     float acc3 = 0.0f;
     for (long long r6 = 0; r6 < 7; r6++) {
         const bool v3 = ((r6 * 32) + r1) < 203;

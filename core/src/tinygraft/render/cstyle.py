@@ -43,6 +43,7 @@ class Kernel(Writer):
     def __init__(self, linear: Linear, dialect: Dialect) -> None:
         super().__init__(linear, dialect.matrix)
         self.dialect, self.words = dialect, Words(linear.name, dialect)
+        self.head: list[str] = []  # declarations of memory that stand where the kernel begins
         self.lines: list[str] = []
         self.depth = 1
         self.number = 0
@@ -61,13 +62,10 @@ class Kernel(Writer):
         if self.dialect.fence and any(u.arg is StoreHint.STREAM for u in self.linear.uops):
             self.say(self.dialect.fence)
         head = f"/* {self.linear.name}: {', '.join(self.linear.actions) or 'no actions'} */"
-        opening = self._opening()
         before = [text for text in dict.fromkeys((self.dialect.header, *(words.header for words in units))) if text]
-        helpers = list(self.words.helpers.values())
-        return (
-            "\n".join([head, *before, *helpers, *([""] if before or helpers else []), *opening, *self.lines, "}"])
-            + "\n"
-        )
+        before += self.words.helpers.values()
+        body = [*self._opening(), *self.head, *self.lines, "}", ""]
+        return "\n".join([head, *before, *([""] if before else []), *body])
 
     def _opening(self) -> list[str]:
         signature, dialect = self.linear.signature, self.dialect
@@ -76,14 +74,18 @@ class Kernel(Writer):
             const = "" if param.written else "const "
             buffers.append(f"{dialect.pointer}{const}{self._stored(param.dtype)} *{dialect.restrict} data{i}")
         long_ = self.words.type(dtypes.index)
-        names = [f"var_{v}" for v in signature.variables] + (["part", "parts"] if signature.chunked else [])
+        shares = ["part", "parts"] if signature.chunked and not dialect.part else []
+        names = [f"var_{v}" for v in signature.variables] + shares
         behind = len(signature.variables) + 2  # part and parts come first
+        kernel = dialect.kernel.format(lanes=signature.lanes)
         if not dialect.packed:
+            share = f"    const {long_} part = {dialect.part}, parts = {dialect.parts};"
             return [
-                f"{dialect.kernel} {self.linear.name}({', '.join([*buffers, *(f'{long_} {n}' for n in names)])}) {{"
+                f"{kernel} {self.linear.name}({', '.join([*buffers, *(f'{long_} {n}' for n in names)])}) {{",
+                *([share] if signature.chunked and dialect.part else []),
             ]
         return [
-            f"{dialect.kernel} {self.linear.name}(void **buffers, const {long_} *variables) {{",
+            f"{kernel} {self.linear.name}(void **buffers, const {long_} *variables) {{",
             *(f"    {buffer} = buffers[{i}];" for i, buffer in enumerate(buffers)),
             *(f"    const {long_} {name} = variables[{i}];" for i, name in enumerate(names)),
             *([f"    char *scratch = (char *)variables[{behind}];"] if self.scratch_bytes else []),
@@ -227,14 +229,21 @@ class Kernel(Writer):
     # Memory
 
     def local(self, u: UOp) -> None:
-        """An array; a kernel of the host's calling convention takes its place in the thread's scratch memory."""
+        """An array; a kernel of the host's calling convention takes its place in the thread's scratch memory.
+
+        One with a word of its own stands where the kernel begins: some languages have it nowhere else.
+        """
         if self.dialect.packed and not u.arg.shared:
             pointer, name = f"{self._stored(u.dtype)} *", f"local{u.arg.number}"
             self.say(f"{pointer}{self.dialect.restrict} {name} = ({pointer})(scratch + {self.scratch[u]});")
             return
-        shared = self.dialect.shared if u.arg.shared else ""
+        word = self.dialect.shared if u.arg.shared else self.dialect.own
         align = " __attribute__((aligned(64)))" if self.dialect.vectors else ""
-        self.say(f"{shared}{self._stored(u.dtype)} local{u.arg.number}[{max(u.arg.size, 1)}]{align};")
+        line = f"{word}{self._stored(u.dtype)} local{u.arg.number}[{max(u.arg.size, 1)}]{align};"
+        if word:
+            self.head.append(f"    {line}")
+        else:
+            self.say(line)
 
     def load(self, u: UOp) -> None:
         """A variable for each copy."""
@@ -281,6 +290,18 @@ class Kernel(Writer):
         mem = memory(place)
         return f"data{mem.arg.slot}" if mem.op is Ops.PARAM else f"local{mem.arg.number}"
 
+    def _space(self, place: UOp) -> str:
+        """What stands before the type of a pointer to memory."""
+        mem = memory(place)
+        if mem.op is Ops.PARAM or not self.dialect.spaces:
+            return self.dialect.pointer
+        return self.dialect.shared if mem.arg.shared else self.dialect.own
+
+    def _helper_name(self, u: UOp, name: str) -> str:
+        """The name of a helper that accesses memory, which is another one for each kind of memory."""
+        space = self._space(u.src[0])
+        return name if space == self.dialect.pointer else f"{name}_{space.strip().strip('_')}"
+
     def _element(self, u: UOp, lane: Lane) -> str:
         return f"{self._memory(u)}[{bare(self.scalar(u.src[1], lane))}]"
 
@@ -302,10 +323,10 @@ class Kernel(Writer):
         type_, stored = w.type(u.dtype, width), self._stored(u.dtype)
         kind, arguments, parameters, place = self._where_to(u, lane, access)
         if kind == "row" and gate is None and u.dtype is not dtypes.bool:
-            return f"*(const {self._unaligned(u.dtype, width)} *)({arguments})"
+            return f"*({self._space(u.src[0])}const {self._unaligned(u.dtype, width)} *)({arguments})"
         one = f"p[{place}]" if u.dtype is not dtypes.bool else f"-(p[{place}] != 0)"
-        name = f"load_{type_}_{kind}"
-        pointer = f"{self.dialect.pointer}const {stored} *p{parameters}"
+        name = self._helper_name(u, f"load_{type_}_{kind}")
+        pointer = f"{self._space(u.src[0])}const {stored} *p{parameters}"
         if gate is None:
             return f"{w.each_lane(name, (u.dtype, width), pointer, one)}({arguments})"
         mask = w.type(dtypes.bool, width)
@@ -314,7 +335,7 @@ class Kernel(Writer):
 
     def _store_vector(self, u: UOp, lane: Lane, access: Access, gate: UOp | None) -> None:
         w, width, dtype = self.words, access.width, u.src[2].dtype
-        type_ = w.type(dtype, width)
+        type_, space = w.type(dtype, width), self._space(u.src[0])
         value = bare(self.operand(u.src[2], lane, width))
         kind, arguments, parameters, place = self._where_to(u, lane, access)
         if kind == "row" and gate is None and dtype is not dtypes.bool:
@@ -323,13 +344,13 @@ class Kernel(Writer):
                 type_ = f"bytesx{size}"
                 w.helpers[type_] = f"typedef long long {type_} __attribute__((vector_size({size}), may_alias));"
                 words = self.dialect.stream[size]
-                self.say(words.format(pointer=f"({type_} *)({arguments})", value=f"({type_})({value})"))
+                self.say(words.format(pointer=f"({space}{type_} *)({arguments})", value=f"({type_})({value})"))
                 return
-            self.say(f"*({self._unaligned(dtype, width)} *)({arguments}) = {value};")
+            self.say(f"*({space}{self._unaligned(dtype, width)} *)({arguments}) = {value};")
             return
         one = f"p[{place}] = {'-x[k]' if dtype is dtypes.bool else 'x[k]'};"
-        name = f"store_{type_}_{kind}"
-        pointer = f"{self.dialect.pointer}{self._stored(dtype)} *p{parameters}, {type_} x"
+        name = self._helper_name(u, f"store_{type_}_{kind}")
+        pointer = f"{space}{self._stored(dtype)} *p{parameters}, {type_} x"
         loop = f"for (int k = 0; k < {width}; k++) "
         if gate is None:
             self.say(f"{w.helper(name, 'void', pointer, loop + one)}({arguments}, {value});")

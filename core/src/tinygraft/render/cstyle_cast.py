@@ -23,7 +23,8 @@ def cast(w: Words, u: Step, x: str) -> str:
     if old is dtypes.bool and not w.is_bits(new):
         return f"__builtin_convertvector(-{x}, {w.type(new, width)})"
     if new is dtypes.bool and not w.is_bits(old):
-        return f"__builtin_convertvector({x} != ({w.type(old, width)}){{0}}, {w.type(new, width)})"
+        zero = w.splat(w.literal(0, old), old, width)
+        return f"__builtin_convertvector({x} != {zero}, {w.type(new, width)})"
     if _is_plain(w, old, new):
         return f"__builtin_convertvector({x}, {w.type(new, width)})"
     source = "-x[k]" if old is dtypes.bool else "x[k]"
@@ -69,8 +70,10 @@ def _saturate(w: Words, old: DType, new: DType) -> str:
 def _widen(w: Words, old: DType) -> str:
     """The helper from the bits of a half type to float."""
     bits, float_ = w.type(dtypes.uint32), w.type(dtypes.float32)
-    back = bitcast_helper(w, dtypes.uint32, dtypes.float32)
     name, arguments = f"float_from_{old.name}", f"{w.type(old)} h"
+    if old in w.dialect.widen:
+        return w.helper(name, float_, arguments, w.dialect.widen[old])
+    back = bitcast_helper(w, dtypes.uint32, dtypes.float32)
     if old is dtypes.bfloat16:
         return w.helper(name, float_, arguments, f"return {back}(({bits})h << 16);")
     return w.helper(name, float_, arguments, "\n    ".join((
@@ -83,8 +86,10 @@ def _widen(w: Words, old: DType) -> str:
 
 def _round(w: Words, new: DType) -> str:
     """The helper from float to the bits of a half type, to nearest even; NaN stays NaN."""
-    bits, to_bits = w.type(dtypes.uint32), bitcast_helper(w, dtypes.float32, dtypes.uint32)
     name, result, arguments = f"{new.name}_from_float", w.type(new), f"{w.type(dtypes.float32)} x"
+    if new in w.dialect.narrow:
+        return w.helper(name, result, arguments, w.dialect.narrow[new])
+    bits, to_bits = w.type(dtypes.uint32), bitcast_helper(w, dtypes.float32, dtypes.uint32)
     if new is dtypes.bfloat16:
         return w.helper(name, result, arguments, "\n    ".join((
             f"{bits} b = {to_bits}(x);",

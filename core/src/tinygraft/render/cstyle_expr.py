@@ -7,11 +7,12 @@ Operands are names, literals or expressions that bind tighter than any operator.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.render.cstyle_cast import bitcast, cast
-from tinygraft.render.cstyle_words import Words, bare
+from tinygraft.render.cstyle_words import UNSIGNED, Words, bare
 from tinygraft.render.text import Step
 from tinygraft.uop.ops import Ops
 
@@ -20,6 +21,8 @@ OPERATORS = {
     Ops.XOR: "^", Ops.SHL: "<<", Ops.SHR: ">>", Ops.CMPLT: "<", Ops.CMPEQ: "==", Ops.CMPNE: "!=",
 }  # fmt: skip
 OF_BOOL = {Ops.ADD: "|", Ops.MUL: "&", Ops.SUB: "^", Ops.IDIV: "&", Ops.CMPNE: "^", Ops.MAX: "|", Ops.MIN: "&"}
+
+WRAPPED = {Ops.ADD, Ops.SUB, Ops.MUL}
 
 Expression = Callable[..., str]
 
@@ -33,7 +36,25 @@ def _small(w: Words, u: Step, text: str) -> str:
 def _operator(w: Words, u: Step, x: str, y: str) -> str:
     if u.operand is dtypes.bool and u.op in OF_BOOL:
         return f"({x} {OF_BOOL[u.op]} {y})"
+    if u.op in WRAPPED and (bits := _unsigned(w, u)):
+        return f"({w.type(u.dtype, u.width)})(({bits}){x} {OPERATORS[u.op]} ({bits}){y})"
     return _small(w, u, f"({x} {OPERATORS[u.op]} {y})")
+
+
+def _unsigned(w: Words, u: Step) -> str:
+    """The type in which sums and products wrap, where the language does not promise that for their own; else none."""
+    if w.dialect.wraps or u.dtype.kind not in ("int", "uint"):
+        return ""
+    size = u.dtype.itemsize
+    if u.width > 1:
+        return w.type(UNSIGNED[size], u.width) if u.dtype.kind == "int" else ""
+    if size < 4:  # computed in int, which has room for all but this
+        return w.type(dtypes.uint32) if u.dtype is dtypes.uint16 and u.op is Ops.MUL else ""
+    return w.type(UNSIGNED[size]) if u.dtype.kind == "int" else ""
+
+
+def _divide(w: Words, u: Step, x: str, y: str) -> str:
+    return (_call if Ops.FDIV in w.dialect.calls else _operator)(w, u, x, y)
 
 
 def _compare(w: Words, u: Step, x: str, y: str) -> str:
@@ -46,7 +67,11 @@ def _compare(w: Words, u: Step, x: str, y: str) -> str:
 
 
 def _neg(w: Words, u: Step, x: str) -> str:
-    return x if u.dtype is dtypes.bool else _small(w, u, f"(-{x})")
+    if u.dtype is dtypes.bool:
+        return x
+    if bits := _unsigned(w, u):
+        return f"({w.type(u.dtype, u.width)})(-({bits}){x})"
+    return _small(w, u, f"(-{x})")
 
 
 def _not(w: Words, u: Step, x: str) -> str:
@@ -55,7 +80,8 @@ def _not(w: Words, u: Step, x: str) -> str:
 
 def _reciprocal(w: Words, u: Step, x: str) -> str:
     one = w.literal(1.0, u.dtype)
-    return f"({one if u.width == 1 else w.splat(one, u.dtype, u.width)} / {x})"
+    one = one if u.width == 1 else w.splat(one, u.dtype, u.width)
+    return _divide(w, replace(u, op=Ops.FDIV), one, x)
 
 
 def _extreme(w: Words, u: Step, x: str, y: str) -> str:
@@ -109,6 +135,7 @@ def _call(w: Words, u: Step, *operands: str) -> str:
 
 EXPR: dict[Ops, Expression] = {
     **dict.fromkeys(OPERATORS, _operator),
+    Ops.FDIV: _divide,
     Ops.CMPLT: _compare,
     Ops.CMPEQ: _compare,
     Ops.CMPNE: _compare,

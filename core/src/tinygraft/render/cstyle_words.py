@@ -14,7 +14,7 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.render.dialect import Dialect
 
-SUFFIXES = {dtypes.uint32: "u", dtypes.int64: "ll", dtypes.uint64: "ull", dtypes.index: ""}
+SUFFIXES = {dtypes.uint32: "u", dtypes.int64: "{l}", dtypes.uint64: "u{l}"}
 SIGNED = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 
@@ -77,7 +77,7 @@ class Words:
         if dtype is dtypes.bool:
             return "1" if value else "0"
         if dtype.kind != "float":
-            return _integer(int(value), dtype)
+            return _integer(int(value), dtype, "l" if self.type(dtypes.int64) == "long" else "ll")
         if self.is_bits(dtype):
             return f"0x{_half_bits(value, dtype):04x}"
         suffix = "" if dtype is dtypes.float64 else "f"
@@ -91,10 +91,10 @@ class Words:
         return text if dtype.itemsize > 2 else f"({self.type(dtype)}){text}"
 
 
-def _integer(value: int, dtype: DType) -> str:
-    suffix = SUFFIXES.get(dtype, "")
+def _integer(value: int, dtype: DType, long: str) -> str:
+    suffix = SUFFIXES.get(dtype, "").format(l=long)
     if dtype.kind == "index":  # written short: an operation with a counter is made in its type
-        suffix = "" if abs(value) < 2**31 else "ll"
+        suffix = "" if abs(value) < 2**31 else long
     if dtype.kind != "uint" and value == -(2 ** (dtype.bits - 1)) and dtype.bits >= 32:
         return f"({value + 1}{suffix} - 1)"
     return f"{value}{suffix}" if value >= 0 else f"({value}{suffix})"

@@ -47,15 +47,24 @@ class MatrixWords:
 class Dialect:
     """A language of the C family.
 
-    kernel stands before a kernel's name, function before a helper's. packed says that a kernel takes the host's two
-    arrays (buffers, variables); otherwise buffers and variables are parameters of their own, a buffer's type having
-    pointer before it. types has a word for each dtype; a half type whose word is that of an unsigned integer is kept
-    as bits and converted by helpers. group and thread are the expressions of a GRID and a LANE position, where {dim}
-    is the dimension; shared stands before scratch memory of a group, barrier is the statement that waits for it.
+    kernel stands before a kernel's name, {lanes} in it being the threads of a group; function stands before a helper's.
+    packed says that a kernel takes the host's two arrays (buffers, variables); otherwise buffers and variables are
+    parameters of their own, a buffer's type having pointer before it. part and parts are the expressions of a share of
+    the PARALLEL ranges, where those are no parameters. types has a word for each dtype; a half type whose word is that
+    of an unsigned integer is kept as bits and converted by helpers, whose bodies are widen (from the bits h to float)
+    and narrow (from the float x to bits) for the dtypes that those have, else integer arithmetic. wraps says that
+    signed integers wrap; where they must not overflow, they are computed as unsigned ones.
+
+    group and thread are the expressions of a GRID and a LANE position, where {dim} is the dimension; shared stands
+    before scratch memory of a group, own before that of a thread, and what has such a word is declared where the
+    kernel begins. barrier is the statement that waits for a group. spaces says that a pointer to scratch memory has
+    that word before its type too, as one to a buffer has pointer.
+
     vectors says that the compiler has GCC's vector extensions. stream has, by the bytes of a vector, the statement that
     stores {value}, a vector of long long, at {pointer} past the caches; fence is the statement that makes such stores
-    visible to other threads. calls names the functions of ops, {f} being f for float and nothing for double. matrix
-    has the words of the matrix units, by their names. header is text before everything.
+    visible to other threads. calls names the functions of ops, {f} being f for float and nothing for double; FDIV and
+    RECIPROCAL are operators where it has no FDIV. matrix has the words of the matrix units, by their names. header is
+    text before everything.
     """
 
     language: str = "c"
@@ -65,10 +74,17 @@ class Dialect:
     packed: bool = True
     pointer: str = ""
     restrict: str = "restrict"
+    part: str = ""
+    parts: str = ""
     types: Mapping[DType, str] = field(default_factory=lambda: C_TYPES)
+    widen: Mapping[DType, str] = field(default_factory=dict)
+    narrow: Mapping[DType, str] = field(default_factory=dict)
+    wraps: bool = True
     group: str = ""
     thread: str = ""
     shared: str = ""
+    own: str = ""
+    spaces: bool = False
     barrier: str = ""
     vectors: bool = False
     stream: Mapping[int, str] = field(default_factory=dict)

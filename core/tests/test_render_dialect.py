@@ -1,0 +1,126 @@
+"""The words of a Dialect that languages for accelerators need: memory spaces, shares, halves, wrapping, division."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tinygraft.codegen.lower import to_linear
+from tinygraft.conformance.kernels import load, param, store
+from tinygraft.conformance.linears import KERNELS, group_sum
+from tinygraft.dtype import DType, dtypes
+from tinygraft.render.cstyle import CStyleRenderer
+from tinygraft.render.dialect import C_TYPES, Dialect
+from tinygraft.target import BASIC_OPS, Target
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.stages import Kernel, Linear, Param, Signature
+from tinygraft.uop.uop import UOp
+
+SPACES = Dialect(
+    kernel="kernel({lanes})", packed=False, pointer="far ", group="group({dim})", thread="thread()", shared="near ",
+    barrier="wait();", own="own ", spaces=True, part="group(0)", parts="groups(0)", vectors=True, wraps=False,
+    types={**C_TYPES, dtypes.int64: "long", dtypes.uint64: "ulong"},
+)  # fmt: skip
+HALVES = replace(
+    SPACES,
+    widen={dtypes.float16: "return wide(h);"},
+    narrow={dtypes.float16: "return half_of(x);"},
+    calls={Ops.FDIV: "divide{f}"},
+)
+
+
+def text_of(dialect: Dialect, build: Callable[..., UOp], *inputs: DType, native: frozenset[Ops] = BASIC_OPS) -> str:
+    """The source of a kernel that maps build over its inputs, without vectors."""
+    r = UOp.range(5, 0)
+    value = build(*(load(param(i + 1, dtype, 5), r) for i, dtype in enumerate(inputs)))
+    sink = UOp(Ops.SINK, dtypes.void, (store(param(0, value.dtype, 5), r, value),))
+    return CStyleRenderer(dialect).render(to_linear(Kernel(sink), Target(native_ops=native))).text
+
+
+@pytest.mark.parametrize("name", ["scratch", "strided", "gather"])
+def test_memory_spaces_are_written_as_the_golden_file_says(name: str, golden: Callable[[str, str], None]) -> None:
+    """Pointers, helpers of vectors and scratch memory carry the word of their memory; arrays stand at the head."""
+    golden(f"{name}.spaces", CStyleRenderer(SPACES).render(KERNELS[name]()).text)
+
+
+def test_a_kernel_says_how_many_threads_a_group_has() -> None:
+    """{lanes} in the word before a kernel is the number of threads of a group."""
+    assert "\nkernel(8) group_sum(far float *" in "\n" + CStyleRenderer(SPACES).render(group_sum()).text
+
+
+def test_shared_memory_is_declared_where_the_kernel_begins() -> None:
+    """The array of a group is the first line of the kernel, whatever loop uses it."""
+    lines = CStyleRenderer(SPACES).render(group_sum()).text.splitlines()
+    opening = next(i for i, line in enumerate(lines) if line.startswith("kernel("))
+    assert lines[opening + 1] == "    near float local0[8] __attribute__((aligned(64)));"
+
+
+def test_a_share_is_an_expression_or_a_parameter() -> None:
+    """With words for part and parts a kernel reads its share; without them it is given it."""
+    p = UOp(Ops.PARAM, dtypes.float32, (), param(0, dtypes.float32, 64).arg)
+    r = UOp.range(64, 0, AxisKind.PARALLEL)
+    size, one = r.src[0], UOp.const(dtypes.float32, 1.0)
+    body = (size, p, one, r, UOp(Ops.STORE, dtypes.void, (p, r, one)), UOp(Ops.END, dtypes.void, (r,)))
+    linear = Linear("fill", body, Signature((Param(dtypes.float32, 64, True),), chunked=True), Target(chunks=2))
+    read = CStyleRenderer(SPACES).render(linear).text
+    assert "fill(far float *restrict data0) {\n    const long long part = group(0), parts = groups(0);" in read
+    given = CStyleRenderer(replace(SPACES, part="")).render(linear).text
+    assert "fill(far float *restrict data0, long long part, long long parts) {\n    for (" in given
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op", "text"),
+    [
+        (dtypes.int32, Ops.ADD, "(int)((unsigned int)x0 + (unsigned int)x1)"),
+        (dtypes.int64, Ops.MUL, "(long)((ulong)x0 * (ulong)x1)"),
+        (dtypes.int16, Ops.SUB, "(short)(x0 - x1)"),
+        (dtypes.uint16, Ops.MUL, "(unsigned short)((unsigned int)x0 * (unsigned int)x1)"),
+        (dtypes.uint16, Ops.ADD, "(unsigned short)(x0 + x1)"),
+        (dtypes.uint32, Ops.ADD, "x0 + x1"),
+        (dtypes.float32, Ops.ADD, "x0 + x1"),
+    ],
+)
+def test_sums_of_integers_wrap_where_the_language_does_not_promise_it(dtype: DType, op: Ops, text: str) -> None:
+    """What could overflow is computed as unsigned; a dialect whose integers wrap needs none of that."""
+    assert f"= {text};" in text_of(SPACES, lambda x, y: x.alu(op, y), dtype, dtype)
+    assert "(unsigned int)x" not in text_of(replace(SPACES, wraps=True), lambda x, y: x.alu(op, y), dtype, dtype)
+
+
+def test_a_negated_integer_wraps_too() -> None:
+    """The least integer is its own negative."""
+    assert "= (int)(-(unsigned int)x0);" in text_of(SPACES, lambda x: x.alu(Ops.NEG), dtypes.int32)
+
+
+def test_halves_are_converted_by_the_words_of_the_dialect() -> None:
+    """A dialect's own conversions stand in the helpers; a dtype without them is converted by integer arithmetic."""
+    text = text_of(HALVES, lambda x: x.cast(dtypes.float32).cast(dtypes.float16), dtypes.float16)
+    assert "float float_from_half(unsigned short h) {\n    return wide(h);\n}" in text
+    assert "unsigned short half_from_float(float x) {\n    return half_of(x);\n}" in text
+    brain = text_of(HALVES, lambda x: x.cast(dtypes.float32), dtypes.bfloat16)
+    assert "wide(h)" not in brain
+    assert "<< 16" in brain
+
+
+def test_division_is_an_operator_unless_there_is_a_word_for_it() -> None:
+    """A device whose / is not rounded correctly divides by a function, in 1 / x too."""
+
+    def divided(x: UOp, y: UOp) -> UOp:
+        return x.alu(Ops.FDIV, y)
+
+    def turned(x: UOp) -> UOp:
+        return x.alu(Ops.RECIPROCAL)
+
+    native = BASIC_OPS | {Ops.RECIPROCAL}
+    assert "= x0 / x1;" in text_of(SPACES, divided, dtypes.float32, dtypes.float32)
+    assert "= divide(x0, x1);" in text_of(HALVES, divided, dtypes.float64, dtypes.float64)
+    assert "= 1.0f / x0;" in text_of(SPACES, turned, dtypes.float32, native=native)
+    assert "= dividef(1.0f, x0);" in text_of(HALVES, turned, dtypes.float32, native=native)
+
+
+@pytest.mark.parametrize(("word", "suffix"), [("long", "l"), ("long long", "ll")])
+def test_literals_of_64_bits_have_the_suffix_of_their_type(word: str, suffix: str) -> None:
+    """long has l and long long has ll."""
+    dialect = replace(SPACES, types={**C_TYPES, dtypes.int64: word})
+    assert f"x0 & 5000000000{suffix};" in text_of(dialect, lambda x: x & 5000000000, dtypes.int64)
