@@ -1,12 +1,15 @@
 """For every test: graphs are checked at each stage (SPEC=2), disk caches start empty, and what is missing is said.
 
-A test that needs a C compiler or the native extension is marked `@pytest.mark.needs("cc")` or `needs("ext")`. It is
-skipped, with one line in the summary, where there is none; TINYGRAFT_REQUIRE=cc,ext turns these skips into failures.
+A test that needs a C compiler, the native extension or a package index that pip can ask is marked
+`@pytest.mark.needs("cc")`, `needs("ext")` or `needs("index")`. It is skipped, with one line in the summary, where there
+is none; TINYGRAFT_REQUIRE=cc,ext,index turns these skips into failures.
 The fixture golden compares text with a checked-in file, which `pytest --update-golden` writes anew.
 """
 
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -32,7 +35,13 @@ def missing(need: str) -> str | None:
         except ImportError as error:
             return f"no extension ({error})"
         return None
-    raise pytest.UsageError(f"a test needs {need!r}; conftest.py knows cc and ext")
+    if need == "index":
+        with tempfile.TemporaryDirectory() as folder:
+            ask = [sys.executable, "-m", "pip", "download", "--quiet", "--retries", "0", "--timeout", "10", "--no-deps"]
+            done = subprocess.run([*ask, "--dest", folder, "pluggy"], capture_output=True, text=True)
+        words = done.stderr.strip().splitlines() or ["it said nothing"]
+        return None if done.returncode == 0 else f"no package index (pip cannot download pluggy: {words[-1]})"
+    raise pytest.UsageError(f"a test needs {need!r}; conftest.py knows cc, ext and index")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,7 +66,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
-    config.addinivalue_line("markers", "needs(*what): skipped where cc or ext is missing, see conftest.py")
+    config.addinivalue_line("markers", "needs(*what): skipped where cc, ext or index is missing, see conftest.py")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -174,7 +174,8 @@ def test_no_plugin_is_imported(tmp_path: Path) -> None:
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: boom\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[tinygraft.devices]\nboom = boom:SPEC\n")
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path}
 
     def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "tinygraft", "new-plugin", *arguments]

@@ -21,7 +21,9 @@ TOLD = {
 }  # fmt: skip
 SOURCES = sorted([*(ROOT / "core" / "src").rglob("*.py"), *(ROOT / "plugins").glob("*/src/**/*.py")])
 TEST_FOLDERS = [ROOT / "tests", ROOT / "core" / "tests", *sorted((ROOT / "plugins").glob("*/tests"))]
-TEST_FILES = sorted(file for folder in TEST_FOLDERS for file in folder.rglob("test_*.py"))
+THIRD_PARTY = set((ROOT / "tests" / "third_party").glob("*/"))  # projects of their own, run by a test beside them
+IN_TESTS = sorted(f for folder in TEST_FOLDERS for f in folder.rglob("*.py") if not THIRD_PARTY & set(f.parents))
+TEST_FILES = [file for file in IN_TESTS if file.name.startswith("test_")]
 
 
 def test_every_op_has_its_facts():
@@ -110,7 +112,7 @@ def test_every_file_says_what_is_in_it(file):
 
 def test_tests_have_no_init_and_distinct_names():
     """With an __init__.py or a name used twice, pytest's importlib mode would skip a file without a word."""
-    assert [str(file) for folder in TEST_FOLDERS for file in folder.rglob("__init__.py")] == []
+    assert [str(file) for file in IN_TESTS if file.name == "__init__.py"] == []
     names = Counter(file.name for file in TEST_FILES)
     assert {name for name, count in names.items() if count > 1} == set()
 

@@ -49,9 +49,16 @@ def test_required_things_may_not_be_missing(tmp_path):
     assert "1 error in " in said
 
 
+def test_a_missing_index_is_one_line(tmp_path):
+    """A test that needs a package index is skipped where pip reaches none, with what pip said."""
+    said = pytest_in(tmp_path, need="index", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path))
+    assert "no package index (pip cannot download pluggy: ERROR: No matching distribution found for pluggy)" in said
+    assert "1 skipped" in said
+
+
 def test_an_unknown_need_is_a_mistake(tmp_path):
     """A test that needs what conftest.py does not know cannot pass by being skipped."""
-    assert "a test needs 'warp'; conftest.py knows cc and ext" in pytest_in(tmp_path, need="warp")
+    assert "a test needs 'warp'; conftest.py knows cc, ext and index" in pytest_in(tmp_path, need="warp")
 
 
 @needs_make
@@ -84,6 +91,6 @@ def test_ci_runs_what_the_readme_shows():
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", script], check=True)
     text = script.read_text()
-    assert "TINYGRAFT_REQUIRE=cc,ext" in text
+    assert "TINYGRAFT_REQUIRE=cc,ext,index" in text
     assert re.findall(r"^make (\w+)", text, re.MULTILINE) == ["check", "test"]
     assert "make test" in (ROOT / "README.md").read_text()

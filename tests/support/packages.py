@@ -1,0 +1,92 @@
+"""The packages of the tree as people install them: sdists, wheels built from those, and clean environments.
+
+A wheel is built once for each state of its package's folder and kept in out/wheelhouse; what else an environment needs
+comes through pip and its cache, so a test that makes one is marked `needs("index")`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import venv
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = [ROOT / "core", *sorted(file.parent for file in (ROOT / "plugins").glob("*/pyproject.toml"))]
+WHEELHOUSE = ROOT / "out" / "wheelhouse"
+LEFT_BEHIND = shutil.ignore_patterns("build", "dist", "*.so", "*.egg-info", "__pycache__", "tests", ".*")
+OURS = ("TINYGRAFT_", "PYTHON", "PYTEST", "SPEC", "DEV", "DEBUG", "VIZ", "NOOPT", "CPU_")
+
+
+class Built(NamedTuple):
+    """A package as files."""
+
+    sdist: Path
+    wheel: Path
+
+
+def metadata(folder: Path) -> dict[str, Any]:
+    """The [project] table of a package's folder."""
+    return tomllib.loads((folder / "pyproject.toml").read_text())["project"]  # type: ignore[no-any-return]
+
+
+PACKAGES = {str(metadata(folder)["name"]): folder for folder in FOLDERS}
+
+
+def run(*command: object, cwd: Path | None = None, code: int = 0, timeout: float = 600, **environment: str) -> str:
+    """What a command prints, run without our settings; one whose exit code is not code shows all that it said."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    done = subprocess.run(
+        [str(c) for c in command], cwd=cwd, env=kept | environment, capture_output=True, text=True, timeout=timeout
+    )
+    assert done.returncode == code, f"{command} gave {done.returncode}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def digest(folder: Path) -> str:
+    """A name for the state of a folder, as far as it is built."""
+    found = hashlib.sha256(f"{sys.version} {os.environ.get('CC', '')}".encode())
+    with tempfile.TemporaryDirectory() as empty:
+        copy = shutil.copytree(folder, Path(empty) / "copy", ignore=LEFT_BEHIND)
+        for file in sorted(f for f in copy.rglob("*") if f.is_file()):
+            found.update(f"{file.relative_to(copy)}\0".encode() + file.read_bytes() + b"\0")
+    return found.hexdigest()[:16]
+
+
+def build(folder: Path, into: Path | None = None, **environment: str) -> Built:
+    """The sdist of a package's folder, and the wheel that is built from that sdist; in the wheelhouse, if nowhere else.
+
+    What a build leaves in the folder is not there: a copy of its sources is built, with the build tools that are here.
+    """
+    target = into or WHEELHOUSE / f"{folder.name}-{digest(folder)}"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            source = shutil.copytree(folder, Path(scratch) / "source", ignore=LEFT_BEHIND)
+            dist = Path(scratch) / "dist"
+            run(sys.executable, "-m", "build", "--no-isolation", "--outdir", dist, source, **environment)
+            if into is None:
+                for old in target.parent.glob(f"{folder.name}-*"):
+                    shutil.rmtree(old, ignore_errors=True)
+            dist.rename(target)
+    (sdist,), (wheel,) = target.glob("*.tar.gz"), target.glob("*.whl")
+    return Built(sdist, wheel)
+
+
+def wheel(name: str) -> Path:
+    """The wheel of a package of ours."""
+    return build(PACKAGES[name]).wheel
+
+
+def environment(folder: Path, *requirements: object) -> Path:
+    """The Python of a fresh environment in folder, in which pip has installed requirements and nothing else."""
+    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", *requirements)
+    return python
