@@ -32,6 +32,7 @@ from tinygraft.render.dialect import C_TYPES, Dialect, MatrixWords
 from tinygraft.render.llvm import LLVMRenderer
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import BASIC_OPS, CHECKED_OPS, Target
+from tinygraft.uop.index import size_of
 from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.stages import Binary, Cost, Linear, Param, Signature, Source
@@ -48,7 +49,7 @@ __all__ = [
     "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "Linear", "MatrixUnit",
     "MatrixWords", "Ops", "Param", "Probe", "Program", "PythonBackend", "Renderer",
     "Setting", "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UnsupportedError",
-    "cache_folder", "copies", "dtypes", "lane_stride", "ranges_of", "write_atomic",
+    "cache_folder", "copies", "dtypes", "lane_stride", "ranges_of", "size_of", "write_atomic",
 ]  # fmt: skip
 
 
