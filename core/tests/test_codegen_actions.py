@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import actions
 from tinygraft.codegen.action import show
 from tinygraft.codegen.collapse import collapse
@@ -14,6 +13,7 @@ from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.linearise import linearise
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
+from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.dtype import dtypes
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernels import load, param, store
 from tinygraft.codegen.cost import cost
+from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
 from tinygraft.uop.index import size_of

@@ -28,13 +28,13 @@ from group_kernels import (
     ways_of,
     windows,
 )
-from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import grid
 from tinygraft.codegen.action import parse
 from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.variants import firsts, neighbours
+from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ActionError, GraphError
 from tinygraft.render.cstyle import CStyleRenderer

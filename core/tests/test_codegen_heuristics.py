@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kernels import load, param, store
 from tinygraft.codegen.heuristics import WORTH_SHARING, choose
 from tinygraft.codegen.vectors import WORTH
+from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.target import Target
 from tinygraft.uop import index as ix

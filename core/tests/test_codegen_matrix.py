@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from gpusim import GpuSimBackend
-from kernels import load, pack, param, run_kernel, run_linear, store, unpack
-from products import INT8_TILE, TILES, matmul, product, run_matmul, small
 from tinygraft.codegen import matrix
 from tinygraft.codegen.action import parse
 from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
+from tinygraft.conformance.kernels import load, pack, param, run_kernel, run_linear, store, unpack
+from tinygraft.conformance.products import INT8_TILE, TILES, matmul, product, run_matmul, small
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.errors import ActionError, GraphError

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from kernels import load, pack, param, run_linear, unpack
-from products import matmul, product, small
 from tinygraft.codegen.action import Action, parse
 from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.take import action_of
 from tinygraft.codegen.tiling import tilings
+from tinygraft.conformance.kernels import load, pack, param, run_linear, unpack
+from tinygraft.conformance.products import matmul, product, small
 from tinygraft.dtype import dtypes
 from tinygraft.reference.python import TARGET, PythonBackend
 from tinygraft.uop import index as ix

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kernels import load, pack, param, run_linear, store, unpack
-from linears import streamed
 from tinygraft.codegen.lower import to_linear
+from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
+from tinygraft.conformance.linears import streamed
 from tinygraft.dtype import DType, dtypes
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from kernels import load, param, store
 from tinygraft import Context, GlobalCounters
+from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.engine import compile
 from tinygraft.errors import CompileError

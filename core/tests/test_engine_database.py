@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels import load, param, store
 from tinygraft.config import Context
+from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.engine import database
 from tinygraft.engine.database import Found

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from kernels import load, param, run_kernel, store, unpack
+from tinygraft.conformance.kernels import load, param, run_kernel, store, unpack
 from tinygraft.dtype import DType, dtypes
 from tinygraft.engine import sample
 from tinygraft.engine.sample import PATTERN, Sample, fill, sampled

@@ -11,13 +11,13 @@ from typing import NoReturn
 
 import pytest
 
-from kernels import load, pack, param, run_kernel, run_linear, store, unpack
 from tinygraft.codegen import variants
 from tinygraft.codegen.action import parse, show
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.config import Context
+from tinygraft.conformance.kernels import load, pack, param, run_kernel, run_linear, store, unpack
 from tinygraft.dtype import dtypes
 from tinygraft.engine import database, search, trial
 from tinygraft.engine.database import Found

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels import load, pack, param, run_kernel, run_linear, run_map, store, unpack
+from tinygraft.conformance.kernels import load, pack, param, programs, run_kernel, run_linear, run_map, store, unpack
 from tinygraft.dtype import dtypes
 from tinygraft.errors import CompileError, DeviceMemoryError, GraphError, IndexOutOfRange
 from tinygraft.reference.python import PythonBackend
@@ -346,10 +346,11 @@ def test_buffers_must_fit_the_signature() -> None:
     form = linear(
         [const(0), param(0, INT, 4), UOp.const(INT, 1), store(param(0, INT, 4), const(0), UOp.const(INT, 1))], (4,)
     )
+    (program,) = programs(PYTHON, [form])
     with pytest.raises(GraphError, match="kernel k takes 16 bytes as data0, the buffer has 12"):
-        run(form, [0] * 3)
+        program.launch([PYTHON.allocator.alloc(12)], [], (1, 1, 1))
     with pytest.raises(GraphError, match="kernel k takes 1 buffers, got 0"):
-        run_linear(PYTHON, form, [])
+        program.launch([], [], (1, 1, 1))
 
 
 def test_an_empty_buffer_and_an_empty_loop_run() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from linears import KERNELS, Build, group_sum, number
+from tinygraft.conformance.linears import KERNELS, Build, group_sum, number
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.render import cstyle_expr, llvm_expr

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels import load, param, store
+from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.rules.decompose import RULES, decompose

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from kernels import load, param, store
+from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
 from tinygraft.uop.flat import flat, whole

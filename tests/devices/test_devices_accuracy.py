@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from backends import DEVICES, backend_of
-from kernels import param, run_kernel, store
+from tinygraft.conformance.kernels import param, run_kernel, store
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import Ops

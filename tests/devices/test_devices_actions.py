@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from backends import ALL_DEVICES, backend_of
-from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import take
 from tinygraft.codegen.action import parse, show
 from tinygraft.codegen.actions import spaced
@@ -18,6 +17,7 @@ from tinygraft.codegen.heuristics import choose, offered
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.tiling import tilings
+from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ActionError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from backends import ALL_DEVICES, backend_of
-from products import matmul, product, run_matmul, small
+from tinygraft.conformance.products import matmul, product, run_matmul, small
 from tinygraft.dtype import DType, dtypes
 
 CASES = {

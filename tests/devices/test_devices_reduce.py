@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from backends import ALL_DEVICES, backend_of
-from kernels import load, pack, param, run_kernel, store, unpack
+from tinygraft.conformance.kernels import load, pack, param, run_kernel, store, unpack
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import REDUCIBLE, Ops, ReduceArg
 from tinygraft.uop.uop import UOp

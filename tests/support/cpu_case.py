@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from linears import Build
 from tinygraft.config import Context
+from tinygraft.conformance.linears import Build
 from tinygraft.dtype import dtypes
 from tinygraft.uop.ops import AxisKind
 from tinygraft.uop.stages import Linear

@@ -9,12 +9,12 @@ import numpy as np
 
 from gpusim import PLAIN as TARGET
 from gpusim import GpuSimBackend
-from kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.codegen import actions, grid
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
+from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
 from tinygraft.target import Target

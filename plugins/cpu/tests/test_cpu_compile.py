@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linears import plain
 from tinygraft.config import Context
+from tinygraft.conformance.linears import plain
 from tinygraft.errors import CompileError, DeviceUnavailable, SettingError
 from tinygraft.uop.stages import Signature, Source
 from tinygraft_cpu import machine

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cpu_case import SIZE, Case
-from linears import matmul
+from tinygraft.conformance.linears import matmul
 from tinygraft_cpu import extension
 from tinygraft_cpu.program import CpuProgram
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kernels import pack, run_linear, unpack
-from products import matmul, product, small
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.config import Context
+from tinygraft.conformance.kernels import pack, run_linear, unpack
+from tinygraft.conformance.products import matmul, product, small
 from tinygraft.dtype import DType, dtypes
 from tinygraft.reference.python import PythonBackend
 from tinygraft.uop.stages import Kernel, Linear

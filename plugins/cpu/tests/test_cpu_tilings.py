@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels import run_linear
 from tinygraft import Tensor, dtypes
 from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.collapse import collapse
@@ -22,6 +21,7 @@ from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.take import PARALLEL, action_of
 from tinygraft.codegen.tiling import Tiling, tilings
+from tinygraft.conformance.kernels import run_linear
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.registry import Device
 from tinygraft.reference.python import PythonBackend

@@ -7,8 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linears import Build, elementwise, gather, matmul, number, row_sums, running_sum, scratch, streamed, strided
 from tinygraft.config import Context
+from tinygraft.conformance.linears import (
+    Build,
+    elementwise,
+    gather,
+    matmul,
+    number,
+    row_sums,
+    running_sum,
+    scratch,
+    streamed,
+    strided,
+)
 from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.render.llvm import LLVMRenderer
 from tinygraft.uop.ops import AxisKind, Ops

@@ -1,5 +1,10 @@
-"""Level ops."""
+"""Level ops: what kernels compute, from single ops to whole expressions."""
+
+from __future__ import annotations
+
+from tinygraft.conformance.levels.ops_tensors import Tensors
+from tinygraft.conformance.levels.ops_values import Values
 
 
-class OpsLevel:
+class OpsLevel(Values, Tensors):
     """Tests of level ops."""

@@ -1,6 +1,6 @@
-"""Small kernels in the linear form, built by hand: the golden tests print them, the CPU tests run them.
+"""Small kernels in the linear form, built by hand, for what the scheduler would not ask for in so few instructions.
 
-Read with runpy, so that tests of several packages share it. KERNELS maps a name to a function that makes a Linear.
+KERNELS maps a name to a function that makes a Linear.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Build:
     """A Linear under construction: what an instruction reads is listed before it, where that has not happened yet."""
 
     def __init__(self, name: str, *params: tuple[DType, int], written: tuple[int, ...] = (0,)) -> None:
-        self.name, self.uops = name, []
+        self.name = name
+        self.uops: list[UOp] = []
         self.params = tuple(Param(dtype, size, i in written) for i, (dtype, size) in enumerate(params))
         self.memory = [UOp(Ops.PARAM, dtype, (), ParamArg(i, size)) for i, (dtype, size) in enumerate(params)]
         self.axes = 0

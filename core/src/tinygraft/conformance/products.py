@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kernels import load, pack, param, run_kernel, store, unpack
+from tinygraft.conformance.kernels import load, pack, param, run_kernel, store, unpack
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop import index as ix

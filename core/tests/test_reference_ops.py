@@ -1,7 +1,6 @@
-"""Every elementwise op on every dtype it takes, every input a parameter: PYTHON against numpy, devices against it.
+"""Every elementwise op on every dtype it takes, at the edges of each in all pairs: PYTHON is held to numpy.
 
-Devices are both compilers of CPU and the GPU-like target, whose few native ops send everything through
-rules.decompose. Values are the edges of each dtype in all pairs.
+The conformance kit holds every other device to PYTHON.
 """
 
 import math
@@ -11,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from backends import DEVICES, backend_of
-from op_cases import TAKES, differences, expected, on_device, operands, takes
+from tinygraft.conformance.batch import outcomes
+from tinygraft.conformance.corpus import TAKES, operands
+from tinygraft.conformance.levels.ops_values import of_buffers
+from tinygraft.conformance.oracle import differing, python
 from tinygraft.dtype import FLOAT_BITS, DType, dtypes
 from tinygraft.uop.ops import ELEMENTWISE, Ops
 
@@ -68,21 +69,27 @@ def test_every_elementwise_op_is_in_the_table_of_cases() -> None:
 def test_python_agrees_with_numpy(dtype: DType) -> None:
     """PYTHON gives numpy's bits for every op and edge value; of EXP2, LOG2, SIN and POW at most the neighbour."""
     found: list[str] = []
-    for op in takes(dtype):
+    jobs = of_buffers(dtype)
+    got = outcomes(python(), jobs)
+    for job in jobs:
+        op = job.key
         if op in NUMPY:
             want = numpy_values(op, dtype)
             if op is Ops.POW and dtype.kind != "float":
                 want = [int(np.array(x % 2**64, np.uint64).astype(NAMES[dtype])) for x in want]
-            found += differences(op, dtype, expected(op, dtype), want)
+            found += differing(op, dtype, job, got[op], want)
     assert found == []
 
 
 @pytest.mark.parametrize("dtype", dtypes.floats, ids=lambda d: d.name)
 def test_python_rounds_fma_once(dtype: DType) -> None:
     """What PYTHON gives is never more than half a step of the dtype from the exact a * b + c."""
-    columns = [values for _, values in operands(Ops.FMA, dtype)]
+    job = next(job for job in of_buffers(dtype) if job.key is Ops.FMA)
+    columns = [values for _, values in job.columns]
+    results = outcomes(python(), [job])[Ops.FMA]
+    assert not isinstance(results, Exception)
     checked = 0
-    for a, b, c, got in zip(*columns, expected(Ops.FMA, dtype), strict=True):
+    for a, b, c, got in zip(*columns, results, strict=True):
         if not all(math.isfinite(x) for x in (a, b, c, got)):
             continue
         error = abs(Fraction(a) * Fraction(b) + Fraction(c) - Fraction(got))
@@ -92,15 +99,3 @@ def test_python_rounds_fma_once(dtype: DType) -> None:
         assert error <= half_step, (a, b, c, got)
         checked += 1
     assert checked > 500
-
-
-@pytest.mark.parametrize("dtype", dtypes.all, ids=lambda d: d.name)
-@pytest.mark.parametrize("name", DEVICES)
-def test_device_agrees_with_python(name: str, dtype: DType) -> None:
-    """Every op on every dtype gives PYTHON's bits; EXP2 and POW may be two steps away, LOG2 and SIN one."""
-    backend = backend_of(name)
-    ops = [op for op in takes(dtype) if not (op is Ops.FMA and name == "GPUSIM" and dtype is dtypes.float64)]
-    found: list[str] = []
-    for op, got in on_device(backend, ops, dtype).items():
-        found += differences(op, dtype, got, expected(op, dtype))
-    assert found == []

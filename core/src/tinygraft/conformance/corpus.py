@@ -1,17 +1,15 @@
-"""Every elementwise op with the dtypes it takes, edge values of each dtype, and when two results are the same."""
+"""What is tried: every elementwise op with the dtypes it takes, edge values of each, and what is hard to convert."""
+
+from __future__ import annotations
 
 import itertools
 import math
 import random
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from kernels import run_map
-from tinygraft.device.interfaces import Backend
-from tinygraft.dtype import FLOAT_BITS, DType, coerce, dtypes
+from tinygraft.dtype import BY_NAME, FLOAT_BITS, DType, coerce, dtypes
 from tinygraft.reference.numbers import from_bits, raw_bits
-from tinygraft.reference.python import PythonBackend
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.uop import UOp
 
@@ -26,13 +24,20 @@ TAKES: dict[Ops, tuple[DType, ...]] = {
     Ops.XOR: (dtypes.bool, *dtypes.ints), Ops.SHL: dtypes.ints, Ops.SHR: dtypes.ints, Ops.THREEFRY: (dtypes.uint64,),
     Ops.WHERE: EVERY, Ops.FMA: dtypes.floats,
 }  # fmt: skip
-# How many steps of the dtype a device may be from PYTHON, whose results of these are rounded from float64.
-STEPS = {Ops.EXP2: 2, Ops.LOG2: 1, Ops.SIN: 1, Ops.POW: 2}
+NAMES = {dtype: name for name, dtype in BY_NAME.items() if name[-1].isdigit() or name == "bool"}
+CASES = [(op, dtype) for op in sorted(ELEMENTWISE) for dtype in TAKES[op]]
+# What is hard to convert: ties, the limits of other dtypes, and numbers that must not be rounded twice.
+TIES = (1 + 2**-8, 1 + 2**-8 + 2**-30, 1 + 2**-11, 1 + 2**-11 + 2**-40, 1 + 2**-24, 65504.0, 65519.99, 65520.0,
+        2.0**-25, 2.0**-25 * (1 + 2**-30), 3.3895313892515355e38, 3.4e38, 1e300, 127.0, 128.0, 255.0, 256.0,
+        -128.5, -129.0, 2147483647.0, 2147483648.0, -2147483649.0,
+        4294967295.0, 4294967296.0, 9.3e18, 1.8e19, 1.9e19)  # fmt: skip
+WHOLE = (2**24 + 1, 2**24 + 3, 2**24 + 2**16 + 1, 2**31 + 2**23 + 1, 2**40 + 2**32, 2**40 + 2**32 + 1, 2**53 + 1, 65519,
+         65520, 2049, 257, 2**62 + 2**54 + 1, 2**63 + 2**55 + 1, 2**63 + 2**39 + 1)  # fmt: skip
 
 
 def takes(dtype: DType) -> list[Ops]:
     """The elementwise ops on a dtype, casts left out."""
-    return [op for op in sorted(ELEMENTWISE) if dtype in TAKES[op]]
+    return [op for op, taken in CASES if taken is dtype]
 
 
 @cache
@@ -56,6 +61,16 @@ def edges(dtype: DType) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(x for x in (*near, *wide) if low <= x <= high))
 
 
+def constants(dtype: DType) -> tuple[Any, ...]:
+    """A few of the edge values, to stand in the source of a kernel as they are."""
+    if dtype.kind == "bool":
+        return False, True
+    if dtype.kind == "float":
+        return -0.0, coerce(0.1, dtype), math.inf, math.nan, from_bits(1, dtype)
+    low, high = dtypes.min(dtype), dtypes.max(dtype)
+    return tuple(dict.fromkeys((low, max(low, -1), 0, 3, dtype.bits, high)))
+
+
 @cache
 def operands(op: Ops, dtype: DType) -> tuple[tuple[DType, tuple[Any, ...]], ...]:
     """Inputs of an op: every edge value, every pair of them, or every pair with a third that goes round."""
@@ -72,56 +87,14 @@ def operands(op: Ops, dtype: DType) -> tuple[tuple[DType, tuple[Any, ...]], ...]
     return (dtype, a), (dtype, b)
 
 
+def convertible(dtype: DType) -> list[Any]:
+    """Edge values of a dtype and what is hard to convert."""
+    if dtype.kind == "float":
+        return [*edges(dtype), *(coerce(sign * x, dtype) for x in TIES for sign in (1, -1))]
+    low, high = dtypes.min(dtype), dtypes.max(dtype)
+    return [*edges(dtype), *(sign * x for x in WHOLE for sign in (1, -1) if low <= sign * x <= high)]
+
+
 def apply(op: Ops, *src: UOp) -> UOp:
     """op of src."""
     return src[0].alu(op, *src[1:])
-
-
-@cache
-def expected(op: Ops, dtype: DType) -> tuple[Any, ...]:
-    """What PYTHON makes of the operands."""
-    return tuple(run_map(PythonBackend("PYTHON", 0), [lambda *s: apply(op, *s)], operands(op, dtype))[0])
-
-
-def ordinal(value: float, dtype: DType) -> int:
-    """The place of a number among all numbers of its dtype, both zeros at 0."""
-    bits, sign = raw_bits(value, dtype), 1 << (dtype.bits - 1)
-    return -(bits - sign) if bits & sign else bits
-
-
-def same(op: Ops, dtype: DType, got: Any, want: Any) -> bool:
-    """Whether two results of op on dtype agree: by their bits, except that NaNs are alike, MAX and MIN may give either
-    of two zeros, and the ops of STEPS may be that many steps away from an oracle's finite result."""
-    if got != got or want != want:
-        return bool(got != got and want != want)
-    if not isinstance(want, float):
-        return bool(got == want)
-    if op in (Ops.MAX, Ops.MIN) and got == want == 0:
-        return True
-    if op in STEPS and (want != 0 or got != 0):
-        return abs(ordinal(got, dtype) - ordinal(want, dtype)) <= STEPS[op]
-    return raw_bits(got, dtype) == raw_bits(want, dtype)
-
-
-def differences(op: Ops, dtype: DType, got: Sequence[Any], want: Sequence[Any]) -> list[str]:
-    """The operands for which two results of op are not the same."""
-    assert len(got) == len(want)
-    columns = [values for _, values in operands(op, dtype)]
-    result = dtypes.bool if op in (Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE) else dtype
-    return [
-        f"{op.name} {dtype.name} {place}: got {g!r}, expected {w!r}"
-        for place, g, w in zip(zip(*columns, strict=True), got, want, strict=True)
-        if not same(op, result, g, w)
-    ]
-
-
-def on_device(backend: Backend, ops: Sequence[Ops], dtype: DType) -> dict[Ops, list[Any]]:
-    """Results of ops on a backend, one kernel for all that take the same inputs."""
-    groups: dict[Any, list[Ops]] = {}
-    for op in ops:
-        groups.setdefault(operands(op, dtype), []).append(op)
-    results: dict[Ops, list[Any]] = {}
-    for inputs, group in groups.items():
-        builds = [lambda *s, op=op: apply(op, *s) for op in group]
-        results |= zip(group, run_map(backend, builds, inputs), strict=True)
-    return results

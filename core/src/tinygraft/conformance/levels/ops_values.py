@@ -1,0 +1,153 @@
+"""Elementwise values: every op on every dtype it takes, from buffers and with constants, and every conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import pytest
+
+from tinygraft.conformance.batch import Job, Outcome, outcomes
+from tinygraft.conformance.corpus import CASES, NAMES, apply, constants, convertible, edges, operands, takes
+from tinygraft.conformance.oracle import can_compute, differing, python, report
+from tinygraft.device.interfaces import Backend
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import UnsupportedError
+from tinygraft.target import Target
+from tinygraft.uop.ops import FACTS, Ops
+from tinygraft.uop.uop import UOp
+
+Jobs = Callable[[DType], list[Job]]
+OPERATIONS = [pytest.param(op, dtype, id=f"{op.name}-{NAMES[dtype]}") for op, dtype in CASES]
+PAIRS = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for b in dtypes.all]
+ALIKE = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for b in dtypes.all
+         if a.itemsize == b.itemsize and dtypes.bool not in (a, b)]  # fmt: skip
+
+
+class Judged:
+    """The jobs of a dtype on a backend and on PYTHON, run all at once when the first of them is asked for."""
+
+    def __init__(self, backend: Backend, jobs: Jobs) -> None:
+        self.backend, self.jobs = backend, jobs
+        self.got: dict[DType, dict[Hashable, Outcome]] = {}
+        self.want: dict[DType, dict[Hashable, Outcome]] = {}
+        self.by_key: dict[DType, dict[Hashable, Job]] = {}
+
+    def __call__(self, dtype: DType, key: Hashable) -> tuple[Job, Outcome, Outcome]:
+        """A job, what the backend makes of it, and what PYTHON makes of it."""
+        if dtype not in self.got:
+            jobs = self.jobs(dtype)
+            self.by_key[dtype] = {job.key: job for job in jobs}
+            self.got[dtype], self.want[dtype] = outcomes(self.backend, jobs), outcomes(python(), jobs)
+        return self.by_key[dtype][key], self.got[dtype][key], self.want[dtype][key]
+
+
+def operation(op: Ops) -> Callable[..., UOp]:
+    """An op as the expression of a job."""
+    return lambda *src: apply(op, *src)
+
+
+def of_buffers(dtype: DType) -> list[Job]:
+    """Every op with all operands from buffers."""
+    return [Job(op, operation(op), operands(op, dtype)) for op in takes(dtype)]
+
+
+def of_constants(dtype: DType) -> list[Job]:
+    """Every op with constants: alone, on the right, one on the left."""
+    jobs, values = [], edges(dtype)
+    for op in takes(dtype):
+        arity = FACTS[op].arity
+        for place, c in enumerate(constants(dtype)):
+            build: Callable[..., UOp] = {
+                1: lambda x, op=op, c=c: apply(op, x.const_like(c)),
+                2: lambda x, op=op, c=c: apply(op, x, x.const_like(c)),
+                3: lambda x, op=op, c=c: chosen(op, x, c),
+            }[arity or 0]
+            jobs.append(Job((op, place), build, ((dtype, values),)))
+        if arity == 2:
+            c = constants(dtype)[len(jobs) % len(constants(dtype))]
+            build = lambda x, op=op, c=c: apply(op, x.const_like(c), x)  # noqa: E731
+            jobs.append(Job((op, "left"), build, ((dtype, values),)))
+    return jobs
+
+
+def chosen(op: Ops, x: UOp, c: Any) -> UOp:
+    """An op of three operands with one constant."""
+    return x.eq(x).where(x.const_like(c), x) if op is Ops.WHERE else apply(op, x, x.const_like(c), x)
+
+
+def of_casts(dtype: DType) -> list[Job]:
+    """A dtype as every other."""
+    columns = ((dtype, tuple(convertible(dtype))),)
+    return [Job(to, lambda x, to=to: x.cast(to), columns) for to in dtypes.all]
+
+
+def of_bitcasts(dtype: DType) -> list[Job]:
+    """The bits of a dtype as every other of its width. NaN is left out, whose bits may change."""
+    columns = ((dtype, tuple(x for x in edges(dtype) if x == x)),)
+    alike = [to for to in dtypes.all if to.itemsize == dtype.itemsize and to.kind != "bool"]
+    return [Job(to, lambda x, to=to: x.bitcast(to), columns) for to in alike]
+
+
+class Values:
+    """Each result is PYTHON's bit for bit, but for the ops that oracle.STEPS has a bound for."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def buffers(cls, backend: Backend) -> Judged:
+        """Ops on buffers."""
+        return Judged(backend, of_buffers)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def literals(cls, backend: Backend) -> Judged:
+        """Ops with constants."""
+        return Judged(backend, of_constants)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def casts(cls, backend: Backend) -> Judged:
+        """Conversions."""
+        return Judged(backend, of_casts)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def bitcasts(cls, backend: Backend) -> Judged:
+        """Bits."""
+        return Judged(backend, of_bitcasts)
+
+    @pytest.mark.parametrize(("op", "dtype"), OPERATIONS)
+    def test_elementwise(self, target: Target, buffers: Judged, op: Ops, dtype: DType) -> None:
+        """An op on every pair of edge values, none of them known to the compiler; what the Target lacks is refused."""
+        job, got, want = buffers(dtype, op)
+        if not can_compute(target, op, dtype):
+            assert isinstance(got, UnsupportedError), f"{op.name} of {dtype!r} is not declared, and was not refused"
+            return
+        found = differing(op, dtype, job, got, want)
+        assert not found, report(found)
+
+    @pytest.mark.parametrize(("op", "dtype"), OPERATIONS)
+    def test_constants(self, target: Target, literals: Judged, op: Ops, dtype: DType) -> None:
+        """An op with numbers that stand in the source: extremes, both zeros, subnormals, infinity and NaN."""
+        places: list[Any] = [*range(len(constants(dtype))), *(["left"] if FACTS[op].arity == 2 else [])]
+        found: list[str] = []
+        for place in places:
+            job, got, want = literals(dtype, (op, place))
+            if not can_compute(target, op, dtype):
+                assert isinstance(got, UnsupportedError), f"{op.name} of {dtype!r} is not declared, and was not refused"
+                continue
+            number = f"constant {constants(dtype)[place]!r}" if place != "left" else "constant on the left"
+            found += [f"{number}: {line}" for line in differing(op, dtype, job, got, want)]
+        assert not found, report(found)
+
+    @pytest.mark.parametrize(("dtype", "to"), PAIRS)
+    def test_cast(self, casts: Judged, dtype: DType, to: DType) -> None:
+        """Integers wrap, floats saturate to integers with NaN as 0, and a number is rounded once to a float."""
+        found = differing(Ops.CAST, to, *casts(dtype, to))
+        assert not found, f"from {dtype!r}\n{report(found)}"
+
+    @pytest.mark.parametrize(("dtype", "to"), ALIKE)
+    def test_bitcast(self, bitcasts: Judged, dtype: DType, to: DType) -> None:
+        """The same bits."""
+        found = differing(Ops.BITCAST, to, *bitcasts(dtype, to))
+        assert not found, f"from {dtype!r}\n{report(found)}"

@@ -1,0 +1,73 @@
+"""What is right: the values that PYTHON gives, when two results are the same, and what a Target says it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tinygraft.conformance.batch import Job, Outcome
+from tinygraft.conformance.gate import computes
+from tinygraft.dtype import DType, dtypes
+from tinygraft.reference.numbers import raw_bits
+from tinygraft.reference.python import PythonBackend
+from tinygraft.target import Target
+from tinygraft.uop.ops import COMPARE, Ops
+
+# How many steps of the dtype a device may be from PYTHON, whose results of these are rounded from float64.
+STEPS = {Ops.EXP2: 2, Ops.LOG2: 1, Ops.SIN: 1, Ops.POW: 2}
+SHOWN = 8  # wrong values that a failure lists
+
+
+def python() -> PythonBackend:
+    """The device that the others are held to."""
+    return PythonBackend("PYTHON", 0)
+
+
+def can_compute(target: Target, op: Ops, dtype: DType) -> bool:
+    """Whether a Target has an op on a dtype, as an op of its own or written in others."""
+    if not computes(target, dtype):
+        return False
+    if op is not Ops.FMA or (Ops.FMA in target.native_ops and dtype in target.compute_dtypes):
+        return True
+    return dtype is not dtypes.float64 and dtypes.float64 in target.compute_dtypes
+
+
+def ordinal(value: float, dtype: DType) -> int:
+    """The place of a number among all numbers of its dtype, both zeros at 0."""
+    bits, sign = raw_bits(value, dtype), 1 << (dtype.bits - 1)
+    return -(bits - sign) if bits & sign else bits
+
+
+def same(op: Ops, dtype: DType, got: Any, want: Any) -> bool:
+    """Whether two results of op on dtype agree: by their bits, except that NaNs are alike, MAX and MIN may give either
+    of two zeros, and the ops of STEPS may be that many steps away from an oracle's finite result."""
+    if got != got or want != want:
+        return bool(got != got and want != want)
+    if not isinstance(want, float):
+        return bool(got == want)
+    if op in (Ops.MAX, Ops.MIN) and got == want == 0:
+        return True
+    if op in STEPS and (want != 0 or got != 0):
+        return abs(ordinal(got, dtype) - ordinal(want, dtype)) <= STEPS[op]
+    return raw_bits(got, dtype) == raw_bits(want, dtype)
+
+
+def differing(op: Ops, dtype: DType, job: Job, got: Outcome, want: Outcome) -> list[str]:
+    """The operands for which two outcomes of op on dtype are not the same. Raises what the first one ended with."""
+    if isinstance(got, Exception):
+        raise got
+    assert not isinstance(want, Exception), want
+    assert len(got) == len(want) == len(job.columns[0][1])
+    result = dtypes.bool if op in COMPARE else dtype
+    places = zip(*(values for _, values in job.columns), strict=True)
+    return [
+        f"{op.name} {dtype.name} {place}: got {g!r}, expected {w!r}"
+        for place, g, w in zip(places, got, want, strict=True)
+        if not same(op, result, g, w)
+    ]
+
+
+def report(found: Sequence[str]) -> str:
+    """Some of what was found, line by line, and how many more there are; empty for nothing."""
+    more = [f"... and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+    return "\n".join([*found[:SHOWN], *more])
