@@ -16,15 +16,11 @@ def rows(case: Case) -> list[dict[str, Any]]:
     """
     from tinygraft import events
 
-    def told(event: events.StageEvent) -> None:
-        if isinstance(event.subject, events.LaunchEvent):
-            launches.append(event.subject)
-
     launches: list[events.LaunchEvent] = []
     rounds = []
     for _ in range(ROUNDS):
         launches.clear()
-        stop = events.observe(told)
+        stop = events.observe(launches.append, events.LaunchEvent)
         case.run()
         stop()
         rounds.append(list(launches))

@@ -62,12 +62,11 @@ def in_python(make: Callable[[], Case]) -> tuple[Case, float]:
 
     native = 0.0
 
-    def told(event: events.StageEvent) -> None:
+    def told(event: events.CompileEvent | events.LaunchEvent) -> None:
         nonlocal native
-        if isinstance(event.subject, events.CompileEvent | events.LaunchEvent):
-            native += event.subject.seconds
+        native += event.seconds
 
-    stop = events.observe(told)
+    stop = events.observe(told, events.StageEvent, events.CompileEvent, events.LaunchEvent)
     start = time.perf_counter()
     case = make()
     case.run()

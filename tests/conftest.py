@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tinygraft import config
-from tinygraft.device.discover import installed_entries
 from tinygraft.device.registry import Registry
 
 PLUGIN = """
@@ -66,7 +65,7 @@ class FakeDistributions:
 
     def registry(self) -> Registry:
         """A registry that sees the distributions of the folder and nothing else."""
-        return Registry(lambda: installed_entries([str(self.folder)]))
+        return Registry([str(self.folder)])
 
 
 @pytest.fixture

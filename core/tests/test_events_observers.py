@@ -58,7 +58,7 @@ def test_observer_that_raises_is_dropped_with_one_warning() -> None:
     try:
         sentence = (
             r"the observer .*broken.* raised ValueError: out of ink when told of the stage 'linear'; "
-            r"it is not told of anything else"
+            r"it is not told of anything else of that kind"
         )
         with pytest.warns(RuntimeWarning, match=sentence):
             events.stage("linear", 1)

@@ -37,7 +37,7 @@ def kernel_sink() -> UOp:
 
 def launch(name: str) -> None:
     """Tell of one launch of 2 us."""
-    events.stage("launch", LaunchEvent(name=name, device="DEV", seconds=2e-6, bytes=32, flops=4), name)
+    events.tell(LaunchEvent(name=name, device="DEV", seconds=2e-6, bytes=32, flops=4))
 
 
 def compute(name: str = "E_4", compiled: bool = True) -> None:
@@ -54,14 +54,14 @@ def compute(name: str = "E_4", compiled: bool = True) -> None:
         events.stage("kernel", kernel, name)
         events.stage("source", Source(name, TEXT, "c", signature), name)
         events.stage("binary", Binary(name, b"1234567", signature), name)
-        events.stage("compile", CompileEvent(name=name, device="DEV", seconds=0.25, bytes=7), name)
+        events.tell(CompileEvent(name=name, device="DEV", seconds=0.25, bytes=7))
     launch(name)
     launch("copy 16, OTHER <- DEV")
 
 
 def recorded(recorder: Recorder, *steps: object) -> list[Schedule]:
     """The schedules that steps (callables) gave."""
-    stop = events.observe(recorder)
+    stop = events.observe(recorder, *record.LOOKED_AT)
     try:
         for step in steps:
             step()  # type: ignore[operator]
@@ -101,7 +101,7 @@ def test_a_schedule_is_done_with_its_last_launch() -> None:
     """on_done is called once per schedule, as soon as all its calls were launched."""
     seen: list[tuple[int, int]] = []
     recorder = Recorder(on_done=lambda s: seen.append((s.number, s.launched)))
-    stop = events.observe(recorder)
+    stop = events.observe(recorder, *record.LOOKED_AT)
     try:
         compute()
         assert seen == [(1, 2)]

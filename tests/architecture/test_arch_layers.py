@@ -11,10 +11,10 @@ ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "src" / "tinygraft"
 LAYERS = [
     {"errors", "config", "helpers", "files"},
-    {"dtype", "events"},
+    {"dtype", "events", "installed"},
     {"uop", "target"},
     {"rules"},
-    {"autograd", "schedule", "render"},
+    {"autograd", "schedule", "render", "hooks"},
     {"codegen", "device"},
     {"engine"},
     {"tensor"},

@@ -10,9 +10,9 @@ import pytest
 
 from tinygraft import config
 from tinygraft.config import Context
-from tinygraft.device import trial
-from tinygraft.device.records import Status
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError
+from tinygraft.installed import trial
+from tinygraft.installed.records import Status
 
 FAILS_TO_OPEN = "class Backend(NullBackend):\n    def __init__(self, name, ordinal):\n        raise OSError('in use')\n"
 ABSENT = "def probe():\n    return Probe(ok=False, detail='no {0} here')\n"
@@ -268,9 +268,9 @@ def test_a_verdict_is_kept_on_disk(fakes, tmp_path, monkeypatch):
     fakes.add("TOY")
     assert fakes.registry().DEFAULT == "TOY"
     kept = json.loads(trial_file(tmp_path).read_text())
-    assert (kept["status"], kept["priority"], kept["ordinals"]) == ("available", 50, 1)
+    assert (kept["status"], kept["facts"]) == ("available", {"priority": 50, "ordinals": 1})
     with monkeypatch.context() as patch:
-        patch.setattr(trial, "_try_in_child", lambda record: pytest.fail("tried again"))
+        patch.setattr(trial, "_try_in_child", lambda *_: pytest.fail("tried again"))
         assert fakes.registry().DEFAULT == "TOY"
     (record,) = fakes.folder.glob("*.dist-info/RECORD")
     record.write_text("changed,,\n")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tinygraft.device.discover import normalised
 from tinygraft.device.known import FIRST_PARTY, KNOWN
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError, DeviceUnavailable
+from tinygraft.installed.entries import normalised
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from tinygraft import config
-from tinygraft.device.records import Status
 from tinygraft.errors import DeviceError, DeviceUnavailable
+from tinygraft.installed.records import Status
 
 
 def record_of(registry, name="TOY"):

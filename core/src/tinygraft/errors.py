@@ -11,6 +11,7 @@
     ├── GraphError (ValueError)          a graph that its spec forbids
     ├── ActionError (ValueError)         an action that cannot be read, or that its kernel does not allow
     ├── CompileError (RuntimeError)      a kernel that its compiler refused, with the compiler's words
+    ├── HookError (RuntimeError)         a hook plugin that raised, or gave what it should not
     ├── UnsupportedError (NotImplementedError)  something that a device declares it cannot do
     ├── FileFormatError (ValueError)     a file that is corrupt, truncated or lies about its content
     ├── FetchError (OSError)             a download that failed or brought something else
@@ -75,6 +76,10 @@ class CompileError(TinygraftError, RuntimeError):
     def __init__(self, message: str, source: str = "", log: str = "") -> None:
         super().__init__(message)
         self.source, self.log = source, log
+
+
+class HookError(TinygraftError, RuntimeError):
+    """A hook plugin that raised, gave what it should not, or cannot be registered; the message names it."""
 
 
 class UnsupportedError(TinygraftError, NotImplementedError):

@@ -9,12 +9,13 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tinygraft.device.known import CORE
 from tinygraft.device.load import probe
-from tinygraft.device.records import PluginRecord, Status
+from tinygraft.device.records import PluginRecord
 from tinygraft.device.registry import Device
 from tinygraft.device.trial import examine
 from tinygraft.errors import TinygraftError
+from tinygraft.installed.entries import CORE
+from tinygraft.installed.records import Status
 
 HEAD = ("", "NAME", "STATUS", "DEVICES", "PROVIDED BY", "DETAIL")
 

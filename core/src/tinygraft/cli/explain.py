@@ -33,7 +33,7 @@ def add_command(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the script under observation; its exit code."""
     from tinygraft.engine.explain import explain  # late: the other commands start without the engine
-    from tinygraft.engine.record import Recorder, Schedule
+    from tinygraft.engine.record import LOOKED_AT, Recorder, Schedule
 
     path = arguments.script
     if not is_script(path, "explain"):
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     recorder = Recorder(on_done=show)
-    stop = events.observe(recorder)
+    stop = events.observe(recorder, *LOOKED_AT)
     try:
         code = run_script(path, arguments.arguments, recorder.finish)
     finally:

@@ -19,6 +19,9 @@ from tinygraft.codegen.linearise import linearise
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.stream import stream
 from tinygraft.codegen.take import STREAM, take
+from tinygraft.errors import HookError
+from tinygraft.hooks.manager import here as hooks
+from tinygraft.hooks.requests import CodegenPass
 from tinygraft.rules.decompose import decompose
 from tinygraft.target import Target
 from tinygraft.uop import spec
@@ -80,12 +83,31 @@ PIPELINE = (
 )
 
 
+def _with_contributed(target: Target) -> list[Pass]:
+    """The pipeline with the passes of hook plugins: before the actions, and before the ops that are decomposed."""
+    before, after = ([_contributed(one) for one in hooks.passes(stage, target)] for stage in ("kernel", "taken"))
+    return [*before, *PIPELINE[:-1], *after, PIPELINE[-1]]
+
+
+def _contributed(one: CodegenPass) -> Pass:
+    def run(state: State, target: Target, options: Options) -> State:
+        try:
+            sink = one.run(state.sink, target)
+        except Exception as error:
+            raise HookError(f"the codegen pass {one.id!r} raised {type(error).__name__}: {error}") from error
+        if not isinstance(sink, UOp) or sink.op is not Ops.SINK:
+            raise HookError(f"the codegen pass {one.id!r} gave {type(sink).__name__}, not the SINK of a kernel")
+        return State(sink, state.actions)
+
+    return Pass(one.id, run)
+
+
 def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name: str = "") -> Linear:  # noqa: B008
     """The linear form of a kernel for a Target. Raises ActionError when the options ask for what it does not allow."""
     name = name or kernel_name(kernel)
     state = State(kernel.sink)
     spec.check(spec.KERNEL, state.sink, "schedule")
-    for step in PIPELINE:
+    for step in _with_contributed(target) if options.passes else PIPELINE:
         state = step.run(state, target, options)
         spec.check(spec.KERNEL, state.sink, f"pass {step.name!r}")
         if events.active:

@@ -14,11 +14,13 @@ import threading
 import weakref
 from typing import Any
 
+from tinygraft import events
 from tinygraft.device.interfaces import Backend, Handle
 from tinygraft.device.pool import Block, Pool, pool_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.errors import DeviceLostError
+from tinygraft.events import MemoryEvent
 from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -145,6 +147,8 @@ class Buffer:
         self._check(source)
         if self.nbytes:
             self.backend.allocator.copy_in(self.handle, source)
+            if events.on_memory:
+                self._tell_copy()
         return self
 
     def copy_out(self, target: memoryview) -> memoryview:
@@ -152,7 +156,14 @@ class Buffer:
         self._check(target)
         if self.nbytes:
             self.backend.allocator.copy_out(target, self.handle)
+            if events.on_memory:
+                self._tell_copy()
         return target
+
+    def _tell_copy(self) -> None:
+        pool = pool_of(self.backend)
+        event = MemoryEvent(action="copy", device=self.device, bytes=self.nbytes, used=pool.used, kept=pool.kept)
+        events.tell(event)
 
     def _check(self, view: memoryview) -> None:
         if view.nbytes != self.nbytes:

@@ -5,7 +5,7 @@ It serves one purpose: to say what to install. Third parties need no row; their 
 
 from __future__ import annotations
 
-CORE = "tinygraft"  # the distribution of core, whose devices are always there
+from tinygraft.installed.entries import CORE
 
 # device -> (distribution, folder in a checkout); the first is what a newcomer should install
 KNOWN = {

@@ -7,21 +7,15 @@ and the like pass through. Nothing here looks at any other plugin.
 from __future__ import annotations
 
 import time
-from importlib import import_module
-from typing import Any
 
 from tinygraft.device.interfaces import Backend
-from tinygraft.device.known import CORE
-from tinygraft.device.records import PluginRecord, Status, describe
+from tinygraft.device.records import PluginRecord
 from tinygraft.device.spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
+from tinygraft.installed.child import resolve
+from tinygraft.installed.entries import CORE
+from tinygraft.installed.records import Status, blame
 
 STARTED = (Status.DECLARED, Status.LOADED, Status.COMPATIBLE, Status.AVAILABLE, Status.OPEN)
-
-
-def resolve(path: str) -> Any:
-    """The object that "module:name" names."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
 
 
 def load(record: PluginRecord) -> bool:
@@ -33,7 +27,7 @@ def load(record: PluginRecord) -> bool:
             if callable(spec) and not isinstance(spec, DeviceSpec):
                 spec = spec()
         except (Exception, SystemExit) as error:
-            _blame(record, error)
+            blame(record, error)
         else:
             if (fault := fault_of_spec(record.name, spec)) is not None:
                 record.move(Status.INVALID, fault, f"tell the authors of {record.provided_by}")
@@ -55,7 +49,7 @@ def probe(record: PluginRecord) -> bool:
         try:
             found = resolve(record.spec.probe)()
         except (Exception, SystemExit) as error:
-            _blame(record, error, "its probe failed: ")
+            blame(record, error, "its probe failed: ", record.spec.install_hint)
         else:
             note_probe(record, found)
         record.milliseconds["probe"] = (time.perf_counter() - start) * 1e3
@@ -82,7 +76,7 @@ def backend_class(record: PluginRecord) -> type[Backend] | None:
     try:
         found = resolve(record.spec.backend)
     except (Exception, SystemExit) as error:
-        _blame(record, error)
+        blame(record, error, "", record.spec.install_hint)
         return None
     if isinstance(found, type) and issubclass(found, Backend):
         return found
@@ -117,20 +111,3 @@ def _check_api(record: PluginRecord, spec: DeviceSpec) -> None:
     old = CORE if spec.api.min > PLUGIN_API else record.distribution
     detail = f"it works with plugin API >={low},<{below}, and this {CORE} provides {ours}"
     record.move(Status.INCOMPATIBLE, detail, f"pip install -U {old}")
-
-
-def _blame(record: PluginRecord, error: BaseException, prefix: str = "") -> None:
-    """Move a record by an exception of its code. What looks like another version of core is called that."""
-    missing = (error.name or "") if isinstance(error, ImportError) else ""
-    module = record.entry.module
-    if missing.partition(".")[0] == CORE or (isinstance(error, TypeError) and "DeviceSpec.__init__" in str(error)):
-        detail = f"it wants something that this {CORE} does not have: {describe(error)}"
-        record.move(Status.INCOMPATIBLE, detail, f"pip install -U {CORE} {record.distribution}", error)
-    elif missing and (module == missing or module.startswith(missing + ".")):
-        detail = f"its metadata names the module {module}, which is not there"
-        hint = f"reinstall it, or pip uninstall {record.distribution}"
-        record.move(Status.BROKEN, prefix + detail, hint, error)
-    else:
-        hint = record.spec.install_hint if record.spec else ""
-        hint = hint or f"pip install --force-reinstall {record.distribution}"
-        record.move(Status.BROKEN, prefix + describe(error), hint, error)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from tinygraft.device.known import FIRST_CHOICE, INTERPRETER, KNOWN, how_to_install
-from tinygraft.device.records import PluginRecord, Status
+from tinygraft.device.records import PluginRecord
+from tinygraft.installed.records import Status
 
 SENTENCES = {
     Status.DISABLED: "is installed ({by}) but switched off",

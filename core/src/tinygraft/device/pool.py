@@ -10,11 +10,14 @@ import threading
 import weakref
 from bisect import bisect_left, insort
 from collections import deque
+from contextlib import suppress
 
+from tinygraft import events
 from tinygraft.config import KEEP_MB
 from tinygraft.device.counters import GlobalCounters, renew_lock
 from tinygraft.device.interfaces import Allocator, Backend, Handle
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
+from tinygraft.events import MemoryEvent
 
 FLOOR = 64 << 20  # bytes that are kept however little was ever in use
 SMALL = 64 << 10  # bytes of a returned block that may wait for somebody to look at it
@@ -54,6 +57,7 @@ class Pool:
         self._takes = 0
         self._returned: deque[tuple[Handle, int]] = deque()  # freed, and not yet looked at
         self._due = False  # whether it is time to look
+        self._untold: deque[MemoryEvent] = deque()  # told when this thread has no lock and is not collecting garbage
         self._lock = threading.Lock()
 
     @property
@@ -88,8 +92,12 @@ class Pool:
                 handle = self._alloc(nbytes) if found is None else self._pop(found)
                 size = found or nbytes
                 self._used += size
+                if found is None and events.on_memory:
+                    self._note("alloc", size)
                 self.peak = max(self.peak, self._used)
         GlobalCounters.add_memory(nbytes)
+        if self._untold:
+            self._tell()
         if self._due:  # somebody could not look, because this thread had the lock
             self._look()
         part = handle if size == nbytes else self.allocator.view(handle, 0, nbytes)
@@ -128,7 +136,7 @@ class Pool:
             handle, size = self._returned.popleft()
             self._used -= size
             if self._kept + size > KEEP_MB.value << 20:
-                self.allocator.free(handle, size)
+                self._release_to_device(handle, size)
                 continue
             self._kept += size
             same = self._free.pop(size, None)
@@ -142,7 +150,9 @@ class Pool:
         """Give all kept blocks back to the device; how many bytes that were."""
         with self._lock:
             self._sort_in()
-            return self._release_all()
+            given = self._release_all()
+        self._tell()
+        return given
 
     def close(self) -> None:
         """Give kept blocks back for the last time; what is still in use goes with the backend."""
@@ -180,7 +190,21 @@ class Pool:
     def _release(self) -> None:
         """Give a block to the device of the size that was freed longest ago."""
         size = next(iter(self._free))
-        self.allocator.free(self._pop(size), size)
+        self._release_to_device(self._pop(size), size)
+
+    def _release_to_device(self, handle: Handle, size: int) -> None:
+        self.allocator.free(handle, size)
+        if events.on_memory:
+            self._note("free", size)
+
+    def _note(self, action: str, size: int) -> None:
+        self._untold.append(MemoryEvent(action=action, device=self.name, bytes=size, used=self._used, kept=self._kept))
+
+    def _tell(self) -> None:
+        """Tell observers what was taken and given back meanwhile; they may use memory themselves."""
+        while self._untold:
+            with suppress(IndexError):  # another thread was quicker
+                events.tell(self._untold.popleft())
 
     def _release_old(self) -> None:
         """Give blocks to the device whose size was freed AGE takes ago or longer, above what is always kept."""

@@ -13,30 +13,31 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint
+from collections.abc import Sequence
 
 from tinygraft.config import DEBUG, TINYGRAFT_STRICT_PLUGINS
 from tinygraft.device import messages
-from tinygraft.device.discover import discover, installed_entries
+from tinygraft.device.discover import discover
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.known import KNOWN
 from tinygraft.device.load import backend_class, probe
 from tinygraft.device.pool import pool_of
-from tinygraft.device.records import PluginRecord, Status, describe
+from tinygraft.device.records import PluginRecord
 from tinygraft.device.select import asked_by_context, asked_by_environment, automatic
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError
+from tinygraft.installed.entries import DEVICES, forget, installed_entries
+from tinygraft.installed.records import Status, describe
 
 
 class Registry:
     """Devices by name.
 
     registry[name] opens a device once and gives its Backend; registry.DEFAULT is the name of the one to use when
-    none is given. entries gives the entry points to look at; by default those that are installed.
+    none is given. path is where distributions are looked for; None is sys.path.
     """
 
-    def __init__(self, entries: Callable[[], Iterable[EntryPoint]] = installed_entries) -> None:
-        self._entries = entries
+    def __init__(self, path: Sequence[str] | None = None) -> None:
+        self.path = path
         self._lock = threading.RLock()
         self._records: dict[str, list[PluginRecord]] | None = None
         self._names: dict[str, str] = {}  # what was given -> canonical, checked
@@ -64,6 +65,7 @@ class Registry:
     def refresh(self) -> None:
         """Look again at what is installed and at the settings. What is open stays open."""
         with self._lock:
+            forget()
             self._records = self._default = None
             self._names.clear()
 
@@ -240,7 +242,7 @@ class Registry:
         if self._records is None:
             with self._lock:
                 if self._records is None:
-                    self._records = discover(self._entries())
+                    self._records = discover(installed_entries(DEVICES, self.path))
         return self._records
 
     def _record(self, base: str) -> PluginRecord:

@@ -10,11 +10,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from tinygraft.config import DEV, TINYGRAFT_DEVICE
-from tinygraft.device.known import CORE, FIRST_PARTY
+from tinygraft.device.known import FIRST_PARTY
 from tinygraft.device.load import probe
-from tinygraft.device.records import PluginRecord, Status
+from tinygraft.device.records import PluginRecord
 from tinygraft.device.trial import examine
 from tinygraft.errors import SettingError
+from tinygraft.installed.entries import CORE
+from tinygraft.installed.records import Status
 
 
 def asked_by_context() -> str:

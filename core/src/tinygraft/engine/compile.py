@@ -24,7 +24,7 @@ from tinygraft.device.registry import Device
 from tinygraft.engine import diskcache
 from tinygraft.engine.crew import Crew
 from tinygraft.engine.show import show_compiled
-from tinygraft.events import CompileEvent
+from tinygraft.events import CompileEvent, RenderEvent
 from tinygraft.uop.stages import Binary, Call, CopyCall, Cost, Kernel, Linear, Signature, Source
 from tinygraft.uop.uop import UOp
 
@@ -105,8 +105,8 @@ def ready(calls: Sequence[Call]) -> list[Ready]:
 
 def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:
     """The programs of kernels, each on its backend; compiled when they are first asked for. Raises CompileError."""
-    options = Options.here()
-    keys = [(backend, kernel, options) for kernel, backend in kernels]
+    options = {backend: Options.here([backend.target]) for backend in {backend for _, backend in kernels}}
+    keys = [(backend, kernel, options[backend]) for kernel, backend in kernels]
     with _lock:
         missing = [key for key in dict.fromkeys(keys) if key not in _cache]
         if missing:
@@ -125,6 +125,8 @@ def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: C
     with _lock:
         found = _loaded.get((backend, digest))
         if found is None and (data := diskcache.get(digest)) is not None:
+            if events.on_compile:
+                _tell(name, backend, 0.0, len(data), cached=True)
             program = backend.load(Binary(name, data, signature))
             found = _loaded[backend, digest] = Compiled(name, program, signature, cost, digest, data)
         return found
@@ -149,8 +151,9 @@ def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
 
 
 def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel, Backend], Options]:
-    """The options of kernels for which BEAM has found actions."""
-    beam = max(options.beam for _, _, options in keys)
+    """The options of kernels for which BEAM has found actions. Kernels that plugins change are not searched: the child
+    that times them has not these plugins."""
+    beam = max(0 if options.passes else options.beam for _, _, options in keys)
     if not beam:
         return {}
     from tinygraft.engine.search import tuned  # nobody pays for it without BEAM
@@ -162,7 +165,13 @@ def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel
 def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) -> _Job:
     """A kernel's source, and its binary if an earlier process has kept it."""
     linear = to_linear(kernel, backend.target, options)
+    start = time.perf_counter()
     source = backend.renderer.render(linear)
+    if events.on_render:
+        taken = time.perf_counter() - start
+        name, language, text = source.name, source.language, source.text
+        event = RenderEvent(name=name, device=backend.name, language=language, text=text, seconds=taken)
+        events.tell(event)
     if events.active:
         events.stage("kernel", kernel, linear.name)
         events.stage("source", source, linear.name)
@@ -177,15 +186,18 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
     return job
 
 
+def _tell(name: str, backend: Backend, seconds: float, size: int, cached: bool) -> None:
+    events.tell(CompileEvent(name=name, device=backend.name, seconds=seconds, bytes=size, cached=cached))
+
+
 def _finish(job: _Job, key: tuple[Backend, Kernel, Options]) -> None:
     """Load what was compiled, unless its equal is loaded, and tell whoever looks."""
     name, binary = job.linear.name, job.binary
     if binary is not None:
         if events.active:
             events.stage("binary", binary, name)
-            size = len(binary.data)
-            event = CompileEvent(name=name, device=job.backend.name, seconds=job.seconds, bytes=size)
-            events.stage("compile", event, name)
+        if events.on_compile:
+            _tell(name, job.backend, job.seconds, len(binary.data), cached=not job.fresh)
         if DEBUG.value >= 3:
             show_compiled(job.kernel, job.linear, job.source, binary)
     GlobalCounters.kernels_compiled += job.fresh

@@ -11,6 +11,7 @@ of a form that was met before goes from its key straight to them; one that an ea
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -25,11 +26,13 @@ from tinygraft.dtype import DType
 from tinygraft.engine import pack
 from tinygraft.engine.compile import Ready, ready
 from tinygraft.engine.pack import Place, Plan, Planned
+from tinygraft.events import ScheduleEvent
 from tinygraft.schedule.form import Form, form_of
 from tinygraft.schedule.schedule import Schedule, schedule
 from tinygraft.target import Target
 from tinygraft.uop import spec
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp
 
 MOST = 256  # plans that are kept; the one used longest ago goes first
@@ -69,7 +72,17 @@ def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
     if events.active:
         events.stage("tensor graph", UOp(Ops.SINK, src=tuple(outputs)))
     spec.check(spec.TENSOR, outputs, "tensor operations")
+    start = time.perf_counter()
     made = schedule(outputs, target_of)
+    if events.on_schedule:
+        copies = sum(isinstance(call, CopyCall) for call in made.calls)
+        devices = {c.target.device or "" if isinstance(c, CopyCall) else c.device for c in made.calls}
+        taken = time.perf_counter() - start
+        events.tell(
+            ScheduleEvent(
+                devices=tuple(sorted(devices)), kernels=len(made.calls) - copies, copies=copies, seconds=taken
+            )
+        )
     if events.active:
         events.stage("schedule", list(made.calls))
     return made
@@ -91,7 +104,7 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
 def _plan_for(form: Form, outputs: Sequence[UOp]) -> Plan:
     """The plan of a form: from memory, from the disk, or made."""
     backends = tuple([Device[name] for name in form.devices])
-    key = (form.key, backends, Options.here())
+    key = (form.key, backends, _options(backends))
     with _lock:
         plan = _plans.get(key)
         if plan is not None:
@@ -105,9 +118,13 @@ def _plan_for(form: Form, outputs: Sequence[UOp]) -> Plan:
     return plan
 
 
+def _options(backends: Sequence[Backend]) -> Options:
+    return Options.here([backend.target for backend in backends])
+
+
 def _kept_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[UOp]) -> Plan:
     looking = DEBUG.value >= 3 or SPEC.value
-    name = "" if looking else pack.name_of(form.key, backends, Options.here())
+    name = "" if looking else pack.name_of(form.key, backends, _options(backends))
     if name and (plan := pack.read(name, backends)) is not None:
         return plan
     made = shown_schedule(outputs)

@@ -22,6 +22,7 @@ from tinygraft.engine.compile import Ready
 from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.plan import Work, work_for
 from tinygraft.engine.run import copy, run_schedule, writes
+from tinygraft.hooks.manager import here as hooks
 from tinygraft.schedule.stored import memory_base
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
@@ -58,6 +59,8 @@ def realize_tensors(tensors: Sequence[HasNode], live: Sequence[HasNode] = ()) ->
 def _realize(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> None:
     if VIZ:
         viz.install()
+    if not hooks.loaded:
+        hooks.load()
     todo = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)
     others, before = _without(live, todo), []
     wanted = _wanted(todo)

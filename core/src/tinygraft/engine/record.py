@@ -18,6 +18,7 @@ from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Binary, Call, CopyCall, Kernel, KernelCall, Linear, Source
 from tinygraft.uop.uop import UOp, toposort
 
+LOOKED_AT = (StageEvent, CompileEvent, LaunchEvent)  # the kinds of events that a Recorder takes
 MOST_LINES = 2000  # of one stage's text
 MOST_BUFFERS = 6  # of one call that are named
 MOST_LAUNCHES = 2000  # of one schedule that are kept
@@ -91,23 +92,32 @@ class Recorder:
         self._open: dict[int, Schedule] = {}
         self._last: dict[int, float] = {}
 
-    def __call__(self, event: StageEvent) -> None:
+    def __call__(self, event: StageEvent | CompileEvent | LaunchEvent) -> None:
         """Take one event."""
         now, thread = time.perf_counter(), threading.get_ident()
         with self._lock:
             since = now - self._last.get(thread, now)
-            if isinstance(event.subject, LaunchEvent):
-                self._launch(thread, event.subject, now)
+            if isinstance(event, LaunchEvent):
+                self._launch(thread, event, now)
+            elif isinstance(event, CompileEvent):
+                self._compiled(thread, event)
             else:
                 self._stage(thread, event, since)
             # a kernel's graph is told with its source: the time before both went into the source
-            self._last[thread] = time.perf_counter() - (since if event.name == "kernel" else 0.0)
+            both = isinstance(event, StageEvent) and event.name == "kernel"
+            self._last[thread] = time.perf_counter() - (since if both else 0.0)
 
     def finish(self) -> None:
         """End every schedule that is still open."""
         with self._lock:
             for thread in list(self._open):
                 self._close(thread)
+
+    def _compiled(self, thread: int, event: CompileEvent) -> None:
+        schedule = self._open.get(thread)
+        kernels = schedule.kernels if schedule is not None else []
+        if (kernel := next((k for k in reversed(kernels) if k.name == event.name), None)) is not None:
+            kernel.stages[-1].seconds = event.seconds
 
     def _stage(self, thread: int, event: StageEvent, since: float) -> None:
         schedule = self._open.get(thread)
@@ -117,9 +127,6 @@ class Recorder:
         if schedule.number > MOST_SCHEDULES:
             return
         kernel = next((k for k in reversed(schedule.kernels) if k.name == event.kernel), None)
-        if kernel is not None and isinstance(event.subject, CompileEvent):
-            kernel.stages[-1].seconds = event.subject.seconds
-            return
         stage = describe(event.name, event.subject, self.draw)
         stage.seconds = 0.0 if event.name in ("tensor graph", "kernel") else since
         if not event.kernel:

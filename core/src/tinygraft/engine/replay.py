@@ -96,7 +96,7 @@ class Replay:
         Raises DeviceLostError after a fork that the device does not survive. Captures of this thread record it all.
         """
         buffers = [buffer_of(node) for node in nodes]
-        if DEBUG.value >= 2 or events.active:
+        if DEBUG.value >= 2 or events.on_launch:
             with guarded() as guard:
                 for launch, on in self._now(nodes, buffers):
                     guard.whole = True

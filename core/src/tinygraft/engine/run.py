@@ -90,7 +90,7 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
     GlobalCounters.kernel_count += 1
     GlobalCounters.global_ops += flops
     GlobalCounters.global_mem += moved
-    if DEBUG.value < 2 and not events.active:
+    if DEBUG.value < 2 and not events.on_launch:
         kernel.program.launch(handles, variables, grid)
         return
     seconds = max(Device[device].timed_launch(kernel.program, handles, variables, grid), 1e-9)
@@ -107,7 +107,7 @@ def copy(target: Buffer, source: Buffer) -> None:
     target.copy_in(view)
     GlobalCounters.global_mem += 2 * target.nbytes
     GlobalCounters.kernel_count += 1
-    if DEBUG.value >= 2 or events.active:
+    if DEBUG.value >= 2 or events.on_launch:
         seconds = max(time.perf_counter() - start, 1e-9)
         _tell(target.device, f"copy {target.nbytes}, {target.device} <- {source.device}", 2, seconds, 0, target.nbytes)
 
@@ -116,6 +116,5 @@ def _tell(device: str, name: str, arguments: int, seconds: float, flops: int, mo
     GlobalCounters.time_sum_s += seconds
     if DEBUG.value >= 2:
         show_launch(device, name, arguments, seconds, flops, moved)
-    if events.active:
-        event = LaunchEvent(name=name, device=device, seconds=seconds, bytes=moved, flops=flops)
-        events.stage("launch", event, name)
+    if events.on_launch:
+        events.tell(LaunchEvent(name=name, device=device, seconds=seconds, bytes=moved, flops=flops))

@@ -18,7 +18,7 @@ from typing import Any
 from tinygraft import events
 from tinygraft.engine.drawing import Drawing
 from tinygraft.engine.layout import place
-from tinygraft.engine.record import Recorder, Schedule, Stage, bind_names
+from tinygraft.engine.record import LOOKED_AT, Recorder, Schedule, Stage, bind_names
 
 FRAME = Path(__file__).with_name("page.html")
 
@@ -31,7 +31,7 @@ def install() -> None:
     if _undo is not None:
         return
     recorder = Recorder(draw=True)
-    _undo = events.observe(recorder)
+    _undo = events.observe(recorder, *LOOKED_AT)
     owner = os.getpid()
 
     def at_exit() -> None:

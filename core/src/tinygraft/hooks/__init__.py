@@ -1,0 +1,60 @@
+"""Hooks: being told what happens, and adding to what is done, without being a device.
+
+    from tinygraft import hooks
+
+    class Slow:
+        @hooks.hookimpl
+        def tinygraft_on_launch(self, event):
+            print(event.name, event.seconds)
+
+    undo = hooks.register(Slow())
+
+An installed package does the same with an entry point in the group `tinygraft.hooks` that names its module. specs.py
+has all hooks. Importing this imports no pluggy; the first plugin does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.events import (
+    CompileEvent,
+    DeviceEvent,
+    LaunchEvent,
+    MemoryEvent,
+    RenderEvent,
+    ScheduleEvent,
+)
+from tinygraft.hooks.manager import here
+from tinygraft.hooks.requests import (
+    Candidate,
+    CodegenPass,
+    Command,
+    CommandRegistry,
+    DefaultRequest,
+    DoctorCheck,
+    PassRequest,
+    ProfileSession,
+    ProfileSink,
+)
+
+if TYPE_CHECKING:
+    from tinygraft.hooks.specs import hookimpl as hookimpl
+
+__all__ = [
+    "Candidate", "CodegenPass", "Command", "CommandRegistry", "CompileEvent", "DefaultRequest", "DeviceEvent",
+    "DoctorCheck", "LaunchEvent", "MemoryEvent", "PassRequest", "ProfileSession", "ProfileSink", "RenderEvent",
+    "ScheduleEvent", "here", "hookimpl", "load_none", "profile", "register",
+]  # fmt: skip
+
+register = here.register
+profile = here.profile
+load_none = here.load_none
+
+
+def __getattr__(name: str) -> Any:
+    if name == "hookimpl":
+        from tinygraft.hooks.specs import hookimpl
+
+        return hookimpl
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

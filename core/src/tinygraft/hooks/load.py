@@ -1,0 +1,69 @@
+"""From the record of a hook plugin to the object with its hooks: tried in a child process, then imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from tinygraft.errors import HookError
+from tinygraft.events import KINDS
+from tinygraft.installed.child import Tell
+from tinygraft.installed.records import Record, Status, blame
+from tinygraft.installed.trial import told, verdict_on
+
+KEY = " ".join(f"{kind.__name__}{tuple(kind.__annotations__.items())}" for kind in KINDS)
+
+
+def examine(record: Record, limit: float | None = None, on_wait: Callable[[float], object] | None = None) -> None:
+    """Move a declared record to where its trial got: loaded, or the reason why not.
+
+    Where no child process can be started it is taken for loaded, and what load() finds decides.
+    """
+    try:
+        verdict_on(record, "tinygraft.hooks.load:in_child", KEY, limit, on_wait).apply(record)
+    except OSError:
+        record.move(Status.LOADED)
+
+
+def load(record: Record) -> Any:
+    """Import the plugin of a record; None, with the record moved, when that fails."""
+    try:
+        plugin = record.entry.load()
+        return plugin() if isinstance(plugin, type) else plugin
+    except (Exception, SystemExit) as error:
+        blame(record, error)
+        return None
+
+
+def said_of(record: Record) -> str:
+    """Why the hooks of a record cannot be used, in one line."""
+    return f"the hooks of {record.provided_by} cannot be used: {record.detail}"
+
+
+def in_child(job: dict[str, Any], tell: Tell) -> None:
+    """Load one plugin, register it, and tell which hooks it has."""
+    record, names, _ = load_alone(job)
+    tell(told(record, {"hooks": names}))
+
+
+def load_alone(job: dict[str, Any]) -> tuple[Record, list[str], Any]:
+    """Its record, the names of its hooks, and the Hooks that have it and no other, in a child process."""
+    from tinygraft.hooks.manager import Hooks, here
+
+    here.load_none()
+    record = Record(
+        job["name"], job["distribution"], job["version"], EntryPoint(job["name"], job["value"], job["group"])
+    )
+    hooks, names = Hooks([]), []
+    try:
+        plugin = load(record)
+        if plugin is not None:
+            hooks.register(plugin, record.provided_by)
+            names = hooks.names()
+            record.move(Status.LOADED, ", ".join(names))
+    except HookError as error:
+        record.move(Status.INVALID, str(error), f"tell the authors of {record.provided_by}", error)
+    except KeyboardInterrupt as error:  # nobody pressed a key here
+        blame(record, error)
+    return record, names, hooks

@@ -1,0 +1,342 @@
+"""Hooks: who is registered, and what of it is told or asked. `here` is the process-wide one.
+
+pluggy holds the plugins and checks their signatures. Observers are handed to tinygraft.events, whose booleans say
+whether anybody listens; contributors are asked one by one, so that an error can name whose it is. Without a plugin
+pluggy is not imported, and the attributes that core reads stay False.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tinygraft import events
+from tinygraft.config import TINYGRAFT_STRICT_PLUGINS, TINYGRAFT_TRACE_PLUGINS
+from tinygraft.errors import HookError
+from tinygraft.events import CompileEvent, DeviceEvent, LaunchEvent, MemoryEvent, RenderEvent, ScheduleEvent
+from tinygraft.hooks.load import examine, load, said_of
+from tinygraft.hooks.requests import (
+    STAGES,
+    CodegenPass,
+    CommandRegistry,
+    DefaultRequest,
+    DoctorCheck,
+    PassRequest,
+    ProfileSession,
+    ProfileSink,
+)
+from tinygraft.installed.entries import HOOKS, apply_lists, installed_entries, origin
+from tinygraft.installed.records import Record, Status, describe
+from tinygraft.target import Target
+
+if TYPE_CHECKING:
+    from pluggy import HookImpl, PluginManager
+
+OBSERVERS: dict[str, type] = {
+    "tinygraft_on_device": DeviceEvent, "tinygraft_on_schedule": ScheduleEvent, "tinygraft_on_render": RenderEvent,
+    "tinygraft_on_compile": CompileEvent, "tinygraft_on_launch": LaunchEvent, "tinygraft_on_memory": MemoryEvent,
+}  # fmt: skip
+
+
+class Hooks:
+    """The hook plugins of a process. path is where installed ones are looked for; None is sys.path.
+
+    loaded says that the installed ones were loaded; has_passes and has_choice that somebody contributes codegen passes,
+    or wants to choose the default device.
+    """
+
+    def __init__(self, path: Sequence[str] | None = None) -> None:
+        self.path = path
+        self.loaded = self.has_passes = self.has_choice = False
+        self._records: list[Record] = []
+        self._manager: PluginManager | None = None
+        self._undo: list[Callable[[], None]] = []  # of the installed ones
+        self._passes: dict[tuple[str, Target], tuple[CodegenPass, ...]] = {}
+        self._lock = threading.RLock()
+
+    # Plugins
+
+    def register(self, plugin: object, name: str = "") -> Callable[[], None]:
+        """Let the functions of a module or object that are marked with hookimpl be called; what is returned undoes it.
+
+        Raises HookError when it has none, or one that tinygraft does not know or cannot call.
+        """
+        from tinygraft.hooks.specs import new_manager
+
+        with self._lock:
+            manager = self._manager = self._manager or new_manager()
+            name = name or _name_of(plugin)
+            taken, number = name, 1
+            while manager.has_plugin(name):
+                number += 1
+                name = f"{taken} ({number})"
+            if manager.is_registered(plugin):
+                raise HookError(f"{taken} is registered already")
+            try:
+                manager.register(plugin, name)
+                _check(manager, plugin)
+            except Exception as error:
+                if manager.is_registered(plugin):
+                    manager.unregister(plugin)
+                raise HookError(f"the hooks of {name} cannot be registered: {error}") from error
+            stops = [_observe(hook, impl) for hook, impl in _impls(manager, plugin) if hook in OBSERVERS]
+            self._changed()
+
+        def undo() -> None:
+            with self._lock:
+                while stops:
+                    stops.pop()()
+                if manager.is_registered(plugin):
+                    manager.unregister(plugin)
+                self._changed()
+
+        return undo
+
+    def load(self) -> None:
+        """Load the installed hook plugins, once. A bad one is a record and a warning; an error where strict."""
+        with self._lock:
+            if self.loaded:
+                return
+            self.loaded = True  # at once: what a plugin computes while it is loaded does not load it again
+            for record in self.records():
+                if record.status is Status.DECLARED or record.tried:
+                    self._load_one(record)
+
+    def load_none(self) -> None:
+        """Load no installed plugin in this process, as in the child process that tries one."""
+        self.loaded = True
+
+    def unload(self) -> None:
+        """Forget the installed plugins; the next load() looks again at what is installed."""
+        with self._lock:
+            while self._undo:
+                self._undo.pop()()
+            self._records.clear()
+            self.loaded = False
+
+    def records(self) -> list[Record]:
+        """One record for each installed hook plugin, by distribution. Reads metadata only."""
+        with self._lock:
+            if not self._records:
+                self._records = _declared(installed_entries(HOOKS, self.path))
+            return list(self._records)
+
+    def names(self, plugin: object = None) -> list[str]:
+        """The hooks that a plugin implements, or that any does, without the word tinygraft."""
+        manager = self._manager
+        if manager is None:
+            return []
+        plugins = manager.get_plugins() if plugin is None else [plugin]
+        found = {name for one in plugins for name, _ in _impls(manager, one)}
+        return sorted(name.removeprefix("tinygraft_") for name in found)
+
+    def _load_one(self, record: Record) -> None:
+        if not record.tried:
+            examine(record)
+        if record.status is Status.LOADED:
+            plugin = load(record)
+            if plugin is not None:
+                try:
+                    self._undo.append(self.register(plugin, record.provided_by))
+                except HookError as error:
+                    record.move(Status.INVALID, str(error), f"tell the authors of {record.provided_by}", error)
+                else:
+                    record.move(Status.LOADED, ", ".join(self.names(plugin)))
+        if record.status.is_problem:
+            text = said_of(record)
+            if TINYGRAFT_STRICT_PLUGINS.value:
+                raise HookError(f"TINYGRAFT_STRICT_PLUGINS=1 does not allow this: {text}")
+            warnings.warn(f"{text}; details: python -m tinygraft doctor", RuntimeWarning, stacklevel=2)
+
+    def _changed(self) -> None:
+        self._passes.clear()
+        implemented = self.names()
+        self.has_passes = "codegen_passes" in implemented
+        self.has_choice = "choose_default" in implemented
+
+    # Contributors
+
+    def ask(self, hook: str, *request: object) -> Iterator[tuple[str, Any]]:
+        """What each plugin gives for a request, with its name, the last registered first; None is left out.
+
+        Raises HookError, naming the plugin, when one raises.
+        """
+        manager = self._manager
+        if manager is None:
+            return
+        for impl in reversed(getattr(manager.hook, hook).get_hookimpls()):
+            _trace(hook, impl)
+            try:
+                given = impl.function(*request[: len(impl.argnames)])
+            except Exception as error:
+                raise HookError(f"{hook} of {impl.plugin_name} raised {describe(error)}") from error
+            if given is not None:
+                yield impl.plugin_name, given
+
+    def passes(self, stage: str, target: Target) -> tuple[CodegenPass, ...]:
+        """The contributed passes of a stage of codegen for a Target, in order. Raises HookError."""
+        found = self._passes.get((stage, target))
+        if found is None:
+            owners: dict[str, str] = {}
+            passes: list[CodegenPass] = []
+            request = PassRequest(stage=stage, target=target)
+            for owner, given in self.ask("tinygraft_codegen_passes", request):
+                for one in _items(given, CodegenPass, "tinygraft_codegen_passes", owner):
+                    if one.id in owners:
+                        raise HookError(f"{owner} and {owners[one.id]} both contribute a codegen pass {one.id!r}")
+                    owners[one.id] = owner
+                    passes.append(one)
+            found = self._passes[stage, target] = tuple(sorted(passes, key=lambda one: (one.order, one.id)))
+        return found
+
+    def pass_keys(self, targets: Iterable[Target]) -> tuple[str, ...]:
+        """What the kernels of Targets depend on: stage, id and version of each contributed pass, Target by Target."""
+        if not self.has_passes:
+            return ()
+        return tuple(
+            f"{number} {stage} {one.id} {one.version}" for number, target in enumerate(targets) for stage in STAGES
+            for one in self.passes(stage, target)
+        )  # fmt: skip
+
+    def choose_default(self, request: DefaultRequest) -> tuple[str, str] | None:
+        """(device, plugin) that a plugin wants as the default; None when none does. Raises HookError."""
+        for owner, name in self.ask("tinygraft_choose_default", request):
+            if not isinstance(name, str):
+                raise HookError(f"tinygraft_choose_default of {owner} gave a {type(name).__name__}, not a name or None")
+            return name, owner
+        return None
+
+    def doctor_checks(self) -> list[tuple[str, DoctorCheck]]:
+        """What plugins want `doctor` to check, with the plugin's name. Raises HookError."""
+        return [
+            (owner, check) for owner, given in self.ask("tinygraft_doctor_checks")
+            for check in _items(given, DoctorCheck, "tinygraft_doctor_checks", owner)
+        ]  # fmt: skip
+
+    def conformance_suites(self, spec: object) -> list[type]:
+        """Test classes that plugins add for the device of a DeviceSpec. Raises HookError."""
+        return [
+            suite for owner, given in self.ask("tinygraft_conformance_suites", spec)
+            for suite in _items(given, type, "tinygraft_conformance_suites", owner)
+        ]  # fmt: skip
+
+    def commands(self) -> tuple[CommandRegistry, list[str]]:
+        """The commands that plugins add, and a sentence for each plugin that failed to."""
+        registry, failures = CommandRegistry(), []
+        for impl in self._manager.hook.tinygraft_cli.get_hookimpls() if self._manager else ():
+            _trace("tinygraft_cli", impl)
+            before = dict(registry.commands)
+            try:
+                impl.function(*[registry][: len(impl.argnames)])
+            except Exception as error:
+                registry.commands.clear()
+                registry.commands.update(before)
+                failures.append(f"tinygraft_cli of {impl.plugin_name} raised {describe(error)}")
+        return registry, failures
+
+    @contextmanager
+    def profile(self, name: str = "") -> Iterator[None]:
+        """Give every event of a block to the profilers that plugins contribute. Raises HookError when there is none.
+
+        Launches are waited for and timed meanwhile.
+        """
+        self.load()
+        sinks: list[tuple[str, ProfileSink]] = []
+        for owner, sink in self.ask("tinygraft_profiler", ProfileSession(name=name)):
+            if not isinstance(sink, ProfileSink):
+                raise HookError(f"tinygraft_profiler of {owner} gave a {type(sink).__name__}, not a ProfileSink")
+            sinks.append((owner, sink))
+        if not sinks:
+            raise HookError("no hook plugin contributes a profiler (tinygraft_profiler); install or register one")
+        stops = [events.observe(_Observer(sink.take, owner, True), *OBSERVERS.values()) for owner, sink in sinks]
+        try:
+            yield
+        finally:
+            for stop in stops:
+                stop()
+            for owner, sink in sinks:
+                try:
+                    sink.close()
+                except Exception as error:
+                    warnings.warn(f"the profiler of {owner} raised {describe(error)} at its end", RuntimeWarning, 4)
+
+
+class _Observer:
+    """A function that is told events, with the name of the plugin it belongs to."""
+
+    __slots__ = ("_function", "_takes", "observer_name")
+
+    def __init__(self, function: Callable[..., object], name: str, takes: bool) -> None:
+        self._function, self.observer_name, self._takes = function, name, takes
+
+    def __call__(self, event: object) -> None:
+        if TINYGRAFT_TRACE_PLUGINS.value:
+            print(f"tinygraft: {self.observer_name} is told of {event}", file=sys.stderr)
+        self._function(*[event][: self._takes])
+
+
+def _observe(hook: str, impl: HookImpl) -> Callable[[], None]:
+    return events.observe(
+        _Observer(impl.function, f"{hook} of {impl.plugin_name}", bool(impl.argnames)), OBSERVERS[hook]
+    )
+
+
+def _trace(hook: str, impl: HookImpl) -> None:
+    if TINYGRAFT_TRACE_PLUGINS.value:
+        print(f"tinygraft: {hook} of {impl.plugin_name} is asked", file=sys.stderr)
+
+
+def _impls(manager: PluginManager, plugin: object) -> list[tuple[str, HookImpl]]:
+    """The functions of a plugin that are hooks, each with the name of its hook."""
+    callers = manager.get_hookcallers(plugin) or []
+    return [(caller.name, impl) for caller in callers for impl in caller.get_hookimpls() if impl.plugin is plugin]
+
+
+def _check(manager: PluginManager, plugin: object) -> None:
+    """Raise ValueError for what pluggy lets pass: no hook at all, an unknown one, a wrapper, a forgotten mark."""
+    impls = _impls(manager, plugin)
+    known = {name for name, caller in vars(manager.hook).items() if name.startswith("tinygraft_") and caller.spec}
+    for hook, impl in impls:
+        if hook not in known:
+            raise ValueError(f"there is no hook {hook}; the hooks are {', '.join(sorted(known))}")
+        if impl.hookwrapper or impl.wrapper:
+            raise ValueError(f"its {hook} is a wrapper, and each hook is called by itself")
+    for hook in sorted(known - {hook for hook, _ in impls}):
+        if callable(getattr(plugin, hook, None)):
+            raise ValueError(f"its {hook} is not marked with @tinygraft.hooks.hookimpl")
+    if not impls:
+        raise ValueError("it implements no hook; mark its functions with @tinygraft.hooks.hookimpl")
+
+
+def _name_of(plugin: object) -> str:
+    return getattr(plugin, "__name__", "") or type(plugin).__qualname__
+
+
+def _items(given: object, kind: type, hook: str, owner: str) -> list[Any]:
+    """What a contributor gave, as a list of a kind. Raises HookError."""
+    items = list(given) if isinstance(given, list | tuple) else None
+    if items is None or not all(isinstance(item, kind) for item in items):
+        what = "a class" if kind is type else kind.__name__
+        raise HookError(f"{hook} of {owner} gave {given!r}, not a list whose items are each {what}")
+    return items
+
+
+def _declared(entries: Iterable[Any]) -> list[Record]:
+    """Records of hook plugins, with the lists of allowed and disabled plugins applied."""
+    records: dict[tuple[str, str], Record] = {}
+    for entry in entries:
+        distribution, version = origin(entry)
+        key = distribution, entry.name
+        if key not in records:
+            records[key] = Record(entry.name, distribution, version, entry)
+            apply_lists(records[key])
+        elif entry.value != records[key].entry.value:
+            records[key].shadowed += (f"{distribution} {version} ({entry.value})",)
+    return [records[key] for key in sorted(records)]
+
+
+here = Hooks()

@@ -1,0 +1,145 @@
+"""A function of ours run in a process of its own, so that what a plugin does there harms nobody here.
+
+    with Child("tinygraft.x.y:function", job) as child:
+        child.message(limit=2.0)       # what function(job, tell) told, one after another; None when it has ended
+
+A plugin that kills its process, or hangs, is a ChildEnded with the reason in words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+START_LIMIT = 20.0  # seconds that a Python process may take to start on a busy machine
+MOST_SAID = 4000  # characters of what a child that died had printed that are kept
+
+_COMMAND = (
+    "import json, sys; job = json.loads(sys.argv[1]); sys.path[:] = job['path']; "
+    "from tinygraft.installed.child import serve; serve(job)"
+)
+Tell = Callable[[dict[str, Any]], None]
+
+
+class ChildEnded(Exception):
+    """A child gave no answer; the text says how it ended. said is what it had printed."""
+
+    def __init__(self, text: str, said: str = "") -> None:
+        super().__init__(text)
+        self.said = said
+
+
+class Child:
+    """A running child process. Raises OSError where no process can be started.
+
+    what is the noun of the sentences: "loading it". on_wait is called once when a message takes longer than a second.
+    """
+
+    def __init__(
+        self, function: str, job: dict[str, Any], what: str = "it", on_wait: Callable[[float], object] | None = None
+    ) -> None:
+        self.what, self.on_wait = what, on_wait
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        job = {"path": sys.path, "function": function} | job
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable or "python", "-X", "faulthandler", "-c", _COMMAND, json.dumps(job)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._said, start_new_session=True, text=True,
+            )  # fmt: skip
+        except BaseException:
+            self._said.close()
+            raise
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+        self._started = False
+
+    def message(self, limit: float) -> dict[str, Any] | None:
+        """What the function tells next; None when it has returned. Raises ChildEnded after limit seconds too."""
+        if not self._started:
+            self._started = True
+            self._line(START_LIMIT)
+        answer: dict[str, Any] = json.loads(self._line(limit))
+        return None if answer == {} else answer
+
+    def _line(self, limit: float) -> str:
+        try:
+            try:
+                line = self._lines.get(timeout=min(limit, 1.0))
+            except queue.Empty:
+                if limit <= 1.0:
+                    raise
+                if self.on_wait is not None:
+                    self.on_wait(limit)
+                    self.on_wait = None
+                line = self._lines.get(timeout=limit - 1.0)
+            if line is not None:
+                return line
+            ending = _ending(self._process.wait(timeout=2.0))
+        except (queue.Empty, subprocess.TimeoutExpired):
+            raise ChildEnded(f"{self.what} in a child process took more than {limit:g} s", self._words()) from None
+        raise ChildEnded(f"{self.what} in a child process {ending}", self._words())
+
+    def _words(self) -> str:
+        self._said.seek(0)
+        return self._said.read().decode(errors="replace")[-MOST_SAID:]
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._lines.put(line)
+        self._lines.put(None)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the child and whatever it started."""
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):  # it ended just now
+                if hasattr(os, "killpg"):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                else:
+                    self._process.kill()
+            self._process.wait()
+        self._said.close()
+
+
+def _ending(code: int) -> str:
+    """How a process ended, in words."""
+    if code < 0:
+        try:
+            return f"ended it by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"ended it by signal {-code}"
+    return f"ended it with exit code {code} and no answer"
+
+
+def resolve(path: str) -> Any:
+    """The object that "module:name" names."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
+
+
+def serve(job: dict[str, Any]) -> None:
+    """What the child does: say that it has started, run the function of the job, say that it has returned."""
+    with os.fdopen(os.dup(1), "w") as out:
+        os.dup2(2, 1)  # what the plugin prints must not mix with the answers
+
+        def tell(message: dict[str, Any]) -> None:
+            out.write(json.dumps(message) + "\n")
+            out.flush()
+
+        tell({"started": True})
+        resolve(job["function"])(job, tell)
+        tell({})

@@ -1,0 +1,107 @@
+"""The trial: a third party's plugin is loaded in a child process before a program that did not ask for it imports it.
+
+A plugin that hangs or kills its process must not do so to that program. The verdict is kept on disk under the
+distribution, its version and the hash of its RECORD, so that one trial serves all later processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tinygraft.helpers import cache_folder, write_atomic
+from tinygraft.installed.child import Child, ChildEnded
+from tinygraft.installed.records import Record, Status
+
+LIMIT = 2.0  # seconds that loading a plugin may take
+HANG_IS_FORGOTTEN = 600.0  # seconds after which a plugin that took too long is tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How far a record got in a child process. facts are for its owner; when is seconds since 1970."""
+
+    status: str
+    detail: str
+    hint: str
+    traceback: str
+    when: float
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def apply(self, record: Record) -> None:
+        """Move a record that is not imported here to where the child got."""
+        record.move(Status(self.status), self.detail, self.hint)
+        record.traceback, record.tried = self.traceback, True
+
+
+def told(record: Record, facts: dict[str, Any]) -> dict[str, Any]:
+    """The verdict on a record as a child tells it."""
+    reasons = record.status.value, record.detail, record.hint, record.traceback
+    return asdict(Verdict(*reasons, time.time(), facts))
+
+
+def job_of(record: Record) -> dict[str, Any]:
+    """What a child needs to know of a record to load it."""
+    return {"group": record.entry.group, "name": record.entry.name, "value": record.entry.value,
+            "distribution": record.distribution, "version": record.version}  # fmt: skip
+
+
+def verdict_on(record: Record, function: str, key: str, limit: float | None = None,
+               on_wait: Callable[[float], object] | None = None) -> Verdict:  # fmt: skip
+    """The verdict on a declared record: from disk, or from a child process in which function tells it.
+
+    key says what else it depends on. Raises OSError where no child process can be started.
+    """
+    file = _file_of(record, key)
+    verdict = _read(file) if file is not None else None
+    if verdict is None:
+        start = time.perf_counter()
+        verdict = _try_in_child(record, function, LIMIT if limit is None else limit, on_wait)
+        record.milliseconds["trial"] = (time.perf_counter() - start) * 1e3
+        if file is not None:
+            write_atomic(file, json.dumps(asdict(verdict)).encode())
+    return verdict
+
+
+def _try_in_child(record: Record, function: str, limit: float, on_wait: Callable[[float], object] | None) -> Verdict:
+    with Child(function, job_of(record), "loading it", on_wait) as child:
+        try:
+            answer = child.message(limit)
+            return Verdict(**(answer or {}))
+        except ChildEnded as end:
+            hint = f"pip uninstall {record.distribution}, or set TINYGRAFT_DISABLE_PLUGINS={record.name}"
+            return Verdict(Status.BROKEN.value, str(end), hint, end.said, time.time())
+
+
+def _file_of(record: Record, key: str) -> Path | None:
+    """Where the verdict is kept; None where it cannot be told when the plugin changed, as in an editable install."""
+    folder, distribution = cache_folder(), record.entry.dist
+    if folder is None or distribution is None:
+        return None
+    try:
+        installed_files = distribution.read_text("RECORD")
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    except (OSError, ValueError):
+        return None
+    if not installed_files or origin.get("dir_info", {}).get("editable"):
+        return None
+    parts = (sys.version, sys.executable, key, record.entry.value, installed_files)
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return folder / f"trial-{record.name}-{record.distribution}-{record.version}-{digest}.json"
+
+
+def _read(file: Path) -> Verdict | None:
+    """A kept verdict; None when there is none, when it cannot be read, or when it is a hang of some time ago."""
+    try:
+        verdict = Verdict(**json.loads(file.read_bytes()))
+        Status(verdict.status)
+        hang = verdict.status == Status.BROKEN.value and " took more than " in verdict.detail
+        return None if hang and time.time() - verdict.when > HANG_IS_FORGOTTEN else verdict
+    except (OSError, ValueError, TypeError):
+        return None
