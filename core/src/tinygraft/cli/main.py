@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tinygraft.cli import devices, explain, new_plugin, settings, tune
+from tinygraft.cli import conformance, devices, explain, new_plugin, settings, tune
 from tinygraft.errors import TinygraftError
 
-COMMANDS = (devices, settings, explain, tune, new_plugin)
+COMMANDS = (devices, settings, explain, tune, new_plugin, conformance)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tinygraft.conformance.levels import Suite
 from tinygraft.conformance.levels.memory import MemoryLevel
 from tinygraft.conformance.levels.ops import OpsLevel
 from tinygraft.conformance.levels.optional import OptionalLevel
@@ -10,11 +11,5 @@ from tinygraft.conformance.levels.render import RenderLevel
 from tinygraft.conformance.levels.spec import SpecLevel
 
 
-class DeviceConformance(SpecLevel, RenderLevel, MemoryLevel, OpsLevel, OptionalLevel, ProgramLevel):
-    """All tests of a device. device is its name, by default that of the option --tinygraft-device.
-
-    level narrows what is run to some levels, as the option --tinygraft-level does: "render", "0-1", "0,memory".
-    """
-
-    device: str = ""
-    level: str = ""
+class DeviceConformance(SpecLevel, RenderLevel, MemoryLevel, OpsLevel, OptionalLevel, ProgramLevel, Suite):
+    """All tests of a device. Inherit it and set device; tests of your own and overrides are counted too."""

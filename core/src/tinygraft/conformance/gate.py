@@ -50,8 +50,11 @@ ABILITIES: dict[str, Callable[[Opened], bool]] = {
     "matrix": lambda opened: bool(opened.target.matrix),
     "survives_fork": lambda opened: opened.backend is not None and opened.backend.survives_fork,
     "ordinals": lambda opened: opened.count is None or opened.count > 1,
+    "counted": lambda opened: opened.count is not None,
     "own_distribution": lambda opened: not opened.is_core,
 }
+
+OF_RECORD = frozenset({"counted", "ordinals", "own_distribution"})
 
 
 def needs(*abilities: str | DType, **least: int) -> pytest.MarkDecorator:
@@ -95,6 +98,11 @@ class Need:
 
     def __str__(self) -> str:
         return f"{self.name}>={self.least}" if self.name in SIZES else self.name
+
+    @property
+    def is_of_record(self) -> bool:
+        """Whether the record of a device tells, so that the device need not be here."""
+        return self.name in OF_RECORD
 
     def is_met(self, opened: Opened) -> bool:
         """Whether an opened device declares it. What every device must have counts as declared."""

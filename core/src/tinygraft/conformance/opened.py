@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 from tinygraft.device.interfaces import Backend
-from tinygraft.device.known import CORE
-from tinygraft.device.records import PluginRecord, Status
+from tinygraft.device.records import PluginRecord
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError, TinygraftError
+from tinygraft.installed.entries import CORE
 from tinygraft.target import Target
 
 
@@ -27,6 +29,20 @@ class Opened:
         """What the opened device declares."""
         assert self.backend is not None, self.reason
         return self.backend.target
+
+    def about(self) -> dict[str, Any]:
+        """What tells this device and its plugin from others, as plain data."""
+        assert self.backend is not None and self.record is not None and self.record.spec is not None, self.reason
+        kind, spec = type(self.backend), self.record.spec
+        parts = (self.record.provided_by, self.target.text(), str(self.backend.compiler.key))
+        return {
+            "provided_by": self.record.provided_by,
+            "supports": [list(spec.api.min), list(spec.api.below)],
+            "backend": f"{kind.__module__}:{kind.__qualname__}",
+            "detail": self.record.probe.detail if self.record.probe is not None else "",
+            "target": self.target.text(),
+            "digest": hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12],
+        }
 
     @property
     def count(self) -> int | None:
@@ -50,4 +66,5 @@ def open_device(name: str) -> Opened:
     try:
         return Opened(name, record, Device[name])
     except TinygraftError as error:
-        return Opened(name, record, None, str(error), record.status is Status.UNAVAILABLE)
+        absent = record.probe is not None and not record.probe.ok
+        return Opened(name, record, None, str(error), absent)

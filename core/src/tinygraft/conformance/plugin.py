@@ -1,52 +1,208 @@
 """The pytest plugin of the kit, loaded with `-p tinygraft.conformance.plugin`: options, fixtures, gate and report.
 
-Nothing here touches a device before the first test is run. A device is opened once for a session.
+Nothing here touches a device before the first test is run. A device is opened once for a session. Tests that are not
+of the kit are left alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from pathlib import Path
+
 import pytest
 
-from tinygraft.conformance.opened import Opened, open_device
+from tinygraft.config import Context
+from tinygraft.conformance.gate import Need, needs_of, since_of
+from tinygraft.conformance.opened import Opened
+from tinygraft.conformance.report import Kind, Report, note
+from tinygraft.conformance.session import Kit, wants_backend
 from tinygraft.device.interfaces import Backend
+from tinygraft.device.records import PluginRecord
+from tinygraft.device.spec import DeviceSpec
 from tinygraft.target import Target
 
-_opened = pytest.StashKey[dict[str, Opened]]()
+_kit = pytest.StashKey[Kit]()
+_undeclared = pytest.StashKey[list[Need]]()
+_bound = Path(__file__).with_name("test_device.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options, all with long names, since two plugins with one name would end pytest."""
+    """Declare the options. All have long names, since two plugins that share one end pytest."""
     group = parser.getgroup("tinygraft", "conformance of a device of tinygraft")
-    group.addoption("--tinygraft-device", metavar="NAME", default="", help="the device to test, NAME or NAME:ordinal")
+    add = group.addoption
+    add("--tinygraft-device", metavar="NAME", default="", help="the device to test, NAME or NAME:ordinal")
+    add("--tinygraft-level", metavar="LEVELS", default="", help="the levels to run: render, 0-1 or 0,memory; all")
+    add("--tinygraft-json", metavar="FILE", default="", help="write the counts there")
+    add("--tinygraft-xfail", metavar="FILE", default="", help="the conformance.toml to use; the nearest one")
+    add("--tinygraft-require-device", action="store_true", help="a device that is not here is a failure")
+    add("--tinygraft-probe-undeclared", action="store_true", help="try what the device does not declare, and say so")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marks."""
-    config.stash[_opened] = {}
+    """Declare the marks and start to count."""
     config.addinivalue_line("markers", "tinygraft_needs(*abilities, **least): see tinygraft.conformance.gate")
     config.addinivalue_line("markers", "tinygraft_since(major, minor): see tinygraft.conformance.gate")
+    config.stash[_kit] = Kit(config)
+    config.pluginmanager.register(Report(config.getoption("--tinygraft-json")), "tinygraft.conformance.report")
 
 
-def opened_of(config: pytest.Config, name: str) -> Opened:
-    """A device, opened when it is first asked for."""
-    table = config.stash[_opened]
-    if name not in table:
-        table[name] = open_device(name)
-    return table[name]
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The kit's own test file is for the device of an option, and for nothing without one."""
+    if collection_path != _bound or config.stash[_kit].device:
+        return None
+    if any(argument.startswith("tinygraft.conformance") for argument in config.invocation_params.args):
+        raise pytest.UsageError("tinygraft.conformance tests a device: give --tinygraft-device NAME")
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark known defects, put the tests of a class in the order of levels, leave out those that are not to be run."""
+    kit = config.stash[_kit]
+    ours = [item for item in items if kit.suite_of(item) is not None]
+    for suite in {suite for item in ours if (suite := kit.suite_of(item)) is not None}:
+        kit.device_of(suite)
+    kit.mark_defects(ours)
+    in_order = iter(sorted(ours, key=kit.order))
+    known = set(ours)
+    items[:] = [next(in_order) if item in known else item for item in items]
+    if unwanted := [item for item in ours if not kit.is_wanted(item)]:
+        left_out = set(unwanted)
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=unwanted)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Let one test of each level speak for a device that is not here."""
+    is_one_of_several = hasattr(session.config, "workerinput")  # their controller has numbered the tests
+    if not session.config.option.collectonly and not is_one_of_several:
+        dropped = session.config.stash[_kit].collapse(session.items)
+        if dropped:
+            session.config.hook.pytest_deselected(items=dropped)
+            session.testscollected = len(session.items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Keep binaries of earlier runs out: one of a compiler that has changed under its old key must not pass."""
+    if item.config.stash[_kit].suite_of(item) is None:
+        return (yield)
+    with Context(CACHELEVEL=0):
+        return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The gate: skip what the opened device does not declare, and all of a device that is not here."""
+    kit = item.config.stash[_kit]
+    suite = kit.suite_of(item)
+    if suite is None:
+        return
+    note(item, device=kit.device_of(suite), level=kit.level(item))
+    if not (asked := list(needs_of(item))) and not wants_backend(item):
+        return
+    opened = kit.opened(kit.device_of(suite))
+    if opened.backend is not None:
+        note(item, about=opened.about())
+    elif wants_backend(item):
+        _not_here(item, opened, kit.require)
+    missing = [need for need in asked if not need.is_met(opened)]
+    if not missing:
+        return
+    note(item, missing=[str(need) for need in missing])
+    if not kit.probe_undeclared:
+        note(item, kind=Kind.MISSING)
+        pytest.skip(f"{opened.name} does not declare {', '.join(map(str, missing))}")
+    item.stash[_undeclared] = missing
+    _pretend(item, opened.backend, missing)
+
+
+def _not_here(item: pytest.Item, opened: Opened, require: bool) -> None:
+    if opened.absent and not require:
+        note(item, kind=Kind.ABSENT)
+        pytest.skip(opened.reason)
+    pytest.fail(opened.reason, pytrace=False)
+
+
+def _pretend(item: pytest.Item, backend: Backend | None, missing: list[Need]) -> None:
+    """Let the device declare what is missing until the test is over."""
+    assert backend is not None
+    declared = backend.target
+
+    def restore() -> None:
+        backend.target = declared
+
+    item.addfinalizer(restore)
+    for need in missing:
+        backend.target = need.pretend(backend.target)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a test that only advises, or that tries what is not declared, did is said and is no failure."""
+    report = yield
+    if item.config.stash[_kit].suite_of(item) is None:
+        return report
+    is_over = report.when == "call" or not report.passed
+    if (missing := item.stash.get(_undeclared, None)) is not None and is_over and not hasattr(report, "wasxfail"):
+        what = ", ".join(map(str, missing))
+        kind, text = (Kind.WORKS, "works") if report.passed else (Kind.LACKING, "does not work either")
+        _say_instead(item, report, kind, f"{what} is not declared and {text}")
+    elif report.failed and _is_newer_than_plugin(item):
+        came = ".".join(map(str, since_of(item)))
+        _say_instead(item, report, Kind.ADVICE, f"advice: fails, and came with plugin API {came}, after the plugin")
+    report.user_properties = list(item.user_properties)
+    return report
+
+
+def _say_instead(item: pytest.Item, report: pytest.TestReport, kind: Kind, text: str) -> None:
+    note(item, kind=kind)
+    path, line, _ = item.location
+    report.outcome, report.longrepr = "skipped", (path, line or 0, text)
+
+
+def _is_newer_than_plugin(item: pytest.Item) -> bool:
+    kit = item.config.stash[_kit]
+    suite = kit.suite_of(item)
+    assert suite is not None
+    record = kit.opened(kit.device_of(suite)).record
+    return record is not None and record.spec is not None and since_of(item) > record.spec.api.min
 
 
 @pytest.fixture(scope="class")
-def device(request: pytest.FixtureRequest) -> str:
+def device(backend: Backend) -> str:
     """The name of the device under test, for Tensor(..., device=device)."""
-    return str(request.cls.device or request.config.getoption("--tinygraft-device"))
+    return backend.name
 
 
 @pytest.fixture(scope="class")
-def backend(request: pytest.FixtureRequest, device: str) -> Backend:
-    """The opened device under test, the same object in every test of a session."""
-    opened = opened_of(request.config, device)
-    if opened.backend is None:
+def opened(request: pytest.FixtureRequest) -> Opened:
+    """The device under test as the kit found it."""
+    kit = request.config.stash[_kit]
+    return kit.opened(kit.device_of(request.cls))
+
+
+@pytest.fixture(scope="class")
+def record(opened: Opened) -> PluginRecord:
+    """What is known of the device under test, also where it is not here."""
+    if opened.record is None:
         pytest.fail(opened.reason, pytrace=False)
+    return opened.record
+
+
+@pytest.fixture(scope="class")
+def spec(record: PluginRecord) -> DeviceSpec:
+    """What the plugin of the device under test declares."""
+    if record.spec is None:
+        pytest.fail(f"{record.name} {record.status.value}: {record.detail}", pytrace=False)
+    return record.spec
+
+
+@pytest.fixture(scope="class")
+def backend(opened: Opened) -> Backend:
+    """The opened device under test, the same object in every test of a session."""
+    assert opened.backend is not None, opened.reason
     return opened.backend
 
 

@@ -1,3 +1,49 @@
-"""The levels of the kit, one mixin each; each can be run alone, and the first two need no hardware."""
+"""The levels of the kit, one mixin each. Each can be run alone; the first two need no hardware."""
+
+from __future__ import annotations
 
 LEVELS = ("spec", "render", "memory", "ops", "optional", "program")
+OWN = "own"  # tests that a plugin adds to the class that it inherits
+
+
+class Suite:
+    """A class of tests of one device, which the kit opens, gates and counts.
+
+    device is its name, by default that of the option --tinygraft-device. level narrows what is run to some levels, as
+    the option --tinygraft-level does: "render", "0-1", "0,memory".
+    """
+
+    device: str = ""
+    level: str = ""
+
+
+def parse_levels(text: str) -> tuple[str, ...]:
+    """The levels of a text of names, numbers and spans of numbers, in their order; all for an empty one.
+
+    Raises ValueError for what is no level.
+
+    >>> parse_levels("0-1,memory")
+    ('spec', 'render', 'memory')
+    """
+    every = (*LEVELS, OWN)
+    found: set[str] = set()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, dash, last = part.partition("-")
+        if part in every:
+            found.add(part)
+        elif first.isdecimal() and int(first) < len(LEVELS) and (last.isdecimal() if dash else not last):
+            found.update(LEVELS[int(first) : int(last or first) + 1])
+        else:
+            known = ", ".join(f"{number} {name}" for number, name in enumerate(LEVELS))
+            raise ValueError(f"{part!r} is no level of the kit; they are {known}, and {OWN} for tests of your own")
+    return tuple(level for level in every if level in found or not found)
+
+
+def level_of(suite: type, test: str) -> str:
+    """The level that a test of a class belongs to: where it was first written, wherever it is overridden."""
+    for base in reversed(suite.__mro__):
+        if test in vars(base):
+            package, _, module = base.__module__.rpartition(".")
+            level = module.partition("_")[0]  # a level may lie in several files, such as ops.py and ops_values.py
+            return level if package == __name__ and level in LEVELS else OWN
+    return OWN

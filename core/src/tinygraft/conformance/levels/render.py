@@ -1,5 +1,152 @@
-"""Level render."""
+"""Level 1: rendering and compiling. Kernels of every kind become the same text each time, and compile.
+
+The kernels are what scheduler and codegen make of tensor expressions for the device's Target, and those of
+conformance.linears, written by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tinygraft import Tensor
+from tinygraft.codegen.lower import to_linear
+from tinygraft.conformance.gate import PROFILE, needs
+from tinygraft.conformance.kernels import programs
+from tinygraft.conformance.linears import KERNELS
+from tinygraft.device.interfaces import Backend, Program
+from tinygraft.device.spec import DeviceSpec
+from tinygraft.dtype import dtypes
+from tinygraft.errors import CompileError
+from tinygraft.installed.child import resolve
+from tinygraft.reference.spec import PYTHON
+from tinygraft.schedule.schedule import schedule
+from tinygraft.target import BASIC_OPS, CHECKED_OPS, Target
+from tinygraft.uop.stages import KernelCall, Linear, Source
+
+PATIENCE = 300.0  # seconds after which a child process is taken to hang
+CHILD = (
+    "import json, sys; job = json.loads(sys.argv[1]); sys.path[:] = job['path']; "
+    "from tinygraft.conformance.levels.render import digests_of; print(); print(json.dumps(digests_of(job['backend'])))"
+)
+
+
+def empty(*shape: int) -> Tensor:
+    """A float tensor that nobody fills; only its shape counts, and its device is not the one under test."""
+    return Tensor.empty(*shape, device=PYTHON.name)
+
+
+# What is lowered for the Target under test. All of it is of the core profile.
+EXPRESSIONS: dict[str, Callable[[], Tensor]] = {
+    "elementwise": lambda: (empty(37) * 2 + 1).sin().exp2().sqrt(),
+    "integers": lambda: (empty(40).cast(dtypes.int32) // 7) % 5 << 2,
+    "choice": lambda: (empty(5, 7) > 0).where(empty(5, 7), empty(7) * 0.5),
+    "movement": lambda: empty(4, 6).permute(1, 0).flip(0).pad(((1, 0), (0, 2))).contiguous(),
+    "sum": lambda: empty(33, 65).sum(),
+    "row_maximum": lambda: empty(33, 65).max(1),
+    "softmax": lambda: empty(9, 64).softmax(),
+    "matmul": lambda: empty(37, 41) @ empty(41, 43),
+    "convolution": lambda: empty(2, 3, 9, 9).conv2d(empty(4, 3, 3, 3)).relu(),
+    "gather": lambda: empty(8, 5)[empty(6).cast(dtypes.int32)],
+    "running_sum": lambda: empty(5, 70).cumsum(1),
+    "largest_place": lambda: empty(11, 17).argmax(1),
+}
+
+# What a kernel that was written by hand asks of the device.
+ASKED = {
+    "elementwise": needs(vector_bytes=16), "row_sums": needs(vector_bytes=16), "gather": needs(vector_bytes=16),
+    "matmul": needs(vector_bytes=16, chunks=2), "strided": needs(vector_bytes=16), "scratch": needs(local_memory=1024),
+    "streamed": needs(vector_bytes=16, stream_bytes=1),
+}  # fmt: skip
+BY_HAND = [pytest.param(name, marks=[ASKED[name]] if name in ASKED else [], id=name) for name in KERNELS]
 
 
 class RenderLevel:
-    """Tests of level render."""
+    """Tests of the Target, the renderer and the compiler."""
+
+    def test_the_core_profile_is_declared(self, target: Target) -> None:
+        """float32, int32 and bool are stored and computed with, and every basic op has words."""
+        lacking = [dtype.name for dtype in PROFILE if dtype not in target.dtypes & target.compute_dtypes]
+        assert not lacking, f"the Target lacks {', '.join(lacking)}, which every device has"
+        lacking = sorted(op.name for op in BASIC_OPS - CHECKED_OPS - target.native_ops)
+        assert not lacking, f"native_ops lacks {', '.join(lacking)}, which every renderer has words for"
+
+    def test_the_sizes_are_possible(self, target: Target) -> None:
+        """The numbers of the Target are such that some kernel fits."""
+        alignment = target.alignment
+        assert alignment > 0 and alignment & (alignment - 1) == 0, f"alignment is {alignment}, no power of 2"
+        assert 0 <= target.grid_dims <= 3
+        assert target.lanes >= 1 and target.chunks >= 1 and min(target.max_grid) >= 1
+        assert target.lanes == 1 or target.grid_dims, "threads of a group need a grid"
+
+    @pytest.mark.parametrize("name", EXPRESSIONS)
+    def test_a_kernel_compiles(self, backend: Backend, name: str) -> None:
+        """Each kernel of an expression has the same text twice, and compiles, and loads."""
+        check(backend, linears_of(name, backend.target))
+
+    @pytest.mark.parametrize("name", BY_HAND)
+    def test_a_kernel_by_hand_compiles(self, backend: Backend, name: str) -> None:
+        """So does a kernel in the linear form that the scheduler would not ask for."""
+        check(backend, [replace(KERNELS[name](), target=backend.target)])
+
+    def test_the_text_is_the_same_in_every_process(self, backend: Backend, spec: DeviceSpec) -> None:
+        """Where sets and addresses are in another order, each kernel has the same text: it is the key of caches."""
+        job = json.dumps({"path": sys.path, "backend": [spec.backend, backend.name, backend.ordinal]})
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, job], capture_output=True, text=True, timeout=PATIENCE, check=False,
+            env={**os.environ, "PYTHONHASHSEED": "4711"},
+        )  # fmt: skip
+        assert done.returncode == 0, f"rendering in a child process failed:\n{done.stderr[-2000:]}"
+        theirs, ours = json.loads(done.stdout.rstrip().rpartition("\n")[2]), digests(backend)
+        assert theirs.keys() == ours.keys()
+        different = [name for name, digest in ours.items() if theirs[name] != digest]
+        assert not different, f"other texts in another process: {', '.join(different)}"
+
+    def test_what_is_no_program_is_refused(self, backend: Backend) -> None:
+        """Text that is none in any language raises CompileError, at the latest when it is loaded."""
+        source = backend.renderer.render(linears_of("sum", backend.target)[0])
+        with pytest.raises(CompileError) as caught:
+            backend.load(backend.compiler.compile(replace(source, text=source.text + "\n) this is { no program (\n")))
+        assert str(caught.value).strip(), "the error says nothing"
+
+
+def linears_of(name: str, target: Target) -> list[Linear]:
+    """The kernels of an expression, lowered for a Target."""
+    calls = schedule([EXPRESSIONS[name]().lazydata], lambda _: target).calls
+    return [to_linear(call.kernel, target) for call in calls if isinstance(call, KernelCall)]
+
+
+def check(backend: Backend, linears: list[Linear]) -> list[Program]:
+    """Each kernel has the same text twice, and compiles, and loads."""
+    for linear in linears:
+        source = backend.renderer.render(linear)
+        assert isinstance(source, Source)
+        assert source.text.strip(), "the renderer gave no text"
+        assert backend.renderer.render(linear) == source, "the same kernel has another text the second time"
+    return programs(backend, linears)
+
+
+def digests(backend: Backend) -> dict[str, str]:
+    """Each expression with a digest of the texts of its kernels."""
+    found = {}
+    for name in EXPRESSIONS:
+        texts = [backend.renderer.render(linear).text for linear in linears_of(name, backend.target)]
+        found[name] = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    return found
+
+
+def digests_of(backend: tuple[str, str, int]) -> dict[str, str]:
+    """The digests for a device that is opened here, by the class, name and ordinal of its backend."""
+    path, name, ordinal = backend
+    opened: Backend = resolve(path)(name, ordinal)
+    try:
+        return digests(opened)
+    finally:
+        opened.close()

@@ -1,0 +1,157 @@
+"""Report: what a run of the kit found, by device: counts by level and by missing ability, printed and as JSON.
+
+A test says what it is in the user property `tinygraft` of its report, so that counts are right also where other
+processes run the tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinygraft import __version__
+from tinygraft.conformance.levels import LEVELS, OWN
+from tinygraft.device.spec import PLUGIN_API
+
+PROPERTY = "tinygraft"
+
+
+class Kind(StrEnum):
+    """How a test of the kit ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    XFAILED = "xfailed"  # a known defect
+    MISSING = "n/a"  # not declared by the device
+    ABSENT = "absent"  # the device is not here
+    ADVICE = "advice"  # it fails, and is newer than the plugin
+    WORKS = "undeclared"  # it works, and the device does not declare it
+    LACKING = "lacking"  # it was tried and does not work, as the device says
+    SKIPPED = "skipped"  # by a test of the plugin's own
+
+
+def note(item: pytest.Item, **values: object) -> None:
+    """Remember something about a test for the report."""
+    for name, known in item.user_properties:
+        if name == PROPERTY and isinstance(known, dict):
+            known.update(values)
+            return
+    item.user_properties.append((PROPERTY, dict(values)))
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found of one device. tests are their names by kind, where that is worth a line."""
+
+    about: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+    missing: Counter[str] = field(default_factory=Counter)
+    tests: dict[str, list[str]] = field(default_factory=dict)
+    why_absent: str = ""
+
+    def total(self, kind: Kind) -> int:
+        """How many tests of all levels ended so."""
+        return sum(counter[kind] for counter in self.counts.values())
+
+
+class Report:
+    """Counts as reports come in."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.found: dict[str, Found] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count a test once: when it was called, or failed or was skipped before or after that."""
+        known = dict(report.user_properties).get(PROPERTY)
+        if isinstance(known, dict) and (report.when == "call" or not report.passed):
+            self._count(report, known)
+
+    def _count(self, report: pytest.TestReport, known: dict[str, Any]) -> None:
+        found = self.found.setdefault(known["device"], Found())
+        found.about = known.get("about", found.about)
+        kind = _kind_of(report, known)
+        found.counts.setdefault(known["level"], Counter())[kind] += 1
+        if kind in (Kind.MISSING, Kind.WORKS, Kind.LACKING):
+            found.missing.update(known["missing"])
+        if kind is Kind.ABSENT:
+            found.why_absent = _reason(report)
+        if kind not in (Kind.PASSED, Kind.ABSENT):
+            found.tests.setdefault(kind, []).append(report.nodeid.rpartition("::")[2])
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the counts as JSON where that was asked for."""
+        if self.file:
+            Path(self.file).write_text(json.dumps(self.as_json(), indent=2) + "\n", encoding="utf-8")
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything that was found, as plain data."""
+        devices = [{"name": name, **found.about, "levels": found.counts, "missing": found.missing,
+                    "absent": found.why_absent, "tests": found.tests}
+                   for name, found in self.found.items()]  # fmt: skip
+        return {"kit": __version__, "api": list(PLUGIN_API), "devices": devices, "never_run": self.never_run()}
+
+    def never_run(self) -> list[str]:
+        """The tests that no device of several could be asked, by name: perhaps they are wrong and nobody knows."""
+        here = [found for found in self.found.values() if not found.why_absent and found.about]
+        if len(here) < 2:
+            return []
+        return sorted(set.intersection(*(set(found.tests.get(Kind.MISSING, ())) for found in here)))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print a table for each device."""
+        for name, found in self.found.items():
+            terminalreporter.section(f"conformance of {name}", sep="-")
+            terminalreporter.write_line(_about(found))
+            for line in [*_table(found), *_remarks(found)]:
+                terminalreporter.write_line(line)
+        if never := self.never_run():
+            terminalreporter.write_line(f"tests that no device here could be asked: {', '.join(never)}")
+
+
+def _kind_of(report: pytest.TestReport, known: dict[str, Any]) -> Kind:
+    if hasattr(report, "wasxfail") and report.skipped:
+        return Kind.XFAILED
+    if report.skipped:
+        return Kind(known.get("kind", Kind.SKIPPED))
+    return Kind.PASSED if report.passed else Kind.FAILED
+
+
+def _reason(report: pytest.TestReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+def _about(found: Found) -> str:
+    api = ".".join(map(str, PLUGIN_API))
+    by = f", {found.about['provided_by']}, device {found.about['digest']}" if found.about else ""
+    return f"kit {__version__}, plugin API {api}{by}"
+
+
+def _table(found: Found) -> list[str]:
+    kinds = [kind for kind in Kind if kind in (Kind.PASSED, Kind.FAILED, Kind.MISSING) or found.total(kind)]
+    lines = [f"  {'level':10}" + "".join(f"{kind:>12}" for kind in kinds)]
+    for number, level in enumerate((*LEVELS, OWN)):
+        if (counter := found.counts.get(level)) is not None:
+            label = level if level == OWN else f"{number} {level}"
+            lines.append(f"  {label:10}" + "".join(f"{counter[kind]:12}" for kind in kinds))
+    return [*lines, f"  {'all':10}" + "".join(f"{found.total(kind):12}" for kind in kinds)]
+
+
+def _remarks(found: Found) -> list[str]:
+    lines = []
+    if found.missing:
+        lines.append("  not declared: " + ", ".join(f"{name} ({n})" for name, n in sorted(found.missing.items())))
+    if works := found.tests.get(Kind.WORKS):
+        lines.append(f"  works but undeclared: {', '.join(works)}")
+    if advice := found.tests.get(Kind.ADVICE):
+        lines.append(f"  fails, but is newer than the plugin: {', '.join(advice)}")
+    if found.why_absent:
+        lines.append(f"  not here: {found.why_absent}")
+    return lines

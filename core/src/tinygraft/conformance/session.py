@@ -1,0 +1,124 @@
+"""Kit: one run of the kit. Which tests are its own, of what device and level, and what each device turned out to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinygraft.conformance.gate import needs_of
+from tinygraft.conformance.levels import LEVELS, OWN, Suite, level_of, parse_levels
+from tinygraft.conformance.opened import Opened, open_device
+from tinygraft.conformance.xfail import Xfail, XfailError, check_used, find, read
+
+NEEDS_BACKEND = frozenset({"backend", "target"})  # a test that asks for one of these fixtures needs the device here
+
+
+class Kit:
+    """The state of a session: the options, and the devices that were opened, once each."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.device: str = config.getoption("--tinygraft-device")
+        self.require: bool = config.getoption("--tinygraft-require-device")
+        self.probe_undeclared: bool = config.getoption("--tinygraft-probe-undeclared")
+        self.xfail: str = config.getoption("--tinygraft-xfail")
+        self.levels = _levels(config.getoption("--tinygraft-level"), "--tinygraft-level")
+        self._opened: dict[str, Opened] = {}
+
+    def suite_of(self, item: pytest.Item) -> type[Suite] | None:
+        """The class of a test of the kit; None for any other test."""
+        found = getattr(item, "cls", None)
+        return found if isinstance(found, type) and issubclass(found, Suite) else None
+
+    def device_of(self, suite: type[Suite]) -> str:
+        """The name of the device that a class tests, in capitals. Raises UsageError where nobody has named one."""
+        name = suite.device or self.device
+        if not name:
+            raise pytest.UsageError(f'{suite.__name__} has no device: write device = "NAME" in it, or give '
+                                    "--tinygraft-device NAME")  # fmt: skip
+        return name.upper()
+
+    def opened(self, device: str) -> Opened:
+        """A device, opened when it is first asked for."""
+        if device not in self._opened:
+            self._opened[device] = open_device(device)
+        return self._opened[device]
+
+    def level(self, item: pytest.Item) -> str:
+        """The level of a test of the kit."""
+        suite = self.suite_of(item)
+        assert suite is not None
+        return level_of(suite, function_of(item))
+
+    def order(self, item: pytest.Item) -> tuple[str, int]:
+        """Where a test of the kit belongs: class by class, level by level."""
+        return item.nodeid.rpartition("::")[0], (*LEVELS, OWN).index(self.level(item))
+
+    def is_wanted(self, item: pytest.Item) -> bool:
+        """Whether a test is of a level that is to be run, by the option and by the class."""
+        suite = self.suite_of(item)
+        assert suite is not None
+        level = level_of(suite, function_of(item))
+        return level in self.levels and level in _levels(suite.level, f"{suite.__name__}.level")
+
+    def mark_defects(self, items: Iterable[pytest.Item]) -> None:
+        """Mark the tests that a conformance.toml names. Raises UsageError for a file that cannot be right."""
+        governed: dict[Path, list[pytest.Item]] = {}
+        for item in items:
+            file = Path(self.xfail) if self.xfail else find(item.path, self.config.rootpath)
+            if file is not None:
+                governed.setdefault(file, []).append(item)
+        try:
+            for file, tests in governed.items():
+                self._mark(file, tests)
+        except XfailError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    def _mark(self, file: Path, items: list[pytest.Item]) -> None:
+        entries, used = read(file), set[Xfail]()
+        for item in items:
+            suite = self.suite_of(item)
+            assert suite is not None
+            for entry in entries:
+                if entry.covers(item.name, self.device_of(suite)):
+                    item.add_marker(pytest.mark.xfail(reason=entry.text, strict=True))
+                    used.add(entry)
+        if not any("::" in argument for argument in self.config.args):  # whole classes were collected
+            check_used(file, entries, used, [item.name for item in items])
+
+    def collapse(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Keep one test of each level for a device that is not here, to say so; takes the others out of items."""
+        said: set[tuple[type[Suite], str]] = set()
+        kept, dropped = [], []
+        for item in items:
+            suite = self.suite_of(item)
+            if suite is None or not wants_backend(item) or self.opened(self.device_of(suite)).backend is not None:
+                kept.append(item)
+            elif (key := (suite, self.level(item))) not in said:
+                said.add(key)
+                kept.append(item)
+            else:
+                dropped.append(item)
+        items[:] = kept
+        return dropped
+
+
+def function_of(item: pytest.Item) -> str:
+    """The name of a test without its parameters."""
+    return str(getattr(item, "originalname", None) or item.name)
+
+
+def wants_backend(item: pytest.Item) -> bool:
+    """Whether a test can only be run on an opened device."""
+    names: Any = getattr(item, "fixturenames", ())
+    return not NEEDS_BACKEND.isdisjoint(names) or not all(need.is_of_record for need in needs_of(item))
+
+
+def _levels(text: str, what: str) -> tuple[str, ...]:
+    try:
+        return parse_levels(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"{what}: {error}") from None
