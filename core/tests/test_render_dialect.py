@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -124,3 +125,10 @@ def test_literals_of_64_bits_have_the_suffix_of_their_type(word: str, suffix: st
     """long has l and long long has ll."""
     dialect = replace(SPACES, types={**C_TYPES, dtypes.int64: word})
     assert f"x0 & 5000000000{suffix};" in text_of(dialect, lambda x: x & 5000000000, dtypes.int64)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_name_is_a_type_of_another_language(name: str) -> None:
+    """Names that kernels and helpers give to their variables are no words of the languages of the family."""
+    words = set(re.findall(r"[a-z_]\w*", CStyleRenderer(SPACES).render(KERNELS[name]()).text))
+    assert not words & {"half", "half4", "event_t", "constant", "device", "thread", "threadgroup", "global", "local"}

@@ -5,8 +5,8 @@ static inline floatx8 splat_floatx8(float x) {
 }
 typedef floatx8 floatx8_in_memory __attribute__((aligned(4), may_alias));
 static inline float fold_add_floatx8(floatx8 x) {
-    for (int half = 4; half; half /= 2)
-        for (int k = 0; k < half; k++) x[k] = x[k] + x[k + half];
+    for (int apart = 4; apart; apart /= 2)
+        for (int k = 0; k < apart; k++) x[k] = x[k] + x[k + apart];
     return x[0];
 }
 

@@ -216,11 +216,11 @@ class Kernel(Writer):
         size = halves(self.linear, span)
         type_ = self.words.type(u.dtype, size)
         step = Step(u.arg.op, u.dtype, u.dtype, 1)
-        one = EXPR[step.op](self.words, step, "x[k]", "x[k + half]")
+        one = EXPR[step.op](self.words, step, "x[k]", "x[k + apart]")
         name = self.words.helper(
             f"fold_{u.arg.op.name.lower()}_{type_}", self.words.type(u.dtype), f"{type_} x",
-            f"for (int half = {size // 2}; half; half /= 2)\n"
-            f"        for (int k = 0; k < half; k++) x[k] = {bare(one)};\n    return x[0];",
+            f"for (int apart = {size // 2}; apart; apart /= 2)\n"
+            f"        for (int k = 0; k < apart; k++) x[k] = {bare(one)};\n    return x[0];",
         )  # fmt: skip
         for lane in self.walk.lanes(u):
             text = f"{name}({bare(self.operand(vector, lane, size))})"
