@@ -120,6 +120,14 @@ def test_division_is_an_operator_unless_there_is_a_word_for_it() -> None:
     assert "= dividef(1.0f, x0);" in text_of(HALVES, turned, dtypes.float32, native=native)
 
 
+def test_lanes_are_a_loop_or_written_out() -> None:
+    """A function of vectors loops over lanes, or has an expression for each where the dialect asks for that."""
+    looped = CStyleRenderer(SPACES).render(KERNELS["strided"]()).text
+    assert "for (int k = 0; k < 4; k++) r[k] = p[k * step];" in looped
+    spelled = CStyleRenderer(replace(SPACES, spelled=True)).render(KERNELS["strided"]()).text
+    assert "    return (intx4){p[0 * step], p[1 * step], p[2 * step], p[3 * step]};" in spelled
+
+
 @pytest.mark.parametrize(("word", "suffix"), [("long", "l"), ("long long", "ll")])
 def test_literals_of_64_bits_have_the_suffix_of_their_type(word: str, suffix: str) -> None:
     """long has l and long long has ll."""

@@ -7,6 +7,7 @@ A helper is written once, before the kernel, when the first expression asks for 
 from __future__ import annotations
 
 import math
+import re
 import struct
 from typing import Any
 
@@ -57,6 +58,9 @@ class Words:
     def each_lane(self, name: str, result: tuple[DType, int], arguments: str, expression: str) -> str:
         """A helper that computes a vector lane by lane, k being the lane."""
         type_ = self.type(*result)
+        if self.dialect.spelled:
+            lanes = ", ".join(re.sub(r"\bk\b", str(k), expression) for k in range(result[1]))
+            return self.helper(name, type_, arguments, f"return ({type_}){{{lanes}}};")
         body = f"{type_} r;\n    for (int k = 0; k < {result[1]}; k++) r[k] = {expression};\n    return r;"
         return self.helper(name, type_, arguments, body)
 

@@ -60,7 +60,8 @@ class Dialect:
     kernel begins. barrier is the statement that waits for a group. spaces says that a pointer to scratch memory has
     that word before its type too, as one to a buffer has pointer.
 
-    vectors says that the compiler has GCC's vector extensions. stream has, by the bytes of a vector, the statement that
+    vectors says that the compiler has GCC's vector extensions; spelled, that it makes vectors of lanes which are
+    written out but not of a loop over them. stream has, by the bytes of a vector, the statement that
     stores {value}, a vector of long long, at {pointer} past the caches; fence is the statement that makes such stores
     visible to other threads. calls names the functions of ops, {f} being f for float and nothing for double; FDIV and
     RECIPROCAL are operators where it has no FDIV. matrix has the words of the matrix units, by their names. header is
@@ -87,6 +88,7 @@ class Dialect:
     spaces: bool = False
     barrier: str = ""
     vectors: bool = False
+    spelled: bool = False
     stream: Mapping[int, str] = field(default_factory=dict)
     fence: str = ""
     infinity: str = "__builtin_inf{f}()"
