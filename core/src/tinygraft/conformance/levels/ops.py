@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tinygraft.conformance.levels.ops_kernels import Kernels
 from tinygraft.conformance.levels.ops_tensors import Tensors
 from tinygraft.conformance.levels.ops_values import Values
 
 
-class OpsLevel(Values, Tensors):
+class OpsLevel(Values, Kernels, Tensors):
     """Tests of level ops."""

@@ -1,0 +1,47 @@
+"""The conformance kit on the simulated GPUs: the ways of scheduler and codegen for a device with groups of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from installed import installed
+from kit_run import KitRun, Outcome
+from tinygraft.config import Context
+
+RUN = "class TestIt(DeviceConformance):\n    device, level = {device!r}, {level!r}\n"
+
+
+@pytest.fixture
+def kit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[KitRun]:
+    """Runs the kit where the simulated GPUs are installed."""
+    with installed(tmp_path, "gpusim", GPUSIM="gpusim:SPEC", GPUPLAIN="gpusim:PLAIN_SPEC"):
+        yield KitRun(tmp_path, capsys)
+
+
+def check(outcome: Outcome, device: str, least: int) -> None:
+    """All is well, and at least so many tests ran."""
+    assert outcome.code == 0, outcome.text
+    kinds = [count for counts in outcome.counts(device).values() for count in counts.items()]
+    assert sum(number for kind, number in kinds if kind == "passed") >= least
+
+
+def test_a_device_with_a_grid_passes_all(kit: KitRun) -> None:
+    """Every level, with matrix units, groups of threads and shared memory."""
+    check(kit(RUN.format(device="GPUSIM", level="1-5")), "GPUSIM", 1000)
+
+
+def test_a_device_without_matrix_units_passes(kit: KitRun) -> None:
+    """The same without tiles, where sums of products go through shared memory."""
+    code = RUN.format(device="GPUPLAIN", level="ops,optional,program")
+    names = "product or matmul or sum or gradients or address or test_action or training"
+    check(kit(code, "-k", names), "GPUPLAIN", 60)
+
+
+def test_plain_loops_pass(kit: KitRun) -> None:
+    """With NOOPT=1 a kernel of a GPU is plain loops and computes the same."""
+    with Context(NOOPT=1):
+        outcome = kit(RUN.format(device="GPUSIM", level="ops"), "-k", "product or sum or movement or address")
+    check(outcome, "GPUSIM", 50)
