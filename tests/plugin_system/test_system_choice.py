@@ -10,6 +10,7 @@ import pytest
 
 from tinygraft import config
 from tinygraft.config import Context
+from tinygraft.device.known import how_to_install
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError
 from tinygraft.installed import trial
 from tinygraft.installed.records import Status
@@ -41,7 +42,7 @@ def test_priority_zero_is_never_automatic(fakes):
         fakes.registry().DEFAULT  # noqa: B018
     assert str(caught.value) == (
         "no device to run on: nothing but core's own interpreter is installed, which is never chosen by itself\n"
-        "  fix: pip install tinygraft-cpu (or, from a checkout: pip install ./plugins/cpu)\n"
+        f"  fix: {how_to_install('CPU')}\n"
         "  or set DEV=PYTHON to use the interpreter: right, and slow"
     )
 
@@ -83,7 +84,7 @@ def test_fallback_warns_once(fakes):
     assert [str(w.message) for w in said] == [
         "using TOY; passed over: FAST is installed (tinygraft-fast 1.0) but could not be opened: OSError: in use. "
         "To silence this, set DEV=TOY or TINYGRAFT_DISABLE_PLUGINS=FAST; "
-        "details: python -m tinygraft devices -v"
+        "details: python -m tinygraft doctor"
     ]
     assert registry.DEFAULT == "TOY"  # without another warning
 
@@ -181,7 +182,7 @@ def test_a_chain_of_which_none_opens(fakes):
     fakes.add("GONE", ABSENT.format("card"))
     with Context(DEV="FAST,GONE"), pytest.raises(DeviceUnavailable) as caught:
         fakes.registry().DEFAULT  # noqa: B018
-    assert str(caught.value).startswith("none of FAST,GONE can be used:\nFAST is installed")
+    assert str(caught.value).startswith("DEV=FAST,GONE: none of them can be used:\nFAST is installed")
     assert "OSError: in use" in str(caught.value)
     assert "no card here" in str(caught.value)
 

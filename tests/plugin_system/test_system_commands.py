@@ -31,7 +31,7 @@ def test_the_table(fakes, listing):
     assert [line.split() for line in text.splitlines()] == [
         ["NAME", "STATUS", "DEVICES", "PROVIDED", "BY", "DETAIL"],
         ["GONE", "unavailable", "-", "tinygraft-gone", "1.0", "no", "card"],
-        ["*", "TOY", "open", "2", "tinygraft-toy", "1.0", "found"],
+        ["*", "TOY", "available", "2", "tinygraft-toy", "1.0", "found", "(chosen:", "priority", "50)"],
     ]
     assert code == 0
 
@@ -41,7 +41,7 @@ def test_a_broken_plugin_is_a_line_and_exit_code_1(fakes, listing):
     fakes.add("CRASH", "#!\nimport os, signal; os.kill(os.getpid(), signal.SIGKILL)\n")
     fakes.add("TOY")
     code, text = listing()
-    assert "CRASH  broken  -        tinygraft-crash 1.0  loading it in a child process ended it by SIGKILL" in text
+    assert "CRASH  broken     -        tinygraft-crash 1.0  loading it in a child process ended it by SIGKILL" in text
     assert "* " in text
     assert "using TOY; passed over: CRASH is installed" in text
     assert code == 1
@@ -62,7 +62,7 @@ def test_json(fakes, listing):
     fakes.add("WRECK", "#!\nraise OSError('wrecked')\n")
     code, text = listing("--json")
     toy, wreck = json.loads(text)
-    assert (toy["name"], toy["status"], toy["default"], toy["devices"]) == ("TOY", "open", True, 1)
+    assert (toy["name"], toy["status"], toy["default"], toy["devices"]) == ("TOY", "available", True, 1)
     assert (wreck["status"], wreck["detail"], wreck["default"]) == ("broken", "OSError: wrecked", False)
     assert "raise OSError('wrecked')" in wreck["traceback"]
     assert code == 1

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tinygraft.device.known import FIRST_PARTY, KNOWN
+from tinygraft.device import known
+from tinygraft.device.known import FIRST_PARTY, KNOWN, how_to_install
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError, DeviceUnavailable
 from tinygraft.installed.entries import normalised
@@ -27,7 +28,7 @@ def test_what_is_not_a_name(fakes, name):
     assert repr(name) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [3, ["TOY"], b"TOY", ("TOY", "TOY:1")])
+@pytest.mark.parametrize("name", [3, b"TOY", [3]])
 def test_a_name_is_a_string(fakes, name):
     """What is not a string is refused as such."""
     with pytest.raises(DeviceError, match="a device is named by a string NAME or NAME:ordinal, got "):
@@ -56,11 +57,16 @@ def test_known_but_not_installed(fakes, name):
     assert registry.canonicalize(name.lower() + ":1") == f"{name}:1"
     with pytest.raises(DeviceUnavailable) as caught:
         registry[name]
-    distribution, folder = KNOWN[name]
-    assert str(caught.value) == (
-        f"{name} is not installed (installed: none); "
-        f"pip install {distribution} (or, from a checkout: pip install ./{folder})"
+    assert str(caught.value).startswith(f"{name} is not installed (installed: none); pip install {KNOWN[name][0]}")
+
+
+def test_hints_name_a_folder_only_where_it_is(monkeypatch, tmp_path):
+    """How to install a device from a checkout is said in a checkout that has it, with the whole path."""
+    assert how_to_install("CPU") == (
+        f"pip install tinygraft-cpu (or, from this checkout: pip install {known.CHECKOUT / 'plugins/cpu'})"
     )
+    monkeypatch.setattr(known, "CHECKOUT", tmp_path)
+    assert how_to_install("CPU") == "pip install tinygraft-cpu"
 
 
 def test_ordinals_end_where_the_probe_says(fakes):

@@ -65,7 +65,7 @@ def test_broken_import(fakes):
         "TOY is installed (tinygraft-toy 1.0) but could not be loaded:\n"
         "  ModuleNotFoundError: No module named 'no_such_library'\n"
         "  fix: pip install --force-reinstall tinygraft-toy\n"
-        "  installed: OTHER, TOY      details: python -m tinygraft devices -v"
+        "  installed: OTHER, TOY      details: python -m tinygraft doctor TOY"
     )
     assert record_of(registry).status is Status.BROKEN
     assert "import no_such_library" in record_of(registry).traceback

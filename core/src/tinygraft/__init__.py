@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {  # public name -> the module it lives in and what it is called there
-    "Context": ("tinygraft.config", "Context"),
+    "Context": ("tinygraft.device.registry", "Context"),
     "Device": ("tinygraft.device.registry", "Device"),
     "GlobalCounters": ("tinygraft.device.counters", "GlobalCounters"),
     "Tensor": ("tinygraft.tensor.tensor", "Tensor"),

@@ -17,15 +17,19 @@ from tinygraft.errors import SettingError
 T = TypeVar("T", int, str)
 
 SETTINGS: dict[str, Setting[Any]] = {}
+finders: list[Callable[[str], object]] = []  # told of a name that is in no table: it may come with a plugin
 
 
 class Setting(Generic[T]):
-    """One setting. `.value` is what holds here and now."""
+    """One setting. `.value` is what holds here and now. A number lies between least and most, where they are given.
 
-    __slots__ = ("_default", "_var", "_watchers", "doc", "name")
+    Raises SettingError where the environment has a value that cannot be.
+    """
 
-    def __init__(self, name: str, default: T, doc: str) -> None:
-        self.name, self.doc = name, doc
+    __slots__ = ("_default", "_var", "_watchers", "doc", "least", "most", "name")
+
+    def __init__(self, name: str, default: T, doc: str, least: int | None = None, most: int | None = None) -> None:
+        self.name, self.doc, self.least, self.most = name, doc, least, most
         text = os.environ.get(name)
         given = text is not None and (text != "" or isinstance(default, str))  # an empty string is a value, no number
         self._default: T = self.parse(text, default) if given else default
@@ -38,9 +42,13 @@ class Setting(Generic[T]):
         if isinstance(like, str):
             return str(text)
         try:
-            return int(text)  # type: ignore[call-overload,no-any-return]
+            number: T = int(text)  # type: ignore[call-overload]
         except (TypeError, ValueError):
             raise SettingError(f"{self.name} must be an integer, got {text!r}") from None
+        if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
+            allowed = f"{self.least} or more" if self.most is None else f"from {self.least} to {self.most}"
+            raise SettingError(f"{self.name} must be {allowed}, got {number}: {self.doc}")
+        return number
 
     @property
     def value(self) -> T:
@@ -78,7 +86,8 @@ class Setting(Generic[T]):
 class Context:
     """Change settings for a block: `with Context(DEBUG=4, NOOPT=1): ...`.
 
-    Raises SettingError for a name that is not in the table.
+    Raises SettingError for a name that is not in the table and that no installed plugin has, and for a value that
+    cannot be; nothing is changed then.
 
     >>> with Context(NOOPT=1):
     ...     NOOPT.value
@@ -87,6 +96,8 @@ class Context:
 
     def __init__(self, **values: object) -> None:
         for name in values:
+            for find in finders if name not in SETTINGS else ():
+                find(name)
             if name not in SETTINGS:
                 known = ", ".join(sorted(SETTINGS))
                 raise SettingError(f"there is no setting {name}; the settings are {known}")
@@ -94,7 +105,13 @@ class Context:
         self.tokens: list[tuple[Setting[Any], Token[Any]]] = []
 
     def __enter__(self) -> None:
-        self.tokens = [(SETTINGS[name], SETTINGS[name].set(value)) for name, value in self.values.items()]
+        self.tokens = []
+        try:
+            for name, value in self.values.items():
+                self.tokens.append((SETTINGS[name], SETTINGS[name].set(value)))
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         for setting, token in reversed(self.tokens):
@@ -107,21 +124,27 @@ DEBUG = Setting(
     0,
     "how much to print: 1 devices and schedules, 2 a line per kernel with time, GFLOPS and "
     "GB/s, 3 the actions taken, 4 source, 5 the kernel graph, 6 the linear form, 7 IR or assembly",
+    0,
+    7,
 )
-VIZ = Setting("VIZ", 0, "1 writes one self-contained HTML page of every stage and prints its path")
+VIZ = Setting("VIZ", 0, "1 writes one self-contained HTML page of every stage and prints its path", 0, 1)
+PROFILE = Setting(
+    "PROFILE", 0, "1 gives every event of the program to the profilers that hook plugins contribute", 0, 1
+)
 # How kernels are made
-NOOPT = Setting("NOOPT", 0, "1 takes no optimising action: plain loops, the easiest code to read")
+NOOPT = Setting("NOOPT", 0, "1 takes no optimising action: plain loops, the easiest code to read", 0, 1)
 BEAM = Setting(
     "BEAM",
     0,
     "above 0 times many versions of each kernel and keeps the fastest on disk; the number is how many of them are "
     "changed further",
+    0,
 )
 BEAM_BUDGET = Setting(
-    "BEAM_BUDGET", 10_000, "milliseconds that BEAM spends on one kernel; 0 takes what was found before"
+    "BEAM_BUDGET", 10_000, "milliseconds that BEAM spends on one kernel; 0 takes what was found before", 0
 )
 BEAM_DATABASE = Setting("BEAM_DATABASE", "", "a further file of what BEAM or `tune --out` has found, to be read only")
-SPEC = Setting("SPEC", 0, "1 checks the graph after each stage, 2 also checks every node as it is made")
+SPEC = Setting("SPEC", 0, "1 checks the graph after each stage, 2 also checks every node as it is made", 0, 2)
 DEFAULT_FLOAT = Setting("DEFAULT_FLOAT", "float32", "the dtype of a Python float that becomes a tensor")
 DEFAULT_INT = Setting("DEFAULT_INT", "int32", "the dtype of a Python int that becomes a tensor")
 # Which device
@@ -132,19 +155,27 @@ TINYGRAFT_DEVICE = Setting("TINYGRAFT_DEVICE", "", "the long name of DEV; it win
 TINYGRAFT_PLUGINS = Setting(
     "TINYGRAFT_PLUGINS",
     "*",
-    "the device plugins that may load, by device or distribution name; * is all, empty is none but those of core",
+    "the plugins that may load, by device, hook or distribution name; * is all, empty is none but those of core",
 )
-TINYGRAFT_DISABLE_PLUGINS = Setting("TINYGRAFT_DISABLE_PLUGINS", "", "device plugins that must not load")
+TINYGRAFT_DISABLE_PLUGINS = Setting("TINYGRAFT_DISABLE_PLUGINS", "", "plugins that must not load")
 TINYGRAFT_PROVIDER = Setting("TINYGRAFT_PROVIDER", "", "NAME=distribution, when two distributions provide one device")
-TINYGRAFT_STRICT_PLUGINS = Setting("TINYGRAFT_STRICT_PLUGINS", 0, "1 makes a broken plugin or a fallback an error")
-TINYGRAFT_TRACE_PLUGINS = Setting("TINYGRAFT_TRACE_PLUGINS", 0, "1 prints every change of a plugin's state")
+TINYGRAFT_STRICT_PLUGINS = Setting(
+    "TINYGRAFT_STRICT_PLUGINS", 0, "1 makes a broken plugin or a fallback an error", 0, 1
+)
+TINYGRAFT_TRACE_PLUGINS = Setting(
+    "TINYGRAFT_TRACE_PLUGINS", 0, "1 prints every change of a plugin's state, and every hook that is called", 0, 1
+)
 # Memory
-KEEP_MB = Setting("KEEP_MB", 4096, "freed memory that is kept for reuse, in MiB for each device at most; 0 keeps none")
+KEEP_MB = Setting(
+    "KEEP_MB", 4096, "freed memory that is kept for reuse, in MiB for each device at most; 0 keeps none", 0
+)
 # Training
-TRAINING = Setting("TRAINING", 0, "1 is training mode: dropout drops, batch norm measures; Tensor.train() sets it")
+TRAINING = Setting(
+    "TRAINING", 0, "1 is training mode: dropout drops, batch norm measures; Tensor.train() sets it", 0, 1
+)
 # Files
 CACHEDIR = Setting("TINYGRAFT_CACHE", "", "the folder of the disk caches; empty is the user's cache folder")
-CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk")
+CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk", 0)
 
 # What a captured graph depends on, and so is part of its key
 CHANGE_CODE = (NOOPT, BEAM, TRAINING, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)

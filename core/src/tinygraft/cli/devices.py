@@ -1,12 +1,18 @@
-"""tinygraft devices: what is installed, how far each device gets here, and which one is used when none is named."""
+"""tinygraft devices: what is installed, how far each device gets here, and which one is used when none is named.
+
+Each plugin is loaded in a child process, and so is the choice of the default: what a plugin does there is a line here.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from tinygraft.device.load import probe
@@ -14,10 +20,25 @@ from tinygraft.device.records import PluginRecord
 from tinygraft.device.registry import Device
 from tinygraft.device.trial import examine
 from tinygraft.errors import TinygraftError
+from tinygraft.hooks.load import examine as examine_hooks
+from tinygraft.hooks.manager import here as hooks
+from tinygraft.installed.child import Child, ChildEnded, Tell
 from tinygraft.installed.entries import CORE
-from tinygraft.installed.records import Status
+from tinygraft.installed.records import Record, Status
 
 HEAD = ("", "NAME", "STATUS", "DEVICES", "PROVIDED BY", "DETAIL")
+LIMIT = 10.0  # seconds that loading a plugin may take; somebody waits for the answer
+OPEN_LIMIT = 120.0  # seconds that opening the default device may take
+AT_ONCE = 4  # child processes
+
+
+@dataclass(slots=True)
+class Choice:
+    """The default device as a child process chose it: its name, what it said on the way, and what failed to open."""
+
+    default: str = ""
+    said: list[str] = field(default_factory=list)
+    failed: list[list[str]] = field(default_factory=list)
 
 
 def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -25,8 +46,8 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser = subparsers.add_parser(
         "devices",
         help="list the devices, whether they work here, and the default",
-        description="List the installed devices. Each plugin is tried in a child process first, so that a broken "
-        "one is a line of the table and not the end of it. Exit code 1 says that one is broken.",
+        description="List the installed devices and hook plugins. Each one is loaded in a child process, so that a "
+        "broken one is a line of the table and not the end of it. Exit code 1 says that one is broken.",
     )
     parser.add_argument("--no-probe", action="store_true", help="read metadata only; imports no plugin")
     parser.add_argument("--json", action="store_true", help="print the records as JSON")
@@ -36,48 +57,95 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; 1 when a plugin is broken, 0 when all work or are merely absent here."""
-    records = Device.records()
-    default = remark = ""
+    records, plugins = Device.records(), hooks.records()
+    choice = Choice()
     if not arguments.no_probe:
-        for record in records:
-            _look(record)
-        default, remark = _default()
+        look_at(records, plugins)
+        choice = choose(records)
+    everything = [*records, *plugins]
     if arguments.json:
-        print(json.dumps([_as_json(record, default) for record in records], indent=2))
+        print(json.dumps([_as_json(record, choice.default) for record in everything], indent=2))
     else:
-        print(_table([_row(record, default) for record in records]))
+        print(_table([_row(record, choice.default) for record in records]))
+        for plugin in plugins:
+            print(f"hooks: {_of_hooks(plugin)}")
         if arguments.verbose:
-            for record in records:
+            for record in everything:
                 print(_details(record), end="")
-        if remark:
-            print(remark)
-    return int(any(record.status.is_problem for record in records))
+        for line in choice.said:
+            print(line)
+    return int(any(record.status.is_problem for record in everything))
+
+
+def look_at(records: Sequence[PluginRecord], plugins: Sequence[Record]) -> None:
+    """Take records as far as they get without opening anything, a plugin's in a child process, several at once."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        done = [pool.submit(_look, record) for record in records]
+        done += [pool.submit(examine_hooks, p, LIMIT, waiting(p)) for p in plugins if p.status is Status.DECLARED]
+        for one in done:
+            one.result()
 
 
 def _look(record: PluginRecord) -> None:
-    """Take a record as far as its probe, a plugin's in a child process first."""
     if record.distribution == CORE:
         probe(record)
     elif record.status is Status.DECLARED:
-        examine(record)
+        examine(record, LIMIT, waiting(record))
 
 
-def _default() -> tuple[str, str]:
-    """The default device, and what to say when there is none or when the choice passed one over."""
+def waiting(record: Record) -> Callable[[float], object]:
+    """What says on stderr for whom the command waits, when that takes long."""
+
+    def say(limit: float) -> None:
+        text = f"waiting for {record.name} ({record.provided_by}) in a child process, at most {limit:g} s"
+        print(f"tinygraft: {text}", file=sys.stderr, flush=True)
+
+    return say
+
+
+def choose(records: Sequence[PluginRecord]) -> Choice:
+    """The default device. Records of devices that failed to open move there."""
+
+    def say(limit: float) -> None:
+        text = f"waiting for the default device to open in a child process, at most {limit:g} s"
+        print(f"tinygraft: {text}", file=sys.stderr, flush=True)
+
+    try:
+        with Child("tinygraft.cli.devices:in_child", {"search": Device.path}, "choosing the default", say) as child:
+            choice = Choice(**(child.message(OPEN_LIMIT) or {}))
+    except ChildEnded as end:
+        return Choice(said=[str(end)])
+    for name, distribution, detail, hint, traceback in choice.failed:
+        for record in records:
+            if (record.name, record.distribution) == (name, distribution):
+                record.move(Status.FAILED, detail, hint)
+                record.traceback = traceback
+    return choice
+
+
+def in_child(job: dict[str, Any], tell: Tell) -> None:
+    """Choose the default device, which opens it, and tell what came of it."""
+    Device.path = hooks.path = job["search"]
+    choice = Choice()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            name = Device.DEFAULT
+            choice.default = Device.DEFAULT
         except TinygraftError as error:
-            return "", str(error)
-    return name, "\n".join(str(warning.message) for warning in said)
+            choice.said = [str(error)]
+    choice.said += [str(warning.message) for warning in said]
+    for r in Device.records():
+        if r.status is Status.FAILED:
+            choice.failed.append([r.name, r.distribution, r.detail, r.hint, r.traceback])
+    tell({"default": choice.default, "said": choice.said, "failed": choice.failed})
 
 
 def _row(record: PluginRecord, default: str) -> tuple[str, ...]:
     count = record.probe.count if record.probe is not None and record.probe.ok else 0
     ordinals = "any" if count is None else str(count or "-")
-    mark = "*" if record.name == default.partition(":")[0] else ""
-    return mark, record.name, record.status.value, ordinals, record.provided_by, record.detail
+    chosen = record.name == default.partition(":")[0]
+    detail = record.detail + (f" (chosen: priority {record.priority})" if chosen and record.priority else "")
+    return "*" if chosen else "", record.name, record.status.value, ordinals, record.provided_by, detail
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
@@ -88,7 +156,15 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
     )
 
 
-def _details(record: PluginRecord) -> str:
+def _of_hooks(plugin: Record) -> str:
+    """One hook plugin in a line: which hooks it has, or how far it got."""
+    detail = f": {plugin.detail}" if plugin.detail else ""
+    return f"{plugin.provided_by} {plugin.name}" + (
+        f" ({plugin.detail})" if plugin.status is Status.LOADED else f" {plugin.status.value}{detail}"
+    )
+
+
+def _details(record: Record) -> str:
     lines = [f"\n{record.name}: {record.entry.value}"]
     lines += [f"  fix: {record.hint}"] if record.hint else []
     lines += [f"  {step}: {ms:.1f} ms" for step, ms in record.milliseconds.items()]
@@ -97,12 +173,14 @@ def _details(record: PluginRecord) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _as_json(record: PluginRecord, default: str) -> dict[str, Any]:
+def _as_json(record: Record, default: str) -> dict[str, Any]:
+    is_device = isinstance(record, PluginRecord)
     return {
+        "kind": "device" if is_device else "hooks",
         "name": record.name,
         "status": record.status.value,
-        "default": record.name == default.partition(":")[0],
-        "devices": record.probe.count if record.probe is not None else None,
+        "default": is_device and record.name == default.partition(":")[0],
+        "devices": record.probe.count if isinstance(record, PluginRecord) and record.probe is not None else None,
         "distribution": record.distribution,
         "version": record.version,
         "entry": record.entry.value,

@@ -1,4 +1,7 @@
-"""The command line: one parser, one file per command. No command imports a plugin unless it has to."""
+"""The command line: one parser, one file per command. No command imports a plugin unless it has to.
+
+Everything is imported inside, so that a setting with a value that cannot be is one line here too.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,53 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tinygraft.cli import conformance, devices, explain, new_plugin, settings, tune
 from tinygraft.errors import TinygraftError
-
-COMMANDS = (devices, settings, explain, tune, new_plugin, conformance)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and give the process's exit code: 0 well, 1 something is wrong, 2 it could not be done."""
-    from tinygraft import __version__
-
-    parser = argparse.ArgumentParser(prog="tinygraft", description="A tensor library whose devices are plugins.")
-    parser.add_argument("--version", action="version", version=f"tinygraft {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.add_command(subparsers)
-    arguments = parser.parse_args(argv)
     try:
-        return int(arguments.run(arguments) or 0)
+        return _run(sys.argv[1:] if argv is None else argv)
     except TinygraftError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         sys.stderr.close()
         return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(argv: Sequence[str]) -> int:
+    from tinygraft import __version__
+    from tinygraft.cli import conformance, devices, doctor, explain, new_plugin, settings, tune
+
+    parser = argparse.ArgumentParser(
+        prog="tinygraft",
+        description="A tensor library whose devices are plugins.",
+        epilog="Hook plugins may add commands; `tinygraft doctor` names them.",
+    )
+    parser.add_argument("--version", action="version", version=f"tinygraft {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (devices, doctor, settings, explain, tune, new_plugin, conformance):
+        command.add_command(subparsers)
+    if argv and not argv[0].startswith("-") and argv[0] not in subparsers.choices:
+        _add_commands_of_plugins(subparsers)
+    arguments = parser.parse_args(argv)
+    return int(arguments.run(arguments) or 0)
+
+
+def _add_commands_of_plugins(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add what hook plugins contribute. They are loaded only for a word that is no command of ours."""
+    from tinygraft.hooks.manager import here as hooks
+
+    hooks.load()
+    registry, failures = hooks.commands()
+    for failure in failures:
+        print(f"{failure}; its commands are left out", file=sys.stderr)
+    for name, command in registry.commands.items():
+        if name not in subparsers.choices:
+            parser = subparsers.add_parser(name, help=command.help, description=command.help)
+            if command.add_arguments is not None:
+                command.add_arguments(parser)
+            parser.set_defaults(run=command.run)

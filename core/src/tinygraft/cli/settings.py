@@ -1,12 +1,29 @@
-"""tinygraft settings: every setting with what it is now and what it means."""
+"""tinygraft settings: every setting with what it is now and what it means, those of plugins too.
+
+A plugin's are read in a child process, so that none is imported here.
+"""
 
 from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Iterable
 from typing import Any
 
+from tinygraft.cli.devices import LIMIT, waiting
 from tinygraft.config import SETTINGS
+from tinygraft.device import messages
+from tinygraft.device.load import load
+from tinygraft.device.records import PluginRecord
+from tinygraft.device.registry import Device
+from tinygraft.device.trial import record_of
+from tinygraft.hooks.manager import here as hooks
+from tinygraft.installed.child import Child, ChildEnded, Tell
+from tinygraft.installed.entries import CORE
+from tinygraft.installed.records import Status
+from tinygraft.installed.trial import job_of
+
+Row = tuple[str, str, str]  # name, value, meaning
 
 
 def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -16,11 +33,48 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table of settings."""
-    width = max(len(name) for name in SETTINGS)
-    for name, setting in SETTINGS.items():
-        lines = textwrap.wrap(setting.doc, 100 - width)
-        print(f"{name:{width}}  {setting.value!r:10}  {lines[0]}")
+    """Print the table of settings, then those of each plugin."""
+    _print([(name, repr(setting.value), setting.doc) for name, setting in SETTINGS.items()])
+    for record in Device.records():
+        if record.distribution != CORE and record.status is Status.DECLARED:
+            rows, reason = _of(record)
+            if rows:
+                print(f"\nof {record.name} ({record.provided_by})")
+                _print(rows)
+            elif reason:
+                print(f"\n{reason}")
+    return 0
+
+
+def _print(rows: Iterable[Row]) -> None:
+    rows = list(rows)
+    width = max(len(name) for name, _, _ in rows)
+    for name, value, meaning in rows:
+        lines = textwrap.wrap(meaning, 100 - width)
+        print(f"{name:{width}}  {value:10}  {lines[0]}")
         for line in lines[1:]:
             print(" " * (width + 14) + line)
-    return 0
+
+
+def _of(record: PluginRecord) -> tuple[list[Row], str]:
+    """The settings of a plugin, or why they cannot be read."""
+    with Child("tinygraft.cli.settings:in_child", job_of(record), "loading it", waiting(record)) as child:
+        try:
+            answer = child.message(LIMIT) or {}
+        except ChildEnded as end:
+            record.move(Status.BROKEN, str(end))
+            return [], messages.why(record)
+    if answer["status"] in (status.value for status in messages.SENTENCES):
+        record.move(Status(answer["status"]), answer["detail"])
+        return [], messages.why(record)
+    return [(name, value, meaning) for name, value, meaning in answer["rows"]], ""
+
+
+def in_child(job: dict[str, Any], tell: Tell) -> None:
+    """Load a spec and tell what its settings are."""
+    hooks.load_none()
+    record = record_of(job)
+    load(record)
+    names = record.spec.settings if record.spec is not None and record.status is Status.COMPATIBLE else {}
+    rows = [(name, repr(SETTINGS[name].value), SETTINGS[name].doc) for name in names]
+    tell({"status": record.status.value, "detail": record.detail, "rows": rows})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from tinygraft.config import SETTINGS
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
@@ -85,6 +86,15 @@ def backend_class(record: PluginRecord) -> type[Backend] | None:
     return None
 
 
+def owns_setting(device: str, setting: str) -> bool:
+    """Whether a setting is a device's, by its name.
+
+    >>> owns_setting("TOY", "TOY_SIZE"), owns_setting("TOY", "TINYGRAFT_TOY_SIZE"), owns_setting("TOY", "TOYS_SIZE")
+    (True, True, False)
+    """
+    return setting.removeprefix("TINYGRAFT_").startswith(device + "_")
+
+
 def fault_of_spec(name: str, spec: object) -> str | None:
     """What is wrong with what an entry point gave; None when it is a DeviceSpec for that name."""
     if not isinstance(spec, DeviceSpec):
@@ -95,6 +105,11 @@ def fault_of_spec(name: str, spec: object) -> str | None:
         return f"its api is {spec.api!r}, not an ApiRange"
     if not isinstance(spec.priority, int):
         return f"its priority is {spec.priority!r}, not an integer"
+    for setting in spec.settings:
+        if not owns_setting(name, setting):
+            return f"its setting {setting} does not begin with {name}_"
+        if setting not in SETTINGS:
+            return f"its setting {setting} is not made with tinygraft.plugin.Setting"
     for part in ("probe", "backend"):
         path = getattr(spec, part)
         if not isinstance(path, str) or not all(path.partition(":")):

@@ -32,7 +32,8 @@ def unusable(name: str, record: PluginRecord, installed: Iterable[str]) -> str:
     lines = [f"{name} {SENTENCES[record.status].format(by=record.provided_by)}:", f"  {record.detail}"]
     if record.hint:
         lines.append(f"  fix: {record.hint}")
-    lines.append(f"  installed: {_listed(installed)}      details: python -m tinygraft devices -v")
+    base = name.partition(":")[0]
+    lines.append(f"  installed: {_listed(installed)}      details: python -m tinygraft doctor {base}")
     return "\n".join(lines)
 
 
@@ -71,7 +72,7 @@ def passed_over(chosen: str, problems: Sequence[PluginRecord]) -> str:
     names = ",".join(record.name for record in problems)
     return (
         f"using {chosen}; passed over: {'; '.join(why(record) for record in problems)}. To silence this, set "
-        f"DEV={chosen} or TINYGRAFT_DISABLE_PLUGINS={names}; details: python -m tinygraft devices -v"
+        f"DEV={chosen} or TINYGRAFT_DISABLE_PLUGINS={names}; details: python -m tinygraft doctor"
     )
 
 

@@ -14,17 +14,21 @@ import time
 import warnings
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
-from tinygraft.config import DEBUG, TINYGRAFT_STRICT_PLUGINS
+from tinygraft import events
+from tinygraft.config import DEBUG, TINYGRAFT_STRICT_PLUGINS, finders
+from tinygraft.config import Context as Context  # `tinygraft.Context` is found here, so that it knows plugins' settings
 from tinygraft.device import messages
 from tinygraft.device.discover import discover
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.known import KNOWN
-from tinygraft.device.load import backend_class, probe
+from tinygraft.device.load import STARTED, backend_class, load, owns_setting, probe
 from tinygraft.device.pool import pool_of
 from tinygraft.device.records import PluginRecord
-from tinygraft.device.select import asked_by_context, asked_by_environment, automatic
+from tinygraft.device.select import Asked, asked_by_context, asked_by_environment, automatic, wanted_by_plugins
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError
+from tinygraft.events import DeviceEvent
 from tinygraft.installed.entries import DEVICES, forget, installed_entries
 from tinygraft.installed.records import Status, describe
 
@@ -45,6 +49,7 @@ class Registry:
         self._opening: set[str] = set()
         self._lost: list[Backend] = []  # of the parent process; kept, so that nothing of theirs is freed here
         self._default: str | None = None
+        self._wanted: Asked | None = None  # by a hook plugin
         _registries.add(self)
 
     # What is there
@@ -66,7 +71,8 @@ class Registry:
         """Look again at what is installed and at the settings. What is open stays open."""
         with self._lock:
             forget()
-            self._records = self._default = None
+            self._records = self._wanted = None
+            self._default = None
             self._names.clear()
 
     def probe(self, name: str) -> PluginRecord:
@@ -79,14 +85,16 @@ class Registry:
 
     # Names
 
-    def canonicalize(self, name: str | None = None) -> str:
+    def canonicalize(self, name: Any = None) -> Any:
         """NAME in capitals, with its ordinal unless that is 0; the default device for None.
+
+        Several names, as a tuple or list, give a tuple of such names; one name alone is that device.
 
         A device that is known but not installed has a name too, so that graphs on it can be made and printed.
         Raises DeviceUnavailable for a name that nobody knows, DeviceError for what is not a name.
 
-        >>> Device.canonicalize("python:0"), Device.canonicalize("null:1")
-        ('PYTHON', 'NULL:1')
+        >>> Device.canonicalize("python:0"), Device.canonicalize(("null", "null:1"))
+        ('PYTHON', ('NULL', 'NULL:1'))
         """
         if name is None:
             return self.DEFAULT
@@ -95,7 +103,12 @@ class Registry:
         except (KeyError, TypeError):
             return self._check_name(name)
 
-    def _check_name(self, name: object) -> str:
+    def _check_name(self, name: object) -> Any:
+        if isinstance(name, (tuple, list)):
+            if not name:
+                raise DeviceError("a tensor lies on at least one device, got no name")
+            names = tuple([self._check_name(each) for each in name])
+            return names if len(names) > 1 else names[0]
         if not isinstance(name, str):
             raise DeviceError(f"a device is named by a string NAME or NAME:ordinal, got {name!r}")
         base, colon, ordinal = name.strip().upper().partition(":")
@@ -122,6 +135,8 @@ class Registry:
             with self._lock:
                 if self._default is None:
                     asked = asked_by_environment(self._table())
+                    if asked is None:
+                        asked = self._wanted = wanted_by_plugins(self.records())
                     self._default = self._asked(asked) if asked else self._choose()
         return self._default
 
@@ -129,9 +144,14 @@ class Registry:
     def DEFAULT(self, name: str) -> None:
         self._default = self.canonicalize(name)
 
-    def _asked(self, text: str) -> str:
-        """The device of a setting: a name, or the first of a chain A,B that opens."""
-        names = [self.canonicalize(part) for part in text.split(",") if part.strip()]
+    def _asked(self, asked: Asked) -> str:
+        """The device that was asked for: a name, or the first of a chain A,B that opens."""
+        try:
+            names: list[str] = [self.canonicalize(part) for part in asked.devices.split(",") if part.strip()]
+        except DeviceError as error:
+            raise type(error)(f"{asked.written}: {error}") from None
+        if not names:
+            raise DeviceError(f"{asked.written} names no device; write NAME, NAME:ordinal or a chain A,B")
         if len(names) == 1:
             return names[0]
         reasons = []
@@ -140,7 +160,7 @@ class Registry:
                 return self[name].name
             except DeviceError as error:
                 reasons.append(str(error))
-        raise DeviceUnavailable("\n".join([f"none of {text} can be used:", *reasons]))
+        raise DeviceUnavailable("\n".join([f"{asked.written}: none of them can be used:", *reasons]))
 
     def _choose(self) -> str:
         """The device of the highest priority that opens; says once what it had to pass over."""
@@ -168,6 +188,8 @@ class Registry:
         return backend if backend is not None else self._open(self.canonicalize(name))
 
     def _open(self, name: str) -> Backend:
+        if isinstance(name, tuple):
+            raise DeviceError(f"only one device at a time can be opened, got {', '.join(name)}")
         with self._lock:
             if (backend := self._opened.get(name)) is not None:
                 return backend
@@ -176,6 +198,11 @@ class Registry:
             self._opening.add(name)
             try:
                 backend = self._open_new(name)
+            except DeviceUnavailable as error:
+                asked = asked_by_context() or asked_by_environment(self._table()) or self._wanted
+                if asked is None or asked.devices.strip().upper().removesuffix(":0") != name:
+                    raise
+                raise DeviceUnavailable(f"{asked.written}: {error}") from error.__cause__
             finally:
                 self._opening.discard(name)
             if self is Device and not self._opened:
@@ -201,11 +228,15 @@ class Registry:
         except (Exception, SystemExit) as error:
             hint = record.spec.install_hint if record.spec else ""
             record.move(Status.FAILED, describe(error), hint, error)
+            if events.on_device:
+                self._tell("failed", name, record, record.detail)
             if isinstance(error, SettingError):  # the user's mistake, not the device's
                 raise
             raise DeviceUnavailable(messages.unusable(name, record, self.names())) from error
         record.milliseconds["open"] = (time.perf_counter() - start) * 1e3
         record.move(Status.OPEN, record.detail)
+        if events.on_device:
+            self._tell("opened", name, record, record.detail, record.milliseconds["open"] / 1e3)
         if DEBUG.value >= 1:
             print(f"opened device {name} from pid:{os.getpid()}")
         return backend
@@ -235,6 +266,26 @@ class Registry:
                 for record in (self._records or {}).get(name.partition(":")[0], ()):
                     if record.status is Status.OPEN:
                         record.move(Status.AVAILABLE, record.detail)
+                        if events.on_device:
+                            self._tell("closed", name, record)
+
+    def _tell(self, action: str, name: str, record: PluginRecord, detail: str = "", seconds: float = 0.0) -> None:
+        by = record.provided_by
+        events.tell(DeviceEvent(action=action, name=name, provided_by=by, detail=detail, seconds=seconds))
+
+    # Settings
+
+    def find_setting(self, name: str) -> None:
+        """Import the spec of the plugin that a setting such as TOY_SIZE belongs to by its name, if there is one.
+
+        That is the device whose name and an underscore it begins with, also after TINYGRAFT_. No other is imported.
+        """
+        with self._lock:
+            for base in self._table():
+                record = self._record(base)
+                if owns_setting(base, name) and record.status in (Status.DECLARED, *STARTED):
+                    self._imported_here(record)
+                    load(record)
 
     # Records
 
@@ -281,3 +332,4 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_registries)
 
 Device = Registry()
+finders.append(Device.find_setting)

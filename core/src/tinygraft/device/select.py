@@ -1,13 +1,14 @@
 """Which device is used when none is named: what the settings ask for, else the best that works here.
 
-Order: Context(DEV=...), then TINYGRAFT_DEVICE or DEV of the environment, then NAME=1 of the environment, then the
-highest priority. Devices of priority 0 are never chosen automatically.
+Order: Context(DEV=...), then TINYGRAFT_DEVICE or DEV of the environment, then NAME=1 of the environment, then what a
+hook plugin chooses, then the highest priority. Devices of priority 0 are never chosen automatically.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tinygraft.config import DEV, TINYGRAFT_DEVICE
 from tinygraft.device.known import FIRST_PARTY
@@ -15,45 +16,79 @@ from tinygraft.device.load import probe
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.trial import examine
 from tinygraft.errors import SettingError
+from tinygraft.hooks.manager import here as hooks
+from tinygraft.hooks.requests import Candidate, DefaultRequest
 from tinygraft.installed.entries import CORE
 from tinygraft.installed.records import Status
 
 
-def asked_by_context() -> str:
-    """What a Context of this thread asks for; "" when it asks for nothing."""
-    return TINYGRAFT_DEVICE.in_context or DEV.in_context or ""
+class Asked(NamedTuple):
+    """What a setting asks for: a device or a chain of them, and how that was written, such as DEV=A,B."""
+
+    devices: str
+    written: str
 
 
-def asked_by_environment(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> str:
-    """What the environment asks for; "" when it asks for nothing.
+def asked_by_context() -> Asked | None:
+    """What a Context of this thread asks for."""
+    if text := TINYGRAFT_DEVICE.in_context:  # asked for each tensor that is made: no loop
+        return Asked(text, f"TINYGRAFT_DEVICE={text}")
+    if text := DEV.in_context:
+        return Asked(text, f"DEV={text}")
+    return None
+
+
+def asked_by_environment(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> Asked | None:
+    """What the environment asks for.
 
     NAME=1 counts only for the name of a declared device and the value 1. Raises SettingError when two are set.
     """
-    if text := TINYGRAFT_DEVICE.value or DEV.value:
-        return text
+    for setting in (TINYGRAFT_DEVICE, DEV):
+        if text := setting.value:
+            return Asked(text, f"{setting.name}={text}")
     chosen = sorted(name for name in names if environment.get(name) == "1")
     if len(chosen) > 1:
         settings = " and ".join(f"{name}=1" for name in chosen)
         raise SettingError(
             f"{settings} are both set; set one of them, or DEV={','.join(chosen)} for an order of preference"
         )
-    return chosen[0] if chosen else ""
+    return Asked(chosen[0], f"{chosen[0]}=1") if chosen else None
+
+
+def wanted_by_plugins(records: Sequence[PluginRecord]) -> Asked | None:
+    """What a hook plugin wants as the default device. Nobody's device is looked at where no plugin asks."""
+    hooks.load()
+    if not hooks.has_choice:
+        return None
+    for record in records:
+        look(record)
+    found = hooks.choose_default(DefaultRequest(candidates=tuple(
+        Candidate(name=r.name, status=r.status.value, priority=r.priority, provided_by=r.provided_by) for r in records
+    )))  # fmt: skip
+    return None if found is None else Asked(found[0], f"{found[1]} chooses {found[0]}")
+
+
+def look(record: PluginRecord) -> None:
+    """Take a record as far as its probe; one of a third party in a child process.
+
+    Specs of ours need no child: their tests show that they import nothing heavy, and a child costs as much as a start.
+    """
+    if record.status is Status.DECLARED and record.distribution not in FIRST_PARTY:
+        examine(record)
+    elif not record.tried:
+        probe(record)
 
 
 def automatic(records: Iterable[PluginRecord]) -> Iterator[PluginRecord]:
     """The records that work here by falling priority, ties by name. Core's own devices are never among them.
 
-    A spec of a third party is tried in a child process first, and imported here only when its turn has come. Specs
-    of ours are not: their tests show that they import nothing heavy, and a child costs as much as a whole start.
+    A spec of a third party is imported here only when its turn has come.
     """
     usable: list[PluginRecord] = []
     for record in records:
         if record.distribution == CORE:
             continue
-        if record.status is Status.DECLARED and record.distribution not in FIRST_PARTY:
-            examine(record)
-        elif not record.tried:
-            probe(record)
+        look(record)
         if record.status in (Status.AVAILABLE, Status.OPEN) and record.priority > 0:
             usable.append(record)
     yield from sorted(usable, key=lambda r: (-r.priority, r.name))

@@ -43,7 +43,9 @@ class DeviceSpec:
 
     probe() -> Probe must be quick and must not start a driver. backend is a Backend class, called with the
     device's name (CPU:1) and ordinal. kind is one of cpu, gpu, accelerator, interpreter. Devices of priority 0
-    are never chosen automatically.
+    are never chosen automatically. settings are the plugin's own, by name: each is made with Setting where the spec is,
+    and begins with the device's name and an underscore, or TINYGRAFT_ before that. computes is False for a device that
+    runs nothing.
     """
 
     name: str
@@ -55,3 +57,4 @@ class DeviceSpec:
     backend: str
     install_hint: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    computes: bool = True

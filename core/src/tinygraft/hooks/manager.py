@@ -7,6 +7,7 @@ pluggy is not imported, and the attributes that core reads stay False.
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import warnings
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tinygraft import events
-from tinygraft.config import TINYGRAFT_STRICT_PLUGINS, TINYGRAFT_TRACE_PLUGINS
+from tinygraft.config import PROFILE, TINYGRAFT_STRICT_PLUGINS, TINYGRAFT_TRACE_PLUGINS
 from tinygraft.errors import HookError
 from tinygraft.events import CompileEvent, DeviceEvent, LaunchEvent, MemoryEvent, RenderEvent, ScheduleEvent
 from tinygraft.hooks.load import examine, load, said_of
@@ -105,6 +106,10 @@ class Hooks:
             for record in self.records():
                 if record.status is Status.DECLARED or record.tried:
                     self._load_one(record)
+            if PROFILE.value:
+                whole = self.profile("PROFILE=1")
+                whole.__enter__()
+                atexit.register(whole.__exit__, None, None, None)
 
     def load_none(self) -> None:
         """Load no installed plugin in this process, as in the child process that tries one."""

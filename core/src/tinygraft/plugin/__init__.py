@@ -1,10 +1,12 @@
-"""What a device plugin imports: this module and nothing else of tinygraft.
+"""What a plugin imports: this module and nothing else of tinygraft.
 
 To declare: DeviceSpec, ApiRange, Probe, Setting. To implement: Backend, Allocator, Program, Compiler, GraphExecutor,
 and a renderer, most easily CStyleRenderer over a Dialect, or LLVMRenderer. What they are given: Target, Linear, Source,
 Binary, Signature, Param, Step. To read the linear form: Ops, UOp, AxisKind and the functions of uop.linear. To start
-from: PythonBackend, core's interpreter, which is imported when it is first asked for. What changes here changes
-PLUGIN_API.
+from: PythonBackend, core's interpreter, which is imported when it is first asked for.
+
+For hooks: hookimpl, which imports pluggy when it is asked for, the events and requests that hooks are given, and for
+codegen passes UPat, PatternMatcher, rule and graph_rewrite. What changes here changes PLUGIN_API.
 """
 
 from __future__ import annotations
@@ -27,6 +29,23 @@ from tinygraft.errors import (
     UnsupportedError,
 )
 from tinygraft.files import cache_folder, write_atomic
+from tinygraft.hooks import (
+    Candidate,
+    CodegenPass,
+    Command,
+    CommandRegistry,
+    CompileEvent,
+    DefaultRequest,
+    DeviceEvent,
+    DoctorCheck,
+    LaunchEvent,
+    MemoryEvent,
+    PassRequest,
+    ProfileSession,
+    ProfileSink,
+    RenderEvent,
+    ScheduleEvent,
+)
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES, Dialect, MatrixWords
 from tinygraft.render.llvm import LLVMRenderer
@@ -38,24 +57,32 @@ from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.stages import Binary, Cost, Linear, Param, Signature, Source
 from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
+from tinygraft.uop.upat import PatternMatcher, UPat, graph_rewrite, rule
 
 if TYPE_CHECKING:
+    from tinygraft.hooks import hookimpl
     from tinygraft.reference.python import PythonBackend
 
 __all__ = [
     "BASIC_OPS", "CHECKED_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "AxisKind", "Backend",
-    "Binary", "CStyleRenderer", "CompileError", "Compiler", "Context", "Cost", "DType", "DeviceError",
-    "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "GraphError",
-    "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "Linear", "MatrixUnit",
-    "MatrixWords", "Ops", "Param", "Probe", "Program", "PythonBackend", "Renderer",
-    "Setting", "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UnsupportedError",
-    "cache_folder", "copies", "dtypes", "lane_stride", "ranges_of", "size_of", "write_atomic",
+    "Binary", "CStyleRenderer", "Candidate", "CodegenPass", "Command", "CommandRegistry", "CompileError",
+    "CompileEvent", "Compiler", "Context", "Cost", "DType", "DefaultRequest", "DeviceError", "DeviceEvent",
+    "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "DoctorCheck", "GraphError",
+    "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "LaunchEvent", "Linear", "MatrixUnit", "MatrixWords",
+    "MemoryEvent", "Ops", "Param", "PassRequest", "PatternMatcher", "Probe", "ProfileSession", "ProfileSink",
+    "Program", "PythonBackend", "RenderEvent", "Renderer", "ScheduleEvent", "Setting", "SettingError", "Signature",
+    "Source", "Step", "Target", "TinygraftError", "UOp", "UPat", "UnsupportedError", "cache_folder", "copies",
+    "dtypes", "graph_rewrite", "hookimpl", "lane_stride", "ranges_of", "rule", "size_of", "write_atomic",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name != "PythonBackend":
-        raise AttributeError(f"module 'tinygraft.plugin' has no attribute {name!r}")
-    from tinygraft.reference.python import PythonBackend
+    if name == "PythonBackend":
+        from tinygraft.reference.python import PythonBackend
 
-    return PythonBackend
+        return PythonBackend
+    if name == "hookimpl":
+        from tinygraft.hooks import hookimpl
+
+        return hookimpl
+    raise AttributeError(f"module 'tinygraft.plugin' has no attribute {name!r}")

@@ -26,4 +26,5 @@ NULL = DeviceSpec(
     priority=0,
     probe="tinygraft.reference.spec:always",
     backend="tinygraft.reference.null:NullBackend",
+    computes=False,
 )

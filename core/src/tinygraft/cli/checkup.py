@@ -1,0 +1,180 @@
+"""What `doctor` does in a child process: one device, step by step down to a computed sum, or one hook plugin.
+
+Each step is told as it is done: {"ok": True, False or None (not asked for), "text", "hint", "traceback"}. A step that
+ends the process is the parent's to report.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback as tracebacks
+from typing import Any
+
+from tinygraft.config import Context
+from tinygraft.device.load import load
+from tinygraft.device.records import PluginRecord
+from tinygraft.device.registry import Device
+from tinygraft.device.spec import PLUGIN_API
+from tinygraft.dtype import dtypes
+from tinygraft.errors import TinygraftError
+from tinygraft.hooks.load import load_alone
+from tinygraft.hooks.manager import here as hooks
+from tinygraft.hooks.requests import STAGES
+from tinygraft.installed.child import Tell
+from tinygraft.installed.records import Record, Status, blame, describe
+from tinygraft.target import Target
+
+STEPS = ("importing its spec", "checking its API", "its probe", "opening it", "computing with it", "closing it")
+
+
+def step(tell: Tell, ok: bool | None, text: str, hint: str = "", error: BaseException | str | None = None) -> None:
+    """Tell one line."""
+    trace = "".join(tracebacks.format_exception(error)) if isinstance(error, BaseException) else error or ""
+    tell({"ok": ok, "text": text, "hint": hint, "traceback": trace})
+
+
+def device(job: dict[str, Any], tell: Tell) -> None:
+    """Import, probe, open, compute, close."""
+    Device.path = job["search"]
+    hooks.load_none()
+    name, base = job["device"], job["device"].partition(":")[0]
+    try:
+        record = next(r for r in Device.records() if r.name == base and r.status is not Status.DISABLED)
+        if _spec(record, tell) and _probe(name, tell):
+            _open(name, record, tell)
+    except KeyboardInterrupt as error:  # nobody pressed a key here
+        step(tell, False, describe(error), error=error)
+
+
+def _spec(record: PluginRecord, tell: Tell) -> bool:
+    before = set(sys.modules)
+    try:
+        load(record)
+    except KeyboardInterrupt as error:
+        blame(record, error)
+    if record.status.is_problem:
+        step(tell, False, f"import {record.entry.value}: {record.detail}", record.hint, record.traceback)
+        return False
+    spec = record.spec
+    assert spec is not None
+    heavy = _heavy(set(sys.modules) - before, record.entry.module)
+    taken = f"spec {record.entry.value} imported in {record.milliseconds['load']:.1f} ms"
+    if heavy:
+        step(tell, True, f"{taken}, with {', '.join(heavy)}: a spec should import nothing but tinygraft.plugin")
+    else:
+        step(tell, True, f"{taken}, and nothing heavy with it")
+    low, below, ours = (".".join(map(str, numbers)) for numbers in (spec.api.min, spec.api.below, PLUGIN_API))
+    step(tell, True, f"plugin API {low} to below {below}; here is {ours}")
+    return True
+
+
+def _heavy(loaded: set[str], module: str) -> list[str]:
+    """The packages among modules that are neither Python's, nor ours, nor the plugin's own."""
+    own = {module.partition(".")[0], __name__.partition(".")[0]}
+    return sorted({name.partition(".")[0] for name in loaded} - own - sys.stdlib_module_names)
+
+
+def _probe(name: str, tell: Tell) -> bool:
+    record = Device.probe(name)
+    if record.status is Status.UNAVAILABLE:
+        step(tell, None, f"none here: {record.detail}", record.hint)
+        return False
+    if record.status.is_problem:
+        step(tell, False, record.detail, record.hint, record.traceback)
+        return False
+    count = record.probe.count if record.probe is not None else 1
+    many = "any number of devices" if count is None else f"{count} device{'s' * (count != 1)}"
+    step(tell, True, f"probe in {record.milliseconds['probe']:.1f} ms: {record.detail}; {many}")
+    return True
+
+
+def _open(name: str, record: PluginRecord, tell: Tell) -> None:
+    try:
+        backend = Device[name]
+    except TinygraftError as error:
+        detail, hint = (record.detail, record.hint) if record.status.is_problem else (str(error), "")
+        step(tell, False, f"opening {name}: {detail}", hint, record.traceback or error)
+        return
+    step(tell, True, f"opened {name} in {record.milliseconds['open']:.0f} ms: {_about(backend.target)}")
+    if record.spec is not None and not record.spec.computes:
+        step(tell, None, "it computes nothing, as its spec says")
+    else:
+        _compute(name, tell)
+    Device.close()
+    step(tell, True, f"closed {name}")
+
+
+def _compute(name: str, tell: Tell) -> None:
+    """[1, 2, 3] * 2, compiled anew."""
+    from tinygraft.tensor.tensor import Tensor
+
+    start = time.perf_counter()
+    try:
+        with Context(CACHELEVEL=0):
+            found = (Tensor([1, 2, 3], device=name) * 2).tolist()
+    except (Exception, SystemExit) as error:
+        step(
+            tell, False, f"[1, 2, 3] * 2: {describe(error)}", f"python -m tinygraft conformance --device {name}", error
+        )
+        return
+    milliseconds = (time.perf_counter() - start) * 1e3
+    if found == [2, 4, 6]:
+        step(tell, True, f"render, compile, launch: [1, 2, 3] * 2 == {found} in {milliseconds:.0f} ms")
+    else:
+        hint = f"python -m tinygraft conformance --device {name}"
+        step(tell, False, f"[1, 2, 3] * 2 is {found} there, not [2, 4, 6]", hint)
+
+
+def _about(target: Target) -> str:
+    """A Target in a few words."""
+    floats = sorted((d for d in target.compute_dtypes if dtypes.is_float(d)), key=lambda d: (d.itemsize, d.name))
+    words = ["computes with " + " ".join(d.name for d in floats)]
+    words += [f"vectors of {target.vector_bytes} bytes"] if target.vector_bytes else []
+    words += [f"{target.chunks} threads share a kernel"] if target.chunks > 1 else []
+    words += [f"groups of up to {target.lanes} threads"] if target.lanes > 1 else []
+    words += [f"{target.shared_memory >> 10} KiB shared"] if target.shared_memory else []
+    return ", ".join([*([target.arch] if target.arch else []), *words])
+
+
+def hook_plugin(job: dict[str, Any], tell: Tell) -> None:
+    """Load one hook plugin, ask it for what can be asked without a program, and run its checks."""
+    record, names, plugin = load_alone(job)
+    if record.status is not Status.LOADED:
+        step(tell, False, f"import {record.entry.value}: {record.detail}", record.hint, record.traceback)
+        return
+    step(tell, True, f"{record.entry.value} has {', '.join(names)}")
+    _passes(plugin, names, tell)
+    if "cli" in names:
+        registry, failures = plugin.commands()
+        for failure in failures:
+            step(tell, False, failure, f"tell the authors of {record.provided_by}")
+        if registry.commands:
+            step(tell, True, f"adds the commands {', '.join(registry.commands)}")
+    _checks(record, plugin, tell)
+
+
+def _passes(plugin: Any, names: list[str], tell: Tell) -> None:
+    if "codegen_passes" not in names:
+        return
+    try:
+        found = [one.id for stage in STAGES for one in plugin.passes(stage, Target())]
+    except TinygraftError as error:
+        step(tell, False, str(error), error=error)
+    else:
+        step(tell, True, f"codegen passes for a plain Target: {', '.join(found) or 'none'}")
+
+
+def _checks(record: Record, plugin: Any, tell: Tell) -> None:
+    try:
+        checks = plugin.doctor_checks()
+    except TinygraftError as error:
+        step(tell, False, str(error), f"tell the authors of {record.provided_by}", error)
+        return
+    for _, check in checks:
+        try:
+            said = check.run()
+        except (Exception, SystemExit) as error:
+            step(tell, False, f"{check.name}: {describe(error)}", check.hint, error)
+        else:
+            step(tell, True, f"{check.name}: {said}")

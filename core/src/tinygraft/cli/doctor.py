@@ -1,0 +1,197 @@
+"""tinygraft doctor: every device in a child process of its own, step by step down to a computed sum.
+
+Exit codes: 0 everything that is installed works or is merely not here, 1 something is broken, incompatible or
+ambiguous, 2 the device that was named cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from tinygraft.cli.checkup import STEPS
+from tinygraft.cli.devices import choose
+from tinygraft.config import DEV, TINYGRAFT_DEVICE
+from tinygraft.device import messages
+from tinygraft.device.records import PluginRecord
+from tinygraft.device.registry import Device
+from tinygraft.device.spec import PLUGIN_API
+from tinygraft.errors import DeviceUnavailable
+from tinygraft.helpers import cache_folder
+from tinygraft.hooks.manager import here as hooks
+from tinygraft.installed.child import Child, ChildEnded
+from tinygraft.installed.entries import CORE, normalised
+from tinygraft.installed.records import Record, Status
+from tinygraft.installed.requires import required, satisfies
+from tinygraft.installed.trial import job_of
+
+LIMITS = (10.0, 10.0, 10.0, 120.0, 120.0, 20.0)  # seconds that each of STEPS may take
+MARKS = {True: "[ok]  ", False: "[FAIL]", None: "[--]  "}
+
+
+def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
+    """Add `doctor` to the parser."""
+    parser = subparsers.add_parser(
+        "doctor",
+        help="check every device, down to a computed sum",
+        description="Check what is installed. Each device and each hook plugin has a child process of its own, so that "
+        "one that crashes or hangs is a line. Exit code 0: all is well or merely not here; 1: something is wrong; 2: "
+        "the device that was named cannot be used.",
+    )
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="a device, a hook plugin or a distribution")
+    parser.add_argument("-v", "--verbose", action="store_true", help="add tracebacks")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check and print; the exit code."""
+    records, plugins = Device.records(), hooks.records()
+    if arguments.name:
+        records, plugins = _named(arguments.name, records, plugins)
+    print(_head())
+    bad, absent = [], []
+    for record in records:
+        fine = _check_device(record, arguments.name or record.name, arguments.verbose)
+        bad += [record.name] if fine is False else []
+        absent += [record.name] if fine is None else []
+    for plugin in plugins:
+        print(f"hooks {plugin.name}  {plugin.provided_by}")
+        if not _switched_off(plugin, arguments.verbose) and not _check_hooks(plugin, arguments.verbose):
+            bad.append(plugin.name)
+    if arguments.name:
+        code = 2 if bad or absent else 0
+        print(f"Exit {code}: {arguments.name} " + ("cannot be used here" if code else "works"))
+        return code
+    default = choose(Device.records()).default
+    count = f"{len(bad)} problem{'s' * (len(bad) != 1)}" + (f" ({', '.join(bad)})" if bad else "")
+    print(f"Exit {int(bool(bad))}: {count}. Usable default: {default or 'none'}")
+    return int(bool(bad))
+
+
+def _named(
+    name: str, records: Sequence[PluginRecord], plugins: Sequence[Record]
+) -> tuple[list[PluginRecord], list[Record]]:
+    """The records that a name stands for: a device's, or those of a hook plugin or a distribution.
+
+    Raises DeviceUnavailable when it is none of them.
+    """
+    known = {normalised(name)}
+    devices = [r for r in records if r.name == name.partition(":")[0].upper() or r.distribution in known]
+    others = [p for p in plugins if normalised(p.name) in known or p.distribution in known]
+    if not devices and not others:
+        Device.canonicalize(name)  # raises for a name that nobody knows
+        raise DeviceUnavailable(messages.not_there(name.partition(":")[0].upper(), Device.names()))
+    return devices, others
+
+
+def _head() -> str:
+    from tinygraft import __version__
+
+    api = ".".join(map(str, PLUGIN_API))
+    asked = TINYGRAFT_DEVICE if TINYGRAFT_DEVICE.value else DEV
+    chosen = f"{asked.name}={asked.value}" if asked.value else "DEV unset"
+    machine = f"{sys.platform} {platform.machine()}"
+    return f"{CORE} {__version__}, plugin API {api}, Python {platform.python_version()}, {machine}; {chosen}"
+
+
+def _check_device(record: PluginRecord, asked: str, verbose: bool) -> bool | None:
+    """Print the lines of one device; False where something is wrong, None where it is not here or switched off."""
+    print(f"{record.name}  {record.provided_by}")
+    if _switched_off(record, verbose):
+        return None
+    if record.status.is_problem:
+        _line({"ok": False, "text": record.detail, "hint": record.hint}, verbose)
+        return False
+    fine = _check_requires(record, verbose)
+    name = asked if asked.partition(":")[0].upper() == record.name else record.name
+    with Child("tinygraft.cli.checkup:device", {"search": Device.path, "device": name.upper()}) as child:
+        answers = _answers(child, record, STEPS, LIMITS, verbose)
+    _last_conformance(record)
+    if False in answers or not fine:
+        return False
+    return None if None in answers and len(answers) < len(STEPS) else True
+
+
+def _switched_off(record: Record, verbose: bool) -> bool:
+    if record.status is Status.DISABLED:
+        _line({"ok": None, "text": f"switched off: {record.detail}", "hint": record.hint}, verbose)
+    return record.status is Status.DISABLED
+
+
+def _check_requires(record: PluginRecord, verbose: bool) -> bool:
+    """Whether the metadata of a distribution allows this core; pip lets a later install break that."""
+    from tinygraft import __version__
+
+    if record.distribution == CORE:
+        return True
+    bounds = required(CORE, (record.entry.dist.requires if record.entry.dist else None) or [])
+    if bounds is None:
+        text = f"its metadata does not say which {CORE} it needs; pip cannot keep the two together"
+        _line({"ok": None, "text": text, "hint": f'dependencies = ["{CORE}>=..."] in its pyproject.toml'}, verbose)
+        return True
+    fine = satisfies(__version__, bounds)
+    text = f"requires {CORE}{bounds}; here is {__version__}"
+    hint = "" if fine else f"pip install -U {record.distribution} '{CORE}{bounds}'"
+    _line({"ok": fine, "text": text, "hint": hint}, verbose)
+    return fine
+
+
+def _check_hooks(plugin: Record, verbose: bool) -> bool:
+    if plugin.status.is_problem:
+        _line({"ok": False, "text": plugin.detail, "hint": plugin.hint}, verbose)
+        return False
+    with Child("tinygraft.cli.checkup:hook_plugin", job_of(plugin)) as child:
+        return False not in _answers(child, plugin, ("loading it",), (10.0, 60.0), verbose)
+
+
+def _answers(
+    child: Child, record: Record, steps: Sequence[str], limits: Sequence[float], verbose: bool
+) -> list[bool | None]:
+    """What a child tells, printed line by line. A child that ends is a line too."""
+    answers: list[bool | None] = []
+
+    def say(limit: float) -> None:
+        print(f"  ...    {child.what}, at most {limit:g} s", file=sys.stderr, flush=True)
+
+    while True:
+        place = len(answers)
+        child.what, child.on_wait = steps[min(place, len(steps) - 1)], say
+        try:
+            answer = child.message(limits[min(place, len(limits) - 1)])
+        except ChildEnded as end:
+            hint = f"pip uninstall {record.distribution}, or set TINYGRAFT_DISABLE_PLUGINS={record.name}"
+            answer = {"ok": False, "text": str(end), "hint": hint, "traceback": end.said}
+            _line(answer, verbose)
+            return [*answers, False]
+        if answer is None:
+            return answers
+        _line(answer, verbose)
+        answers.append(answer["ok"])
+
+
+def _line(answer: dict[str, Any], verbose: bool) -> None:
+    hint = f"  -> {answer['hint']}" if answer.get("hint") else ""
+    print(f"  {MARKS[answer['ok']]} {answer['text']}{hint}", flush=True)
+    if verbose and answer.get("traceback"):
+        print(textwrap.indent(answer["traceback"].rstrip(), " " * 9))
+
+
+def _last_conformance(record: PluginRecord) -> None:
+    """When the kit was last run on a device, and what it counted, where it has left a note of that."""
+    folder = cache_folder()
+    if folder is None:
+        return
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        note = json.loads((folder / f"conformance-{record.name}.json").read_text(encoding="utf-8"))
+        counts = ", ".join(f"{count} {what}" for what, count in note["counts"].items())
+        day = time.strftime("%Y-%m-%d", time.localtime(note["when"]))
+        by = f"{note['distribution']} {note['version']}"
+        now = "" if by == record.provided_by else f", of {by}"
+        _line({"ok": None, "text": f"last conformance, {day}{now}: {counts} (API {note['api']})"}, False)
