@@ -9,6 +9,8 @@ import pytest
 
 from tinygraft import config
 from tinygraft.device.registry import Registry
+from tinygraft.hooks.manager import Hooks
+from tinygraft.hooks.manager import here as hooks
 
 PLUGIN = """
 from tinygraft.plugin import ApiRange, DeviceSpec, Probe
@@ -45,6 +47,7 @@ class FakeDistributions:
         priority: int = 50,
         count: int | None = 1,
         record: bool = True,
+        requires: str = "",
     ) -> str:
         """A distribution that provides device. code is added to a plugin that works, or replaces it with code that
         starts with '#!'. Gives the name of its module."""
@@ -52,15 +55,31 @@ class FakeDistributions:
         module = module or distribution.replace("-", "_")
         text = PLUGIN.format(device=device, module=module, priority=priority, count=count)
         code = textwrap.dedent(code)
-        (self.folder / f"{module}.py").write_text(code if code.startswith("#!") else text + code)
+        entry = f"[tinygraft.devices]\n{device.lower()} = {target or module + ':SPEC'}\n"
+        return self._write(distribution, version, module, code if code.startswith("#!") else text + code, entry,
+                           requires, record)  # fmt: skip
+
+    def add_hooks(self, code: str, *, name: str = "extra", distribution: str = "", version: str = "1.0") -> str:
+        """A distribution that provides hooks: a module with code, which has hookimpl and all of tinygraft.plugin.
+        Gives the name of its module."""
+        distribution = distribution or f"tinygraft-{name}"
+        module = distribution.replace("-", "_")
+        head = "from tinygraft.plugin import *\nfrom tinygraft.plugin import hookimpl\n"
+        entry = f"[tinygraft.hooks]\n{name} = {module}\n"
+        return self._write(distribution, version, module, head + textwrap.dedent(code), entry)
+
+    def _write(
+        self, distribution: str, version: str, module: str, text: str, entry: str, requires: str = "",
+        record: bool = True,
+    ) -> str:  # fmt: skip
+        (self.folder / f"{module}.py").write_text(text)
         info = self.folder / f"{distribution.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
-        (info / "entry_points.txt").write_text(
-            f"[tinygraft.devices]\n{device.lower()} = {target or module + ':SPEC'}\n"
-        )
+        needs = f"Requires-Dist: {requires}\n" if requires else ""
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n{needs}")
+        (info / "entry_points.txt").write_text(entry)
         if record:
-            (info / "RECORD").write_text(f"{module}.py,sha256={hash(code)},\n")
+            (info / "RECORD").write_text(f"{module}.py,sha256={hash(text)},\n")
         return module
 
     def registry(self) -> Registry:
@@ -82,6 +101,15 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDistr
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(str(site)):
             del sys.modules[name]
+
+
+@pytest.fixture
+def installed_hooks(fakes: FakeDistributions, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooks]:
+    """The process-wide hooks, which see the fake distributions and nothing else."""
+    hooks.unload()
+    monkeypatch.setattr(hooks, "path", [str(fakes.folder)])
+    yield hooks
+    hooks.unload()
 
 
 Setter = Callable[[config.Setting, object], None]
