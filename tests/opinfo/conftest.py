@@ -1,0 +1,5 @@
+"""Modules that need PyTorch are not looked through for examples where it is not installed."""
+
+from importlib.util import find_spec
+
+collect_ignore = [] if find_spec("torch") else ["judge.py", "reasons.py", "report.py", "torch_calls.py"]

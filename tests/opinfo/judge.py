@@ -1,0 +1,317 @@
+"""The judge: what tinygraft gives for each sample of PyTorch's operator database, beside what PyTorch gives.
+
+`judge(op)` looks for an operator's name under Tensor and holds it to its samples in several dtypes: values, in
+float64 gradients too, and what must be refused. A Verdict says how many samples were right and what was wrong
+with the others.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from tinygraft import Tensor
+from torch_calls import Left, call, convert, find
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "int64": torch.int64, "bool": torch.bool}
+# (relative, absolute) distance of a value from PyTorch's, by its dtype.
+CLOSE = {
+    torch.float64: (1e-7, 1e-7),
+    torch.float32: (1e-4, 1e-5),
+    torch.float16: (2e-3, 2e-3),
+    torch.bfloat16: (1.6e-2, 1e-2),
+}
+GRADIENT_CLOSE = (1e-5, 1e-6)
+SECONDS = 20  # the most that one sample may take
+BATCH = 24  # samples that are computed together
+FIRST = 10  # where only some samples are asked, how many are made for each of them
+KINDS = (*DTYPES, "gradient", "error")
+
+
+torch.set_num_threads(1)  # samples are small
+
+
+@dataclass
+class Verdict:
+    """How an operator did: of each kind how many samples were right, of how many, and what was wrong."""
+
+    op: str
+    found: str | None = None
+    right: dict[str, int] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
+    wrong: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def note(self, kind: str, number: int, problem: str | None) -> None:
+        """Count one sample."""
+        self.asked[kind] = self.asked.get(kind, 0) + 1
+        self.right[kind] = self.right.get(kind, 0) + (problem is None)
+        if problem is not None:
+            self.wrong.append((kind, number, problem))
+
+    @property
+    def failing(self) -> list[str]:
+        """The kinds of which some sample was wrong."""
+        return [kind for kind in KINDS if self.right.get(kind, 0) < self.asked.get(kind, 0)]
+
+
+def name_of(op: Any) -> str:
+    """An operator's name in the report: with its variant, where it has one."""
+    return f"{op.name}:{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+def operators() -> dict[str, Any]:
+    """Every operator of the database by its name."""
+    return {name_of(op): op for op in op_db}
+
+
+def _draws(op: Any) -> bool:
+    """Whether values are random or whatever memory held: then shapes are compared and no values."""
+    packet = getattr(torch.ops.aten, op.name.rpartition(".")[2], None)
+    overloads = [getattr(packet, name) for name in packet.overloads()] if packet is not None else []
+    drawn = any(torch.Tag.nondeterministic_seeded in overload.tags for overload in overloads)
+    return drawn or "empty" in op.name
+
+
+@contextmanager
+def _seconds(limit: int) -> Iterator[None]:
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"more than {limit} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(limit)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _seed(op: Any, kind: str) -> None:
+    seed = zlib.crc32(f"{name_of(op)} {kind}".encode())
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+    Tensor.manual_seed(seed % 1000)
+
+
+def samples(op: Any, kind: str, most: int | None) -> list[tuple[int, Any]]:
+    """(number, sample) in a dtype; no more than `most`, spread over the first ones."""
+    _seed(op, kind)
+    grads = kind == "float64" and op.supports_autograd
+    made = op.sample_inputs("cpu", DTYPES[kind], requires_grad=grads, set_seed=False)
+    every = list(enumerate(made if most is None else islice(made, most * FIRST)))
+    return _spread(every, most, f"{name_of(op)} {kind}")
+
+
+def _spread(every: list[Any], most: int | None, salt: str) -> list[Any]:
+    if most is None or len(every) <= most:
+        return every
+    chosen = random.Random(zlib.crc32(salt.encode())).sample(range(len(every)), most)
+    return [every[i] for i in sorted(chosen)]
+
+
+def _leaves(value: Any) -> list[Any]:
+    """The values of a nested result, in order."""
+    if isinstance(value, (tuple, list)):
+        return [leaf for v in value for leaf in _leaves(v)]
+    return list(_leaves(list(value.values()))) if isinstance(value, dict) else [value]
+
+
+@dataclass
+class Case:
+    """One sample, asked of both."""
+
+    number: int
+    theirs: list[Any]
+    ours: list[Any] = field(default_factory=list)
+    their_gradients: list[Any] = field(default_factory=list)
+    our_gradients: list[Any] = field(default_factory=list)
+    problem: str | None = None
+
+    def tensors(self) -> list[Tensor]:
+        """All of ours that have to be computed."""
+        return [t for t in (*self.ours, *self.our_gradients) if isinstance(t, Tensor)]
+
+
+def ask(op: Any, number: int, sample: Any, grads: bool) -> Case | None:
+    """Both results for a sample, ours not computed yet; None where it cannot be asked here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            theirs = op(sample.input, *sample.args, **sample.kwargs)
+        except Exception:
+            return None  # not a sample of this build of PyTorch
+    case = Case(number, _leaves(theirs))
+    if any(isinstance(t, torch.Tensor) and t.layout is not torch.strided for t in case.theirs):
+        return None
+    seen: dict[int, Tensor] = {}
+    try:
+        with _seconds(SECONDS):
+            ours = call(op, sample, seen, grads)
+            case.ours = _leaves(ours)
+    except Left:
+        return None
+    except Exception as error:
+        case.problem = _said(error)
+        return case
+    if grads:
+        _ask_gradients(case, sample, theirs, ours, seen)
+    return case
+
+
+def _ask_gradients(case: Case, sample: Any, theirs: Any, ours: Any, seen: dict[int, Tensor]) -> None:
+    process = sample.output_process_fn_grad or (lambda x: x)
+    tensors = _tensors((sample.input, sample.args, sample.kwargs))
+    inputs = [t for t in tensors if t.requires_grad and id(t) in seen]
+    outputs = [t for t in _leaves(process(theirs)) if isinstance(t, torch.Tensor) and t.requires_grad]
+    if not inputs or not outputs or any(t.dtype.is_complex for t in outputs):
+        return
+    weights = [torch.randn(t.shape, dtype=t.dtype) for t in outputs]
+    found = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
+    case.their_gradients = [torch.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=True)]
+    try:
+        with _seconds(SECONDS):
+            floats = [t for t in _leaves(process(ours)) if isinstance(t, Tensor) and t.is_floating_point()]
+            floats = [t for t in floats if t.requires_grad is not False][: len(outputs)]
+            scaled = [(t * convert(w, {}, False)).sum() for t, w in zip(floats, weights, strict=True)]
+            total = sum(scaled[1:], scaled[0])
+            case.our_gradients = list(total.gradient(*(seen[id(t)] for t in inputs)))
+    except Exception as error:
+        case.problem = f"gradient: {_said(error)}"
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    found = [t for t in _leaves(value) if isinstance(t, torch.Tensor)]
+    return list({id(t): t for t in found}.values())
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
+
+
+def compute(cases: list[Case]) -> None:
+    """Realise what is asked, all in one schedule; one by one where that fails."""
+    open_ = [case for case in cases if case.problem is None and case.tensors()]
+    try:
+        with _seconds(SECONDS * 2):
+            every = [t for case in open_ for t in case.tensors()]
+            if every:
+                every[0].realize(*every[1:])
+    except Exception as error:
+        if len(open_) == 1:
+            open_[0].problem = _said(error)
+            return
+        for case in open_:
+            compute([case])
+
+
+def compared(case: Case, values: bool) -> tuple[str | None, str | None]:
+    """(what is wrong with the values, what is wrong with the gradients)."""
+    if case.problem is not None:
+        gradient = case.problem.removeprefix("gradient: ")
+        return (None, gradient) if gradient != case.problem else (case.problem, None)
+    if len(case.ours) != len(case.theirs):
+        return f"{len(case.ours)} results, not {len(case.theirs)}", None
+    for ours, theirs in zip(case.ours, case.theirs, strict=True):
+        problem = difference(ours, theirs, values)
+        if problem:
+            return problem, None
+    for mine, other in zip(case.our_gradients, case.their_gradients, strict=True):
+        problem = difference(mine, other, values, GRADIENT_CLOSE)
+        if problem:
+            return None, problem
+    return None, None
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    return "i" if dtype.kind == "u" else dtype.kind
+
+
+def difference(ours: Any, theirs: Any, values: bool, close: tuple[float, float] | None = None) -> str | None:
+    """What two results differ in; None where they agree. A complex one of PyTorch's is a last axis of 2 here."""
+    if isinstance(theirs, torch.Tensor):
+        theirs = theirs.detach().resolve_conj().resolve_neg()
+        theirs = torch.view_as_real(theirs) if theirs.dtype.is_complex else theirs
+        near = close or CLOSE.get(theirs.dtype, (0.0, 0.0))
+        want = (theirs.float() if theirs.dtype is torch.bfloat16 else theirs).numpy()
+    else:
+        near, want = close or (1e-4, 1e-5), np.asarray(theirs)
+    got = ours.numpy() if isinstance(ours, Tensor) else np.asarray(ours)
+    if got.shape != want.shape:
+        return f"shape {got.shape}, not {want.shape}"
+    if _kind(got.dtype) != _kind(want.dtype):
+        return f"dtype {got.dtype}, not {want.dtype}"
+    if not values or not want.size or want.dtype.kind not in "biuf":
+        return None
+    with np.errstate(all="ignore"):
+        if want.dtype.kind in "biu":
+            off = got != want.astype(got.dtype)
+        else:
+            off = ~np.isclose(got.astype(np.float64), want.astype(np.float64), *near, equal_nan=True)
+    if not off.any():
+        return None
+    place = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
+    return f"{int(off.sum())} of {off.size} values differ, at {place} {got[place]} and not {want[place]}"
+
+
+def _errors(op: Any, verdict: Verdict, most: int | None) -> None:
+    """What PyTorch refuses must be refused here, when it is asked or when it is computed."""
+    _seed(op, "error")
+    try:
+        every = list(enumerate(op.error_inputs("cpu")))
+    except Exception:
+        return  # it has none for this build of PyTorch
+    for number, wrong in _spread(every, most, f"{name_of(op)} error"):
+        try:
+            with _seconds(SECONDS), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = _leaves(call(op, wrong.sample_input, {}))
+                for t in result:
+                    if isinstance(t, Tensor):
+                        t.realize()
+        except (Left, TimeoutError):
+            continue
+        except Exception:
+            verdict.note("error", number, None)
+        else:
+            verdict.note("error", number, f"accepted: {str(wrong.error_regex)[:120]}")
+
+
+def judge(op: Any, most: int | None = None, kinds: tuple[str, ...] = KINDS) -> Verdict:
+    """An operator's verdict over at most `most` samples of each kind (all of them for None)."""
+    verdict = Verdict(name_of(op))
+    found = find(op)
+    if found is None:
+        return verdict
+    verdict.found = found[0]
+    values = not _draws(op)
+    for kind, dtype in DTYPES.items():
+        if kind not in kinds or dtype not in op.dtypes:
+            continue
+        grads = kind == "float64" and op.supports_autograd and values and "gradient" in kinds
+        asked = samples(op, kind, most)
+        for start in range(0, len(asked), BATCH):
+            cases = [c for n, s in asked[start : start + BATCH] if (c := ask(op, n, s, grads)) is not None]
+            compute(cases)
+            for case in cases:
+                problem, gradient = compared(case, values)
+                verdict.note(kind, case.number, problem)
+                if problem is None and (case.their_gradients or gradient):
+                    verdict.note("gradient", case.number, gradient)
+    if "error" in kinds:
+        _errors(op, verdict, most)
+    return verdict
+
+
+__all__ = ["CLOSE", "DTYPES", "KINDS", "Verdict", "convert", "judge", "name_of", "operators", "samples"]
