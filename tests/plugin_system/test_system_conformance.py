@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit_run import KitRun, add_plugin
-from tinygraft.conformance import DeviceConformance
-from tinygraft.device.registry import Device
+from kit_run import KitRun
 
 MINE = """
+class TestMine(Suite):
+    device = "MINI"
+"""  # a class of the kit without the kit's tests
+ALL = """
 class TestMine(DeviceConformance):
     device = "MINI"
     level = "own"
 """
-LACKS = 'self.target = replace(self.target, dtypes=frozenset(self.target.dtypes) - {dtypes.float64})'
-
-
-@pytest.fixture
-def kit(fakes: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[KitRun]:
-    """Runs of the kit that see the fake distributions."""
-    assert DeviceConformance.device == ""  # imports it all, so that a run within this process imports nothing anew
-    before = set(Device.opened())
-    yield KitRun(tmp_path, capsys)
-    for name in set(Device.opened()) - before:
-        Device._opened.pop(name).close()
-    Device.refresh()
-
-
-@pytest.fixture
-def install(fakes: Any) -> Any:
-    """Install a device, and let the registry see it."""
-
-    def add(device: str, **parts: str) -> None:
-        add_plugin(fakes, device, **parts)
-        Device.refresh()
-
-    return add
+LACKS = "self.target = replace(self.target, dtypes=frozenset(self.target.dtypes) - {dtypes.float64})"
 
 
 def test_a_class_needs_a_device(kit: KitRun) -> None:
     """Without one, by attribute or option, nothing is run and the run fails."""
-    done = kit("class TestMine(DeviceConformance):\n    pass\n")
+    done = kit("class TestMine(Suite):\n    def test_it(self): pass\n")
     assert done.code == pytest.ExitCode.USAGE_ERROR
     assert 'TestMine has no device: write device = "NAME" in it, or give --tinygraft-device NAME' in done.text
 
@@ -60,7 +38,7 @@ def test_the_kit_itself_needs_a_device(capsys: pytest.CaptureFixture[str]) -> No
 def test_levels_are_chosen_by_option_and_by_class(kit: KitRun, install: Any) -> None:
     """A level runs alone; the class and the option both narrow; tests of one's own are a level of their own."""
     install("MINI")
-    code = 'class TestMine(DeviceConformance):\n    device = "MINI"\n    def test_mine(self, device): assert device == "MINI"\n'
+    code = ALL.replace('    level = "own"\n', "") + "    def test_mine(self, device): assert device == 'MINI'\n"
     assert {*kit(code, "--tinygraft-level", "0").counts("MINI")} == {"spec"}
     assert {*kit(code, "--tinygraft-level", "spec,own").counts("MINI")} == {"spec", "own"}
     done = kit(code + '    level = "own"\n')
@@ -80,7 +58,7 @@ def test_what_is_no_level_is_refused(kit: KitRun, level: str) -> None:
 def test_an_override_keeps_its_level(kit: KitRun, install: Any) -> None:
     """A test of the kit that a class overrides is counted where it was."""
     install("MINI")
-    code = MINE.replace('"own"', '"0"') + "    def test_the_names_agree(self): pass\n"
+    code = ALL.replace('"own"', '"0"') + "    def test_the_names_agree(self): pass\n"
     assert kit(code, "-k", "names_agree").counts("MINI") == {"spec": {"passed": 1}}
 
 
@@ -108,8 +86,8 @@ def test_what_is_not_declared_is_not_asked(kit: KitRun, install: Any) -> None:
 def test_the_core_profile_cannot_be_declared_away(kit: KitRun, install: Any) -> None:
     """A device that does not declare float32 is asked all the same, and fails for it by name."""
     install("MINI", init="self.target = replace(self.target, dtypes=frozenset({dtypes.int32, dtypes.bool}))")
-    code = MINE.replace('"own"', '"render,own"') + "    @needs('float32')\n    def test_floats(self): pass\n"
-    done = kit(code, "-k", "profile or floats")
+    code = ALL.replace('"own"', '"render,own"') + "    @needs('float32')\n    def test_floats(self): pass\n"
+    done = kit(code, "-k", "profile_is_declared or test_floats")
     assert done.counts("MINI") == {"render": {"failed": 1}, "own": {"passed": 1}}
     assert "the Target lacks float, which every device has" in done.text
 
@@ -118,7 +96,7 @@ def test_the_core_profile_cannot_be_declared_away(kit: KitRun, install: Any) -> 
 def test_a_dtype_is_there_or_refused(kit: KitRun, install: Any, dtype: str, result: str) -> None:
     """The same test holds what is declared to its values and what is not to UnsupportedError."""
     install("MINI", init=LACKS)
-    done = kit(MINE.replace('"own"', '"memory"'), "-k", f"test_a_dtype_is_there_or_refused and {dtype}")
+    done = kit(ALL.replace('"own"', '"memory"'), "-k", f"test_a_dtype_is_there_or_refused and {dtype}")
     assert done.counts("MINI") == {"memory": {"passed": 1}}, (result, done.text)
 
 
@@ -133,7 +111,7 @@ def test_undeclared_abilities_are_tried_on_request(kit: KitRun, install: Any) ->
         assert (x + x).tolist() == [2.0, 4.0]
 
     @needs(grid_dims=1)
-    def test_grid(self, target): assert target.grid_dims == 1, "not this one"
+    def test_grid(self, target): assert target.grid_dims == 2, "not this one"
 
     @needs("matrix")
     def test_matrix(self): raise ValueError
@@ -141,25 +119,28 @@ def test_undeclared_abilities_are_tried_on_request(kit: KitRun, install: Any) ->
     def test_target_is_restored(self, backend): assert "double" not in {d.name for d in backend.target.dtypes}
     """, "--tinygraft-probe-undeclared", "-rs")  # fmt: skip
     assert done.code == 0, done.text
-    assert done.counts("MINI") == {"own": {"undeclared": 1, "lacking": 2, "passed": 1}}
+    assert done.counts("MINI") == {"own": {"undeclared": 1, "lacking": 2, "passed": 1}}, done.text
     assert "double is not declared and works" in done.text
-    assert "matrix is not declared and does not work either" in done.text
+    assert "matrix is not declared and does not work either: ValueError" in done.text
     assert "works but undeclared: test_doubles" in done.text
 
 
 def test_newer_tests_only_advise_an_older_plugin(kit: KitRun, install: Any) -> None:
     """What fails and came after the plugin's API is reported and no failure; what came with it fails."""
     install("MINI")
-    code = MINE + """
+    code = (
+        MINE
+        + """
     @since(0, 2)
     def test_new(self): assert False
     @since(0, 2)
     def test_new_and_right(self): pass
     """
+    )
     done = kit(code, "-rs")
     assert done.code == 0
     assert done.counts("MINI") == {"own": {"advice": 1, "passed": 1}}
-    assert "advice: fails, and came with plugin API 0.2, after the plugin" in done.text
+    assert "advice: it came with plugin API 0.2, after the plugin, and fails: assert False" in done.text
     assert "fails, but is newer than the plugin: test_new" in done.text
     done = kit(code.replace("0, 2", "0, 1"))
     assert done.code == 1
@@ -172,7 +153,7 @@ ABSENT = 'return Probe(ok=False, detail="no such card in this machine", hint="bu
 def test_a_device_that_is_not_here_is_one_skip_for_each_level(kit: KitRun, install: Any) -> None:
     """Level spec is run; every other level says once why it is not."""
     install("MINI", probe=ABSENT)
-    done = kit(MINE.replace('    level = "own"\n', ""), "-rs")
+    done = kit(ALL.replace('    level = "own"\n', ""), "-rs")
     assert done.code == 0, done.text
     counts = done.counts("MINI")
     assert counts["spec"]["passed"] == 10
@@ -185,7 +166,7 @@ def test_a_device_that_is_not_here_is_one_skip_for_each_level(kit: KitRun, insta
 def test_a_device_that_must_be_here_fails(kit: KitRun, install: Any) -> None:
     """With --tinygraft-require-device each level that needs it is a failure with the probe's words."""
     install("MINI", probe=ABSENT)
-    done = kit(MINE.replace('"own"', '"1-2"'), "--tinygraft-require-device")
+    done = kit(ALL.replace('"own"', '"1-2"'), "--tinygraft-require-device")
     assert done.code == 1
     assert done.counts("MINI") == {"render": {"failed": 1}, "memory": {"failed": 1}}
     assert "no such card in this machine" in done.text
@@ -200,7 +181,7 @@ def test_a_device_that_must_be_here_fails(kit: KitRun, install: Any) -> None:
 def test_a_broken_device_fails(kit: KitRun, install: Any, parts: dict[str, str], why: str) -> None:
     """Only a device that is merely not here is skipped; one that is broken fails each level with its record."""
     install("MINI", **parts)
-    done = kit(MINE.replace('"own"', '"1-2"'))
+    done = kit(ALL.replace('"own"', '"1-2"'))
     assert done.code == 1
     assert done.counts("MINI") == {"render": {"failed": 1}, "memory": {"failed": 1}}
     assert why in done.text
@@ -208,7 +189,7 @@ def test_a_broken_device_fails(kit: KitRun, install: Any, parts: dict[str, str],
 
 def test_a_device_that_is_not_installed_fails(kit: KitRun) -> None:
     """With the sentence of the registry, level spec included."""
-    done = kit(MINE.replace('"MINI"', '"NOSUCH"').replace('"own"', '"0-1"'))
+    done = kit(ALL.replace('"MINI"', '"NOSUCH"').replace('"own"', '"0-1"'))
     assert done.code == 1
     assert "no plugin provides a device NOSUCH" in done.text
 
@@ -216,7 +197,7 @@ def test_a_device_that_is_not_installed_fails(kit: KitRun) -> None:
 def test_collecting_touches_no_device(kit: KitRun, install: Any) -> None:
     """A plugin whose spec ends the process is collected."""
     install("MINI", top="raise SystemExit('the spec was imported')")
-    done = kit(MINE.replace('    level = "own"\n', ""), "--collect-only", "-q")
+    done = kit(ALL.replace('    level = "own"\n', ""), "--collect-only", "-q")
     assert done.code == 0
     assert "the spec was imported" not in done.text
 
@@ -248,12 +229,15 @@ def test_what_no_device_was_asked_is_said(kit: KitRun, install: Any) -> None:
     """A test that was skipped on each of several devices is named: nobody knows whether it is right."""
     install("MINI")
     install("MAXI")
-    code = MINE + """
+    code = (
+        MINE
+        + """
     @needs("matrix")
     def test_never(self): assert False
     @needs("views")
     def test_ever(self): pass
     """
+    )
     done = kit(code + code.replace("TestMine", "TestTwo").replace('"MINI"', '"MAXI"'))
     assert done.report["never_run"] == ["test_never"]
     assert "tests that no device here could be asked: test_never" in done.text
@@ -263,12 +247,15 @@ def test_what_no_device_was_asked_is_said(kit: KitRun, install: Any) -> None:
 def test_a_plain_skip_and_an_error_are_counted(kit: KitRun, install: Any) -> None:
     """A test that skips by itself, and one whose fixture fails."""
     install("MINI")
-    done = kit(MINE + """
+    done = kit(
+        MINE
+        + """
     def test_skips(self): pytest.skip("for reasons")
     @pytest.fixture
     def bad(self): raise ValueError("bad")
     def test_bad(self, bad): pass
-    """)
+    """
+    )
     assert done.counts("MINI") == {"own": {"skipped": 1, "failed": 1}}
 
 

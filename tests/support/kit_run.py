@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-HEAD = "from tinygraft.conformance import DeviceConformance, needs, since\nimport pytest\n"
+HEAD = """import pytest
+from tinygraft.conformance import DeviceConformance, needs, since
+from tinygraft.conformance.levels import Suite
+"""
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,9 @@ class KitRun:
         report = self.folder / "report.json"
         report.unlink(missing_ok=True)
         self.capsys.readouterr()
+        what = f"{file}::{only}" if only else str(file)
         code_of_pytest = pytest.main([
-            f"{file}::{only}" if only else str(file), "-c", os.devnull, f"--rootdir={self.folder}", "--noconftest", "-s",
+            what, "-c", os.devnull, f"--rootdir={self.folder}", "--noconftest", "-s",
             "-p", "tinygraft.conformance.plugin", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short",
             f"--tinygraft-json={report}", *options,
         ])  # fmt: skip
@@ -82,7 +86,7 @@ class Backend(PythonBackend):
 def add_plugin(fakes: Any, device: str, *, api: str = "ApiRange((0, 1), (0, 2))", top: str = "", init: str = "pass",
                probe: str = 'return Probe(ok=True, detail="found")', code: str = "",
                requires: str = "tinygraft>=0.1,<0.2") -> None:  # fmt: skip
-    """Install a device over core's interpreter: init are statements of its backend, code what its module begins with."""
+    """Install a device over core's interpreter: init are statements of its backend, code what its file begins with."""
     module = f"tinygraft_{device.lower()}"
     fakes.add(device, MODULE.format(device=device, module=module, api=api, top=top, probe=probe))
     body = textwrap.indent(textwrap.dedent(init).strip(), " " * 8).strip()

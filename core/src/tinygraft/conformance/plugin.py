@@ -23,6 +23,7 @@ from tinygraft.target import Target
 
 _kit = pytest.StashKey[Kit]()
 _undeclared = pytest.StashKey[list[Need]]()
+_declared = pytest.StashKey[tuple[Backend, Target]]()
 _bound = Path(__file__).with_name("test_device.py")
 
 
@@ -39,10 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marks and start to count."""
+    """Declare the marks and start to count. Raises UsageError where the kit is asked for and no device."""
     config.addinivalue_line("markers", "tinygraft_needs(*abilities, **least): see tinygraft.conformance.gate")
     config.addinivalue_line("markers", "tinygraft_since(major, minor): see tinygraft.conformance.gate")
-    config.stash[_kit] = Kit(config)
+    config.stash[_kit] = kit = Kit(config)
+    if not kit.device and any(argument.startswith("tinygraft.conformance") for argument in config.args):
+        raise pytest.UsageError("tinygraft.conformance tests a device: give --tinygraft-device NAME")
     config.pluginmanager.register(Report(config.getoption("--tinygraft-json")), "tinygraft.conformance.report")
 
 
@@ -50,8 +53,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """The kit's own test file is for the device of an option, and for nothing without one."""
     if collection_path != _bound or config.stash[_kit].device:
         return None
-    if any(argument.startswith("tinygraft.conformance") for argument in config.invocation_params.args):
-        raise pytest.UsageError("tinygraft.conformance tests a device: give --tinygraft-device NAME")
     return True
 
 
@@ -63,8 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for suite in {suite for item in ours if (suite := kit.suite_of(item)) is not None}:
         kit.device_of(suite)
     kit.mark_defects(ours)
-    in_order = iter(sorted(ours, key=kit.order))
-    known = set(ours)
+    known, in_order = set(ours), iter(kit.in_order(ours))
     items[:] = [next(in_order) if item in known else item for item in items]
     if unwanted := [item for item in ours if not kit.is_wanted(item)]:
         left_out = set(unwanted)
@@ -88,8 +88,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Keep binaries of earlier runs out: one of a compiler that has changed under its old key must not pass."""
     if item.config.stash[_kit].suite_of(item) is None:
         return (yield)
-    with Context(CACHELEVEL=0):
-        return (yield)
+    try:
+        with Context(CACHELEVEL=0):
+            return (yield)
+    finally:
+        if (declared := item.stash.get(_declared, None)) is not None:
+            declared[0].target = declared[1]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -128,12 +132,7 @@ def _not_here(item: pytest.Item, opened: Opened, require: bool) -> None:
 def _pretend(item: pytest.Item, backend: Backend | None, missing: list[Need]) -> None:
     """Let the device declare what is missing until the test is over."""
     assert backend is not None
-    declared = backend.target
-
-    def restore() -> None:
-        backend.target = declared
-
-    item.addfinalizer(restore)
+    item.stash[_declared] = backend, backend.target
     for need in missing:
         backend.target = need.pretend(backend.target)
 
@@ -147,13 +146,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     is_over = report.when == "call" or not report.passed
     if (missing := item.stash.get(_undeclared, None)) is not None and is_over and not hasattr(report, "wasxfail"):
         what = ", ".join(map(str, missing))
-        kind, text = (Kind.WORKS, "works") if report.passed else (Kind.LACKING, "does not work either")
-        _say_instead(item, report, kind, f"{what} is not declared and {text}")
+        failed = "" if report.passed else f"does not work either: {_last_line(report)}"
+        kind = Kind.LACKING if failed else Kind.WORKS
+        _say_instead(item, report, kind, f"{what} is not declared and {failed or 'works'}")
     elif report.failed and _is_newer_than_plugin(item):
         came = ".".join(map(str, since_of(item)))
-        _say_instead(item, report, Kind.ADVICE, f"advice: fails, and came with plugin API {came}, after the plugin")
+        text = f"advice: it came with plugin API {came}, after the plugin, and fails: {_last_line(report)}"
+        _say_instead(item, report, Kind.ADVICE, text)
     report.user_properties = list(item.user_properties)
     return report
+
+
+def _last_line(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return " ".join((crash.message if crash is not None else report.longreprtext).split())
 
 
 def _say_instead(item: pytest.Item, report: pytest.TestReport, kind: Kind, text: str) -> None:
@@ -206,7 +212,7 @@ def backend(opened: Opened) -> Backend:
     return opened.backend
 
 
-@pytest.fixture(scope="class")
+@pytest.fixture
 def target(backend: Backend) -> Target:
     """What the device under test declares."""
     return backend.target

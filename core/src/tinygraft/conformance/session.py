@@ -53,9 +53,13 @@ class Kit:
         assert suite is not None
         return level_of(suite, function_of(item))
 
-    def order(self, item: pytest.Item) -> tuple[str, int]:
-        """Where a test of the kit belongs: class by class, level by level."""
-        return item.nodeid.rpartition("::")[0], (*LEVELS, OWN).index(self.level(item))
+    def in_order(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Tests of the kit class by class, and level by level within a class."""
+        classes: dict[object, int] = {}
+        for item in items:
+            classes.setdefault(item.parent, len(classes))
+        levels = (*LEVELS, OWN)
+        return sorted(items, key=lambda item: (classes[item.parent], levels.index(self.level(item))))
 
     def is_wanted(self, item: pytest.Item) -> bool:
         """Whether a test is of a level that is to be run, by the option and by the class."""

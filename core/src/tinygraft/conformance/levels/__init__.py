@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 LEVELS = ("spec", "render", "memory", "ops", "optional", "program")
+NUMBERS = tuple(str(number) for number in range(len(LEVELS)))
 OWN = "own"  # tests that a plugin adds to the class that it inherits
 
 
@@ -31,7 +32,7 @@ def parse_levels(text: str) -> tuple[str, ...]:
         first, dash, last = part.partition("-")
         if part in every:
             found.add(part)
-        elif first.isdecimal() and int(first) < len(LEVELS) and (last.isdecimal() if dash else not last):
+        elif first in NUMBERS and (last in NUMBERS and first <= last if dash else not last):
             found.update(LEVELS[int(first) : int(last or first) + 1])
         else:
             known = ", ".join(f"{number} {name}" for number, name in enumerate(LEVELS))
