@@ -1,4 +1,4 @@
-"""Devices of modules in tests/support, installed while a test runs as a plugin is: by entry points of a distribution."""
+"""Devices of modules in tests/support, installed for a test as a plugin is: by entry points of a distribution."""
 
 from __future__ import annotations
 

@@ -3,14 +3,14 @@ void r_13_37_11(void **buffers, const long long *variables) {
     float *restrict data0 = buffers[0];
     const float *restrict data1 = buffers[1];
     const float *restrict data2 = buffers[2];
+    shared float local0[24] __attribute__((aligned(64)));
+    shared float local1[32] __attribute__((aligned(64)));
     const long long r0 = group0;
     const long long r1 = thread;
     const _Bool v0 = ((r0 * 4) + (r1 % 4)) < 37;
     const long long r2 = group1;
     const _Bool v1 = v0 & (((r2 * 2) + (r1 / 4)) < 13);
     float acc0 = 0.0f;
-    shared float local0[24] __attribute__((aligned(64)));
-    shared float local1[32] __attribute__((aligned(64)));
     for (long long r3 = 0; r3 < 2; r3++) {
         const _Bool v2 = (r1 + (r3 * 8)) < 11;
         for (long long r5 = 0; r5 < 2; r5++) {

@@ -3,10 +3,10 @@ void r_13_37_11(void **buffers, const long long *variables) {
     float *restrict data0 = buffers[0];
     const float *restrict data1 = buffers[1];
     const float *restrict data2 = buffers[2];
+    shared float local0[8] __attribute__((aligned(64)));
     const long long r0 = thread;
     const _Bool v0 = r0 < 1;
     float acc0 = 0.0f;
-    shared float local0[8] __attribute__((aligned(64)));
     float acc1 = 0.0f;
     const long long r3 = group1;
     const long long r4 = group0;

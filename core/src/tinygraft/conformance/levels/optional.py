@@ -1,5 +1,10 @@
-"""Level optional."""
+"""Level optional: what a device may be without, and the limits that it declares."""
+
+from __future__ import annotations
+
+from tinygraft.conformance.levels.optional_groups import Groups
+from tinygraft.conformance.levels.optional_launches import Launches
 
 
-class OptionalLevel:
+class OptionalLevel(Groups, Launches):
     """Tests of level optional."""

@@ -1,0 +1,136 @@
+"""Actions: two kernels at prime sizes, done with each action of codegen, and whether a Target has the means for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from tinygraft.codegen import take
+from tinygraft.codegen.action import parse
+from tinygraft.codegen.actions import spaced
+from tinygraft.codegen.grid import ways
+from tinygraft.codegen.lower import to_linear
+from tinygraft.codegen.options import Options
+from tinygraft.codegen.tiling import tilings
+from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
+from tinygraft.device.interfaces import Backend
+from tinygraft.dtype import dtypes
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import Ops, ReduceArg
+from tinygraft.uop.stages import Kernel
+from tinygraft.uop.uop import UOp
+
+F = dtypes.float32
+ROWS, COLUMNS, TERMS = 13, 37, 11
+
+
+def numbers(count: int, step: int) -> list[float]:
+    """Small whole numbers, whose sums are exact in any order."""
+    return [float((i * step) % 17 - 8) for i in range(count)]
+
+
+def row(i: UOp, j: UOp, columns: int) -> UOp:
+    """The place of an element in memory of rows."""
+    return ix.add(ix.mul(i, columns), j)
+
+
+def matmul(columns: int = COLUMNS) -> UOp:
+    """A product of matrices."""
+    i, j, k = UOp.range(ROWS, 0), UOp.range(columns, 1), UOp.range(TERMS, 2)
+    left, right = param(1, F, ROWS * TERMS), param(2, F, TERMS * columns)
+    total = UOp(Ops.REDUCE, F, (load(left, row(i, k, TERMS)) * load(right, row(k, j, columns)), k), ReduceArg(Ops.ADD))
+    return UOp(Ops.SINK, src=(store(param(0, F, ROWS * columns), row(i, j, columns), total),))
+
+
+def transposed() -> UOp:
+    """out[i, j] = x[j, i] * 2."""
+    i, j = UOp.range(ROWS, 0), UOp.range(COLUMNS, 1)
+    value = load(param(1, F, ROWS * COLUMNS), row(j, i, ROWS)) * 2.0
+    return UOp(Ops.SINK, src=(store(param(0, F, ROWS * COLUMNS), row(i, j, COLUMNS), value),))
+
+
+Inputs = list[list[float]]
+
+
+def given(kernel: Callable[[], UOp], columns: int) -> Inputs:
+    """The inputs of a kernel."""
+    if kernel is transposed:
+        return [numbers(ROWS * COLUMNS, 5)]
+    return [numbers(ROWS * TERMS, 5), numbers(TERMS * columns, 7)]
+
+
+def expected(kernel: Callable[[], UOp], columns: int) -> list[float]:
+    """What a kernel computes."""
+    first, *others = given(kernel, columns)
+    if not others:
+        return [2 * first[j * ROWS + i] for i in range(ROWS) for j in range(COLUMNS)]
+    return [
+        math.fsum(first[i * TERMS + k] * others[0][k * columns + j] for k in range(TERMS))
+        for i in range(ROWS) for j in range(columns)
+    ]  # fmt: skip
+
+
+def computed(backend: Backend, sink: UOp, options: Options, inputs: Inputs, size: int) -> list[float]:
+    """What a kernel with options gives on a backend; every share of it, where it is shared out."""
+    linear = to_linear(Kernel(sink), backend.target, options)
+    x, y, z = (int(n) for n in linear.signature.grid)
+    data = [bytes(4 * size), *(pack(values, F) for values in inputs)]
+    return unpack(run_linear(backend, linear, data, (), (x, y, z))[0], F)
+
+
+CASES = {
+    "split": "split(1, 8)",
+    "split of terms": "split(2, 4)",
+    "reorder": "reorder(1+0)",
+    "split, reorder": "split(1, 8), reorder(1+0)",
+    "unroll": "unroll(0, 4)",
+    "vectorise": "vectorise(1, 8)",
+    "both": "vectorise(1, 4), unroll(0, 2), unroll(1, 2)",
+    "parallel": "parallel",
+    "parallel inside": "vectorise(0, 4), parallel(1)",
+    "local": "local(1, 8)",
+    "local of two": "local(0+1, 8)",
+    "unroll, local": "unroll(0, 4), local(1, 4)",
+    "team": "team(2, 32)",
+    "block": "block(0+1, 4x8, 1x1, 8)",
+    "stage": "stage(1, 3, 24, 8)",
+    "stage in shares": "stage(1, 3, 24, 8, 2)",
+    "tile": "tile(1, 4, 16, 8)",
+    "matrix": "matrix(1, 0, 1x1, 8, 16, 1)",
+}
+COLUMNS_OF = {"tile": 32}  # what is read in place comes in whole vectors
+
+
+def actions_of(name: str, sink: UOp, target: Target) -> str:
+    """The actions of a case; a tile is one that the Target has."""
+    text = CASES[name]
+    if name in ("team", "block") and target.grid_dims:
+        return next((str(way.action) for way in ways(spaced(sink), target) if way.action.name == name), text)
+    if "stage" not in text and "tile" not in text:
+        return text
+    shares = 2 if "shares" in name else 1
+    found = (take.action_of(replace(t, split=shares)) for t in tilings(spaced(sink), target))
+    return next((str(a) for a in found if a.name == parse(text)[0].name), text)
+
+
+THREADS = {"local": 8, "local of two": 8, "unroll, local": 4}  # that a group has
+
+
+def allowed(case: str, options: Options, target: Target) -> bool:
+    """Whether a Target has what the actions of a case need."""
+    names = {one.name for one in options.actions or ()}
+    vectors = target.vector_bytes or not names & {"vectorise", "stage", "tile"}
+    units = any((unit.rows, unit.columns, unit.terms, unit.second) == (8, 8, 8, F) for unit in target.matrix)
+    groups = target.grid_dims and target.lanes >= THREADS.get(case, 1)
+    needed = groups or not names & {"local", "team", "block"}
+    return bool(vectors and (units or "matrix" not in names) and needed)
+
+
+RUNS: list[tuple[Callable[[], UOp], str]] = [(matmul, name) for name in CASES]
+RUNS += [
+    (transposed, name)
+    for name, text in CASES.items()
+    if "(2" not in text and name not in ("block", "matrix") and "tile" not in text and "stage" not in text
+]  # it has no third loop

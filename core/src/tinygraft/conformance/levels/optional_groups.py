@@ -1,0 +1,137 @@
+"""Actions of codegen, groups of threads with shared memory and barriers, scratch memory, and declared limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from tinygraft.codegen.action import parse
+from tinygraft.codegen.lower import to_linear
+from tinygraft.codegen.options import Options
+from tinygraft.conformance import actions, shared
+from tinygraft.conformance.gate import needs
+from tinygraft.conformance.kernels import map_kernel, pack, run_kernel, run_linear, unpack
+from tinygraft.conformance.linears import KERNELS
+from tinygraft.conformance.oracle import python
+from tinygraft.device.interfaces import Backend
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import ActionError
+from tinygraft.target import Target
+from tinygraft.uop.stages import Kernel, Linear
+from tinygraft.uop.uop import UOp
+
+ACTIONS = [pytest.param(kernel, case, id=f"{kernel.__name__}-{case.replace(', ', '+').replace(' ', '-')}")
+           for kernel, case in actions.RUNS]  # fmt: skip
+REPEATS = 5  # launches of a kernel whose threads might be too early
+NEEDED: dict[str, Sequence[pytest.MarkDecorator]] = {
+    "plain": (), "running_sum": (), "scratch": [needs(local_memory=48)],
+    "matmul": [needs(vector_bytes=1, chunks=2)], "streamed": [needs(vector_bytes=1, stream_bytes=1)],
+}  # fmt: skip
+BY_HAND = [pytest.param(name, marks=NEEDED.get(name, [needs(vector_bytes=1)])) for name in KERNELS]
+
+
+def whole(count: int) -> list[int]:
+    """Different numbers."""
+    return [(i * 7919 + 13) % 100_003 for i in range(count)]
+
+
+def placed(linear: Linear, target: Target) -> Linear:
+    """A kernel made by hand for a Target."""
+    return replace(linear, target=target)
+
+
+class Groups:
+    """What a device may be without: where the Target does not declare it, codegen refuses to ask for it."""
+
+    @pytest.mark.parametrize(("kernel", "case"), ACTIONS)
+    def test_action(self, backend: Backend, target: Target, kernel: Callable[[], UOp], case: str) -> None:
+        """Each action changes no value, at prime sizes; a Target without the means for one refuses it in words."""
+        columns = actions.COLUMNS_OF.get(case, actions.COLUMNS)
+        sink = actions.matmul(columns) if kernel is actions.matmul else kernel()
+        options = Options(actions=parse(actions.actions_of(case, sink, target)))
+        if actions.allowed(case, options, target):
+            inputs = actions.given(kernel, columns)
+            found = actions.computed(backend, sink, options, inputs, actions.ROWS * columns)
+            assert found == actions.expected(kernel, columns)
+            return
+        with pytest.raises(ActionError, match=r"the Target has no|a group has|cannot be computed so|no such"):
+            to_linear(Kernel(sink), target, options)
+
+    @pytest.mark.parametrize("name", BY_HAND)
+    def test_by_hand(self, backend: Backend, target: Target, name: str) -> None:
+        """Kernels in the linear form, with vectors, copies, gates and registers, leave what PYTHON leaves."""
+        linear = placed(KERNELS[name](), target)
+        params, values = linear.signature.params, [2] * len(linear.signature.variables)
+        buffers = [pack([v % 11 for v in whole(p.size)], p.dtype) for p in params]
+        assert run_linear(backend, linear, buffers, values) == run_linear(python(), linear, buffers, values)
+
+    @needs(lanes=2, grid_dims=1, shared_memory=8)
+    @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.uint8, dtypes.int64], ids=("float32", "uint8", "int64"))
+    def test_barrier(self, backend: Backend, target: Target, dtype: DType) -> None:
+        """Threads read from shared memory what the last of their group has stored, and no other group."""
+        threads, groups = min(target.lanes, target.shared_memory // dtype.itemsize), 5
+        linear = placed(shared.exchange(groups, threads, dtype=dtype), target)
+        values = [v % 251 for v in whole(groups * threads)]
+        rows = [values[g * threads : (g + 1) * threads] for g in range(groups)]
+        for _ in range(REPEATS):
+            (got, _) = run_linear(backend, linear, [b"\xff" * (len(values) * dtype.itemsize), pack(values, dtype)])
+            assert unpack(got, dtype) == [x for row in rows for x in reversed(row)]
+
+    @needs(lanes=2, grid_dims=1, shared_memory=8)
+    def test_barrier_in_a_loop(self, backend: Backend, target: Target) -> None:
+        """Shared memory that is filled anew in each turn: nobody overwrites what another has not read yet."""
+        threads, turns = min(target.lanes, target.shared_memory // 4), 23
+        values = [v % 1009 for v in whole(turns * threads)]
+        want = [sum((k + 1) * values[k * threads + threads - 1 - t] for k in range(turns)) for t in range(threads)]
+        for _ in range(REPEATS):
+            buffers = [bytes(4 * threads), pack(values, dtypes.int32)]
+            got = run_linear(backend, placed(shared.relay(turns, threads), target), buffers)[0]
+            assert unpack(got, dtypes.int32) == want
+
+    @needs(lanes=2, grid_dims=1, shared_memory=8)
+    def test_all_shared_memory(self, backend: Backend, target: Target) -> None:
+        """A group has as much shared memory as the Target says, to the last element."""
+        room, threads = target.shared_memory // 4, min(target.lanes, target.shared_memory // 4)
+        values = whole(2 * threads)
+        linear = placed(shared.exchange(2, threads, room, dtypes.int32), target)
+        (got, _) = run_linear(backend, linear, [bytes(8 * threads), pack(values, dtypes.int32)])
+        assert unpack(got, dtypes.int32) == [*reversed(values[:threads]), *reversed(values[threads:])]
+
+    @pytest.mark.parametrize("dims", [pytest.param(d, id=str(d), marks=needs(grid_dims=d)) for d in (1, 2, 3)])
+    def test_positions(self, backend: Backend, target: Target, dims: int) -> None:
+        """Every thread of every group knows its place along each dimension."""
+        sizes, threads = (3, 5, 2)[:dims], min(target.lanes, 4)
+        linear = placed(shared.positions(sizes, threads), target)
+        count = linear.signature.params[0].size
+        (got,) = run_linear(backend, linear, [b"\xff" * (4 * count)])
+        assert unpack(got, dtypes.int32) == [3 * i + 1 for i in range(count)]
+
+    @pytest.mark.parametrize("dim", [pytest.param(d, id=str(d), marks=needs(grid_dims=d + 1)) for d in range(3)])
+    def test_a_large_grid(self, backend: Backend, target: Target, dim: int) -> None:
+        """As many groups along a dimension as the Target says, up to 65535."""
+        sizes = (1,) * dim + (min(target.max_grid[dim], 65535),)
+        linear = placed(shared.positions(sizes, 1), target)
+        (got,) = run_linear(backend, linear, [b"\xff" * (4 * sizes[-1])])
+        assert unpack(got, dtypes.int32) == [3 * i + 1 for i in range(sizes[-1])]
+
+    @needs(local_memory=64)
+    def test_all_private_memory(self, backend: Backend, target: Target) -> None:
+        """A thread has as much scratch memory as the Target says."""
+        size = target.local_memory // 4
+        values = whole(size)
+        (got, _) = run_linear(backend, placed(shared.private(size), target),
+                              [bytes(4 * size), pack(values, dtypes.float32)])  # fmt: skip
+        assert unpack(got, dtypes.float32) == values[::-1]
+
+    def test_all_buffers(self, backend: Backend, target: Target) -> None:
+        """A kernel takes as many buffers as the Target says, up to 256."""
+        count = min(target.max_params, 256)
+        values = tuple(range(5))
+        builds = [lambda x, i=i: x * 2 + i for i in range(count - 1)]
+        sink, buffers, _ = map_kernel(builds, [(dtypes.int32, values)])
+        done = run_kernel(backend, sink, buffers)
+        assert [unpack(data, dtypes.int32) for data in done[:-1]] == [
+            [2 * v + i for v in values] for i in range(count - 1)
+        ]

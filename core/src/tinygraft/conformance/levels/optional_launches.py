@@ -1,0 +1,227 @@
+"""Launches: graphs of them, their time, symbolic sizes, and several ordinals of a device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from tinygraft.codegen.lower import to_linear
+from tinygraft.conformance.expressions import Array, numbers
+from tinygraft.conformance.gate import needs
+from tinygraft.conformance.kernels import load, pack, param, programs, store, unpack
+from tinygraft.conformance.linears import Build
+from tinygraft.conformance.shared import counted
+from tinygraft.device.counters import GlobalCounters
+from tinygraft.device.interfaces import Backend, Handle, Step
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DType, dtypes
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import sint
+from tinygraft.uop.stages import Kernel, Linear
+from tinygraft.uop.uop import UOp
+
+SIZE, INT = 37, dtypes.int32
+SECONDS = 1e-3  # by which a clock may be off
+
+
+def mapped(change: Callable[[UOp], UOp], size: int = SIZE) -> UOp:
+    """A kernel: out[i] = change(x[i])."""
+    i = UOp.range(size, 0)
+    return UOp(Ops.SINK, src=(store(param(0, INT, size), i, change(load(param(1, INT, size), i))),))
+
+
+def counting() -> UOp:
+    """A kernel: out[i] = x[i] * n for i below n, a variable."""
+    n = UOp.variable("n", 0, SIZE)
+    i = UOp.range(n, 0)
+    value = load(param(1, INT, SIZE), i) * n.cast(INT)
+    return UOp(Ops.SINK, src=(store(param(0, INT, SIZE), i, value),))
+
+
+def spinning(turns: int) -> Linear:
+    """A kernel that takes its time: a number that each turn changes."""
+    b = Build("spinning", (INT, 1), (INT, 1))
+    state = b.reg(0, UOp.const(INT, 1))
+    r = b.range(turns)
+    b.accum(state, b.load(1, UOp.const(dtypes.index, 0)) + r.cast(INT), Ops.XOR)
+    b.end(r)
+    b.store(0, UOp.const(dtypes.index, 0), b.get(state))
+    return b.done()
+
+
+class Memory:
+    """Buffers of whole numbers on a backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    def make(self, values: Sequence[int]) -> Handle:
+        """A buffer with these values."""
+        handle = self.backend.allocator.alloc(4 * len(values))
+        self.backend.allocator.copy_in(handle, memoryview(bytearray(pack(values, INT))))
+        return handle
+
+    def read(self, handle: Handle, count: int = SIZE) -> list[int]:
+        """What a buffer holds, once all that was launched has finished."""
+        out = bytearray(4 * count)
+        self.backend.allocator.copy_out(memoryview(out), handle)
+        return unpack(bytes(out), INT)
+
+
+class Graph:
+    """A captured list of launches, as TinyJit makes them: x + 1 to y, y to z by a copy, z times n to w below n."""
+
+    def __init__(self, backend: Backend, memory: Memory) -> None:
+        linears = [to_linear(Kernel(sink), backend.target) for sink in (mapped(lambda x: x + 1), counting())]
+        add, count = programs(backend, linears)
+        grids: list[tuple[sint, sint, sint]] = [linear.signature.grid for linear in linears]
+        steps = [Step(add, (1, 0), grid=grids[0]), Step(None, (2, 1), nbytes=4 * SIZE),
+                 Step(count, (3, 2), ("n",), grids[1])]  # fmt: skip
+        self.backend, self.memory, self.steps = backend, memory, len(steps)
+        self.executor = backend.graph(steps)
+
+    def give(self, buffers: Mapping[int, Handle]) -> None:
+        """Give places their buffers."""
+        for place, handle in buffers.items():
+            self.executor.set_buffer(place, handle)
+
+    def run(self, n: int) -> None:
+        """Run all steps with a value of the variable."""
+        self.executor.set_values({"n": n})
+        done = 0
+        while done < self.steps:
+            after = self.executor.run(done)
+            assert done < after <= self.steps, f"run({done}) of {self.steps} steps gave {after} as the next one"
+            done = after
+        self.backend.synchronize()
+
+
+def below(n: int, values: Sequence[int], before: int) -> list[int]:
+    """What counting leaves of values."""
+    return [x * n if i < n else before for i, x in enumerate(values)]
+
+
+class Launches:
+    """Graphs, timing and symbolic sizes work on every device, by core's defaults or by the plugin's own."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def memory(cls, backend: Backend) -> Memory:
+        """Buffers on the device under test."""
+        return Memory(backend)
+
+    def test_graph_runs_in_order(self, backend: Backend, memory: Memory) -> None:
+        """Each step sees what the steps before it wrote, a copy among them."""
+        graph = Graph(backend, memory)
+        places = {0: memory.make(range(SIZE))} | {place: memory.make([-1] * SIZE) for place in (1, 2, 3)}
+        graph.give(places)
+        graph.run(SIZE)
+        plus = list(range(1, SIZE + 1))
+        assert [memory.read(places[p]) for p in (1, 2, 3)] == [plus, plus, [x * SIZE for x in plus]]
+
+    def test_graph_takes_other_values(self, backend: Backend, memory: Memory) -> None:
+        """A replay uses the values that were set last, also for the size of its grid."""
+        graph = Graph(backend, memory)
+        places = {0: memory.make(range(SIZE))} | {place: memory.make([-1] * SIZE) for place in (1, 2)}
+        graph.give(places)
+        for n in (SIZE, 5, 0, 1, 31):
+            graph.give({3: (out := memory.make([-1] * SIZE))})
+            graph.run(n)
+            assert memory.read(out) == below(n, range(1, SIZE + 1), -1), f"n = {n}"
+
+    def test_graph_takes_other_buffers(self, backend: Backend, memory: Memory) -> None:
+        """A replay uses the buffers that were given last; the others stay as they were."""
+        graph = Graph(backend, memory)
+        first = {place: memory.make([place] * SIZE) for place in range(4)}
+        graph.give(first)
+        graph.run(3)
+        other, out = memory.make(range(100, 100 + SIZE)), memory.make([-1] * SIZE)
+        graph.give({0: other, 3: out})
+        graph.run(4)
+        assert memory.read(first[0]) == [0] * SIZE
+        assert memory.read(first[3]) == below(3, [1] * SIZE, 3)
+        assert memory.read(out) == below(4, range(101, 101 + SIZE), -1)
+
+    def test_graph_of_many_steps(self, backend: Backend, memory: Memory) -> None:
+        """Two hundred launches that each need the one before, run again and again."""
+        (add,) = programs(backend, [linear := to_linear(Kernel(mapped(lambda x: x + 1)), backend.target)])
+        executor = backend.graph([Step(add, ((i + 1) % 2, i % 2), grid=linear.signature.grid) for i in range(200)])
+        a, b = memory.make(range(SIZE)), memory.make([0] * SIZE)
+        executor.set_buffer(0, a)
+        executor.set_buffer(1, b)
+        for turn in (1, 2, 3):
+            executor.set_values({})
+            done = 0
+            while done < 200:
+                done = executor.run(done)
+            assert memory.read(a) == [x + 200 * turn for x in range(SIZE)]
+
+    def test_time(self, backend: Backend, memory: Memory) -> None:
+        """A timed launch has run when it returns, took no longer than the clock says, and more work takes longer."""
+        x, out = memory.make([7]), memory.make([0])
+        times = []
+        for turns in (100, 200_000):
+            (program,) = programs(backend, [spinning(turns)])
+            found = []
+            for _ in range(3):
+                start = time.perf_counter()
+                found.append(backend.timed_launch(program, [out, x], [], (1, 1, 1)))
+                assert 0 <= found[-1] <= time.perf_counter() - start + SECONDS
+            times.append(min(found))
+            want = 1
+            for i in range(turns):
+                want ^= 7 + i
+            assert memory.read(out, 1) == [want]
+        assert times[0] < times[1]
+
+    @pytest.mark.parametrize("most", [1, 37])
+    def test_variable(self, backend: Backend, memory: Memory, most: int) -> None:
+        """A kernel by hand whose loop ends at a variable, from none to all of its elements."""
+        (program,) = programs(backend, [counted(most)])
+        for n in sorted({0, 1, most // 2, most}):
+            x, out = memory.make(range(1, most + 1)), memory.make([-1] * most)
+            program.launch([out, x], [n], (1, 1, 1))
+            backend.synchronize()
+            assert memory.read(out, most) == below(n, range(1, most + 1), -1)
+
+    @pytest.mark.parametrize("name", ["sum", "softmax", "product"])
+    def test_symbolic(self, device: str, name: str) -> None:
+        """A tensor of symbolic length: one compiled kernel serves every length."""
+        compute, want = SYMBOLIC[name]
+        data = numbers(3, 130, seed=20)
+        x, n = Tensor(data, device=device).realize(), UOp.variable("n", 1, 130)
+        for number, length in enumerate((1, 2, 17, 129, 64)):
+            GlobalCounters.reset()
+            part = x.shrink(((0, 3), (0, n.bind(length))))
+            np.testing.assert_allclose(compute(part).numpy(), want(data[:, :length]), rtol=2e-6)
+            assert GlobalCounters.kernels_compiled == 0 or number == 0
+
+    @needs("ordinals")
+    @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.uint8], ids=("float32", "uint8"))
+    def test_ordinals(self, device: str, dtype: DType) -> None:
+        """A second ordinal is another backend; values go there, are computed with, and come back."""
+        other = f"{device.partition(':')[0]}:{0 if device.endswith(':1') else 1}"
+        assert Device[other] is Device[other]
+        assert Device[other] is not Device[device]
+        values = [v % 7 for v in range(SIZE)]
+        x = Tensor(values, dtype=dtype, device=device)
+        there = ((x + 1).to(other) * 2).realize()
+        assert there.device == Device.canonicalize(other)
+        assert there.tolist() == [2 * (v + 1) for v in values]
+        assert (there.to(device) + x).tolist() == [2 * (v + 1) + v for v in values]
+
+
+def _softmax(x: Array) -> Array:
+    e = np.exp((x - x.max(1, keepdims=True)).astype(np.float64))
+    return np.asarray(e / e.sum(1, keepdims=True))
+
+
+SYMBOLIC: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Array], Array]]] = {
+    "sum": (lambda x: (x * 2 + 1).sum(1), lambda x: (x * 2 + 1).sum(1)),
+    "softmax": (lambda x: (x.softmax() * x).sum(1), lambda x: (_softmax(x) * x).sum(1)),
+    "product": (lambda x: x @ x.transpose(0, 1), lambda x: x @ x.T),
+}
