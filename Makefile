@@ -3,7 +3,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-METADATA := pyproject.toml core/pyproject.toml plugins/cpu/pyproject.toml $(wildcard plugins/cpu/setup.py plugins/cpu/*.py plugins/cpu/src/tinygraft_cpu/*.c plugins/cpu/src/tinygraft_cpu/*.h)
+METADATA := pyproject.toml core/pyproject.toml plugins/cpu/pyproject.toml plugins/opencl/pyproject.toml $(wildcard plugins/cpu/setup.py plugins/cpu/*.py plugins/cpu/src/tinygraft_cpu/*.c plugins/cpu/src/tinygraft_cpu/*.h)
+
+EXAMPLE := tests/third_party/tinygraft-example
 
 PEERS ?= torch,jax,tinygrad,onnxruntime
 BENCH ?= --invocations 3
@@ -20,7 +22,8 @@ test: $(VENV)/.test  ## run every test
 	SPEC=2 $(BIN)/python -m pytest
 
 check: $(VENV)/.check  ## lint, formatting and types
-	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu benchmarks"; do \
+	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu plugins/opencl/src/tinygraft_opencl benchmarks" \
+	    "mypy --config-file $(EXAMPLE)/pyproject.toml $(EXAMPLE)/src"; do \
 	    echo "$$what"; $(BIN)/$$what || failed=1; done; exit $$failed
 
 bench: $(VENV)/.train  ## speed beside other libraries, those that are installed: PEERS=torch,jax=/path/to/python or none
@@ -40,9 +43,9 @@ $(VENV)/.train: $(METADATA) | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: $(METADATA) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu
+	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu -e 'plugins/opencl[pocl]'
 	@touch $@ $(VENV)/.train
 
 $(VENV)/.check: $(METADATA) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --group check -e core -e plugins/cpu
+	$(BIN)/python -m pip install --quiet --group check -e core -e plugins/cpu -e plugins/opencl
 	@touch $@

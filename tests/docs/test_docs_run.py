@@ -116,6 +116,14 @@ def has_item(line: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def has_lane(line: str, folder: Path) -> None:
+    """A lane of packaging exists, and has tests."""
+    environment = os.environ | {"PYTHON": sys.executable}
+    command = [*shlex.split(line), "--collect-only"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # A line and what is done about it, first match first. Installing and training are what make and CI do.
 COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"make \w+$", has_make_target),
@@ -123,6 +131,7 @@ COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"uv sync --group", has_group),
     (r"\.venv/bin/pytest -m ", has_marker),
     (r"\.venv/bin/pytest core/tests/test_uop_index.py", run),
+    (r"\.ci/lane \w+$", has_lane),
     (r"([A-Z_]+=\w+ )*python (script.py|-c )", run),
     (r"([A-Z]+=\w+ )*python -m benchmarks", has_item),
     (r"python -m tinygraft (devices|settings|explain|tune)", run),

@@ -94,3 +94,16 @@ def test_ci_runs_what_the_readme_shows():
     assert "TINYGRAFT_REQUIRE=cc,ext,index" in text
     assert re.findall(r"^make (\w+)", text, re.MULTILINE) == ["check", "test"]
     assert "make test" in (ROOT / "README.md").read_text()
+
+
+def test_ci_runs_every_lane():
+    """.ci/lane is executable bash; the workflow has a job for each of its lanes, and each lane's tests exist."""
+    script = ROOT / ".ci" / "lane"
+    assert os.access(script, os.X_OK)
+    subprocess.run(["bash", "-n", script], check=True)
+    (workflow,) = re.findall(r"lane: \[(.*)\]", (ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    done = subprocess.run([script, "none"], capture_output=True, text=True)
+    assert done.returncode == 2
+    lanes = re.split(r", | or ", done.stderr.strip().removeprefix("which lane? "))
+    assert sorted(lanes) == sorted(workflow.split(", "))
+    assert {f"test_lane_{lane}.py" for lane in lanes} >= {f.name for f in Path(__file__).parent.glob("test_lane_*.py")}

@@ -1,180 +1,114 @@
-"""The packages as people install them: built as sdist and wheel, installed alone, run from elsewhere."""
+"""What is in the packages: sdists that a build can start from, wheels with every file that is needed and no test."""
 
-import os
-import re
-import shutil
-import subprocess
-import sys
+from __future__ import annotations
+
 import tarfile
-import tomllib
-import venv
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = {"tinygraft": ROOT / "core", "tinygraft-cpu": ROOT / "plugins" / "cpu"}
-LEFT_BEHIND = shutil.ignore_patterns("build", "dist", "*.so", "*.egg-info", "__pycache__", "tests")
+from packages import PACKAGES, Built, build, environment, metadata, run
+
+pytestmark = pytest.mark.slow
+COMPILED = (".c", ".h")  # sources of an extension: in the sdist, and not needed beside it
 
 
-def run(*command: object, cwd: Path | None = None, **environment: str) -> str:
-    """What a command prints; a failure shows all of it."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TINYGRAFT_", "PYTHONPATH", "SPEC", "DEV"))}
-    done = subprocess.run(
-        [str(c) for c in command], cwd=cwd, env=kept | environment, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, f"{command} gave {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+@pytest.fixture(scope="module")
+def built() -> dict[str, Built]:
+    """The sdist and the wheel of each package."""
+    return {name: build(folder) for name, folder in PACKAGES.items()}
 
 
-def build(name: str, folder: Path, **environment: str) -> tuple[Path, Path]:
-    """The sdist of a package, and the wheel built from that sdist, from a copy of its folder."""
-    source = folder / "source" / name
-    shutil.copytree(PACKAGES[name], source, ignore=LEFT_BEHIND)
-    out = folder / "dist"
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source, **environment)
-    stem = name.replace("-", "_")
-    (sdist,) = out.glob(f"{stem}-[0-9]*.tar.gz")
-    (wheel,) = out.glob(f"{stem}-[0-9]*.whl")
-    return sdist, wheel
+def in_wheel(wheel: Path) -> set[str]:
+    """The files of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
-    """The sdist and wheel of each package."""
-    folder = tmp_path_factory.mktemp("built")
-    return {name: build(name, folder) for name in PACKAGES}
+def in_sdist(sdist: Path) -> set[str]:
+    """The files of an sdist, below its folder."""
+    with tarfile.open(sdist) as archive:
+        return {path.partition("/")[2] for path in archive.getnames()}
 
 
-@pytest.fixture(scope="session")
-def core_alone(built, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of a clean environment with core's wheel and what that asks for, and nothing else."""
-    folder = tmp_path_factory.mktemp("clean")
-    venv.create(folder / "venv", with_pip=True)
-    python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    run(python, "-m", "pip", "install", "--quiet", built["tinygraft"][1])
-    return python
-
-
-@pytest.mark.slow
-def test_the_wheel_holds_every_file_of_core(built):
-    """Core's wheel is pure, holds each source file, the page of VIZ and py.typed, and no test."""
-    wheel = built["tinygraft"][1]
-    assert wheel.name.endswith("-py3-none-any.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    source = PACKAGES["tinygraft"] / "src"
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_wheel_holds_every_file(built: dict[str, Built], name: str) -> None:
+    """Each file of the package is in its wheel, py.typed and the licence too, and no test of the package is."""
+    source = PACKAGES[name] / "src"
     expected = {
-        str(file.relative_to(source))
+        file.relative_to(source).as_posix()
         for file in source.rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts and not file.name.startswith(".")
+        if file.is_file()
+        and not {"__pycache__"} & set(file.parts)
+        and not [part for part in file.parts if part.endswith(".egg-info")]
+        and not file.name.startswith(".")
+        and file.suffix not in (".so", ".pyd")
     }
-    assert expected <= names
-    assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert not [name for name in names if "test" in Path(name).parts]
+    names = in_wheel(built[name].wheel)
+    assert {file for file in expected if not file.endswith(COMPILED)} <= names
+    assert f"{name.replace('-', '_')}/py.typed" in names
+    assert [file for file in names if file.endswith("licenses/LICENSE")]
+    assert [file for file in names if "tests" in Path(file).parts] == []
 
 
-@pytest.mark.slow
-def test_the_sdist_holds_what_a_build_needs(built):
-    """Each sdist has its metadata, licence, readme and sources; that of the cpu the C code and its build script."""
-    for name, (sdist, _) in built.items():
-        with tarfile.open(sdist) as archive:
-            names = {path.partition("/")[2] for path in archive.getnames()}
-        assert {"pyproject.toml", "LICENSE", "README.md", "PKG-INFO"} <= names
-        if name == "tinygraft-cpu":
-            assert {"setup.py", "src/tinygraft_cpu/spec.py", "src/tinygraft_cpu/py.typed"} <= names
-            assert [n for n in names if n.endswith(".c")]
+def test_the_wheel_of_core_is_pure_and_has_its_data(built: dict[str, Built]) -> None:
+    """Core's wheel fits every platform, and holds what is no Python: the page of VIZ, the templates, and the kit."""
+    wheel = built["tinygraft"].wheel
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = in_wheel(wheel)
+    assert {
+        "tinygraft/engine/page.html",
+        "tinygraft/cli/templates/pyproject.toml.template",
+        "tinygraft/cli/templates/c/device.py.template",
+        "tinygraft/conformance/plugin.py",
+        "tinygraft/conformance/test_device.py",
+    } <= names
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("name", PACKAGES)
+def test_an_sdist_holds_what_a_build_needs(built: dict[str, Built], name: str) -> None:
+    """Each sdist has its metadata, licence, readme and sources; with C code also that and its build script."""
+    folder, names = PACKAGES[name], in_sdist(built[name].sdist)
+    assert {"pyproject.toml", "LICENSE", "README.md", "PKG-INFO"} <= names
+    kept = [*folder.glob("*.py"), *(f for f in folder.glob("src/**/*") if f.suffix in (".py", ".c", ".h", ".typed"))]
+    assert {file.relative_to(folder).as_posix() for file in kept} <= names
+    assert [file for file in names if file.startswith("tests/")] == []
+
+
 @pytest.mark.needs("cc")
-def test_the_wheel_of_the_cpu_holds_the_extension(built):
+def test_the_wheel_of_the_cpu_holds_the_extension(built: dict[str, Built]) -> None:
     """With a C compiler the wheel holds the extension and is tagged for this platform."""
-    wheel = built["tinygraft-cpu"][1]
+    wheel = built["tinygraft-cpu"].wheel
     assert not wheel.name.endswith("-any.whl")
-    assert [n for n in zipfile.ZipFile(wheel).namelist() if n.startswith("tinygraft_cpu/_native.")]
+    assert [name for name in in_wheel(wheel) if name.startswith("tinygraft_cpu/_native.")]
 
 
-@pytest.mark.slow
-def test_the_cpu_builds_without_a_compiler(tmp_path):
+def test_the_cpu_builds_without_a_compiler(tmp_path: Path) -> None:
     """With CC=/bin/false the build succeeds all the same, and the wheel fits every platform."""
-    _, wheel = build("tinygraft-cpu", tmp_path, CC="/bin/false")
+    wheel = build(PACKAGES["tinygraft-cpu"], tmp_path / "dist", CC="/bin/false").wheel
     assert wheel.name.endswith("-none-any.whl")
-    assert not [n for n in zipfile.ZipFile(wheel).namelist() if "_native" in n]
+    assert [name for name in in_wheel(wheel) if "_native" in name] == []
 
 
-@pytest.mark.slow
-def test_core_alone_computes(core_alone, tmp_path):
-    """In a clean environment, from another folder, DEV=PYTHON adds numbers."""
-    code = "from tinygraft import Tensor; print(Tensor([1, 2, 3]).sum().item())"
-    assert run(core_alone, "-c", code, cwd=tmp_path, DEV="PYTHON").strip() == "6"
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_metadata_is_that_of_the_tree(built: dict[str, Built], name: str) -> None:
+    """A wheel says its name, version, licence and summary, and shows the README of its folder as Markdown."""
+    (path,) = [file for file in in_wheel(built[name].wheel) if file.endswith(".dist-info/METADATA")]
+    with zipfile.ZipFile(built[name].wheel) as archive:
+        found = message_from_bytes(archive.read(path))
+    project = metadata(PACKAGES[name])
+    assert (found["Name"], found["Version"]) == (name, project["version"])
+    assert (found["Summary"], found["License-Expression"]) == (project["description"], "MIT")
+    assert found["Description-Content-Type"] == "text/markdown"
+    readme = (PACKAGES[name] / "README.md").read_text()
+    assert readme.strip() in found.get_payload(decode=True).decode()
 
 
-@pytest.mark.slow
-def test_core_alone_says_what_to_install(core_alone, tmp_path):
-    """With core alone there is no default device; the error says how to get one."""
-    code = (
-        "from tinygraft import Tensor, Device\n"
-        "for ask in (lambda: Tensor([1, 2, 3]).sum().item(), lambda: Device['CPU']):\n"
-        "    try: ask()\n"
-        "    except RuntimeError as error: print(type(error).__name__, error)\n"
-    )
-    assert run(core_alone, "-c", code, cwd=tmp_path).splitlines() == [
-        "DeviceUnavailable no device to run on: nothing but core's own interpreter is installed, "
-        "which is never chosen by itself",
-        "  fix: pip install tinygraft-cpu (or, from a checkout: pip install ./plugins/cpu)",
-        "  or set DEV=PYTHON to use the interpreter: right, and slow",
-        "DeviceUnavailable CPU is not installed (installed: NULL, PYTHON); "
-        "pip install tinygraft-cpu (or, from a checkout: pip install ./plugins/cpu)",
-    ]
-
-
-@pytest.mark.slow
-def test_the_commands_of_core_alone(core_alone, tmp_path):
-    """The console script and python -m tinygraft are one thing, and list core's own devices."""
-    script = core_alone.parent / ("tinygraft.exe" if os.name == "nt" else "tinygraft")
-    listed = run(core_alone, "-m", "tinygraft", "devices", "--no-probe", cwd=tmp_path)
-    assert run(script, "devices", "--no-probe", cwd=tmp_path) == listed
-    assert re.findall(r"^ +(\w+) +declared", listed, re.MULTILINE) == ["NULL", "PYTHON"]
-    assert run(script, "--version", cwd=tmp_path) == "tinygraft 0.1.0\n"
-
-
-def metadata(name: str) -> dict:
-    """The [project] table of a package."""
-    return tomllib.loads((PACKAGES[name] / "pyproject.toml").read_text())["project"]
-
-
-def test_plugins_bound_the_core_they_need():
-    """A plugin depends on the core of this tree with a bound above, so that pip sees skew."""
-    version = tuple(int(part) for part in metadata("tinygraft")["version"].split("."))
-    (need,) = [d for d in metadata("tinygraft-cpu")["dependencies"] if re.match(r"tinygraft\b(?!-)", d)]
-    low, below = re.fullmatch(r"tinygraft>=([\d.]+),<([\d.]+)", need).groups()
-    assert tuple(map(int, low.split("."))) <= version < tuple(map(int, below.split(".")))
-
-
-def test_versions_agree():
-    """The version of the metadata is the one that the package gives."""
-    import tinygraft
-
-    assert metadata("tinygraft")["version"] == tinygraft.__version__
-
-
-def test_entry_points_name_their_device():
-    """An entry point's name is its device's name in small letters, and core depends on nothing but numpy and pluggy."""
-    assert set(metadata("tinygraft")["entry-points"]["tinygraft.devices"]) == {"python", "null"}
-    assert set(metadata("tinygraft-cpu")["entry-points"]["tinygraft.devices"]) == {"cpu"}
-    assert [re.match(r"\w+", d)[0] for d in metadata("tinygraft")["dependencies"]] == ["numpy", "pluggy"]
-
-
-def test_the_workspace_lists_its_members():
-    """Every folder with a package is a member of the workspace, and the root is not a package."""
-    root = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert root["tool"]["uv"]["package"] is False
-    assert set(root["tool"]["uv"]["sources"]) == {metadata(name)["name"] for name in PACKAGES}
-    assert {p.parent.name for p in (ROOT / "plugins").glob("*/pyproject.toml")} == {"cpu"}
-
-
-def test_every_package_has_the_licence():
-    """The licence file of each package is that of the tree."""
-    for folder in PACKAGES.values():
-        assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+@pytest.mark.needs("index")
+def test_an_index_would_take_them(built: dict[str, Built], tmp_path: Path) -> None:
+    """twine, which uploads packages, finds nothing to complain about, their rendered READMEs included."""
+    python = environment(tmp_path / "venv", "twine")
+    said = run(python, "-m", "twine", "check", "--strict", *(file for files in built.values() for file in files))
+    assert said.count("PASSED") == 2 * len(PACKAGES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,16 +38,40 @@ def metadata(folder: Path) -> dict[str, Any]:
 
 
 PACKAGES = {str(metadata(folder)["name"]): folder for folder in FOLDERS}
+PLUGINS = list(PACKAGES)[1:]
+EXTRAS = {"tinygraft-opencl": "[pocl]"}  # what a plugin needs to find a device on a machine that has none
+
+
+def device_of(plugin: str) -> str:
+    """The device of a plugin of ours, in capitals."""
+    (device,) = metadata(PACKAGES[plugin])["entry-points"]["tinygraft.devices"]
+    return str(device).upper()
+
+
+def bounds(plugin: str) -> tuple[str, str]:
+    """The core that a plugin of ours asks for: the lowest version, and the one that it must be below."""
+    (need,) = [need for need in metadata(PACKAGES[plugin])["dependencies"] if re.match(r"tinygraft\b(?!-)", need)]
+    found = re.fullmatch(r"tinygraft>=([\d.]+),<([\d.]+)", need)
+    assert found, f"{plugin} depends on {need!r}; write it as tinygraft>=LOWEST,<BELOW"
+    return found[1], found[2]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """A version to compare with others: three numbers, missing ones being 0."""
+    return (*map(int, version.split(".")), 0, 0)[:3]
 
 
 def run(*command: object, cwd: Path | None = None, code: int = 0, timeout: float = 600, **environment: str) -> str:
-    """What a command prints, run without our settings; one whose exit code is not code shows all that it said."""
+    """What a command prints, run without our settings; an exit code other than code shows all that it said.
+
+    Of a command that is meant to fail it is what it says about that, on its error output.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     done = subprocess.run(
         [str(c) for c in command], cwd=cwd, env=kept | environment, capture_output=True, text=True, timeout=timeout
     )
     assert done.returncode == code, f"{command} gave {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return done.stderr if code else done.stdout
 
 
 def digest(folder: Path) -> str:
@@ -84,9 +109,26 @@ def wheel(name: str) -> Path:
     return build(PACKAGES[name]).wheel
 
 
+def wheel_of_core(version: str, folder: Path) -> Path:
+    """The wheel of a version of core: the present one is built, an earlier one comes from the index into folder."""
+    if numbers(version) == numbers(metadata(FOLDERS[0])["version"]):
+        return wheel("tinygraft")
+    wanted = f"tinygraft=={version}"
+    run(
+        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", folder, wanted
+    )
+    (found,) = folder.glob("tinygraft-*.whl")
+    return found
+
+
 def environment(folder: Path, *requirements: object) -> Path:
     """The Python of a fresh environment in folder, in which pip has installed requirements and nothing else."""
     venv.create(folder, with_pip=False, symlinks=os.name != "nt")
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", *requirements)
+    install(python, *requirements)
     return python
+
+
+def install(python: Path, *requirements: object) -> None:
+    """Let pip install requirements for a Python."""
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", *requirements)

@@ -1,0 +1,49 @@
+"""Environments of the lanes, each made once: core alone, a plugin with core, all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from packages import EXTRAS, PLUGINS, environment, wheel
+
+QUICK = "spec,render,memory"  # levels of the kit that take seconds
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the option of .ci/lane."""
+    parser.addoption("--whole", action="store_true", help="run every level of the conformance kit, not the quick ones")
+
+
+@pytest.fixture(scope="session")
+def levels(request: pytest.FixtureRequest) -> list[str]:
+    """Which levels the conformance command is told to run."""
+    return [] if request.config.getoption("--whole", default=False) else ["--level", QUICK]
+
+
+@pytest.fixture(scope="session")
+def core_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with core's wheel and what that asks for, and nothing else."""
+    return environment(tmp_path_factory.mktemp("core") / "venv", wheel("tinygraft"))
+
+
+@pytest.fixture(scope="session")
+def with_plugin(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path], Path]:
+    """Of a plugin's name and a wheel of core: the Python of an environment with both, the kit, and nothing else."""
+
+    @cache
+    def make(plugin: str, core: Path) -> Path:
+        folder = tmp_path_factory.mktemp(plugin)
+        return environment(folder / "venv", f"{core}[conformance]", f"{wheel(plugin)}{EXTRAS.get(plugin, '')}")
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with core and all plugins."""
+    plugins = [f"{wheel(plugin)}{EXTRAS.get(plugin, '')}" for plugin in PLUGINS]
+    return environment(tmp_path_factory.mktemp("together") / "venv", wheel("tinygraft"), *plugins)

@@ -1,0 +1,1 @@
+"""EXAMPLE as a device of tinygraft."""
