@@ -12,6 +12,8 @@ import math
 import re
 from typing import Any
 
+from tinygraft import dtypes
+
 FLOAT = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+")
 TOLERANCE = 1e-5
 
@@ -34,15 +36,16 @@ def agrees(printed: str, shows: str) -> bool:
 def read_signatures(page: str) -> dict[str, ast.arguments | None]:
     """The signatures at the top of a page, by name; None for a property."""
     lines = page.partition("%% signatures\n")[2].partition("\n%% code")[0].split("\n")
-    found: dict[str, ast.arguments | None] = {}
-    for line in filter(None, map(str.strip, lines)):
-        if "(" not in line:
-            found[line] = None
-            continue
-        function = ast.parse(f"def {line}: pass").body[0]
-        assert isinstance(function, ast.FunctionDef)
-        found[function.name] = function.args
-    return found
+    return dict(map(read_signature, filter(None, map(str.strip, lines))))
+
+
+def read_signature(line: str) -> tuple[str, ast.arguments | None]:
+    """The name in a line, with its parameters; None in place of them for a property."""
+    if "(" not in line:
+        return line, None
+    function = ast.parse(f"def {line}: pass").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    return function.name, function.args
 
 
 def difference(kind: type, name: str, wanted: ast.arguments | None) -> str:
@@ -62,14 +65,14 @@ def difference(kind: type, name: str, wanted: ast.arguments | None) -> str:
     placed = [p for p in ours if p.kind is p.POSITIONAL_OR_KEYWORD]
     named = {p.name: p for p in ours if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     defaults: list[Any] = [inspect.Parameter.empty] * (len(wanted.args) - len(wanted.defaults))
-    defaults += [ast.literal_eval(d) for d in wanted.defaults]
+    defaults += [_value(d) for d in wanted.defaults]
     for place, (argument, default) in enumerate(zip(wanted.args, defaults, strict=True)):
         if len(placed) <= place or placed[place].name != argument.arg:
             return f"parameter {place} is not {argument.arg}: {signature}"
         if default is not inspect.Parameter.empty and not same_default(placed[place].default, default):
             return f"the default of {argument.arg} is {placed[place].default!r}, not {default!r}"
     for argument, given in zip(wanted.kwonlyargs, wanted.kw_defaults, strict=True):
-        default = inspect.Parameter.empty if given is None else ast.literal_eval(given)
+        default = inspect.Parameter.empty if given is None else _value(given)
         if argument.arg not in named or not same_default(named[argument.arg].default, default):
             return f"there is no {argument.arg}={default!r}: {signature}"
     further = [p for p in placed[len(wanted.args) :] if p.default is p.empty]
@@ -78,6 +81,10 @@ def difference(kind: type, name: str, wanted: ast.arguments | None) -> str:
     if wanted.vararg is not None and not any(p.kind is p.VAR_POSITIONAL for p in ours):
         return f"it takes no *{wanted.vararg.arg}: {signature}"
     return ""
+
+
+def _value(default: ast.expr) -> Any:
+    return eval(ast.unparse(default), {"dtypes": dtypes})
 
 
 def same_default(ours: Any, wanted: Any) -> bool:

@@ -12,7 +12,7 @@ in `vjp_select.py`. In a row, `n` is the node, `g` its gradient, and a and b are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tinygraft.autograd import vjp_select as select
@@ -42,7 +42,14 @@ class EachSource:
     rule: Callable[[UOp, UOp, int], UOp]
 
 
-Row = tuple[Rule | None, ...] | EachSource | None
+@dataclass(frozen=True, slots=True)
+class Together:
+    """A row for an op whose gradients come all at once: one rule that is told which sources are wanted."""
+
+    rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]]
+
+
+Row = tuple[Rule | None, ...] | EachSource | Together | None
 
 
 def _same(n: UOp, g: UOp) -> UOp:
@@ -162,6 +169,11 @@ def _contiguous(n: UOp, g: UOp) -> UOp:
     return UOp(Ops.CONTIGUOUS, g.dtype, (g,))
 
 
+def _function(n: UOp, g: UOp, places: tuple[int, ...]) -> Sequence[UOp | None]:
+    """What the user's own rule says; no gradient goes on through the value itself."""
+    return n.arg.rule(n, g, places)  # type: ignore[no-any-return]
+
+
 def _reduce(n: UOp, g: UOp) -> UOp:
     if n.arg.op is Ops.ADD:
         return expand(g, n.src[0].shape)
@@ -212,6 +224,7 @@ VJP: dict[Ops, Row] = {
     Ops.CONTIGUOUS_BACKWARD: (_contiguous,),
     Ops.COPY: (_copy, None),
     Ops.ASSIGN: (select.assign_old, select.assign_value, None),
+    Ops.FUNCTION: Together(_function),
     Ops.DETACH: None,
     # steps: flat wherever they have a derivative
     Ops.TRUNC: None,
@@ -243,6 +256,8 @@ def has_rule(node: UOp, place: int) -> bool:
     if node.dtype.kind != "float" or node.src[place].dtype.kind != "float":
         return False
     row = VJP.get(node.op)
+    if isinstance(row, Together):
+        return place > 0
     if row is None or isinstance(row, EachSource):
         return row is not None
     if node.op is Ops.ASSIGN and len(node.src) == 2 and place == 0:
@@ -253,9 +268,19 @@ def has_rule(node: UOp, place: int) -> bool:
 def gradient_of_source(node: UOp, gradient: UOp, place: int) -> UOp:
     """The gradient with respect to source number place of node, for which has_rule holds."""
     row = VJP[node.op]
+    if isinstance(row, Together):
+        raise ValueError(f"{node.op.name} gives the gradients of its sources together: use gradients_of_sources")
     if isinstance(row, EachSource):
         return row.rule(node, gradient, place)
     rule = row[place] if row is not None else None
     if rule is None:
         raise ValueError(f"{node.op.name} has no derivative with respect to source {place}")
     return rule(node, gradient)
+
+
+def gradients_of_sources(node: UOp, gradient: UOp, places: tuple[int, ...]) -> Sequence[UOp | None]:
+    """The gradients with respect to the sources of node at places, for each of which has_rule holds."""
+    row = VJP[node.op]
+    if isinstance(row, Together):
+        return row.rule(node, gradient, places)
+    return [gradient_of_source(node, gradient, place) for place in places]

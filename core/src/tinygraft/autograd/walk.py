@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tinygraft.autograd.build import is_number
-from tinygraft.autograd.vjp import gradient_of_source, has_rule
+from tinygraft.autograd.vjp import gradients_of_sources, has_rule
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
 
@@ -44,8 +44,10 @@ def gradient(root: UOp, targets: Sequence[UOp], seed: UOp) -> list[UOp | None]:
         node_gradient = found.get(node)
         if node_gradient is None:
             continue
-        for place in onward[node]:
-            part = gradient_of_source(node, node_gradient, place)
+        places = onward[node]
+        for place, part in zip(places, gradients_of_sources(node, node_gradient, places), strict=True):
+            if part is None:
+                continue
             source = node.src[place]
             found[source] = _added(found[source], part) if source in found else part
     return [found.get(target) for target in targets]

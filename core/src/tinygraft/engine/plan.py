@@ -14,7 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tinygraft import events
@@ -31,9 +31,9 @@ from tinygraft.schedule.form import Form, form_of
 from tinygraft.schedule.schedule import Schedule, schedule
 from tinygraft.target import Target
 from tinygraft.uop import spec
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.stages import CopyCall
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, postorder, toposort
 
 MOST = 256  # plans that are kept; the one used longest ago goes first
 Key = tuple[Any, ...]
@@ -88,8 +88,27 @@ def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
     return made
 
 
+def without_functions(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
+    """Each output with plain values where a FUNCTION is: its derivative, and what that is of, matter to no kernel.
+
+    One that is an output itself is a value in memory of its own, also where another has the same value.
+    """
+    done: dict[UOp, UOp] = {}
+    for node in toposort(*outputs):
+        src = tuple([done[source] for source in node.src])
+        same = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
+        done[node] = src[0] if node.op is Ops.FUNCTION else same
+    own = {n: Own(-1 - i) for i, n in enumerate(outputs) if n.op is Ops.FUNCTION}
+    return {n: UOp(Ops.CONTIGUOUS, n.dtype, (done[n],), tag=own[n]) if n in own else done[n] for n in outputs}
+
+
 def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
     """What computes outputs, whose postorder is order. Raises CompileError."""
+    if any(node.op is Ops.FUNCTION for node in order):
+        plain = without_functions(outputs)
+        roots = list(plain.values())
+        work = work_for(postorder(*roots), roots)
+        return replace(work, memory={node: work.memory[root] for node, root in plain.items()})
     form = None if events.active else form_of(order, outputs)
     if form is None:
         made = shown_schedule(outputs)

@@ -14,7 +14,7 @@ from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.capture import note_read
-from tinygraft.engine.plan import shown_schedule
+from tinygraft.engine.plan import shown_schedule, without_functions
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
@@ -232,23 +232,29 @@ class Access(Casting):
         todo = [tensor.uop for tensor in (self, *others) if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
         if not todo:
             return [], {}
-        plan = shown_schedule(list(dict.fromkeys(memory_base(node) for node in todo)))
+        wanted = list(dict.fromkeys(memory_base(node) for node in todo))
+        plan = shown_schedule(list(without_functions(wanted).values()))
         return list(plan.calls), dict(plan.values)
 
     def schedule(self, *others: TensorBase) -> list[Call]:
         """The calls that would compute this tensor and others, in order. Nothing runs."""
         return self.schedule_with_vars(*others)[0]
 
-    def contiguous(self) -> Self:
-        """The values in memory of their own, in row-major order; what already is so stays as it is."""
+    def contiguous(self, **kwargs: object) -> Self:
+        """The values in memory of their own, in row-major order; what already is so stays as it is.
+
+        Keywords are accepted for scripts of other versions.
+        """
         return self._wrap(self.uop if _is_stored(self.uop) else UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
 
     def contiguous_backward(self) -> Self:
         """This tensor, whose gradient is made contiguous."""
         return self._wrap(UOp(Ops.CONTIGUOUS_BACKWARD, self.dtype, (self.uop,)))
 
-    def clone(self) -> Self:
-        """A copy in memory of its own."""
+    def clone(self, device: str | None = None) -> Self:
+        """A copy in memory of its own, on this tensor's device unless another is given."""
+        if device is not None and Device.canonicalize(device) != self.device:
+            return self.to(device)
         return self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
 
     def __copy__(self) -> Self:

@@ -6,6 +6,7 @@ A shape or a range in, a lazy tensor out. What is one number everywhere is a CON
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygraft.device.registry import Device
@@ -49,10 +50,12 @@ class Creation(Casting):
 
     @classmethod
     def full(
-        cls, shape: Any, fill_value: Scalar | UOp, device: str | None = None, dtype: DTypeLike | None = None,
-        requires_grad: bool | None = None,
+        cls, shape: Any, fill_value: Scalar | UOp, dtype: DTypeLike | None = None, device: str | None = None,
+        buffer: bool = True, requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """fill_value everywhere. Without a dtype it has the default one of the value's type.
+
+        It takes no memory until something is written into it, with either value of buffer.
 
         >>> from tinygraft import Tensor
         >>> Tensor.full((2, 2), 7).tolist()
@@ -81,8 +84,8 @@ class Creation(Casting):
 
     @classmethod
     def arange(
-        cls, start: Scalar, stop: Scalar | None = None, step: Scalar = 1, device: str | None = None,
-        dtype: DTypeLike | None = None, requires_grad: bool | None = None,
+        cls, start: Scalar, stop: Scalar | None = None, step: Scalar = 1, dtype: DTypeLike | None = None,
+        device: str | None = None, requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """start, start + step, ... before stop; from 0 when only one number is given.
 
@@ -123,7 +126,7 @@ class Creation(Casting):
 
     @classmethod
     def linspace(
-        cls, start: Scalar, stop: Scalar, steps: int, device: str | None = None, dtype: DTypeLike | None = None,
+        cls, start: Scalar, stop: Scalar, steps: int, dtype: DTypeLike | None = None, device: str | None = None,
         requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """That many numbers from start to stop, both included, equally far apart.
@@ -137,14 +140,14 @@ class Creation(Casting):
         to = to_dtype(dtype or dtypes.default_float())
         wide = dtypes.float64 if to is dtypes.float64 else dtypes.float32
         if steps == 1:
-            return cls.full((1,), start, device, to, requires_grad)
+            return cls.full((1,), start, to, device, requires_grad=requires_grad)
         line = cls._iota(steps, Device.canonicalize(device))._cast(wide)
         scaled = line._op(Ops.MUL, (stop - start) / max(steps - 1, 1))._op(Ops.ADD, start)
         return cls._from(scaled._cast(to).uop, requires_grad)
 
     @classmethod
     def eye(
-        cls, n: int, m: int | None = None, device: str | None = None, dtype: DTypeLike | None = None,
+        cls, n: int, m: int | None = None, dtype: DTypeLike | None = None, device: str | None = None,
         requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """n rows and m columns (n when not given), 1 on the diagonal and 0 elsewhere.
@@ -161,11 +164,33 @@ class Creation(Casting):
         on = rows._op(Ops.CMPEQ, cls._iota(columns, name)._reshape((1, columns)))
         return cls._from(on._cast(dtype or dtypes.default_float()).uop, requires_grad)
 
+    @classmethod
+    def invalids(
+        cls, *shape: Any, device: str | None = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
+    ) -> Self:
+        """empty, by its newer name: memory to be written before it is read."""
+        return cls.empty(*shape, device=device, dtype=dtype, requires_grad=requires_grad)
+
+    @classmethod
+    def const(cls, b: Scalar | Sequence[Scalar], dtype: DTypeLike | None = None) -> Self:
+        """A number without axes, or the numbers of a tuple, on the default device.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.const(3).shape, Tensor.const((1, 2)).tolist()
+        ((), [1, 2])
+        """
+        return cls(b, dtype=dtype)  # type: ignore[call-arg]
+
     # The same shape, device and dtype as another tensor
 
-    def full_like(self, fill_value: Scalar, **kwargs: Any) -> Self:
-        """fill_value in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
-        return type(self).full(self.shape, fill_value, **self._like(kwargs))
+    def full_like(
+        self, fill_value: Scalar, dtype: DTypeLike | None = None, device: str | None = None, buffer: bool = True,
+        requires_grad: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """fill_value in the shape, on the device and with the dtype of this tensor, unless arguments differ."""
+        return type(self).full(
+            self.shape, fill_value, dtype or self.dtype, device or self.device, buffer, requires_grad=requires_grad
+        )
 
     def zeros_like(self, **kwargs: Any) -> Self:
         """0 in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
@@ -175,13 +200,17 @@ class Creation(Casting):
         """1 in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
         return self.full_like(1, **kwargs)
 
-    def empty_like(self, **kwargs: Any) -> Self:
-        """Memory in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
-        return type(self).empty(self.shape, **self._like(kwargs))
+    def empty_like(
+        self, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool | None = None
+    ) -> Self:
+        """Memory in the shape, on the device and with the dtype of this tensor, unless arguments differ."""
+        return type(self).empty(
+            self.shape, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad
+        )
 
-    def const_like(self, value: Scalar, dtype: DType | None = None) -> Self:
+    def const_like(self, b: Scalar, dtype: DTypeLike | None = None) -> Self:
         """full_like, by its other name."""
-        return self.full_like(value, **({} if dtype is None else {"dtype": dtype}))
+        return self.full_like(b, dtype)
 
     def _like(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         return {"device": self.device, "dtype": self.dtype, **{k: v for k, v in kwargs.items() if v is not None}}

@@ -77,14 +77,14 @@ class Joining(Movement):
         wide = [part.unsqueeze(dim) for part in parts]
         return wide[0].cat(*wide[1:], dim=dim if dim >= 0 else dim + wide[0].ndim)
 
-    def repeat(self, *repeats: Any) -> Self:
+    def repeat(self, repeats: Any = (), *args: Any) -> Self:
         """The whole tensor repeated along each axis; more repeats than axes add axes at the front.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2]).repeat(2, 2).tolist()
         [[1, 2, 1, 2], [1, 2, 1, 2]]
         """
-        times = as_sizes(repeats, "the list of repeats")
+        times = as_sizes((repeats, *args), "the list of repeats")
         if len(times) < self.ndim:
             raise ShapeError(f"repeat needs a number for each axis of {self.shape}, got {times}")
         old = (1,) * (len(times) - self.ndim) + self.shape
@@ -203,9 +203,9 @@ class Joining(Movement):
         parts = [part for part, n in ((left, before), (x, size), (right, after)) if n]
         return parts[0].cat(*parts[1:], dim=axis)
 
-    def pad_to(self, *shape: Any, value: Scalar = 0) -> Self:
+    def pad_to(self, shape: Any = (), *args: Any, value: Scalar = 0) -> Self:
         """Filled up with value at the end of each axis, to the sizes of shape; None keeps an axis."""
-        wanted = as_sizes(shape, "a shape")
+        wanted = as_sizes((shape, *args), "a shape")
         if len(wanted) != self.ndim:
             raise ShapeError(f"pad_to needs a size or None for each axis of {self.shape}, got {wanted}")
         return self.pad(

@@ -27,7 +27,7 @@ class Movement(TensorBase):
 
     # Shapes
 
-    def reshape(self, *shape: Any) -> Self:
+    def reshape(self, shape: Any = (), *args: Any) -> Self:
         """The same elements, in row-major order, in another shape. -1 is the size that is left, None keeps a size.
 
         >>> from tinygraft import Tensor
@@ -35,7 +35,7 @@ class Movement(TensorBase):
         (2, 3)
         """
         old = self.shape
-        new = list(as_sizes(shape, "a shape"))
+        new = list(as_sizes((shape, *args), "a shape"))
         for axis, size in enumerate(new):
             if size is None:
                 if axis >= len(old):
@@ -61,9 +61,9 @@ class Movement(TensorBase):
     def _reshape(self, shape: Shape) -> Self:
         return self._wrap(self.uop) if shape == self.shape else self._move(Ops.RESHAPE, shape)
 
-    def view(self, *shape: Any) -> Self:
+    def view(self, shape: Any = (), *args: Any) -> Self:
         """reshape, by its other name."""
-        return self.reshape(*shape)
+        return self.reshape(shape, *args)
 
     def view_as(self, other: TensorBase) -> Self:
         """The elements in the shape of other."""
@@ -106,14 +106,14 @@ class Movement(TensorBase):
         axis = self._axis(dim, extra=1)
         return self._reshape((*self.shape[:axis], 1, *self.shape[axis:]))
 
-    def expand(self, *shape: Any) -> Self:
+    def expand(self, shape: Any = (), *args: Any) -> Self:
         """Axes of size 1 repeated. -1 and None keep a size; new axes come first.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3]).expand(4, -1).shape
         (4, 3)
         """
-        wanted = as_sizes(shape, "a shape")
+        wanted = as_sizes((shape, *args), "a shape")
         if len(wanted) < self.ndim:
             raise ShapeError(f"cannot expand {self.shape} to {wanted}, which has fewer axes")
         old = (1,) * (len(wanted) - self.ndim) + self.shape
@@ -131,14 +131,14 @@ class Movement(TensorBase):
 
     # Order
 
-    def permute(self, *order: Any) -> Self:
+    def permute(self, order: Any = (), *args: Any) -> Self:
         """The axes in another order: axis i of the result is axis order[i] of this.
 
         >>> from tinygraft import Tensor
         >>> Tensor.ones(2, 3, 4).permute(2, 0, 1).shape
         (4, 2, 3)
         """
-        given = as_sizes(order, "an order of axes")
+        given = as_sizes((order, *args), "an order of axes")
         axes = tuple(self._axis(axis) for axis in given)
         if sorted(axes) != list(range(self.ndim)):
             raise ShapeError(f"permute needs each axis of {self.shape} once, got {given}\n  made at {self._where()}")
@@ -176,14 +176,14 @@ class Movement(TensorBase):
         moved = dict(zip(to_axes, from_axes, strict=True))
         return self.permute([moved[axis] if axis in moved else next(rest) for axis in range(self.ndim)])
 
-    def flip(self, *axis: Any) -> Self:
+    def flip(self, axis: Any = None, *args: Any) -> Self:
         """The elements in reverse order along some axes; along all of them when none is named.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3]).flip(0).tolist()
         [3, 2, 1]
         """
-        axes = self._axes(as_sizes(axis, "a list of axes") if axis else None)
+        axes = self._axes(None if axis is None else as_sizes((axis, *args), "a list of axes"))
         return self._move(Ops.FLIP, axes) if axes else self._wrap(self.uop)
 
     # Parts
@@ -205,9 +205,9 @@ class Movement(TensorBase):
                 parts.take(parts.Part(self.shape, axis, start, end, self._where()))
         return self._move(Ops.SHRINK, pairs)
 
-    def shrink_to(self, *shape: Any) -> Self:
+    def shrink_to(self, shape: Any = (), *args: Any) -> Self:
         """The first elements along each axis, as many as shape says; None keeps an axis."""
-        wanted = as_sizes(shape, "a shape")
+        wanted = as_sizes((shape, *args), "a shape")
         return self.shrink([None if size is None else (0, size) for size in wanted])
 
     def _part(self, axis: int, start: sint, end: sint) -> Self:

@@ -91,13 +91,13 @@ class Random(Sorting, Creation):
 
     @classmethod
     def random_bits(cls, key: TensorBase, counter: TensorBase, num: int) -> Self:
-        """num random uint32 for a key and a counter, both uint64 of shape (1,).
+        """num random uint32 for a key and a counter: each a uint64 of shape (1,), or its two uint32, the low one first.
 
         The key and counter give a new key; words i and i + ceil(num / 2) are what it gives for the counter
         (i, i + ceil(num / 2)).
         """
         half = -(-num // 2)
-        inner = counter._op(Ops.THREEFRY, key)
+        inner = _word("counter", counter)._op(Ops.THREEFRY, _word("key", key))
         low = cls._iota(half, key.device)._cast(dtypes.uint64)
         counters = low._op(Ops.ADD, half)._op(Ops.SHL, 32)._op(Ops.OR, low)
         pairs = counters._op(Ops.THREEFRY, inner)._reshape((1, half))
@@ -179,9 +179,9 @@ class Random(Sorting, Creation):
         length = rest._op(Ops.LOG2)._op(Ops.MUL, math.log(2))._op(Ops.MUL, -2)._op(Ops.SQRT)
         return cls._from(cosine._op(Ops.MUL, length)._cast(to).uop, requires_grad)
 
-    def randn_like(self, **kwargs: Any) -> Self:
-        """randn with the shape, device and dtype of this tensor, unless keywords differ."""
-        return type(self).randn(self.shape, **self._like(kwargs))
+    def randn_like(self, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
+        """randn with the shape, device and dtype of this tensor, unless arguments differ."""
+        return type(self).randn(self.shape, **self._like({"dtype": dtype, **kwargs}))
 
     @classmethod
     def normal(cls, *shape: Any, mean: float = 0.0, std: float = 1.0, requires_grad: bool | None = None,
@@ -341,3 +341,18 @@ def _initial(shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 def _gain(a: float) -> float:
     return math.sqrt(2.0 / (1 + a**2))
+
+
+def _word(what: str, given: TensorBase) -> TensorBase:
+    """A uint64, also from its two uint32. Raises DTypeError for anything else."""
+    if given.dtype is dtypes.uint64 and given.shape == (1,):
+        return given
+    if given.dtype is not dtypes.uint32 or given.shape != (2,):
+        raise DTypeError(
+            f"the {what} of random_bits is one uint64 or two uint32, got shape {given.shape} of {given.dtype}\n"
+            f"  made at {given._where()}"
+        )
+    wide: Any = given._cast(dtypes.uint64)
+    low, high = wide._part(0, 0, 1), wide._part(0, 1, 2)
+    both: TensorBase = high._op(Ops.SHL, 32)._op(Ops.OR, low)
+    return both

@@ -13,8 +13,9 @@ from tinygraft.dtype import DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.tensor import data as from_data
 from tinygraft.tensor.base import leaf
-from tinygraft.tensor.conv import Conv
+from tinygraft.tensor.digest import Digest
 from tinygraft.tensor.gradient import Gradient
+from tinygraft.tensor.kernels import Kernels
 from tinygraft.tensor.linalg import Linalg
 from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.mode import TensorType
@@ -23,13 +24,17 @@ from tinygraft.tensor.rearrange import Rearrange
 from tinygraft.tensor.resize import Resize
 from tinygraft.tensor.scan import Scan
 from tinygraft.tensor.sharing import Sharing
+from tinygraft.tensor.versions import Versions
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 __all__ = ["Tensor"]
 
 
-class Tensor(Operators, Loss, Conv, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, metaclass=TensorType):
+class Tensor(
+    Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels,
+    metaclass=TensorType,
+):  # fmt: skip
     """A lazy array of one dtype on one device.
 
     data is a number, nested lists or tuples of numbers, a numpy array (copied), bytes (uint8 unless dtype says

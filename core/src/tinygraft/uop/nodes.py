@@ -18,6 +18,7 @@ Rule = Callable[[UOp], "str | None"]
 VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose number is not fixed
     Ops.CONST: (0, 1), Ops.IOTA: (1, 2), Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
     Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 4), Ops.CAT: (1, 9999), Ops.MATRIX: (6, 9999),
+    Ops.FUNCTION: (1, 9999),
     **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK), (1, 9999)),
 }  # fmt: skip
 
@@ -310,6 +311,7 @@ NODE: dict[Ops, tuple[Rule, ...]] = {
     Ops.SCAN: (first_dtype, reducible),
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.ASSIGN, Ops.AFTER), (first_dtype,)),
     Ops.COPY: (first_dtype, source_ops(1, Ops.DEVICE)),
+    Ops.FUNCTION: (first_dtype, _REAL),
     Ops.CAST: (value_cast,),
     Ops.BITCAST: (same_width,),
     Ops.NEG: (same_dtype, _VALUE),

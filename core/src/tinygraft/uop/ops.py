@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,6 +51,7 @@ class Ops(IntEnum):
     DETACH = auto()
     COPY = auto()  # to another device
     ASSIGN = auto()  # a new value for memory that has one
+    FUNCTION = auto()  # a value with a derivative of its own
     # elementwise, one operand
     CAST = auto()
     BITCAST = auto()
@@ -200,6 +201,21 @@ class ScatterArg:
 
     axis: int
     op: Ops | None
+
+
+class FunctionArg:
+    """The derivative of one FUNCTION: equal only to itself, and printed by its name.
+
+    rule(node, gradient, places) gives the gradients of the sources at places, or None where nothing flows.
+    """
+
+    __slots__ = ("name", "rule")
+
+    def __init__(self, name: str, rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]]) -> None:
+        self.name, self.rule = name, rule
+
+    def __repr__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +424,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.DETACH: OpFacts(1),
     Ops.COPY: OpFacts(2),
     Ops.ASSIGN: OpFacts(None),
+    Ops.FUNCTION: OpFacts(None, (FunctionArg,)),  # sources: value, what it was computed from
     Ops.CAST: OpFacts(1, python=_identity_first),
     Ops.BITCAST: OpFacts(1),
     Ops.NEG: OpFacts(1, python=operator.neg),

@@ -206,6 +206,7 @@ _RULES: dict[Ops, Callable[[Ops, Sources, Any], Shape]] = {
     Ops.GATHER: _gather,
     Ops.SCATTER: _scatter,
     Ops.ASSIGN: _assign,
+    Ops.FUNCTION: _first,
 }
 SHAPE: tuple[Callable[[Ops, Sources, Any], Shape], ...] = tuple(
     _RULES.get(Ops(i), _nothing) if i else _nothing for i in range(max(Ops) + 1)

@@ -78,7 +78,7 @@ TENSOR = Spec(
     frozenset({
         Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.FOLD, Ops.CAT, Ops.REDUCE_AXIS,
         Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.ASSIGN,
-        Ops.SINK, *MOVEMENT, *ELEMENTWISE,
+        Ops.SINK, Ops.FUNCTION, *MOVEMENT, *ELEMENTWISE,
     }),
     (one_device,),
 )  # fmt: skip

@@ -1,0 +1,204 @@
+"""Functions with a derivative of one's own: the class `Function`, and the decorator `function`.
+
+    class Cube(Function):
+        def forward(self, x): ...       # tensors to a tensor, or to a tuple of them; keep on self what backward needs
+        def backward(self, gradient): ...  # the gradient of the result to those of the inputs
+
+    y = Cube.apply(x)
+
+What forward and backward compute is ordinary lazy graph: it fuses with what is around it, runs under TinyJit and can be
+differentiated again, the derivative by what backward is made of. A value that backward reads as a number (item, numpy)
+is a constant for such a second derivative.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from tinygraft.device.registry import Device
+from tinygraft.engine.realize import exclusive
+from tinygraft.errors import DTypeError, GraphError, UnsupportedError
+from tinygraft.tensor.custom import asks, with_derivative
+from tinygraft.tensor.nested import tensors_in
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, toposort
+
+__all__ = ["Function", "function"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Function:
+    """A function of tensors that says how it is differentiated. Derive from it, and call `apply`.
+
+    forward(*tensors, **arguments) gives a tensor or a tuple of them. Its tensors are detached: nothing flows back but
+    through backward(*gradients), which gets the gradient of each result and gives that of each input, None where there
+    is none; a single one needs no tuple. What backward needs is kept as attributes of self. device is that of the
+    inputs, needs_input_grad says of which inputs a gradient may be (in backward: is) asked for, and requires_grad is
+    True, False, or None where backward chooses.
+
+    >>> from tinygraft import Tensor
+    >>> class Cube(Function):
+    ...     def forward(self, x):
+    ...         self.x = x
+    ...         return x * x * x
+    ...     def backward(self, gradient):
+    ...         return gradient * 3 * self.x * self.x
+    >>> x = Tensor([2.0], requires_grad=True)
+    >>> y = Cube.apply(x)
+    >>> first = y.sum().gradient(x)[0]
+    >>> y.tolist(), first.tolist(), first.sum().gradient(x)[0].tolist()
+    ([8.0], [12.0], [12.0])
+    """
+
+    def __init__(self, device: str, *tensors: Tensor) -> None:
+        self.device = device
+        self.needs_input_grad = [asks(tensor) for tensor in tensors]
+        flags = [tensor.requires_grad for tensor in tensors if asks(tensor)]
+        self.requires_grad: bool | None = True if True in flags else None if flags else False
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The value. Every Function writes its own."""
+        raise UnsupportedError(f"{type(self).__name__} has no forward; write def forward(self, x, ...): return ...")
+
+    def backward(self, *gradients: Any, **kwargs: Any) -> Any:
+        """The gradients of the inputs. Every Function that is differentiated writes its own."""
+        raise UnsupportedError(
+            f"{type(self).__name__} has no backward, and a gradient through it was asked for; "
+            "write def backward(self, gradient): return ..."
+        )
+
+    @classmethod
+    def apply(cls, *tensors: Tensor, **kwargs: Any) -> Any:
+        """The value of forward for tensors, differentiated by backward. Raises DTypeError for what is no tensor."""
+        for place, tensor in enumerate(tensors):
+            if not isinstance(tensor, Tensor):
+                raise DTypeError(
+                    f"{cls.__name__}.apply takes tensors, argument {place} is {type(tensor).__name__}\n"
+                    "  hint: give other arguments by keyword, they go to forward as they are"
+                )
+        context = cls(tensors[0].device if tensors else Device.DEFAULT, *tensors)
+        inputs = [_detached(tensor) for tensor in tensors]
+        given = context.forward(*inputs, **kwargs)
+        values = given if isinstance(given, tuple) else (given,)
+        for value in values:
+            if not isinstance(value, Tensor):
+                raise DTypeError(
+                    f"forward of {cls.__name__} must give a tensor or a tuple of them, it gave {type(value).__name__}"
+                )
+        results = tuple(
+            with_derivative(cls.__name__, value, tensors, functools.partial(context._derive, inputs, values, place))
+            for place, value in enumerate(values)
+        )
+        return results if isinstance(given, tuple) else results[0]
+
+    def _derive(
+        self, inputs: list[Tensor], values: Sequence[Tensor], place: int, node: UOp, gradient: Tensor,
+        wanted: list[bool],
+    ) -> Sequence[Tensor | None]:  # fmt: skip
+        """What backward gives for one of the values, whose node is given.
+
+        While it runs, the inputs and that value are what the graph has for them now, and not detached: so what it makes
+        of them can be differentiated. The other values have no gradient here; theirs are added up with this one.
+        """
+        now = [(values[place], node), *zip(inputs, node.src[1:], strict=True)]
+        with exclusive:
+            before = [(tensor, tensor.uop, tensor.requires_grad) for tensor, _ in now]
+            try:
+                for tensor, uop in now:
+                    tensor.uop, tensor.requires_grad = uop, None
+                self.needs_input_grad = wanted
+                gradients = [gradient if i == place else value._const(0) for i, value in enumerate(values)]
+                found = self.backward(*gradients)
+            finally:
+                for tensor, uop, flag in before:
+                    tensor.uop, tensor.requires_grad = uop, flag
+        return found if isinstance(found, (tuple, list)) else (found,)
+
+
+def _detached(tensor: Tensor) -> Tensor:
+    """The same value for forward, which asks for no gradient."""
+    new = tensor._wrap(tensor.uop)
+    new.requires_grad = False
+    return new
+
+
+def function(
+    fxn: Callable[P, R] | None = None,
+    *,
+    precompile: bool = False,
+    precompile_backward: bool = False,
+    allow_implicit: bool = True,
+    grad_fxn: Callable[..., Any] | None = None,
+) -> Any:
+    """Decorate a function of tensors: give it a derivative, have it compiled when it is called, or close it.
+
+    grad_fxn(gradient, *tensors) gets the gradient of the result and the tensors among the positional arguments, and
+    gives a gradient for each of these or None; the function is then not differentiated itself. precompile makes the
+    kernels for the result when the function is called and runs none; precompile_backward is accepted: a gradient is a
+    graph like any other, compiled once for all of its form. allow_implicit=False refuses memory that is read but was
+    neither an argument nor made inside.
+
+    Raises GraphError for implicit memory, DTypeError when a function with grad_fxn gives no tensor.
+
+    >>> from tinygraft import Tensor
+    >>> @function(grad_fxn=lambda gradient, x: gradient * 10)
+    ... def half(x):
+    ...     return x / 2
+    >>> x = Tensor([3.0], requires_grad=True)
+    >>> half(x).sum().gradient(x)[0].tolist()
+    [10.0]
+    """
+    if fxn is None:
+        return functools.partial(
+            function, precompile=precompile, precompile_backward=precompile_backward, allow_implicit=allow_implicit,
+            grad_fxn=grad_fxn,
+        )  # fmt: skip
+
+    @functools.wraps(fxn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        start = UOp.next_buffer()
+        result = fxn(*args, **kwargs) if grad_fxn is None else _with_gradient(fxn, grad_fxn, args, kwargs)
+        made = [tensor for tensor in tensors_in(result) if isinstance(tensor, Tensor)]
+        if not allow_implicit:
+            _refuse_implicit(fxn, tensors_in((args, kwargs)), made, start)
+        if precompile and made:
+            made[0].callify(*made[1:])
+        return result
+
+    return wrapped
+
+
+def _with_gradient(fxn: Callable[..., Any], grad_fxn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+    """The value of a function whose gradients grad_fxn gives."""
+    places = [place for place, arg in enumerate(args) if isinstance(arg, Tensor)]
+
+    class Own(Function):
+        def forward(self, *tensors: Tensor) -> Any:
+            self.tensors = tensors
+            given = list(args)
+            for place, tensor in zip(places, tensors, strict=True):
+                given[place] = tensor
+            return fxn(*given, **kwargs)
+
+        def backward(self, *gradients: Tensor) -> Any:
+            return grad_fxn(*gradients, *self.tensors)
+
+    Own.__name__ = getattr(fxn, "__name__", "function")
+    return Own.apply(*[args[place] for place in places])  # type: ignore[no-any-return]
+
+
+def _refuse_implicit(fxn: Callable[..., Any], given: Any, made: list[Tensor], start: int) -> None:
+    """Raise GraphError when results read memory that is neither of the arguments nor younger than start."""
+    known = {node for tensor in given for node in toposort(tensor.uop)}
+    for tensor in made:
+        for node in toposort(tensor.uop, enter=lambda n: n not in known):
+            if node.op is Ops.BUFFER and node not in known and node.arg.uid < start:
+                raise GraphError(
+                    f"{getattr(fxn, '__name__', 'the function')} reads a tensor of {node.arg.size} {node.dtype} that "
+                    "is no argument of it\n  hint: pass it as an argument, or allow_implicit=True"
+                )
