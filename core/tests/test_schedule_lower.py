@@ -12,9 +12,10 @@ from kernel_numpy import node_values
 from tensor_nodes import move, numbers, reduced
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
+from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.lower import HANDLERS, Lowering, NotShared, address, guarded, numel, output_loops, terms
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ScanArg, WindowArg
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ParamArg, ScanArg, WindowArg
 from tinygraft.uop.uop import UOp, postorder
 
 F, INT = dtypes.float32, dtypes.int32
@@ -218,3 +219,15 @@ def test_sizes_of_loops() -> None:
     assert output_loops((3, 1, n, 1)) == [3, n]
     assert numel((3, n)) == 27
     assert numel(()) == 1
+
+
+def test_a_kernel_has_just_the_buffers_that_it_reads() -> None:
+    """A load that folds away only once others have is no argument of the kernel either."""
+    first, second, out = (UOp.buffer("ANY", 4, dtypes.float) for _ in range(3))
+    draft = Draft("ANY", {})
+    draft.lowering.param(first)  # was read by what has folded away
+    never = UOp(Ops.LOAD, dtypes.float, (draft.lowering.param(second), ix.const(0), UOp.const(dtypes.bool, False)))
+    draft.write(out, out, ix.const(0), never)
+    call = draft.call()
+    assert call.buffers == (out,)
+    assert [n.arg for n in postorder(call.kernel.sink) if n.op is Ops.PARAM] == [ParamArg(0, 4)]

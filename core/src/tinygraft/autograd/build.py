@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft.dtype import DType, accumulator, dtypes
-from tinygraft.uop.ops import Ops, ReduceArg, ScanArg, ScatterArg
+from tinygraft.uop.ops import Ops, ReduceArg, ScanArg, ScatterArg, ShardArg
 from tinygraft.uop.shape import Shape, sint
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import Place, UOp
 
 Pairs = Sequence[tuple[sint, sint]]
 
@@ -56,7 +56,7 @@ def shrink(x: UOp, bounds: Pairs) -> UOp:
     return _move(Ops.SHRINK, x, tuple(bounds))
 
 
-def full(shape: Shape, value: bool | int | float, dtype: DType, device: str | None) -> UOp:
+def full(shape: Shape, value: bool | int | float, dtype: DType, device: Place) -> UOp:
     """One number everywhere in shape."""
     return expand(reshape(UOp.const(dtype, value, device), (1,) * len(shape)), shape)
 
@@ -66,7 +66,20 @@ def full_like(x: UOp, value: bool | int | float) -> UOp:
     return full(x.shape, value, x.dtype, x.device)
 
 
-def iota(length: int, device: str | None) -> UOp:
+def laid_like(x: UOp, like: UOp) -> UOp:
+    """x on the device of like; on several it lies there as like does."""
+    return x if like.device is None else laid(x, like.device, like.sharding)
+
+
+def laid(x: UOp, device: Place, layout: ShardArg | None) -> UOp:
+    """x on a device, or on several in a layout; x itself where it is there."""
+    if x.device == device and x.sharding == layout:
+        return x
+    on = UOp.on(device)
+    return UOp(Ops.COPY, x.dtype, (x, on)) if layout is None else UOp(Ops.SHARD, x.dtype, (x, on), layout)
+
+
+def iota(length: int, device: Place) -> UOp:
     """0, 1, ..., length - 1, as dtypes.int where that is enough."""
     dtype = dtypes.int32 if length < 2**31 else dtypes.int64
     return UOp(Ops.IOTA, dtype, () if device is None else (UOp.on(device),), (length,))

@@ -23,6 +23,7 @@ from tinygraft.autograd.build import (
     expanded_axes,
     flip,
     full_like,
+    laid_like,
     pad,
     permute,
     reshape,
@@ -157,8 +158,8 @@ def _cat(n: UOp, g: UOp, place: int) -> UOp:
 
 
 def _copy(n: UOp, g: UOp) -> UOp:
-    device = n.src[0].device
-    return g if device is None else UOp(Ops.COPY, g.dtype, (g, UOp.on(device)))
+    """Back to where the value came from, lying as that does; COPY and SHARD."""
+    return laid_like(g, n.src[0])
 
 
 def _cast(n: UOp, g: UOp) -> UOp:
@@ -223,6 +224,7 @@ VJP: dict[Ops, Row] = {
     Ops.CONTIGUOUS: (_same,),
     Ops.CONTIGUOUS_BACKWARD: (_contiguous,),
     Ops.COPY: (_copy, None),
+    Ops.SHARD: (_copy, None),
     Ops.ASSIGN: (select.assign_old, select.assign_value, None),
     Ops.FUNCTION: Together(_function),
     Ops.DETACH: None,
@@ -245,6 +247,7 @@ VJP: dict[Ops, Row] = {
     Ops.CONST: None,
     Ops.DEVICE: None,
     Ops.BUFFER: None,
+    Ops.MULTI: None,
     Ops.VARIABLE: None,
     Ops.BIND: None,
     Ops.IOTA: None,

@@ -168,6 +168,19 @@ class Backend(ABC):
     def synchronize(self) -> None:
         """Wait until everything that was launched has finished. Default: launches already wait."""
 
+    def copy_from(self, target: Handle, peer: Backend, source: Handle, nbytes: int) -> None:
+        """Bytes from a buffer of another backend (peer) to one of this, waiting for the kernels that write them.
+
+        Default: through the host. A plugin whose devices see each other's memory overrides it, asks what peer is, and
+        leaves all others to this.
+        """
+        peer.synchronize()
+        view = peer.allocator.as_host(source)
+        if view is None:
+            view = memoryview(bytearray(nbytes))
+            peer.allocator.copy_out(view, source)
+        self.allocator.copy_in(target, view)
+
     def close(self) -> None:
         """Give everything back. Called once, in the reverse order of opening, also at exit."""
 

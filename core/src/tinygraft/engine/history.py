@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Iterable
 
 from tinygraft.errors import GraphError
+from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -26,14 +27,15 @@ _lock = threading.RLock()
 Nodes = dict[UOp, UOp]
 
 
-def keep(buffer: UOp, expression: UOp) -> None:
-    """Remember what a BUFFER was computed from, unless its history has become too long."""
+def keep(memory: UOp, expression: UOp) -> None:
+    """Remember what a BUFFER, or a MULTI, was computed from, unless its history has become too long."""
     with _lock:
-        behind = [max(_length.get(n, 0), 0) for n in toposort(expression) if n.op is Ops.BUFFER]
+        behind = [max(_length.get(n, 0), 0) for n in toposort(expression) if n.op in HELD]
         length = max(behind, default=0) + 1
-        _length[buffer] = length if length <= LONGEST else 0
+        for node in (memory, *buffers_of(memory)):
+            _length[node] = length if length <= LONGEST else 0
         if length <= LONGEST:
-            _past[buffer] = expression, UOp.next_buffer()
+            _past[memory] = expression, UOp.next_buffer()
 
 
 def note_replayed(buffer: UOp) -> None:
@@ -42,9 +44,9 @@ def note_replayed(buffer: UOp) -> None:
         _length[buffer] = REPLAYED
 
 
-def kept(buffer: UOp) -> bool:
-    """Whether a BUFFER has a history, even if the tensor that was realised into it is gone."""
-    return buffer.op is Ops.BUFFER and buffer in _length
+def kept(memory: UOp) -> bool:
+    """Whether a BUFFER or MULTI has a history, even if the tensor that was realised into it is gone."""
+    return memory.op in HELD and memory in _length
 
 
 def note_writes(buffers: Iterable[UOp]) -> None:
@@ -70,14 +72,14 @@ def unfold(root: UOp) -> tuple[Nodes, Nodes]:
     Raises GraphError when an expression needs a value that has been overwritten since.
     """
     nodes = toposort(root, enter=_is_passed)
-    if not any(n in _length for n in nodes if n.op is Ops.BUFFER):
+    if not any(n in _length for n in nodes if n.op in HELD):
         return {}, {}
     swap: Nodes = {}
     back: Nodes = {}
     found = list(nodes)
     while found:
         node = found.pop()
-        if node.op is not Ops.BUFFER or node in swap:
+        if node.op not in HELD or node in swap:
             continue
         if _length.get(node) == 0:
             raise GraphError(
@@ -99,7 +101,7 @@ def unfold(root: UOp) -> tuple[Nodes, Nodes]:
         found += toposort(expression, enter=_is_passed)
     # histories may contain further realised values: the oldest first
     whole: Nodes = {}
-    for node in sorted(swap, key=lambda n: n.arg.uid):
+    for node in sorted(swap, key=lambda n: buffers_of(n)[-1].arg.uid):
         whole[node] = rebuild((swap[node],), whole)[swap[node]]
         old = swap[node].src[0]
         back[whole[node].src[0]] = back[old]

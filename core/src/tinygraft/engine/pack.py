@@ -40,10 +40,13 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in order, the place of each output, and the device, size and dtype of the buffers that are made."""
+    """Steps in order, the places of each output, and the device, size and dtype of the buffers that are made.
+
+    An output has one place, or one for each device that it lies on.
+    """
 
     steps: tuple[Planned, ...]
-    memory: tuple[Place, ...]
+    memory: tuple[tuple[Place, ...], ...]
     made: tuple[tuple[str, int, DType], ...]
 
 
@@ -90,7 +93,7 @@ def read(name: str, backends: Sequence[Backend]) -> Plan | None:
             Planned(None if number is None else kernels[number], device, tuple(places), tuple(written))
             for number, device, places, written in content["steps"]
         ]
-        return Plan(tuple(steps), tuple(content["memory"]), whole(content["made"]))
+        return Plan(tuple(steps), tuple(map(tuple, content["memory"])), whole(content["made"]))
     return None
 
 

@@ -29,6 +29,8 @@ from tinygraft.engine.pack import Place, Plan, Planned
 from tinygraft.events import ScheduleEvent
 from tinygraft.schedule.form import Form, form_of
 from tinygraft.schedule.schedule import Schedule, schedule
+from tinygraft.schedule.shard import together
+from tinygraft.schedule.stored import buffers_of
 from tinygraft.target import Target
 from tinygraft.uop import spec
 from tinygraft.uop.ops import Ops, Own
@@ -41,7 +43,9 @@ Key = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Work:
-    """A plan on the buffers of a graph: what runs, the BUFFER of each output, the values of variables.
+    """A plan on the buffers of a graph: what runs, the memory of each output, the values of variables.
+
+    memory is a BUFFER, or a MULTI over those of several devices.
 
     existing are the BUFFERs that the graph itself names: memory that was there before.
     """
@@ -165,12 +169,16 @@ def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buf
         return places[node]
 
     steps = tuple(Planned(c.kernel, c.device, tuple(place(n) for n in c.buffers), c.written) for c in calls)
-    return Plan(steps, tuple(place(made.memory[node]) for node in outputs), tuple(new))
+    memory = tuple(tuple(place(buffer) for buffer in buffers_of(made.memory[node])) for node in outputs)
+    return Plan(steps, memory, tuple(new))
 
 
 def _on(plan: Plan, form: Form, outputs: Sequence[UOp]) -> Work:
     """A plan on the buffers of a graph of its form."""
     nodes = [*form.buffers, *[UOp.buffer(*made) for made in plan.made]]
     calls = [Ready(s.kernel, s.device, tuple([nodes[place] for place in s.places]), s.written) for s in plan.steps]
-    memory = {node: nodes[place] for node, place in zip(outputs, plan.memory, strict=True)}
+    memory = {
+        node: together(node, [nodes[place] for place in places])
+        for node, places in zip(outputs, plan.memory, strict=True)
+    }
     return Work(calls, memory, form.values, form.buffers)

@@ -23,10 +23,9 @@ from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.plan import Work, work_for
 from tinygraft.engine.run import copy, run_schedule, writes
 from tinygraft.hooks.manager import here as hooks
-from tinygraft.schedule.stored import memory_base
-from tinygraft.uop import index as ix
+from tinygraft.schedule.shard import in_shape
+from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
 
 exclusive = threading.RLock()  # held while the graphs of live tensors change
@@ -90,7 +89,7 @@ def _realize(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> None:
             others = _without(others, along)
             wanted = _wanted(todo)
             order = postorder(*wanted)
-        _save_for(before, {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN})
+        _save_for(before, _overwritten(order))
         homes = _homes(order, [*wanted, *_assigned_for(others, order)])
         outputs = list(homes.values())
         _compute(todo, others, before, order if outputs == wanted else postorder(*outputs), homes, guard)
@@ -108,7 +107,7 @@ def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], before: Sequenc
     except BaseException:
         guard.whole = True
         unwritten = {b for call in work.calls[len(done) :] for b in writes(call)}
-        homes = {node: home for node, home in homes.items() if work.memory[home] not in unwritten}
+        homes = {node: home for node, home in homes.items() if unwritten.isdisjoint(buffers_of(work.memory[home]))}
         raise
     finally:
         guard.whole = True  # what has run becomes what its tensors are
@@ -130,14 +129,15 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work,
     A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from. What else
     is realised now is memory in a history, as it is memory in the tensors that hold it.
     """
-    if written := [b for n, b in work.memory.items() if n.op is Ops.ASSIGN and _writes_memory(n)]:
+    assigned = [m for n, m in work.memory.items() if n.op is Ops.ASSIGN and _writes_memory(n)]
+    if written := [buffer for memory in assigned for buffer in buffers_of(memory)]:
         history.note_writes(written)
     mine_ask = [tensor for tensor in tensors if tensor.requires_grad]
     asking = {t.uop for t in (*mine_ask, *others) if t.requires_grad} if mine_ask else set()
     for tensor in mine_ask:
         node = memory_base(tensor.uop)
         known = node in held and node in work.memory and node.dtype.kind == "float"
-        if known and node.op is not Ops.COPY and not _writes_memory(node):
+        if known and not _writes_memory(node):
             mine = (tensor.uop, node)
             if any((n in asking or history.kept(n)) and n not in mine for n in toposort(node)):
                 others_held = {n: memory for n, memory in held.items() if n is not node}
@@ -170,7 +170,7 @@ def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
 def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
     """The nodes that have to become memory for tensors to be realised."""
     nodes = [memory_base(t.uop) for t in tensors]
-    return list(dict.fromkeys([n for n in nodes if n.op is not Ops.BUFFER]))
+    return list(dict.fromkeys([n for n in nodes if n.op not in HELD]))
 
 
 def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
@@ -183,7 +183,12 @@ def _writes_memory(node: UOp) -> bool:
     """Whether an assignment replaces the value of a BUFFER; into an expression it can happen as often as one likes."""
     while node.op is Ops.ASSIGN:
         node = memory_base(node.src[0])
-    return node.op is Ops.BUFFER
+    return node.op in HELD
+
+
+def _overwritten(order: Iterable[UOp]) -> set[UOp]:
+    """The BUFFERs that the assignments in order write to."""
+    return {buffer for n in order if n.op is Ops.ASSIGN for buffer in memories(n.src[0])}
 
 
 def _assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
@@ -204,27 +209,17 @@ def _assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
 
 def _kept(work: Work, wanted: Iterable[UOp]) -> set[UOp]:
     """The buffers that live on: results, and what was there before."""
-    return {*work.existing, *(work.memory[node] for node in wanted)}
+    return {*work.existing, *(buffer for node in wanted for buffer in buffers_of(work.memory[node]))}
 
 
-def _held(node: UOp, buffer: UOp) -> UOp:
-    """The node that reads a result from its buffer."""
-    if node.shape == buffer.shape:
-        return buffer
-    if is_concrete(node.shape):
-        return UOp(Ops.RESHAPE, node.dtype, (buffer,), node.shape)
-    count: UOp = ix.const(1)
-    for size in node.shape:
-        count = ix.mul(count, size)
-    part = UOp(Ops.SHRINK, node.dtype, (buffer, count), ((0, count),))
-    symbols = dict.fromkeys(size for size in node.shape if isinstance(size, UOp))
-    return UOp(Ops.RESHAPE, node.dtype, (part, *symbols), node.shape)
+def _held(node: UOp, memory: UOp) -> UOp:
+    """The node that reads a result from its memory."""
+    return in_shape(memory, node.shape) if memory.op is Ops.BUFFER else memory
 
 
 def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
     """Keep the values of other tensors safe from what order writes; those to compute along."""
-    overwritten = {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN}
-    overwritten = {n for n in overwritten if n.op is Ops.BUFFER}
+    overwritten = _overwritten(order)
     if not overwritten or not others:
         return []
     here, reading = set(order), _reading(order, overwritten)
@@ -233,12 +228,12 @@ def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
     for tensor in others:
         if _is_number(tensor.uop):
             continue
-        if tensor.uop in here and memory_base(tensor.uop).op is not Ops.BUFFER:
+        if tensor.uop in here and memory_base(tensor.uop).op not in HELD:
             along += [tensor] if tensor.uop in reading else []
             continue
         new = _readers(tensor.uop, here, overwritten)
         if new is not None:
-            plain = memory_base(tensor.uop).op is Ops.BUFFER
+            plain = memory_base(tensor.uop).op in HELD
             (late if plain or new > ALONG else along).append(tensor)
     along, other = _agreeing(order, along)
     _save(late + other, overwritten)
@@ -306,7 +301,7 @@ def _save_for(tensors: Iterable[HasNode], overwritten: set[UOp], clean: Nodes | 
     reading = []
     for tensor in tensors if overwritten else ():
         node = tensor.uop
-        if node.op is Ops.BUFFER or memory_base(node).op is Ops.BUFFER or (clean is not None and node in clean):
+        if node.op is Ops.BUFFER or memory_base(node).op in HELD or (clean is not None and node in clean):
             continue
         if not overwritten.isdisjoint(toposort(node)):
             reading.append(tensor)
@@ -343,7 +338,7 @@ def _rebind(swap: dict[UOp, UOp], tensors: Iterable[HasNode]) -> None:
 
     Shapes on the way to memory are left out, but not where a gradient may be asked for at one of them.
     """
-    lazy = [t for t in tensors if memory_base(t.uop).op is not Ops.BUFFER]
+    lazy = [t for t in tensors if memory_base(t.uop).op not in HELD]
     nodes = [t.uop for t in lazy]
     done = swap if all(map(swap.__contains__, nodes)) else rebuild(nodes, swap)
     for tensor in lazy:

@@ -53,7 +53,8 @@ class Optimizer:
 
     def _zeros(self) -> list[Tensor]:
         """A zero for each parameter, of its shape and dtype."""
-        return [filled(t.shape, 0, dtype=t.dtype, device=t.device, requires_grad=False) for t in self.params]
+        zeros = [filled(t.shape, 0, dtype=t.dtype, device=t.device, requires_grad=False) for t in self.params]
+        return [zero.shard_like(t) for zero, t in zip(zeros, self.params, strict=True)]
 
     def _realize_state(self, *state: Tensor) -> None:
         """Make memory of the parameters and all state: called once, at the end of a subclass's __init__."""

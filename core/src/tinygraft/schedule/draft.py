@@ -103,14 +103,21 @@ class Draft:
 
     def call(self) -> KernelCall:
         """The kernel on its buffers."""
-        buffers = {slot: buffer for buffer, slot in self.lowering.slots.items()}
+        buffers = list(self.lowering.slots)
         sink = canonical(self.stores, self.lowering.loops)
-        params = sorted((n for n in postorder(sink) if n.op is Ops.PARAM), key=lambda n: n.arg.slot)
-        dense = {n: UOp(Ops.PARAM, n.dtype, (), ParamArg(slot, n.arg.size)) for slot, n in enumerate(params)}
-        if any(old is not new for old, new in dense.items()):  # loads have folded away
+        params = _params(sink)
+        while [n.arg.slot for n in params] != list(range(len(buffers))):  # loads have folded away; more may now
+            buffers = [buffers[n.arg.slot] for n in params]
+            dense = {n: UOp(Ops.PARAM, n.dtype, (), ParamArg(slot, n.arg.size)) for slot, n in enumerate(params)}
             sink = ix.rebuild_simplified((sink,), dense)[sink]
+            params = _params(sink)
         written = sorted({store.src[0].arg.slot for store in sink.src})
-        return KernelCall(Kernel(sink), self.device, tuple(buffers[n.arg.slot] for n in params), tuple(written))
+        return KernelCall(Kernel(sink), self.device, tuple(buffers), tuple(written))
+
+
+def _params(sink: UOp) -> list[UOp]:
+    """The buffer arguments of a kernel, by slot."""
+    return sorted((n for n in postorder(sink) if n.op is Ops.PARAM), key=lambda n: n.arg.slot)
 
 
 def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:

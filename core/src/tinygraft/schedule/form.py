@@ -50,7 +50,7 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
             tag = None  # whose value it is changes no kernel
         elif same.issuperset(src) and op not in OTHERS:
             if op is Ops.DEVICE:
-                devices.append(arg)
+                devices += arg if isinstance(arg, tuple) else [arg]
             same.add(node)
             key.append(node)
             continue

@@ -12,10 +12,11 @@ back last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinygraft.errors import GraphError
 from tinygraft.schedule.alone import alone, is_alone
+from tinygraft.schedule.collect import Parts
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.form import note_value
 from tinygraft.schedule.inplace import in_place
@@ -23,9 +24,11 @@ from tinygraft.schedule.kernels import Book, Group, StoreMore, group_nodes
 from tinygraft.schedule.lower import numel
 from tinygraft.schedule.order import NeedsOwnMemory, Task, assigned_late, in_order
 from tinygraft.schedule.regroup import regroup
+from tinygraft.schedule.shard import take_apart, together
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
 from tinygraft.schedule.views import flatten
 from tinygraft.target import Target
+from tinygraft.uop import spec
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call, CopyCall
 from tinygraft.uop.uop import UOp, postorder
@@ -33,7 +36,9 @@ from tinygraft.uop.uop import UOp, postorder
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Calls in the order in which they run, the BUFFER of each wanted node, and the values of bound variables.
+    """Calls in the order in which they run, the memory of each wanted node, and the values of bound variables.
+
+    memory is a BUFFER, or a MULTI over those of several devices.
 
     existing are the BUFFERs that the graph itself names: memory that was there before.
     """
@@ -50,12 +55,19 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
     Memory of an output with no elements is an empty buffer that no call writes.
     """
     asked, order = outputs, postorder(*outputs)
-    regrouped = regroup(order)
-    if regrouped:
-        outputs = [regrouped[node] for node in asked]
+    existing = {n for n in order if n.op is Ops.BUFFER}
+    parts: dict[UOp, Parts] = {node: (node,) for node in asked}
+    if any(isinstance(node.device, tuple) for node in order):
+        parts = take_apart(order, asked)
+        outputs = list(dict.fromkeys(part for node in asked for part in parts[node]))
+        spec.check(spec.PARTED, outputs, "taking a graph apart")
         order = postorder(*outputs)
-    wanted = set(outputs)
-    target = target_of(_device(outputs))
+    if regrouped := regroup(order):
+        parts = {node: tuple([regrouped[part] for part in parts[node]]) for node in asked}
+        outputs = [regrouped[node] for node in outputs]
+        order = postorder(*outputs)
+    wanted = {node for node in outputs if node.op is not Ops.BUFFER}
+    target = _target(order, outputs, target_of)
     stored = decide(order, wanted | _bases(order), target)
     private: set[UOp] = set()
     book = Book()
@@ -73,8 +85,8 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         values: dict[str, int] = {}
         for bind in [n for n in _with_shapes(order) if n.op is Ops.BIND]:
             note_value(bind, values)
-        memory = {n: plan.final.get(m, plan.memory[m]) for n, m in zip(asked, outputs, strict=True)}
-        return Schedule(tuple(calls), memory, values, {n for n in order if n.op is Ops.BUFFER})
+        memory = {node: together(node, [plan.holder(part) for part in parts[node]]) for node in asked}
+        return Schedule(tuple(calls), memory, values, existing)
 
 
 def _add(known: set[UOp], more: set[UOp]) -> None:
@@ -83,8 +95,15 @@ def _add(known: set[UOp], more: set[UOp]) -> None:
     known |= more
 
 
-def _device(nodes: Iterable[UOp]) -> str:
-    return next((n.device for n in nodes if n.device is not None), "")
+def _target(order: Iterable[UOp], outputs: Iterable[UOp], target_of: Callable[[str], Target]) -> Target:
+    """The Target that kernels are cut for: where several devices compute, the room that each of them has."""
+    devices = dict.fromkeys(n.device for n in (*outputs, *order) if n.device is not None and n.op not in LEAVES)
+    first, *others = [target_of(device) for device in devices] or [target_of("")]
+    for other in others:
+        room = min(first.max_ops, other.max_ops), min(first.max_params, other.max_params)
+        if room != (first.max_ops, first.max_params):
+            first = replace(first, max_ops=room[0], max_params=room[1])
+    return first
 
 
 def _with_shapes(order: list[UOp]) -> list[UOp]:
@@ -211,6 +230,10 @@ class _Plan:
         tasks += [self._fill(node, base) for node, base in self.fills]
         tasks += [self._copy(base, after, self.memory[node], node) for base, node, after in self.copies_back]
         return tasks
+
+    def holder(self, node: UOp) -> UOp:
+        """The buffer that has the value of a wanted node in the end."""
+        return self.final.get(node, self._buffer(node))
 
     @property
     def kept(self) -> set[UOp]:

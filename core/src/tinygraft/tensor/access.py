@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Self
 
+from tinygraft.autograd.build import laid
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
@@ -17,16 +18,16 @@ from tinygraft.engine.capture import note_read
 from tinygraft.engine.plan import shown_schedule, without_functions
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
-from tinygraft.schedule.stored import memory_base
+from tinygraft.schedule.stored import HELD, memories, memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors, note_assigned
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
-from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.stages import Call
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import Place, UOp
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -118,7 +119,9 @@ class Access(Casting):
         note_read()
         self.realize()
         ready = self if _is_stored(self.uop) else self.clone().realize()
-        return buffer_of(memory_base(ready.uop))
+        if ready.uop.sharding is not None:
+            return self._wrap(laid(ready.uop, ready.device[0], None)).realize()._stored()
+        return buffer_of(memories(ready.uop)[0])
 
     def _bytes(self) -> bytearray:
         buffer = self._stored()
@@ -254,7 +257,7 @@ class Access(Casting):
     def clone(self, device: str | None = None) -> Self:
         """A copy in memory of its own, on this tensor's device unless another is given."""
         if device is not None and Device.canonicalize(device) != self.device:
-            return self.to(device)
+            return self._wrap(laid(self.uop, Device.canonicalize(device), None))
         return self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
 
     def __copy__(self) -> Self:
@@ -269,7 +272,7 @@ class Access(Casting):
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = (bytes(self._bytes()), self.shape, self.dtype, self.device, self.requires_grad, self.grad)
-        return _unpickled, (type(self), *parts)
+        return _unpickled, (type(self), *parts, self.uop.sharding)
 
     def detach(self) -> Self:
         """The values without their history: no gradient flows through the result.
@@ -349,42 +352,20 @@ class Access(Casting):
         self.uop = x.uop
         return self
 
-    # Devices
 
-    def to(self, device: str | None) -> Self:
-        """The values on a device (None is the default one); this tensor itself when they are there.
-
-        >>> from tinygraft import Tensor
-        >>> Tensor(1, device="CUDA").to(device="PYTHON").device
-        'PYTHON'
-        """
-        name = Device.canonicalize(device)
-        if name == self.device:
-            return self
-        new = self._wrap(UOp(Ops.COPY, self.dtype, (self.uop, UOp.on(name))))
-        if self.grad is not None:
-            new.grad = self.grad.to(name)
-        return new
-
-    def to_(self, device: str | None) -> Self:
-        """Move this tensor, and its gradient, to a device."""
-        moved = self.to(device)
-        self.uop, self.grad = moved.uop, moved.grad
-        return self
-
-
-def _unpickled(kind: type[Access], data: bytes, shape: Shape, dtype: DType, device: str, requires_grad: bool | None,
-               grad: Any) -> Access:  # fmt: skip
+def _unpickled(kind: type[Access], data: bytes, shape: Shape, dtype: DType, device: Place, requires_grad: bool | None,
+               grad: Any, layout: ShardArg | None = None) -> Access:  # fmt: skip
     """A tensor from what it was pickled as."""
-    new = object.__new__(kind)
-    new._set(bytes_node(data, shape, Device.canonicalize(device), dtype), requires_grad)
+    new, name = object.__new__(kind), Device.canonicalize(device)
+    node = bytes_node(data, shape, name[0] if isinstance(name, tuple) else name, dtype)
+    new._set(laid(node, name, layout), requires_grad)
     new.grad = grad
     return new
 
 
 def _is_stored(node: UOp) -> bool:
-    """Whether the values of a node are the whole of a buffer, in order."""
-    return memory_base(node).op is Ops.BUFFER
+    """Whether the values of a node are the whole of a buffer, in order, or of the buffers of several devices."""
+    return memory_base(node).op in HELD
 
 
 def _is_front(node: UOp) -> bool:
@@ -396,9 +377,9 @@ def _is_front(node: UOp) -> bool:
 
 def _owns_memory(node: UOp) -> bool:
     """Whether a node is a whole buffer by another shape: a new value goes into the same memory."""
-    while node.op is Ops.RESHAPE:
+    while node.op is Ops.RESHAPE and (node.sharding is not None or node.src[0].sharding is None):
         node = node.src[0]
-    return node.op is Ops.BUFFER
+    return node.op in HELD
 
 
 def _is_constant(node: UOp) -> bool:

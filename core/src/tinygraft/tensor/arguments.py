@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinygraft.config import CHANGE_CODE
+from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor.base import TensorBase
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
@@ -80,9 +81,9 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         item = stack.pop()
         if isinstance(item, TensorBase):
             base = _in_memory(item)
-            number = numbers.setdefault(base, len(numbers))
+            mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
             form = () if item.uop is base else _form(item.uop, base, found)
-            key.append((number, base.dtype, base.device, base.arg.size, item.requires_grad, form))
+            key.append((mine, base.dtype, base.device, base.shape, base.sharding, item.requires_grad, form))
         elif isinstance(item, (list, tuple)):
             key.append((type(item), len(item)))
             stack.extend(reversed(item))
@@ -98,12 +99,12 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
 
 
 def _in_memory(tensor: TensorBase) -> UOp:
-    """The BUFFER of an argument, realised if need be, constants too. A part of symbolic size is taken as it is."""
+    """The memory of an argument, realised if need be, constants too. A part of symbolic size is taken as it is."""
     for make in (tensor.realize, lambda: tensor.replace(tensor.clone().realize())):  # type: ignore[attr-defined]
         node = tensor.uop
         while node.op in _PLAIN or (node.op is Ops.SHRINK and len(node.src) > 1):
             node = node.src[0]
-        if node.op is Ops.BUFFER:
+        if node.op in HELD:
             return node
         make()
     return tensor.uop.base

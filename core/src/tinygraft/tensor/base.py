@@ -21,9 +21,11 @@ from typing import Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.schedule.shard import together
 from tinygraft.uop.ops import COMPARE, Ops, Own, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, sint
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.sharding import local_shapes
+from tinygraft.uop.uop import Place, UOp
 
 Scalar = bool | int | float
 
@@ -165,8 +167,8 @@ class TensorBase:
         return self.uop.dtype
 
     @property
-    def device(self) -> str:
-        """The name of the device that holds or will hold the values."""
+    def device(self) -> Place:
+        """The name of the device that holds or will hold the values; a tuple of names where several do."""
         return self.uop.device or ""
 
     @property
@@ -429,8 +431,17 @@ def _reads_memory(node: UOp) -> bool:
 
 def own_memory(node: UOp) -> UOp:
     """The value of node in new memory, as a node that equals no other."""
-    memory = UOp.buffer(node.device or "", math.prod(node.shape), node.dtype)
-    return UOp(Ops.ASSIGN, node.dtype, (UOp(Ops.RESHAPE, node.dtype, (memory,), node.shape), node))
+    return UOp(Ops.ASSIGN, node.dtype, (new_memory(node), node))
+
+
+def new_memory(node: UOp) -> UOp:
+    """Memory for a value of node's shape, on its devices."""
+    if not isinstance(node.device, tuple):
+        memory = UOp.buffer(node.device or "", math.prod(node.shape), node.dtype)
+        return UOp(Ops.RESHAPE, node.dtype, (memory,), node.shape)
+    shapes = local_shapes(node.shape, node.sharding, len(node.device))
+    buffers = [UOp.buffer(d, math.prod(s), node.dtype) for d, s in zip(node.device, shapes, strict=True)]
+    return together(node, buffers)
 
 
 def expand(node: UOp, shape: Shape) -> UOp:

@@ -12,13 +12,13 @@ from tinygraft.engine.capture import Capture, Memory, Recorded
 from tinygraft.engine.compile import Compiled
 from tinygraft.engine.realize import Nodes, before_replay, copied, exclusive
 from tinygraft.engine.replay import Form, Replay
+from tinygraft.schedule.stored import buffers_of
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
 from tinygraft.tensor.base import TensorBase, live_tensors
-from tinygraft.tensor.filled import Gradients
+from tinygraft.tensor.filled import Gradients, is_over
 from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.results import Held
-from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER
@@ -69,8 +69,8 @@ class Trace:
                 if role == "made" and (uid in written if memory.data else uid not in known and uid not in written):
                     return False
             known.update(written)
-        mine = (t.uop.base for t in tensors_in(result))
-        return all(n.op is not Ops.BUFFER or n.arg.uid < self.start or n.arg.uid in known for n in mine)
+        mine = (node for t in tensors_in(result) for node in buffers_of(t.uop.base) if node.arg.size)
+        return all(node.arg.uid < self.start or node.arg.uid in known for node in mine)
 
 
 def _is_read(launch: Recorded, capture: Capture) -> bool:
@@ -88,7 +88,7 @@ class Record:
         roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
         self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
         self.assigned = [roles[uid][1] for uid in written if roles[uid][0] == "in"]
-        results = dict.fromkeys(n for t in tensors_in(result) if (n := t.uop.base).op is Ops.BUFFER)
+        results = dict.fromkeys(node for t in tensors_in(result) for node in buffers_of(t.uop.base))
         made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
         changing = [*arguments.buffers, *made]
         self.made: list[Form] = [_form(trace.memory[node.arg.uid]) for node in made]
@@ -105,7 +105,7 @@ class Record:
         self.launches = Replay(trace.launches, forms, fixed, held, uids)
         self.filled = frozenset(fixed[uid] for uid in held)
         self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
-        self.grads = Gradients([t for t in filled if t.grad is not None and t.grad.uop.base.arg.uid in held])
+        self.grads = Gradients([t for t in filled if t.grad is not None and is_over(t.grad, held)])
 
     def reaches(self, arguments: Arguments) -> bool:
         """Whether an argument is memory that the function also reaches by itself, or assigns to as both."""

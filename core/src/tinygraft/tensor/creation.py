@@ -9,16 +9,17 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
+from tinygraft.autograd.build import laid_like
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import Scalar, TensorBase, expand, leaf
+from tinygraft.tensor.base import Scalar, TensorBase, expand, leaf, new_memory
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.lengths import as_sizes
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape, max_shape
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import Place, UOp
 
 
 class Creation(Casting):
@@ -34,7 +35,7 @@ class Creation(Casting):
 
     @classmethod
     def empty(
-        cls, *shape: Any, device: str | None = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
+        cls, *shape: Any, device: Place = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
     ) -> Self:
         """Memory of a shape, holding whatever it held before. A symbolic size gets memory for its greatest value.
 
@@ -44,13 +45,12 @@ class Creation(Casting):
         """
         sizes, to, name = _place(shape, device, dtype)
         largest = max_shape(sizes)
-        node = UOp.buffer(name, math.prod(largest), to)
-        new = cls._from(UOp(Ops.RESHAPE, to, (node,), largest), requires_grad)
+        new = cls._from(new_memory(expand(UOp.const(to, 0, name), largest)), requires_grad)
         return new if largest == sizes else new.shrink_to(sizes)
 
     @classmethod
     def full(
-        cls, shape: Any, fill_value: Scalar | UOp, dtype: DTypeLike | None = None, device: str | None = None,
+        cls, shape: Any, fill_value: Scalar | UOp, dtype: DTypeLike | None = None, device: Place = None,
         buffer: bool = True, requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """fill_value everywhere. Without a dtype it has the default one of the value's type.
@@ -85,7 +85,7 @@ class Creation(Casting):
     @classmethod
     def arange(
         cls, start: Scalar, stop: Scalar | None = None, step: Scalar = 1, dtype: DTypeLike | None = None,
-        device: str | None = None, requires_grad: bool | None = None,
+        device: Place = None, requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """start, start + step, ... before stop; from 0 when only one number is given.
 
@@ -118,7 +118,7 @@ class Creation(Casting):
         return cls._from(line._cast(to).uop, requires_grad)
 
     @classmethod
-    def _iota(cls, count: Any, device: str) -> Self:
+    def _iota(cls, count: Any, device: Place) -> Self:
         """0, 1, ..., count-1 as int32, or int64 when count does not fit; count may be symbolic."""
         symbols = (count,) if isinstance(count, UOp) else ()
         dtype = dtypes.int32 if max_shape((count,))[0] < 2**31 else dtypes.int64
@@ -126,7 +126,7 @@ class Creation(Casting):
 
     @classmethod
     def linspace(
-        cls, start: Scalar, stop: Scalar, steps: int, dtype: DTypeLike | None = None, device: str | None = None,
+        cls, start: Scalar, stop: Scalar, steps: int, dtype: DTypeLike | None = None, device: Place = None,
         requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """That many numbers from start to stop, both included, equally far apart.
@@ -147,7 +147,7 @@ class Creation(Casting):
 
     @classmethod
     def eye(
-        cls, n: int, m: int | None = None, dtype: DTypeLike | None = None, device: str | None = None,
+        cls, n: int, m: int | None = None, dtype: DTypeLike | None = None, device: Place = None,
         requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """n rows and m columns (n when not given), 1 on the diagonal and 0 elsewhere.
@@ -184,13 +184,14 @@ class Creation(Casting):
     # The same shape, device and dtype as another tensor
 
     def full_like(
-        self, fill_value: Scalar, dtype: DTypeLike | None = None, device: str | None = None, buffer: bool = True,
+        self, fill_value: Scalar, dtype: DTypeLike | None = None, device: Place = None, buffer: bool = True,
         requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """fill_value in the shape, on the device and with the dtype of this tensor, unless arguments differ."""
-        return type(self).full(
+        made = type(self).full(
             self.shape, fill_value, dtype or self.dtype, device or self.device, buffer, requires_grad=requires_grad
         )
+        return self._lying(made)
 
     def zeros_like(self, **kwargs: Any) -> Self:
         """0 in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
@@ -201,12 +202,13 @@ class Creation(Casting):
         return self.full_like(1, **kwargs)
 
     def empty_like(
-        self, dtype: DTypeLike | None = None, device: str | None = None, requires_grad: bool | None = None
+        self, dtype: DTypeLike | None = None, device: Place = None, requires_grad: bool | None = None
     ) -> Self:
         """Memory in the shape, on the device and with the dtype of this tensor, unless arguments differ."""
-        return type(self).empty(
+        made = type(self).empty(
             self.shape, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad
         )
+        return self._lying(made)
 
     def const_like(self, b: Scalar, dtype: DTypeLike | None = None) -> Self:
         """full_like, by its other name."""
@@ -215,8 +217,14 @@ class Creation(Casting):
     def _like(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         return {"device": self.device, "dtype": self.dtype, **{k: v for k, v in kwargs.items() if v is not None}}
 
+    def _lying(self, new: Self) -> Self:
+        """A new tensor of this shape, cut as this one is where both are on the same devices."""
+        if self.uop.sharding is not None and new.device == self.device:
+            new.uop = laid_like(new.uop, self.uop)
+        return new
 
-def _place(shape: Any, device: str | None, dtype: DTypeLike | None) -> tuple[Shape, DType, str]:
+
+def _place(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape, DType, Place]:
     """What a keyword or its default gives: a checked shape, a dtype, the name of a device."""
     sizes = as_sizes(shape if isinstance(shape, tuple) else (shape,), "a shape")
     if any(isinstance(size, int) and size < 0 for size in sizes):

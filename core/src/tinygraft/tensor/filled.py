@@ -7,10 +7,11 @@ memory; whoever else holds the old one reads a copy from then on.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinygraft.device.buffer import Buffer, bind
+from tinygraft.schedule.stored import buffers_of
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.results import Held
 from tinygraft.uop.uop import UOp
@@ -31,12 +32,12 @@ class Before:
 
 @dataclass(slots=True)
 class _Grad:
-    """The grad of a tensor: how it looks at its memory, its node, and the number of the BUFFER."""
+    """The grad of a tensor: how it looks at its memory, its node, and the numbers of its BUFFERs."""
 
     tensor: weakref.ref[TensorBase]
     held: Held
     node: weakref.ref[UOp]
-    uid: int
+    uids: tuple[int, ...]
 
     def is_lost(self) -> bool:
         """Whether the tensor has no grad any more, or another one."""
@@ -49,9 +50,8 @@ class Gradients:
 
     def __init__(self, tensors: Sequence[TensorBase] = ()) -> None:
         grads = [(tensor, tensor.grad) for tensor in tensors if tensor.grad is not None]
-        self._all = [
-            _Grad(weakref.ref(t), Held(g, {g.uop.base: 0}), weakref.ref(g.uop), g.uop.base.arg.uid) for t, g in grads
-        ]
+        self._all = [_Grad(weakref.ref(t), Held(g, _numbers(g)), weakref.ref(g.uop),
+                           tuple([node.arg.uid for node in _numbers(g)])) for t, g in grads]  # fmt: skip
 
     def lost(self) -> list[_Grad]:
         """Those that were dropped or replaced."""
@@ -60,18 +60,34 @@ class Gradients:
     @staticmethod
     def still_held(lost: Sequence[_Grad]) -> set[UOp]:
         """The BUFFERs of lost ones that somebody else holds."""
-        return {node.base for grad in lost if (node := grad.node()) is not None}
+        return {buffer for grad in lost if (node := grad.node()) is not None for buffer in buffers_of(node.base)}
 
     @staticmethod
     def give(lost: Sequence[_Grad], buffers: Mapping[int, Buffer], values: Mapping[str, int]) -> list[UOp]:
-        """Let tensors have their lost grads again, each over the buffer of its number; their new BUFFERs."""
+        """Let tensors have their lost grads again, each over the buffers of its numbers; their new BUFFERs."""
         nodes = []
         for grad in lost:
             if (tensor := grad.tensor()) is not None:
-                buffer = buffers[grad.uid]
-                node = UOp.buffer(buffer.device, buffer.size, buffer.dtype)
-                bind(node, buffer)
-                tensor.grad = grad.held.tensor([node], values)
+                mine = [_over(buffers[uid]) for uid in grad.uids]
+                tensor.grad = grad.held.tensor(mine, values)
                 grad.node = weakref.ref(tensor.grad.uop)
-                nodes.append(node)
+                nodes += mine
         return nodes
+
+
+def is_over(tensor: TensorBase, numbers: Collection[int]) -> bool:
+    """Whether a tensor is over BUFFERs of these numbers."""
+    mine = buffers_of(tensor.uop.base)
+    return bool(mine) and all(node.arg.uid in numbers for node in mine)
+
+
+def _numbers(tensor: TensorBase) -> dict[UOp, int]:
+    """The BUFFERs that a tensor is over, by number."""
+    return {node: number for number, node in enumerate(buffers_of(tensor.uop.base))}
+
+
+def _over(buffer: Buffer) -> UOp:
+    """A new BUFFER node over a buffer."""
+    node = UOp.buffer(buffer.device, buffer.size, buffer.dtype)
+    bind(node, buffer)
+    return node

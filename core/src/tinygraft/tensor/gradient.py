@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from tinygraft.autograd.build import laid_like
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine.history import unfold
@@ -46,6 +47,7 @@ class Gradient(TensorBase):
         for (tensor, _), node in zip(leaves, nodes, strict=True):
             if node is None:
                 continue
+            node = laid_like(node, tensor.uop)
             total = node if tensor.grad is None else tensor.grad.uop + node
             tensor.grad = tensor._wrap(total)
             tensor.grad.requires_grad = False
@@ -70,7 +72,7 @@ class Gradient(TensorBase):
         wanted = [target.uop if node is None else node for target, node in zip(targets, known, strict=True)]
         nodes = _folded(gradient_nodes(root, wanted, seed), back)
         return [
-            self._wrap(target.uop.const_like(0) if node is None else node, target)
+            self._wrap(laid_like(target.uop.const_like(0) if node is None else node, target.uop), target)
             for target, node in zip(targets, nodes, strict=True)
         ]
 

@@ -15,6 +15,7 @@ import math
 import time
 from typing import Any, Self
 
+from tinygraft.autograd.build import laid, laid_like
 from tinygraft.config import TRAINING
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
@@ -30,7 +31,7 @@ from tinygraft.tensor.lengths import as_ints, as_sizes
 from tinygraft.tensor.sorting import Sorting
 from tinygraft.uop.ops import Ops, ScanArg
 from tinygraft.uop.shape import Shape
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import Place, UOp
 
 # What a device's draws depend on: its name, and the tensor that holds (words drawn, key).
 _states: dict[str, Any] = {}
@@ -74,8 +75,12 @@ class Random(Sorting, Creation):
                     del _states[device]
 
     @classmethod
-    def _draw(cls, words: int, device: str) -> tuple[Self, Self]:
-        """The number of words drawn before, and the key, each of shape (1,); words more count as drawn."""
+    def _draw(cls, words: int, place: Place) -> tuple[Self, Self]:
+        """The number of words drawn before, and the key, each of shape (1,); words more count as drawn.
+
+        On several devices it is the first one's numbers that are drawn, so that they are those of one device.
+        """
+        device = place[0] if isinstance(place, tuple) else place
         step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
         state = _states.get(device)
         if state is None:
@@ -86,7 +91,7 @@ class Random(Sorting, Creation):
             waiting = 0
         _waiting[device] = waiting
         state._rebind(state._op(Ops.ADD, step).uop)
-        now = cls._from(state.uop, False)
+        now = cls._from(laid(state.uop, place, None), False)
         return now._part(0, 0, 1)._op(Ops.SUB, words), now._part(0, 1, 2)
 
     @classmethod
@@ -113,7 +118,7 @@ class Random(Sorting, Creation):
 
     @classmethod
     def rand(
-        cls, *shape: Any, device: str | None = None, dtype: DTypeLike | None = None, contiguous: bool = True,
+        cls, *shape: Any, device: Place = None, dtype: DTypeLike | None = None, contiguous: bool = True,
         requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """Numbers from [0, 1), uniform. Raises DTypeError for a dtype that is no float.
@@ -139,7 +144,7 @@ class Random(Sorting, Creation):
             return cls._from(UOp(Ops.CONTIGUOUS, to, (unit.uop,)) if contiguous else unit.uop, requires_grad)
 
     @classmethod
-    def _units(cls, count: int, to: DType, device: str) -> Self:
+    def _units(cls, count: int, to: DType, device: Place) -> Self:
         """Uniform numbers from [0, 1): random bits as the mantissas of numbers from [1, 2), less 1."""
         words = -(-count * to.itemsize // 4)
         before, key = cls._draw(words, device)
@@ -154,11 +159,11 @@ class Random(Sorting, Creation):
 
     def rand_like(self, **kwargs: Any) -> Self:
         """rand with the shape, device and dtype of this tensor, unless keywords differ."""
-        return type(self).rand(self.shape, **self._like(kwargs))
+        return self._lying(type(self).rand(self.shape, **self._like(kwargs)))
 
     @classmethod
     def randn(
-        cls, *shape: Any, device: str | None = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
+        cls, *shape: Any, device: Place = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
     ) -> Self:
         """Numbers from the normal distribution with mean 0 and standard deviation 1, by Box and Muller.
 
@@ -181,7 +186,7 @@ class Random(Sorting, Creation):
 
     def randn_like(self, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
         """randn with the shape, device and dtype of this tensor, unless arguments differ."""
-        return type(self).randn(self.shape, **self._like({"dtype": dtype, **kwargs}))
+        return self._lying(type(self).randn(self.shape, **self._like({"dtype": dtype, **kwargs})))
 
     @classmethod
     def normal(cls, *shape: Any, mean: float = 0.0, std: float = 1.0, requires_grad: bool | None = None,
@@ -228,7 +233,7 @@ class Random(Sorting, Creation):
         return cls.uniform(*shape, low=low, high=high, dtype=to, **kwargs)
 
     @classmethod
-    def randperm(cls, n: int, device: str | None = None, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Self:
+    def randperm(cls, n: int, device: Place = None, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Self:
         """The numbers 0 to n - 1 in random order."""
         return cls.rand(n, device=device, **kwargs).argsort()._cast(dtype)
 
@@ -294,7 +299,7 @@ class Random(Sorting, Creation):
             return self._op(Ops.WHERE, self._const(0), self._const(0)) if self.dtype is dtypes.bool else self._const(0)
         drawn = type(self).rand(self.shape, device=self.device, dtype=dtypes.default_float(), contiguous=False)
         keep = drawn._op(Ops.CMPLT, p)._op(Ops.NOT)
-        kept = keep._wrap(UOp(Ops.CONTIGUOUS, dtypes.bool, (keep.uop,)))
+        kept = keep._wrap(UOp(Ops.CONTIGUOUS, dtypes.bool, (laid_like(keep.uop, self.uop),)))
         chosen = kept._op(Ops.WHERE, self, 0)
         return self._wrap(chosen._op(Ops.MUL, 1 / (1 - p)).uop)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
@@ -19,20 +20,20 @@ from tinygraft.tensor.kernels import Kernels
 from tinygraft.tensor.linalg import Linalg
 from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.mode import TensorType
+from tinygraft.tensor.moving import Moving
 from tinygraft.tensor.operators import Operators
 from tinygraft.tensor.rearrange import Rearrange
 from tinygraft.tensor.resize import Resize
 from tinygraft.tensor.scan import Scan
 from tinygraft.tensor.sharing import Sharing
 from tinygraft.tensor.versions import Versions
-from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 __all__ = ["Tensor"]
 
 
 class Tensor(
-    Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels,
+    Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels, Moving,
     metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
@@ -72,6 +73,8 @@ def _node(data: Any, device: str | None, dtype: Any) -> UOp:
         return UOp.const(dtype or dtypes.default_float(), 0, name)
     if type(data) in (bool, int, float):
         return from_data.number_node(data, name, dtype)
+    if isinstance(name, tuple):
+        return laid(_node(data, name[0], dtype), name, None)
     if isinstance(data, (list, tuple)):
         return from_data.list_node(data, name, dtype)
     if isinstance(data, Path):
@@ -95,5 +98,5 @@ def _existing(node: UOp, device: str | None, dtype: Any) -> UOp:
         to = dtype or dtypes.default_int()
         return node.cast(to) + UOp.const(to, 0, Device.canonicalize(device))
     if device is not None and node.device is not None and Device.canonicalize(device) != node.device:
-        node = UOp(Ops.COPY, node.dtype, (node, UOp.on(Device.canonicalize(device))))
+        node = laid(node, Device.canonicalize(device), None)
     return node if dtype is None else node.cast(dtype)

@@ -18,7 +18,7 @@ Rule = Callable[[UOp], "str | None"]
 VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose number is not fixed
     Ops.CONST: (0, 1), Ops.IOTA: (1, 2), Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
     Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 4), Ops.CAT: (1, 9999), Ops.MATRIX: (6, 9999),
-    Ops.FUNCTION: (1, 9999),
+    Ops.MULTI: (2, 9999), Ops.FUNCTION: (1, 9999),
     **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK), (1, 9999)),
 }  # fmt: skip
 
@@ -268,6 +268,36 @@ def counter(u: UOp) -> str | None:
     return None
 
 
+def names(u: UOp) -> str | None:
+    """A DEVICE names one device, or at least two."""
+    if isinstance(u.arg, tuple) and (len(u.arg) < 2 or not all(type(name) is str for name in u.arg)):
+        return f"a DEVICE has the name of one device or those of several as arg, got {u.arg!r}"
+    return None
+
+
+def one_device(u: UOp) -> str | None:
+    """A BUFFER is the memory of one device."""
+    if isinstance(u.src[0].arg, tuple):
+        return f"a BUFFER is memory of one device, got {u.src[0].arg!r}"
+    return None
+
+
+def cut(u: UOp) -> str | None:
+    """A SHARD goes to several devices and has a part for each."""
+    names = u.src[1].arg
+    if not isinstance(names, tuple) or len(names) != len(u.arg.sizes):
+        return f"SHARD has one part for each of several devices, got {len(u.arg.sizes)} for {names!r}"
+    return None
+
+
+def held_parts(u: UOp) -> str | None:
+    """MULTI is over memory of single devices, perhaps by other shapes."""
+    for source in u.src:
+        if source.base.op is not Ops.BUFFER:
+            return f"MULTI is over memory, got {source.base.op.name}"
+    return None
+
+
 def memory_access(u: UOp) -> str | None:
     """LOAD and STORE: PARAM or LOCAL, perhaps after something; an index; the element dtype; a bool as gate."""
     memory = u.src[0]
@@ -297,8 +327,8 @@ _VALUE = of_kind("bool", "int", "uint", "float", "index")
 
 NODE: dict[Ops, tuple[Rule, ...]] = {
     Ops.CONST: (constant, source_ops(0, Ops.DEVICE)),
-    Ops.DEVICE: (_VOID,),
-    Ops.BUFFER: (source_ops(0, Ops.DEVICE),),
+    Ops.DEVICE: (_VOID, names),
+    Ops.BUFFER: (source_ops(0, Ops.DEVICE), one_device),
     Ops.VARIABLE: (_INDEX,),
     Ops.BIND: (_INDEX, source_ops(0, Ops.VARIABLE)),
     Ops.IOTA: (of_kind("int", "uint"), source_ops(0, Ops.DEVICE), sizes),
@@ -312,6 +342,8 @@ NODE: dict[Ops, tuple[Rule, ...]] = {
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.ASSIGN, Ops.AFTER), (first_dtype,)),
     Ops.COPY: (first_dtype, source_ops(1, Ops.DEVICE)),
     Ops.FUNCTION: (first_dtype, _REAL),
+    Ops.SHARD: (first_dtype, source_ops(1, Ops.DEVICE), cut),
+    Ops.MULTI: (same_dtype, held_parts),
     Ops.CAST: (value_cast,),
     Ops.BITCAST: (same_width,),
     Ops.NEG: (same_dtype, _VALUE),

@@ -52,6 +52,9 @@ class Ops(IntEnum):
     COPY = auto()  # to another device
     ASSIGN = auto()  # a new value for memory that has one
     FUNCTION = auto()  # a value with a derivative of its own
+    # several devices
+    SHARD = auto()  # parts along an axis, one on each device
+    MULTI = auto()  # memory on several devices as one value
     # elementwise, one operand
     CAST = auto()
     BITCAST = auto()
@@ -216,6 +219,14 @@ class FunctionArg:
 
     def __repr__(self) -> str:
         return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ShardArg:
+    """How a value lies on several devices: cut along axis, with so many elements of it on each; some may have none."""
+
+    axis: int
+    sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +412,7 @@ INTS = (tuple,)
 
 FACTS: dict[Ops, OpFacts] = {
     Ops.CONST: OpFacts(None, (bool, int, float)),  # its device, where it has one
-    Ops.DEVICE: OpFacts(0, (str,)),
+    Ops.DEVICE: OpFacts(0, (str, tuple)),  # the name of a device, or those of several
     Ops.BUFFER: OpFacts(1, (BufferArg,)),
     Ops.VARIABLE: OpFacts(0, (VariableArg,)),
     Ops.BIND: OpFacts(1, (int,)),
@@ -425,6 +436,8 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.COPY: OpFacts(2),
     Ops.ASSIGN: OpFacts(None),
     Ops.FUNCTION: OpFacts(None, (FunctionArg,)),  # sources: value, what it was computed from
+    Ops.SHARD: OpFacts(2, (ShardArg,)),
+    Ops.MULTI: OpFacts(None, (int, NoneType)),  # sources: the parts; arg: their axis, None where each is the whole
     Ops.CAST: OpFacts(1, python=_identity_first),
     Ops.BITCAST: OpFacts(1),
     Ops.NEG: OpFacts(1, python=operator.neg),

@@ -184,13 +184,24 @@ def _assign(op: Ops, src: Sources, arg: None) -> Shape:
     return src[0].shape
 
 
+def _multi(op: Ops, src: Sources, arg: int | None) -> Shape:
+    return _same(op, src, arg) if arg is None else _cat(op, src, arg)
+
+
+def _shard(op: Ops, src: Sources, arg: Any) -> Shape:
+    shape = src[0].shape
+    if not 0 <= arg.axis < len(shape) or not is_size(shape[arg.axis], sum(arg.sizes)) or min(arg.sizes) < 0:
+        raise ShapeError(f"cannot cut axis {arg.axis} of {shape} into parts of {arg.sizes}")
+    return shape
+
+
 def _nothing(op: Ops, src: Sources, arg: Any) -> Shape:
     return ()
 
 
 _RULES: dict[Ops, Callable[[Ops, Sources, Any], Shape]] = {
     **dict.fromkeys(ELEMENTWISE, _same),
-    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.SCAN), _first),
+    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.SCAN, Ops.FUNCTION), _first),
     Ops.BUFFER: lambda op, src, arg: (arg.size,),
     Ops.IOTA: lambda op, src, arg: arg,
     Ops.RESHAPE: _reshape,
@@ -206,7 +217,8 @@ _RULES: dict[Ops, Callable[[Ops, Sources, Any], Shape]] = {
     Ops.GATHER: _gather,
     Ops.SCATTER: _scatter,
     Ops.ASSIGN: _assign,
-    Ops.FUNCTION: _first,
+    Ops.MULTI: _multi,
+    Ops.SHARD: _shard,
 }
 SHAPE: tuple[Callable[[Ops, Sources, Any], Shape], ...] = tuple(
     _RULES.get(Ops(i), _nothing) if i else _nothing for i in range(max(Ops) + 1)

@@ -64,12 +64,23 @@ def first_fault(spec: Spec, subject: UOp | Sequence[UOp]) -> Fault | None:
 
 
 def one_device(nodes: Sequence[UOp]) -> Fault | None:
-    """Sources lie on one device; only COPY crosses."""
+    """Sources lie on one device, or on the same several; COPY and SHARD cross, FUNCTION may inside."""
     for u in nodes:
-        if u.op is not Ops.COPY:
+        if u.op not in _CROSS:
             devices = dict.fromkeys(s.device for s in u.src if s.device is not None)
             if len(devices) > 1 and u.op is not Ops.SINK:
                 return u, f"{u.op.name} has sources on {' and '.join(map(str, devices))}"
+    return None
+
+
+_CROSS = frozenset({Ops.COPY, Ops.SHARD, Ops.MULTI, Ops.FUNCTION})
+
+
+def no_several(nodes: Sequence[UOp]) -> Fault | None:
+    """Every node lies on one device."""
+    for u in nodes:
+        if isinstance(u.device, tuple):
+            return u, f"{u.op.name} lies on several devices: {', '.join(u.device)}"
     return None
 
 
@@ -78,10 +89,11 @@ TENSOR = Spec(
     frozenset({
         Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.FOLD, Ops.CAT, Ops.REDUCE_AXIS,
         Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.ASSIGN,
-        Ops.SINK, Ops.FUNCTION, *MOVEMENT, *ELEMENTWISE,
+        Ops.SINK, Ops.FUNCTION, Ops.SHARD, Ops.MULTI, *MOVEMENT, *ELEMENTWISE,
     }),
     (one_device,),
 )  # fmt: skip
+PARTED = Spec("graph of single devices", TENSOR.ops - {Ops.SHARD, Ops.MULTI}, (one_device, no_several))
 
 
 # The kernel graph

@@ -26,11 +26,14 @@ from tinygraft.uop.ops import (
     BufferArg,
     Ops,
     RangeArg,
+    ShardArg,
     VariableArg,
 )
 from tinygraft.uop.shape import SHAPE, Shape, sint
+from tinygraft.uop.sharding import sharding
 
 Key = tuple[Any, ...]
+Place = Any  # the name of a device, the names of several as a tuple, or None
 
 
 class _Entry(weakref.ref["UOp"]):
@@ -86,7 +89,8 @@ class UOp:
     """A node: what it does (op), the type of its value (dtype), what it reads (src), what else it needs (arg).
 
     tag is a note for the reader of a graph; it takes part in identity. Also set at construction: shape, device
-    (None in a kernel graph), lo and hi (inclusive bounds, None for floats), ranges (a mask of the open ranges by
+    (a tuple of names where it lies on several, None in a kernel graph), sharding (the axis along which it is cut there;
+    None where each has all of it), lo and hi (inclusive bounds, None for floats), ranges (a mask of the open ranges by
     their axis number) and serial (sources are older than their users).
 
     >>> a = UOp.variable("a", 1, 10)
@@ -105,6 +109,7 @@ class UOp:
         "ranges",
         "serial",
         "shape",
+        "sharding",
         "src",
         "tag",
     )
@@ -114,7 +119,8 @@ class UOp:
     arg: Any
     tag: Any
     shape: Shape
-    device: str | None
+    device: Place
+    sharding: ShardArg | None
     lo: Any
     hi: Any
     ranges: int
@@ -160,7 +166,7 @@ class UOp:
 
     @property
     def base(self) -> UOp:
-        """The node whose values this one only moves: a BUFFER when a tensor is realised."""
+        """The node whose values this one only moves: a BUFFER, or a MULTI over them, when a tensor is realised."""
         node = self
         while node.op in MOVEMENT or node.op is Ops.DETACH:
             node = node.src[0]
@@ -168,20 +174,23 @@ class UOp:
 
     @property
     def realized(self) -> Any:
-        """The Buffer of this BUFFER node when it has memory, else None."""
+        """The Buffer of this BUFFER node when it has memory, else None; a tuple of them on several devices."""
+        if self.op is Ops.MULTI:
+            found = tuple([part.base.realized for part in self.src])
+            return None if None in found else found
         return memory_of(self) if memory_of is not None and self.op is Ops.BUFFER else None
 
     # Constructors
 
     @staticmethod
-    def const(dtype: DType, value: Any, device: str | None = None) -> UOp:
+    def const(dtype: DType, value: Any, device: Place = None) -> UOp:
         """A number of dtype. A CONST of the tensor graph has its device as source."""
         src = () if device is None else (UOp.on(device),)
         return UOp(Ops.CONST, dtype, src, coerce(value, dtype))
 
     @staticmethod
-    def on(device: str) -> UOp:
-        """The DEVICE node of that name."""
+    def on(device: Place) -> UOp:
+        """The DEVICE node of that name, or of these names."""
         return UOp(Ops.DEVICE, dtypes.void, (), device)
 
     @staticmethod
@@ -344,12 +353,14 @@ def _make(key: Key, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: 
         check_node(node)
     node.shape = SHAPE[op](op, src, arg)
     node.lo, node.hi = bounds(op, dtype, src, arg)
-    device, ranges = None, 0
+    device: Place = None
+    ranges = 0
     for source in src:
         device = device or source.device
         ranges |= source.ranges
     if op in _OWN_DEVICE:
-        device = arg if op is Ops.DEVICE else src[1].device
+        device = arg if op is Ops.DEVICE else tuple([s.device for s in src]) if op is Ops.MULTI else src[1].device
+    node.sharding = sharding(op, src, arg, node.shape) if type(device) is tuple else None
     node.device, node.ranges = device, _ranges(op, src, arg) if op in _OWN_RANGES else ranges
     entry = _Entry(node, _forget)
     entry.key = key
@@ -364,7 +375,7 @@ def _make(key: Key, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: 
     return node
 
 
-_OWN_DEVICE = frozenset({Ops.DEVICE, Ops.COPY})
+_OWN_DEVICE = frozenset({Ops.DEVICE, Ops.COPY, Ops.SHARD, Ops.MULTI})
 _OWN_RANGES = frozenset({Ops.RANGE, Ops.REDUCE, Ops.LANES, Ops.AFTER, Ops.MATRIX})
 
 

@@ -1,0 +1,205 @@
+"""A graph on several devices, taken apart into graphs of single devices.
+
+    take_apart(order, outputs) -> {output: its parts}
+
+A pure pass at the start of the schedule. Each node that lies on several devices becomes one node for each: its
+sources are brought to the layouts that uop/sharding.py says its op needs (collect.py moves and cuts them), and the op
+does there what it would do alone. Nothing that lies on several devices is left. An output's parts are memory of their
+own, of which `together` makes one MULTI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tinygraft.schedule.collect import Parts, allreduce, delivered, laid, whole
+from tinygraft.schedule.stored import LEAVES, memory_base
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import Shape, is_concrete
+from tinygraft.uop.sharding import Layout, local_args, local_shapes, way
+from tinygraft.uop.uop import UOp
+
+
+class Apart:
+    """The nodes of a graph as nodes of single devices."""
+
+    def __init__(self) -> None:
+        self.alone: dict[UOp, UOp] = {}  # what lies on one device or none
+        self.parts: dict[UOp, Parts] = {}
+
+    def add(self, node: UOp) -> None:
+        """Take a node apart, whose sources are."""
+        if isinstance(node.device, tuple):
+            if node.op is not Ops.DEVICE:
+                self.parts[node] = RULES.get(node.op, _by_parts)(self, node)
+        elif node.op is Ops.COPY and node.src[0] in self.parts:
+            source = node.src[0]
+            self.alone[node] = whole(self.parts[source], source.sharding, source.device, node.device)
+        else:
+            src = tuple([self.alone[s] for s in node.src])
+            self.alone[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
+
+    def of(self, source: UOp, wanted: Layout, devices: Sequence[str]) -> Parts:
+        """A source in the layout that is wanted."""
+        if source in self.parts:
+            return laid(self.parts[source], source.sharding, wanted, devices)
+        return laid((self.alone[source],) * len(devices), None, wanted, devices)  # a symbolic integer
+
+
+def take_apart(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Parts]:
+    """What each of outputs becomes, whose postorder is order: a node for each of its devices, in memory of its own."""
+    apart = Apart()
+    for node in order:
+        apart.add(node)
+    found = {node: apart.parts.get(node) or (apart.alone[node],) for node in outputs}
+    copied = {node for node in outputs if node in apart.parts or node.op is Ops.COPY}
+    kept = {node for node in outputs if node not in copied or node.op is Ops.ASSIGN}
+    taken = {memory_base(part) for node in kept for part in found[node]}
+    for node in outputs:
+        if node not in kept:
+            found[node] = _own(found[node], taken)
+    return {node: tuple([memory_base(part) for part in parts]) for node, parts in found.items()}
+
+
+def _own(parts: Parts, taken: set[UOp]) -> Parts:
+    """Parts in memory of their own, also where one is memory already or a value that somebody else keeps."""
+    done: list[UOp] = []
+    for number, node in enumerate(parts):
+        base = memory_base(node)
+        if base.op in LEAVES or base.op is Ops.ASSIGN or base in taken:
+            base = UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, ("part", number))
+        taken.add(base)
+        done.append(base)
+    return tuple(done)
+
+
+def together(node: UOp, buffers: Sequence[UOp]) -> UOp:
+    """The memory of a value: a BUFFER, or a MULTI over the BUFFERs that hold its parts."""
+    if not isinstance(node.device, tuple):
+        return buffers[0]
+    shapes = local_shapes(node.shape, node.sharding, len(buffers))
+    parts = [in_shape(buffer, shape) for buffer, shape in zip(buffers, shapes, strict=True)]
+    return UOp(Ops.MULTI, node.dtype, tuple(parts), None if node.sharding is None else node.sharding.axis)
+
+
+def in_shape(buffer: UOp, shape: Shape) -> UOp:
+    """The node that reads a value of some shape from its buffer."""
+    if shape == buffer.shape:
+        return buffer
+    if is_concrete(shape):
+        return UOp(Ops.RESHAPE, buffer.dtype, (buffer,), shape)
+    count: UOp = ix.const(1)
+    for size in shape:
+        count = ix.mul(count, size)
+    front = UOp(Ops.SHRINK, buffer.dtype, (buffer, count), ((0, count),))
+    symbols = dict.fromkeys(size for size in shape if isinstance(size, UOp))
+    return UOp(Ops.RESHAPE, buffer.dtype, (front, *symbols), shape)
+
+
+# The rules: what a node becomes on each device
+
+
+def _by_parts(apart: Apart, node: UOp) -> Parts:
+    """The op on the parts of its sources."""
+    devices, how = node.device, way(node.op, node.src, node.arg, node.shape)
+    sources = [apart.of(s, wanted, devices) for s, wanted in zip(node.src, how.sources, strict=True)]
+    shapes = local_shapes(node.shape, None if how.whole or how.combine else how.result, len(devices))
+    args = local_args(node.op, node.arg, how.sources[0], shapes)
+    parts = tuple([UOp(node.op, node.dtype, tuple(src), arg, node.tag)
+                   for *src, arg in zip(*sources, args, strict=True)])  # fmt: skip
+    if how.combine is not None:
+        layout = next(wanted for wanted in how.sources if wanted is not None)
+        having = [part for part, size in zip(parts, layout.sizes, strict=True) if size]
+        return allreduce(tuple(having) or parts[:1], how.combine, devices)
+    return laid(parts, None, how.result, devices) if how.whole else parts
+
+
+def _leaf(apart: Apart, node: UOp) -> Parts:
+    """CONST and IOTA: made on each device."""
+    rest = tuple([apart.alone[s] for s in node.src[1:]])
+    return tuple([UOp(node.op, node.dtype, (UOp.on(device), *rest), node.arg, node.tag) for device in node.device])
+
+
+def _multi(apart: Apart, node: UOp) -> Parts:
+    """MULTI: its parts."""
+    return tuple([apart.alone[s] for s in node.src])
+
+
+def _copy(apart: Apart, node: UOp) -> Parts:
+    """COPY and SHARD to several devices: all of the value, or a part of it, on each."""
+    source, layout = node.src[0], node.sharding
+    parts = apart.parts.get(source)
+    if source.device == node.device and parts is not None:
+        return laid(parts, source.sharding, layout, node.device)
+    here = parts or (apart.alone[source],)
+    before = source.device if parts is not None else (source.device,)
+    return delivered(here, source.sharding, before, layout, node.device)
+
+
+def _assign(apart: Apart, node: UOp) -> Parts:
+    """ASSIGN: to each part; a view that is made of parts is assigned to on each device that has some of it."""
+    old, devices = node.src[0], node.device
+    olds = apart.parts[old]
+    if len(node.src) == 2:
+        values = apart.of(node.src[1], old.sharding, devices)
+        return tuple([UOp(Ops.ASSIGN, node.dtype, pair) for pair in zip(olds, values, strict=True)])
+    value, view = _without_reshapes(apart, node.src[1], node.src[2], old)
+    if _is_local(view, old):
+        values = apart.of(value, view.sharding, devices)
+        views = apart.parts[view]
+        return tuple([UOp(Ops.ASSIGN, node.dtype, (o, v, w)) if 0 not in w.shape else o
+                      for o, v, w in zip(olds, values, views, strict=True)])  # fmt: skip
+    wholes, values = apart.of(old, None, devices), apart.of(value, None, devices)
+    news = []
+    for number, (all_of_it, new) in enumerate(zip(wholes, values, strict=True)):
+        copy = UOp(Ops.CONTIGUOUS, node.dtype, (all_of_it,))  # it may be the very memory that is assigned to
+        done = UOp(Ops.ASSIGN, node.dtype, (copy, new, _on_whole(view, old, copy)))
+        news.append(laid((done,) * len(devices), None, old.sharding, devices)[number])
+    return tuple([UOp(Ops.ASSIGN, node.dtype, pair) for pair in zip(olds, news, strict=True)])
+
+
+def _chain(view: UOp, old: UOp) -> list[UOp]:
+    """The movements from old to a view of it, last first."""
+    found = []
+    while view is not old:
+        found.append(view)
+        view = view.src[0]
+    return found
+
+
+def _without_reshapes(apart: Apart, value: UOp, view: UOp, old: UOp) -> tuple[UOp, UOp]:
+    """A value and the view that it is assigned to, without the shapes that the view was given last."""
+    while view is not old and view.op is Ops.RESHAPE and is_concrete(view.src[0].shape):
+        view = view.src[0]
+        value = UOp(Ops.RESHAPE, value.dtype, (value,), view.shape)
+        if value not in apart.parts:
+            apart.add(value)
+    return value, view
+
+
+def _is_local(view: UOp, old: UOp) -> bool:
+    """Whether each part of a view is a view of the part of old on that device."""
+    for node in _chain(view, old):
+        how = way(node.op, node.src, node.arg, node.shape)
+        if how.whole or how.sources[0] != node.src[0].sharding:
+            return False
+    return True
+
+
+def _on_whole(view: UOp, old: UOp, new: UOp) -> UOp:
+    """The same view of another node."""
+    for node in reversed(_chain(view, old)):
+        new = UOp(node.op, node.dtype, (new, *node.src[1:]), node.arg)
+    return new
+
+
+Rule = Callable[[Apart, UOp], Parts]
+RULES: dict[Ops, Rule] = {
+    Ops.CONST: _leaf,
+    Ops.IOTA: _leaf,
+    Ops.MULTI: _multi,
+    Ops.COPY: _copy,
+    Ops.SHARD: _copy,
+    Ops.ASSIGN: _assign,
+}
