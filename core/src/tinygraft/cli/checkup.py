@@ -158,7 +158,7 @@ def _passes(plugin: Any, names: list[str], tell: Tell) -> None:
     if "codegen_passes" not in names:
         return
     try:
-        found = [one.id for stage in STAGES for one in plugin.passes(stage, Target())]
+        found = [f"{stage} {one.id}" for stage in STAGES for one in plugin.passes(stage, Target())]
     except TinygraftError as error:
         step(tell, False, str(error), error=error)
     else:
