@@ -50,11 +50,13 @@ ABILITIES: dict[str, Callable[[Opened], bool]] = {
     "matrix": lambda opened: bool(opened.target.matrix),
     "survives_fork": lambda opened: opened.backend is not None and opened.backend.survives_fork,
     "ordinals": lambda opened: opened.count is None or opened.count > 1,
+    "computes": lambda opened: opened.record is None or opened.record.spec is None or opened.record.spec.computes,
+    "keeps_binaries": lambda opened: opened.backend is not None and opened.backend.compiler.key is not None,
     "counted": lambda opened: opened.count is not None,
     "own_distribution": lambda opened: not opened.is_core,
 }
 
-OF_RECORD = frozenset({"counted", "ordinals", "own_distribution"})
+OF_RECORD = frozenset({"computes", "counted", "ordinals", "own_distribution"})
 
 
 def needs(*abilities: str | DType, **least: int) -> pytest.MarkDecorator:

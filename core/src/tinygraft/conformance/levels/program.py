@@ -1,5 +1,10 @@
-"""Level program."""
+"""Level program: what whole programs do."""
+
+from __future__ import annotations
+
+from tinygraft.conformance.levels.program_process import Processes
+from tinygraft.conformance.levels.program_runs import Runs
 
 
-class ProgramLevel:
+class ProgramLevel(Runs, Processes):
     """Tests of level program."""
