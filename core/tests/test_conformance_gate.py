@@ -69,7 +69,7 @@ def test_a_dtype_is_declared_to_be_computed_with(target: Target, dtype: DType, h
 def test_the_interpreter_has_what_it_writes(opened: Opened) -> None:
     """Abilities are read off the opened device: a method of its own is one."""
     has = {name for name in ABILITIES if Need(name).is_met(opened)}
-    assert has == {"views", "host_view", "at_address", "survives_fork", "ordinals"}
+    assert has == {"views", "host_view", "at_address", "survives_fork", "ordinals", "computes"}
     assert Need("lanes", 1).is_met(opened)
     assert not Need("lanes", 2).is_met(opened)
     assert Need("lanes", 2).is_met(with_target(opened, lanes=64))

@@ -14,22 +14,22 @@ from tinygraft.device.registry import Device
 
 
 @pytest.fixture
-def kit(fakes: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[KitRun]:
-    """Runs of the kit that see the fake distributions."""
-    assert DeviceConformance.device == ""  # imports it all, so that a run within this process imports nothing anew
+def install(fakes: Any) -> Iterator[Any]:
+    """Install a device, and let the registry see it until the test is over."""
     before = set(Device.opened())
-    yield KitRun(tmp_path, capsys)
+
+    def add(device: str, **parts: str) -> None:
+        add_plugin(fakes, device, **parts)
+        Device.refresh()
+
+    yield add
     for name in set(Device.opened()) - before:
         Device._opened.pop(name).close()
     Device.refresh()
 
 
 @pytest.fixture
-def install(fakes: Any) -> Any:
-    """Install a device, and let the registry see it."""
-
-    def add(device: str, **parts: str) -> None:
-        add_plugin(fakes, device, **parts)
-        Device.refresh()
-
-    return add
+def kit(install: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> KitRun:
+    """Runs of the kit that see the installed devices."""
+    assert DeviceConformance.device == ""  # imports it all, so that a run within this process imports nothing anew
+    return KitRun(tmp_path, capsys)

@@ -157,10 +157,21 @@ def test_a_device_that_is_not_here_is_one_skip_for_each_level(kit: KitRun, insta
     assert done.code == 0, done.text
     counts = done.counts("MINI")
     assert counts["spec"]["passed"] == 10
-    assert all(counts[level] == {"absent": 1} for level in ("spec", "render", "memory", "ops") if level != "spec")
+    assert all(counts[level] == {"absent": 1} for level in ("render", "memory", "ops"))
     assert counts["spec"]["absent"] == 1
     assert "not here: MINI is installed (tinygraft-mini 1.0) but there is none here:" in done.text
     assert "no such card in this machine" in done.text
+
+
+def test_a_device_that_computes_nothing_is_asked_for_its_kernels(kit: KitRun) -> None:
+    """Its spec says so: levels spec and render are run, each of the others says once that it is not."""
+    done = kit(ALL.replace("MINI", "NULL").replace('    level = "own"\n', ""), "-rs", "--tinygraft-require-device")
+    assert done.code == 0, done.text
+    counts = done.counts("NULL")
+    assert counts["spec"]["passed"] == 9
+    assert counts["render"]["passed"] > 20
+    assert all(counts[level] == {"n/a": 1} for level in ("memory", "ops"))
+    assert "NULL does not declare computes" in done.text
 
 
 def test_a_device_that_must_be_here_fails(kit: KitRun, install: Any) -> None:

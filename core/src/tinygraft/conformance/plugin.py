@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tinygraft.config import Context
-from tinygraft.conformance.gate import Need, needs_of, since_of
+from tinygraft.conformance.gate import Need, since_of
 from tinygraft.conformance.opened import Opened
 from tinygraft.conformance.report import Kind, Report, note
 from tinygraft.conformance.session import Kit, wants_backend
@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Let one test of each level speak for a device that is not here."""
+    """Let one test of each level speak for a device that cannot be asked."""
     is_one_of_several = hasattr(session.config, "workerinput")  # their controller has numbered the tests
     if not session.config.option.collectonly and not is_one_of_several:
         dropped = session.config.stash[_kit].collapse(session.items)
@@ -104,7 +104,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if suite is None:
         return
     note(item, device=kit.device_of(suite), level=kit.level(item))
-    if not (asked := list(needs_of(item))) and not wants_backend(item):
+    if not (asked := kit.needs(item)) and not wants_backend(item):
         return
     opened = kit.opened(kit.device_of(suite))
     if opened.backend is not None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from tinygraft.conformance.gate import needs_of
+from tinygraft.conformance.gate import Need, needs_of
 from tinygraft.conformance.levels import LEVELS, OWN, Suite, level_of, parse_levels
 from tinygraft.conformance.opened import Opened, open_device
 from tinygraft.conformance.xfail import Xfail, XfailError, check_used, find, read
 
 NEEDS_BACKEND = frozenset({"backend", "target"})  # a test that asks for one of these fixtures needs the device here
+COMPUTING = frozenset(LEVELS[2:])  # the levels that look at what kernels compute
+COMPUTES = (Need("computes"),)
 
 
 class Kit:
@@ -52,6 +54,10 @@ class Kit:
         suite = self.suite_of(item)
         assert suite is not None
         return level_of(suite, function_of(item))
+
+    def needs(self, item: pytest.Item) -> list[Need]:
+        """What a test of the kit asks for; those of most levels that the device computes at all."""
+        return [*(COMPUTES if self.level(item) in COMPUTING else ()), *needs_of(item)]
 
     def in_order(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Tests of the kit class by class, and level by level within a class."""
@@ -94,12 +100,15 @@ class Kit:
             check_used(file, entries, used, [item.name for item in items])
 
     def collapse(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        """Keep one test of each level for a device that is not here, to say so; takes the others out of items."""
+        """Keep one test of each level that a device cannot be asked at all, to say so; takes the others out of items.
+
+        It is not here, or it computes nothing, as its spec says.
+        """
         said: set[tuple[type[Suite], str]] = set()
         kept, dropped = [], []
         for item in items:
             suite = self.suite_of(item)
-            if suite is None or not wants_backend(item) or self.opened(self.device_of(suite)).backend is not None:
+            if suite is None or self._can_be_asked(item, self.opened(self.device_of(suite))):
                 kept.append(item)
             elif (key := (suite, self.level(item))) not in said:
                 said.add(key)
@@ -108,6 +117,11 @@ class Kit:
                 dropped.append(item)
         items[:] = kept
         return dropped
+
+    def _can_be_asked(self, item: pytest.Item, opened: Opened) -> bool:
+        if self.level(item) in COMPUTING and not all(need.is_met(opened) for need in COMPUTES):
+            return False
+        return not wants_backend(item) or opened.backend is not None
 
 
 def function_of(item: pytest.Item) -> str:

@@ -109,6 +109,7 @@ class RenderLevel:
         different = [name for name, digest in ours.items() if theirs[name] != digest]
         assert not different, f"other texts in another process: {', '.join(different)}"
 
+    @needs("computes")
     def test_what_is_no_program_is_refused(self, backend: Backend) -> None:
         """Text that is none in any language raises CompileError, at the latest when it is loaded."""
         source = backend.renderer.render(linears_of("sum", backend.target)[0])

@@ -29,6 +29,7 @@ from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE
 from tinygraft.installed.requires import required, satisfies
 
+ENVIRONMENT = dict(os.environ)  # as it is before a probe runs here, which may change it
 KINDS = ("cpu", "gpu", "accelerator", "interpreter")
 FUTURE = (999, 0)  # a plugin API that nobody can have been made for
 QUICK = 0.2  # seconds that a probe may take, once its process runs
@@ -123,7 +124,7 @@ def _child(name: str, value: str, api: tuple[int, ...], environment: tuple[tuple
     job = json.dumps({"path": path, "name": name, "value": value, "api": api, "probe": not api})
     done = subprocess.run(
         [sys.executable, "-P", str(Path(spec_child.__file__)), job], capture_output=True, text=True,
-        env={**os.environ, **dict(environment)}, timeout=PATIENCE, check=False,
+        env={**ENVIRONMENT, **dict(environment)}, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"loading and probing it in a fresh process failed:\n{done.stderr[-2000:]}"
     found: dict[str, Any] = json.loads(done.stdout.rstrip().rpartition("\n")[2])
