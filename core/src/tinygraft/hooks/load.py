@@ -41,6 +41,11 @@ def said_of(record: Record) -> str:
     return f"the hooks of {record.provided_by} cannot be used: {record.detail}"
 
 
+def why_refused(error: BaseException) -> str:
+    """What an error says, in one line; of a refused registration, why it was refused."""
+    return " ".join(str(error.__cause__ if isinstance(error, HookError) and error.__cause__ else error).split())
+
+
 def in_child(job: dict[str, Any], tell: Tell) -> None:
     """Load one plugin, register it, and tell which hooks it has."""
     record, names, _ = load_alone(job)
@@ -63,7 +68,7 @@ def load_alone(job: dict[str, Any]) -> tuple[Record, list[str], Any]:
             names = hooks.names()
             record.move(Status.LOADED, ", ".join(names))
     except HookError as error:
-        record.move(Status.INVALID, str(error), f"tell the authors of {record.provided_by}", error)
+        record.move(Status.INVALID, why_refused(error), f"tell the authors of {record.provided_by}", error)
     except KeyboardInterrupt as error:  # nobody pressed a key here
         blame(record, error)
     return record, names, hooks

@@ -19,7 +19,7 @@ from tinygraft import events
 from tinygraft.config import PROFILE, TINYGRAFT_STRICT_PLUGINS, TINYGRAFT_TRACE_PLUGINS
 from tinygraft.errors import HookError
 from tinygraft.events import CompileEvent, DeviceEvent, LaunchEvent, MemoryEvent, RenderEvent, ScheduleEvent
-from tinygraft.hooks.load import examine, load, said_of
+from tinygraft.hooks.load import examine, load, said_of, why_refused
 from tinygraft.hooks.requests import (
     STAGES,
     CodegenPass,
@@ -83,7 +83,7 @@ class Hooks:
             except Exception as error:
                 if manager.is_registered(plugin):
                     manager.unregister(plugin)
-                raise HookError(f"the hooks of {name} cannot be registered: {error}") from error
+                raise HookError(f"the hooks of {name} cannot be registered: {why_refused(error)}") from error
             stops = [_observe(hook, impl) for hook, impl in _impls(manager, plugin) if hook in OBSERVERS]
             self._changed()
 
@@ -148,7 +148,7 @@ class Hooks:
                 try:
                     self._undo.append(self.register(plugin, record.provided_by))
                 except HookError as error:
-                    record.move(Status.INVALID, str(error), f"tell the authors of {record.provided_by}", error)
+                    record.move(Status.INVALID, why_refused(error), f"tell the authors of {record.provided_by}", error)
                 else:
                     record.move(Status.LOADED, ", ".join(self.names(plugin)))
         if record.status.is_problem:
