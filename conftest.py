@@ -1,8 +1,8 @@
 """For every test: graphs are checked at each stage (SPEC=2), disk caches start empty, and what is missing is said.
 
-A test that needs a C compiler, the native extension or a package index that pip can ask is marked
-`@pytest.mark.needs("cc")`, `needs("ext")` or `needs("index")`. It is skipped, with one line in the summary, where there
-is none; TINYGRAFT_REQUIRE=cc,ext,index turns these skips into failures.
+A test that needs a C compiler, the native extension, an OpenCL driver or a package index that pip can ask is marked
+`@pytest.mark.needs("cc")`, `needs("ext")`, `needs("opencl")` or `needs("index")`. It is skipped, with one line in the
+summary, where there is none; TINYGRAFT_REQUIRE=cc,ext,opencl,index turns these skips into failures.
 The fixture golden compares text with a checked-in file, which `pytest --update-golden` writes anew.
 """
 
@@ -19,6 +19,7 @@ import pytest
 os.environ.setdefault("SPEC", "2")
 _cache_folder = tempfile.mkdtemp(prefix="tinygraft-test-cache-")
 os.environ["TINYGRAFT_CACHE"] = _cache_folder
+os.environ.setdefault("POCL_CACHE_DIR", os.path.join(_cache_folder, "pocl"))
 pytest_plugins = ["tinygraft.conformance.plugin"]  # here and not by -p: it reads the settings, and so comes after them
 REQUIRED = {name for name in os.environ.get("TINYGRAFT_REQUIRE", "").split(",") if name}
 
@@ -36,13 +37,20 @@ def missing(need: str) -> str | None:
         except ImportError as error:
             return f"no extension ({error})"
         return None
+    if need == "opencl":
+        try:
+            from tinygraft_opencl.probe import probe
+        except ImportError as error:
+            return f"no OpenCL plugin ({error})"
+        found = probe()
+        return None if found.ok else f"no OpenCL ({found.detail})"
     if need == "index":
         with tempfile.TemporaryDirectory() as folder:
             ask = [sys.executable, "-m", "pip", "download", "--quiet", "--retries", "0", "--timeout", "10", "--no-deps"]
             done = subprocess.run([*ask, "--dest", folder, "pluggy"], capture_output=True, text=True)
         words = done.stderr.strip().splitlines() or ["it said nothing"]
         return None if done.returncode == 0 else f"no package index (pip cannot download pluggy: {words[-1]})"
-    raise pytest.UsageError(f"a test needs {need!r}; conftest.py knows cc, ext and index")
+    raise pytest.UsageError(f"a test needs {need!r}; conftest.py knows cc, ext, opencl and index")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,7 +75,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
-    config.addinivalue_line("markers", "needs(*what): skipped where cc, ext or index is missing, see conftest.py")
+    config.addinivalue_line("markers", "needs(*what): skipped where cc, ext, opencl or index is missing, see conftest.py")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -1,0 +1,1 @@
+"""The OpenCL device of tinygraft: any platform that pyopencl finds, GPUs and processors alike."""

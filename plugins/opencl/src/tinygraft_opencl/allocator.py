@@ -1,0 +1,122 @@
+"""Buffers of a device: in its own memory, or in that of the host where the device computes there.
+
+A handle is a ClMemory. Parts of a buffer are sub-buffers, which begin at multiples of the device's base alignment.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import Any
+
+from tinygraft.plugin import Allocator, DeviceError, DeviceMemoryError, UnsupportedError
+from tinygraft_opencl.platforms import binding
+
+PAGE = 4096
+
+
+class ClMemory:
+    """nbytes of a buffer, from offset bytes into its whole on. host is the same memory to Python, where there is such.
+
+    borrowed says that somebody else made it, who may free it as soon as nobody computes with it.
+    """
+
+    __slots__ = ("__weakref__", "borrowed", "buffer", "host", "nbytes", "offset", "whole")
+
+    def __init__(self, buffer: Any, nbytes: int, host: memoryview | None, borrowed: bool = False) -> None:
+        self.buffer, self.whole, self.offset = buffer, buffer, 0
+        self.nbytes, self.host, self.borrowed = nbytes, host, borrowed
+
+    def __repr__(self) -> str:
+        return f"<{self.nbytes} bytes at {self.offset} of an OpenCL buffer>"
+
+
+class ClAllocator(Allocator):
+    """Memory of one context. Parts begin at multiples of alignment; on_host says that the device uses host memory."""
+
+    def __init__(self, name: str, context: Any, queue: Any, alignment: int, on_host: bool) -> None:
+        self.name, self.context, self.queue = name, context, queue
+        self.alignment, self.on_host = alignment, on_host
+        self.cl = binding()
+
+    def alloc(self, nbytes: int) -> ClMemory:
+        """nbytes of memory. Raises DeviceMemoryError when there is no room."""
+        largest = self.context.devices[0].max_mem_alloc_size
+        if nbytes > largest:
+            raise DeviceMemoryError(
+                f"{self.name} could not allocate {nbytes} bytes: its largest buffer has {largest} bytes; use a smaller "
+                "batch, or split the tensor"
+            )
+        try:
+            if self.on_host:
+                return self._over(memoryview(mmap.mmap(-1, -(-nbytes // PAGE) * PAGE))[:nbytes])
+            return ClMemory(self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes), nbytes, None)
+        except (OSError, MemoryError, ValueError, OverflowError, self.cl.Error) as error:
+            raise DeviceMemoryError(
+                f"{self.name} could not allocate {nbytes} bytes: {error}; drop tensors that are no longer needed, or "
+                "use a smaller batch"
+            ) from error
+
+    def _over(self, view: memoryview, borrowed: bool = False) -> ClMemory:
+        flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.USE_HOST_PTR
+        return ClMemory(self.cl.Buffer(self.context, flags, hostbuf=view), view.nbytes, view, borrowed)
+
+    def free(self, handle: ClMemory, nbytes: int) -> None:
+        """Give memory back. Host memory goes at once, so whatever still computes with it ends first."""
+        if handle.host is not None:
+            self.queue.finish()
+
+    def copy_in(self, target: ClMemory, source: memoryview) -> None:
+        """Copy host bytes into a buffer, behind what was launched before; the source may have gaps."""
+        data = source if source.c_contiguous else memoryview(source.tobytes())
+        if not data.nbytes:
+            return
+        if target.host is not None:
+            self.queue.finish()
+            target.host[: data.nbytes] = data.cast("B")
+        else:
+            self._transfer(target.buffer, data, data.nbytes)
+
+    def copy_out(self, target: memoryview, source: ClMemory) -> None:
+        """Copy a buffer to host bytes, which must be contiguous, once what was launched before has finished."""
+        if not target.nbytes:
+            return
+        if source.host is not None:
+            self.queue.finish()
+            target.cast("B")[:] = source.host[: target.nbytes]
+        else:
+            self._transfer(target, source.buffer, target.nbytes)
+
+    def copy(self, target: ClMemory, source: ClMemory, nbytes: int) -> None:
+        """Bytes from one buffer to another, behind what was launched before."""
+        event = self.cl.enqueue_copy(self.queue, target.buffer, source.buffer, byte_count=nbytes)
+        if target.borrowed or source.borrowed:
+            event.wait()
+
+    def _transfer(self, target: Any, source: Any, nbytes: int) -> None:
+        try:
+            self.cl.enqueue_copy(self.queue, target, source, is_blocking=True)
+        except self.cl.Error as error:
+            raise DeviceError(f"{self.name} could not copy {nbytes} bytes: {error}") from error
+
+    def view(self, handle: ClMemory, offset: int, nbytes: int) -> ClMemory:
+        """A part of a buffer, which keeps the whole alive. Raises UnsupportedError where no part can begin."""
+        start = handle.offset + offset
+        if start % self.alignment:
+            raise UnsupportedError(
+                f"a part of a buffer of {self.name} begins at a multiple of {self.alignment} bytes, and {start} is none"
+            )
+        host = None if handle.host is None else handle.host[offset : offset + nbytes]
+        part = ClMemory(handle.whole.get_sub_region(start, nbytes), nbytes, host, handle.borrowed)
+        part.whole, part.offset = handle.whole, start
+        return part
+
+    def at_address(self, address: int, nbytes: int) -> ClMemory:
+        """Memory of this process that somebody else made. Raises UnsupportedError where the device has its own."""
+        if not self.on_host:
+            return super().at_address(address, nbytes)  # type: ignore[no-any-return]
+        return self._over(memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B"), borrowed=True)
+
+    def as_host(self, handle: ClMemory) -> memoryview | None:
+        """The buffer itself, where it is host memory."""
+        return handle.host

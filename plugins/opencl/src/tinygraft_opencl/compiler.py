@@ -1,0 +1,67 @@
+"""The driver's compiler: from OpenCL C to the driver's own binary, which core keeps on disk, and back to a program."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, DeviceError, Source
+from tinygraft_opencl import pocl
+from tinygraft_opencl.platforms import binding
+
+EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
+
+
+class ClCompiler(Compiler):
+    """OpenCL C to a binary for one device. Nothing that would change what floats mean is asked for."""
+
+    def __init__(self, context: Any, device: Any, exact_division: bool) -> None:
+        self.context, self.device, self.cl = context, device, binding()
+        self.options = ["-w", "-cl-std=CL1.2", *([EXACT_DIVISION] if exact_division else [])]
+        platform = device.platform
+        described = (
+            platform.name, platform.version, device.name, device.version, device.driver_version, device.extensions,
+            processor(device), self.cl.VERSION_TEXT, *self.options,
+        )  # fmt: skip
+        self.key = f"opencl-{hashlib.sha256(repr(described).encode()).hexdigest()[:16]}"
+
+    def compile(self, source: Source) -> Binary:
+        """The driver's binary; detail is that binary where it is text, as the assembly of some drivers is.
+
+        Raises CompileError with the driver's log.
+        """
+        if pocl.is_pocl(self.device.platform.name) and (missing := pocl.why_unusable()):
+            raise CompileError(f"kernel {source.name} cannot be compiled: {missing}; {pocl.GET_LINKER}", source.text)
+        program = self.cl.Program(self.context, source.text)
+        try:
+            program = program.build(self.options, devices=[self.device], cache_dir=False)
+            data = program.get_info(self.cl.program_info.BINARIES)[0]
+        except (self.cl.Error, RuntimeError) as error:
+            log = str(error).strip()
+            where = f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
+            raise CompileError(f"{where} refused kernel {source.name}:\n{log}", source.text, log) from error
+        return Binary(source.name, data, source.signature, _text(data) if DEBUG.value >= 7 else "")
+
+
+def load_program(context: Any, device: Any, binary: Binary) -> Any:
+    """The program of a binary. Raises DeviceError where the driver does not take it."""
+    cl = binding()
+    try:
+        return cl.Program(context, [device], [binary.data]).build(cache_dir=False)
+    except (cl.Error, RuntimeError) as error:
+        raise DeviceError(
+            f"{device.name.strip()} does not take its own binary of kernel {binary.name}: {error}"
+        ) from error
+
+
+def processor(device: Any) -> str:
+    """What the processor of a device can do, where the device is one: binaries hold its instructions."""
+    is_processor = bool(device.type & binding().device_type.CPU)
+    return " ".join(sorted(pocl.features())) if is_processor else ""
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.rstrip(b"\0").decode("ascii")
+    except UnicodeDecodeError:
+        return ""

@@ -1,0 +1,93 @@
+"""Which OpenCL device an ordinal is: those that the settings allow, GPUs before processors.
+
+Ordinals number the devices. A processor may be opened any number of times: where all devices are processors, ordinals
+past their number are the same devices again, each time with a context and a queue of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygraft.plugin import DeviceUnavailable
+from tinygraft_opencl import pocl, probe
+from tinygraft_opencl.spec import OPENCL_DEVICE, OPENCL_PLATFORM
+
+
+def binding() -> Any:
+    """The module pyopencl. Raises DeviceUnavailable where it is not there or cannot be loaded."""
+    pocl.prepare()
+    try:
+        import pyopencl
+    except ImportError as error:
+        name = getattr(error, "name", None)
+        what = probe.NO_BINDING if name == "pyopencl" else f"pyopencl cannot be loaded: {error}"
+        raise DeviceUnavailable(f"{what}; {probe.GET_BINDING}") from error
+    return pyopencl
+
+
+def choose(ordinal: int) -> Any:
+    """The device of an ordinal. Raises DeviceUnavailable, which says what there is instead."""
+    cl = binding()
+    found = _matching(cl, _platforms(cl))
+    ranks = {cl.device_type.GPU: 0, cl.device_type.ACCELERATOR: 1}
+    usable = not pocl.why_unusable()
+    found.sort(key=lambda d: (not usable and pocl.is_pocl(d.platform.name), ranks.get(d.type & ~1, 2)))
+    if ordinal >= len(found) and not all(d.type & cl.device_type.CPU for d in found):
+        raise DeviceUnavailable(
+            f"there is no OpenCL device {ordinal}; there are {len(found)}: {'; '.join(map(named, found))}"
+        )
+    device = found[ordinal % len(found)]
+    if pocl.is_pocl(device.platform.name):
+        _prepare_pocl(device)
+    return device
+
+
+def named(device: Any) -> str:
+    """A device for a message."""
+    return f"{device.name.strip()} on {device.platform.name.strip()}"
+
+
+def _platforms(cl: Any) -> list[Any]:
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:
+        raise DeviceUnavailable(f"no OpenCL platform is there ({error}); {probe.GET_DRIVER}") from error
+    if not platforms:
+        raise DeviceUnavailable(f"no OpenCL platform is there; {probe.GET_DRIVER}")
+    return list(platforms)
+
+
+def _matching(cl: Any, platforms: list[Any]) -> list[Any]:
+    """The devices that both settings allow."""
+    wanted = OPENCL_PLATFORM.value.lower()
+    allowed = [p for p in platforms if wanted in f"{p.name} {p.vendor} {p.version}".lower()]
+    if not allowed:
+        names = ", ".join(p.name.strip() for p in platforms)
+        raise DeviceUnavailable(f"no OpenCL platform is called {OPENCL_PLATFORM.value!r}; there are: {names}")
+    devices = [device for platform in allowed for device in _devices(cl, platform)]
+    if not devices:
+        names = ", ".join(p.name.strip() for p in allowed)
+        raise DeviceUnavailable(f"no device on the OpenCL platforms {names}; {probe.GET_DRIVER}")
+    matching = [d for d in devices if OPENCL_DEVICE.value.lower() in d.name.lower()]
+    if not matching:
+        names = "; ".join(map(named, devices))
+        raise DeviceUnavailable(f"no OpenCL device is called {OPENCL_DEVICE.value!r}; there are: {names}")
+    return matching
+
+
+def _devices(cl: Any, platform: Any) -> list[Any]:
+    try:
+        return list(platform.get_devices())
+    except cl.Error:  # a platform without devices
+        return []
+
+
+def _prepare_pocl(device: Any) -> None:
+    if missing := pocl.why_unusable():
+        raise DeviceUnavailable(f"{missing}; {pocl.GET_LINKER}")
+    if device.version.endswith("-generic") and not pocl.name_processor(device):
+        raise DeviceUnavailable(
+            f"this PoCL ({device.platform.version.strip()}) does not know the processor {device.name.strip()} and "
+            "cannot compile for it; install a newer PoCL, or Intel's runtime (pip install intel-opencl-rt "
+            "intel-cmplr-lib-rt)"
+        )

@@ -1,0 +1,138 @@
+"""Loaded kernels: launched one by one, or as a prepared list whose arguments are set once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tinygraft.plugin import (
+    Backend,
+    DeviceError,
+    DeviceMemoryError,
+    GraphExecutor,
+    Handle,
+    Program,
+    Signature,
+    Step,
+    size_of,
+)
+from tinygraft_opencl.allocator import ClMemory
+from tinygraft_opencl.platforms import binding
+
+Sizes = tuple[int, int, int]
+
+
+class ClProgram(Program):
+    """A kernel and how it is shared out: in groups of threads, or in as many shares as the device has units."""
+
+    def __init__(self, name: str, program: Any, queue: Any, signature: Signature, units: int) -> None:
+        self.name, self.program, self.queue, self.signature = name, program, queue, signature
+        self.units = units if signature.chunked else 1
+        self.cl = binding()
+        self.kernel = self.new_kernel()
+        self.lock = threading.Lock()  # the arguments of a kernel are its state
+
+    def new_kernel(self) -> Any:
+        """The kernel with arguments of its own."""
+        return self.cl.Kernel(self.program, self.name)
+
+    def launch(self, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: Sizes) -> None:
+        """Run the kernel; returns before it has finished, unless somebody else's memory is among the buffers."""
+        event = self.enqueue(self.queue, buffers, variables, grid)
+        if event is not None and any(b is not None and b.borrowed for b in buffers):
+            event.wait()
+
+    def enqueue(self, queue: Any, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: Sizes) -> Any:
+        """Put a launch behind the others of a queue; its event, None for an empty grid."""
+        with self.lock, errors_of(self.name):
+            for place, buffer in enumerate(buffers):
+                self.kernel.set_arg(place, None if buffer is None else buffer.buffer)
+            for place, value in enumerate(variables, len(buffers)):
+                self.kernel.set_arg(place, np.int64(value))
+            return self.start(queue, self.kernel, grid)
+
+    def start(self, queue: Any, kernel: Any, grid: Sizes) -> Any:
+        """Put a kernel whose arguments are set behind the others of a queue; its event, None for an empty grid."""
+        lanes = self.signature.lanes
+        whole = (grid[0] * lanes * self.units, grid[1], grid[2])
+        if 0 in whole:
+            return None
+        return self.cl.enqueue_nd_range_kernel(queue, kernel, whole, (lanes, 1, 1))
+
+
+class ClGraph(GraphExecutor):
+    """A captured list of launches, each with a kernel of its own, so that only what changes is set again."""
+
+    SECONDS = 0.1  # after which Python is to hear of Ctrl-C
+
+    def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
+        super().__init__(backend, steps)
+        self.kernels = [None if s.program is None else program_of(s).new_kernel() for s in steps]
+        self.uses: dict[int, list[tuple[Any, int]]] = {}  # the arguments that a place is
+        self.readers: dict[str, list[tuple[Any, int]]] = {}  # the arguments that a variable is
+        for kernel, step in zip(self.kernels, steps, strict=True):
+            if kernel is not None:
+                for argument, place in enumerate(step.buffers):
+                    self.uses.setdefault(place, []).append((kernel, argument))
+                for argument, name in enumerate(step.variables, len(step.buffers)):
+                    self.readers.setdefault(name, []).append((kernel, argument))
+
+    def set_buffer(self, place: int, handle: Handle) -> None:
+        """Let handle be the buffer of a place."""
+        super().set_buffer(place, handle)
+        for kernel, argument in self.uses.get(place, ()):
+            kernel.set_arg(argument, None if handle is None else handle.buffer)
+
+    def set_values(self, values: Mapping[str, int]) -> None:
+        """Give variables their values, by name."""
+        super().set_values(values)
+        for name, arguments in self.readers.items():
+            for kernel, argument in arguments:
+                kernel.set_arg(argument, np.int64(values[name]))
+
+    def run(self, first: int) -> int:
+        """Put steps from number first on behind what was launched; the number of the step that comes next."""
+        until = time.perf_counter() + self.SECONDS
+        number = first
+        while number < len(self.steps) and (number == first or time.perf_counter() < until):
+            self._start(number)
+            number += 1
+        if any(handle is not None and handle.borrowed for handle in self.handles.values()):
+            self.backend.synchronize()
+        return number
+
+    def _start(self, number: int) -> None:
+        step, kernel = self.steps[number], self.kernels[number]
+        if kernel is None:
+            target, source = (self.handles[place] for place in step.buffers)
+            self.backend.allocator.copy(target, source, step.nbytes)
+            return
+        x, y, z = (size_of(size, self.values) for size in step.grid)
+        program = program_of(step)
+        with errors_of(program.name):
+            program.start(program.queue, kernel, (x, y, z))
+
+
+def program_of(step: Step) -> ClProgram:
+    """The program of a step that has one."""
+    assert isinstance(step.program, ClProgram)
+    return step.program
+
+
+@contextmanager
+def errors_of(name: str) -> Iterator[None]:
+    """What the driver refuses, as an error of the device."""
+    cl = binding()
+    try:
+        yield
+    except cl.MemoryError as error:
+        raise DeviceMemoryError(
+            f"no room to run kernel {name}: {error}; drop tensors that are no longer needed, or use a smaller batch"
+        ) from error
+    except cl.Error as error:
+        raise DeviceError(f"kernel {name} could not be launched: {error}") from error

@@ -1,0 +1,61 @@
+"""For the tests of the OpenCL plugin: a backend of each way to share kernels out, and kernels run on numpy arrays."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft.config import Context
+from tinygraft.uop.stages import Linear
+from tinygraft_opencl.device import OpenCLBackend
+
+Run = Callable[..., Any]
+
+
+def opened(groups: str) -> OpenCLBackend:
+    """A backend whose kernels run in groups of threads (1) or as loops (0)."""
+    with Context(OPENCL_GROUPS=groups):
+        backend = OpenCLBackend("OPENCL", 0)
+    assert backend.groups == (groups == "1")
+    return backend
+
+
+@pytest.fixture(scope="session")
+def loops() -> Iterator[OpenCLBackend]:
+    """A backend whose kernels are loops."""
+    backend = opened("0")
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(scope="session")
+def groups() -> Iterator[OpenCLBackend]:
+    """A backend whose kernels run in groups of threads."""
+    backend = opened("1")
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(params=["loops", "groups"])
+def backend(request: pytest.FixtureRequest) -> OpenCLBackend:
+    """Each of the two in turn."""
+    return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def run() -> Run:
+    """run(backend, linear, *arrays) gives what a kernel leaves in its first buffer; each starts as an array."""
+
+    def launch(backend: OpenCLBackend, linear: Linear, *arrays: np.ndarray[Any, Any],
+               variables: Sequence[int] = (), grid: tuple[int, int, int] = (1, 1, 1)) -> Any:  # fmt: skip
+        program = backend.load(backend.compiler.compile(backend.renderer.render(linear)))
+        handles = [backend.allocator.alloc(array.nbytes) for array in arrays]
+        for handle, array in zip(handles, arrays, strict=True):
+            backend.allocator.copy_in(handle, memoryview(array))
+        program.launch(handles, variables, grid)
+        result = np.empty_like(arrays[0])
+        backend.allocator.copy_out(memoryview(result), handles[0])
+        return result
+
+    return launch

@@ -1,0 +1,253 @@
+"""What is missing is said: binding, driver, platform, device, ordinal, linker, processor; each with what to do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinygraft.config import Context
+from tinygraft.errors import CompileError, DeviceUnavailable, SettingError
+from tinygraft.uop.stages import Signature, Source
+from tinygraft_opencl import platforms, pocl
+from tinygraft_opencl.device import OpenCLBackend
+from tinygraft_opencl.probe import driver_folders, probe, registered
+
+OPEN = "from tinygraft import Tensor\nprint((Tensor([1.0, 2.0], device='OPENCL') + 1).tolist())"
+PROBE = "from tinygraft_opencl.probe import probe\nprint(probe())"
+
+
+def child(code: str, **settings: str) -> tuple[int, str]:
+    """The exit code of a script in a process of its own, and what it says."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | settings, capture_output=True, text=True, timeout=60
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+class Cl:
+    """A stand-in of pyopencl with the devices that a test gives it."""
+
+    class Error(Exception):
+        """What the driver raises."""
+
+    class device_type:
+        """Kinds of devices."""
+
+        CPU, GPU, ACCELERATOR = 2, 4, 8
+
+    def __init__(self, *platforms: Any) -> None:
+        self.platforms = platforms
+
+    def get_platforms(self) -> Any:
+        """Those that were given."""
+        return list(self.platforms)
+
+
+class Platform:
+    """A platform of a test."""
+
+    vendor, version = "a vendor", "OpenCL 3.0"
+
+    def __init__(self, name: str, *devices: tuple[str, int]) -> None:
+        self.name, self.devices = name, [Device(self, *device) for device in devices]
+
+    def get_devices(self) -> list[Device]:
+        """Its devices; as drivers do, an error for none."""
+        if not self.devices:
+            raise Cl.Error("DEVICE_NOT_FOUND")
+        return self.devices
+
+
+class Device:
+    """A device of a test."""
+
+    version = "OpenCL 3.0"
+
+    def __init__(self, platform: Platform, name: str, type: int) -> None:
+        self.platform, self.name, self.type = platform, name, type
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """found(*platforms): what pyopencl finds in a test."""
+    return lambda *given: monkeypatch.setattr(platforms, "binding", lambda: Cl(*given))
+
+
+ALPHA = Platform("Alpha", ("small card", 4), ("great card", 4))
+BETA = Platform("Beta", ("processor", 2))
+
+
+def test_the_probe_says_which_drivers_are_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads names of files and neither loads a driver nor runs anything."""
+    (tmp_path / "acme.icd").write_text("libacme.so")
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
+    result = probe()
+    assert (result.ok, result.count) == (True, None)
+    assert result.detail.startswith("registered drivers: acme")
+    assert registered(driver_folders([])) == ["acme"]
+    assert registered([tmp_path / "acme.icd"]) == ["acme"]
+
+
+def test_the_probe_loads_no_binding() -> None:
+    """pyopencl is looked for and not imported, with an empty PATH too."""
+    code = f"{PROBE}\nimport sys\nprint('pyopencl' in sys.modules)"
+    status, text = child(code, PATH="")
+    assert status == 0
+    assert text.splitlines()[-1] == "False"
+
+
+def test_no_binding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe and the opening of a device say that pyopencl is not installed."""
+    monkeypatch.setattr("tinygraft_opencl.probe.find_spec", lambda name: None)
+    result = probe()
+    assert (result.ok, result.detail, result.hint) == (False, "pyopencl is not installed", "pip install pyopencl")
+    monkeypatch.setitem(sys.modules, "pyopencl", None)
+    with pytest.raises(DeviceUnavailable, match="pyopencl is not installed; pip install pyopencl"):
+        platforms.binding()
+
+
+def test_no_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No .icd file anywhere: the probe says where they were looked for and what to install."""
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
+    monkeypatch.setattr("tinygraft_opencl.probe.find_spec", lambda name: ModuleSpec(name, None))
+    result = probe()
+    assert not result.ok
+    assert result.detail == f"no OpenCL driver is registered (no .icd file in {tmp_path})"
+    assert "pip install pocl-binary-distribution" in result.hint
+
+
+@pytest.mark.parametrize("answer", [[], Cl.Error("PLATFORM_NOT_FOUND_KHR")], ids=["none", "error"])
+def test_no_platform(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver is registered and nobody answers: the error says what to install."""
+
+    class Silent(Cl):
+        def get_platforms(self) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    monkeypatch.setattr(platforms, "binding", Silent)
+    with pytest.raises(DeviceUnavailable, match="no OpenCL platform is there.*; install the OpenCL driver of your har"):
+        platforms.choose(0)
+
+
+def test_no_platform_of_that_name(found: Any) -> None:
+    """The error lists those that there are."""
+    found(ALPHA, BETA)
+    with (
+        Context(OPENCL_PLATFORM="gamma"),
+        pytest.raises(DeviceUnavailable, match="no OpenCL platform is called 'gamma'; there are: Alpha, Beta"),
+    ):
+        platforms.choose(0)
+
+
+def test_no_device_of_that_name(found: Any) -> None:
+    """The error lists those that there are, each with its platform."""
+    found(ALPHA, BETA)
+    with (
+        Context(OPENCL_DEVICE="tpu"),
+        pytest.raises(DeviceUnavailable, match="no OpenCL device is called 'tpu'; there are: small card on Alpha; gr"),
+    ):
+        platforms.choose(0)
+
+
+def test_no_device_at_all(found: Any) -> None:
+    """A platform without devices is named."""
+    found(Platform("Empty"))
+    with pytest.raises(DeviceUnavailable, match="no device on the OpenCL platforms Empty; install"):
+        platforms.choose(0)
+
+
+def test_no_such_ordinal(found: Any) -> None:
+    """Of cards there are as many as there are; the error lists them."""
+    found(ALPHA, BETA)
+    with pytest.raises(DeviceUnavailable, match="there is no OpenCL device 3; there are 3: small card on Alpha; great"):
+        platforms.choose(3)
+
+
+def test_ordinals_number_devices_with_cards_first(found: Any) -> None:
+    """Cards of all platforms come before processors; names choose among them."""
+    found(BETA, ALPHA)
+    assert [platforms.choose(k).name for k in range(3)] == ["small card", "great card", "processor"]
+    with Context(OPENCL_DEVICE="great"):
+        assert platforms.choose(0).name == "great card"
+    with Context(OPENCL_PLATFORM="beta"):
+        assert [platforms.choose(k).name for k in range(2)] == ["processor", "processor"]
+
+
+def test_a_platform_that_cannot_work_comes_last(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a linker another processor is taken before PoCL's, and PoCL says what it needs when it is asked for."""
+    found(Platform(pocl.NAME, ("pthread", 2)), BETA)
+    monkeypatch.setenv("PATH", "")
+    assert platforms.choose(0).name == "processor"
+    with (
+        Context(OPENCL_DEVICE="pthread"),
+        pytest.raises(
+            DeviceUnavailable, match="PoCL needs the linker ld for every kernel, and none is on the PATH; in"
+        ),
+    ):
+        platforms.choose(0)
+
+
+@pytest.mark.needs("opencl")
+def test_no_linker_is_an_error_and_no_crash(loops: OpenCLBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PoCL would end the process: the probe, the opening and the compiler all look before."""
+    if not pocl.is_pocl(loops.device.platform.name):
+        pytest.skip("another platform links by itself")
+    status, text = child(OPEN, PATH="", OPENCL_PLATFORM="Portable")
+    assert status == 1
+    assert "PoCL needs the linker ld for every kernel" in text
+    assert "install binutils" in text
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CompileError, match="kernel k cannot be compiled: PoCL needs the linker ld"):
+        loops.compiler.compile(Source("k", "__kernel void k() {}", "opencl", Signature(())))
+
+
+def test_a_processor_that_pocl_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given a name that PoCL knows, whose instructions it has; else the error says what to install."""
+    import ctypes
+
+    text = ctypes.create_string_buffer(b"generic\0", 16)
+    description = (ctypes.c_void_p * 512)()
+    description[80] = ctypes.addressof(text)
+
+    class New:
+        version, name = "OpenCL 3.0 PoCL pthread-x86_64-generic", "pthread-new"
+        platform = Platform("Portable")
+        int_ptr = ctypes.addressof(description)
+
+    monkeypatch.setattr(pocl, "features", lambda: pocl.PROCESSORS[1][1] | {"sse2"})
+    assert pocl.name_processor(New) == "haswell"
+    assert text.value == b"haswell"
+    assert pocl.name_processor(New) == "haswell"  # again, for a second backend
+    description[80] = None
+    assert pocl.name_processor(New) == ""
+    with pytest.raises(
+        DeviceUnavailable, match="does not know the processor pthread-new and cannot compile for it; ins"
+    ):
+        platforms._prepare_pocl(New)
+
+
+def test_a_processor_that_pocl_knows_keeps_its_name() -> None:
+    """Nothing is looked at."""
+
+    class Known:
+        version = "OpenCL 3.0 PoCL pthread-x86_64-skylake"
+
+    assert pocl.name_processor(Known) == ""
+
+
+@pytest.mark.needs("opencl")
+def test_a_setting_that_cannot_be() -> None:
+    """OPENCL_GROUPS says what it may be."""
+    with (
+        Context(OPENCL_GROUPS="yes"),
+        pytest.raises(SettingError, match="OPENCL_GROUPS must be 0, 1 or empty, got 'yes'"),
+    ):
+        OpenCLBackend("OPENCL", 0)
