@@ -9,6 +9,7 @@ import pytest
 
 from tinygraft import config
 from tinygraft.device.registry import Registry
+from tinygraft.hooks import hookimpl
 from tinygraft.hooks.manager import Hooks
 from tinygraft.hooks.manager import here as hooks
 
@@ -110,6 +111,27 @@ def installed_hooks(fakes: FakeDistributions, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(hooks, "path", [str(fakes.folder)])
     yield hooks
     hooks.unload()
+
+
+def plain(function: Callable[..., object]) -> Callable[..., object]:
+    """A function that can be marked: a built-in one, such as a list's append, cannot."""
+    return function if hasattr(function, "__code__") else lambda event: function(event)
+
+
+@pytest.fixture
+def register(installed_hooks: Hooks) -> Iterator[Callable[..., Callable[[], None]]]:
+    """Register plugins that are forgotten at the end of the test."""
+    undo: list[Callable[[], None]] = []
+
+    def add(**functions: Callable[..., object]) -> Callable[[], None]:
+        marked = {f"tinygraft_{name}": staticmethod(hookimpl(plain(f))) for name, f in functions.items()}
+        plugin = type("Plugin", (), marked)()
+        undo.append(installed_hooks.register(plugin, "the plugin"))
+        return undo[-1]
+
+    yield add
+    for one in undo:
+        one()
 
 
 Setter = Callable[[config.Setting, object], None]
