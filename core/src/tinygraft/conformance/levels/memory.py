@@ -51,7 +51,7 @@ class MemoryLevel:
 
     def test_buffers_do_not_overlap(self, backend: Backend) -> None:
         """Each of many buffers keeps what was written to it while the others are written."""
-        sizes = TOGETHER * 4
+        sizes = (*TOGETHER, *reversed(TOGETHER)) * 2
         handles = [backend.allocator.alloc(nbytes) for nbytes in sizes]
         data = [noise(nbytes, seed) for seed, nbytes in enumerate(sizes)]
         for handle, values in zip(handles, data, strict=True):
@@ -71,9 +71,13 @@ class MemoryLevel:
             backend.allocator.free(handles[place], sizes[place])
             handles[place], data[place] = backend.allocator.alloc(sizes[place]), noise(sizes[place], 100 + place)
             write(backend, handles[place], data[place])
+        for nbytes in sizes:
+            handles.append(backend.allocator.alloc(nbytes))
+            data.append(noise(nbytes, 200 + len(handles)))
+            write(backend, handles[-1], data[-1])
         for handle, values in zip(handles, data, strict=True):
             assert read(backend, handle, len(values)) == values, f"a buffer of {len(values)} bytes"
-        give_back(backend, handles, sizes)
+        give_back(backend, handles, [len(values) for values in data])
 
     def test_host_memory_of_every_kind_is_copied(self, backend: Backend) -> None:
         """From memory that cannot be written, and from and to memory with numbers in rows."""
