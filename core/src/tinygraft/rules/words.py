@@ -62,8 +62,8 @@ class Words:
         return src[0].alu(op, *src[1:]) if op in self.target.native_ops else self.rules[op](self, *src)
 
     def multiply_add(self, a: UOp, b: UOp, c: UOp) -> UOp:
-        """a * b + c where either rounding will do: rounded once if the Target has FMA, else twice."""
-        return a.alu(Ops.FMA, b, c) if Ops.FMA in self.target.native_ops else a * b + c
+        """a * b + c where either rounding will do: rounded once where FMA is an instruction, else twice."""
+        return a.alu(Ops.FMA, b, c) if self.target.fused_sums else a * b + c
 
     def polynomial(self, x: UOp, coefficients: Sequence[float]) -> UOp:
         """The polynomial in x with these coefficients, lowest first, by Horner's rule."""
