@@ -59,31 +59,36 @@ def test_groups_of_threads_give_the_bits_of_python(groups: OpenCLBackend, dtype:
 
 
 @contextmanager
-def rough(backend: OpenCLBackend) -> Iterator[None]:
-    """The backend as if its device did not round / and sqrt correctly."""
+def rough(backend: OpenCLBackend, has_double: bool) -> Iterator[None]:
+    """The backend as if its device did not round / and sqrt correctly, and as if it had no double."""
     target, renderer = backend.target, backend.renderer
-    backend.target = replace(target, native_ops=target.native_ops - {Ops.SQRT})
-    backend.renderer = opencl_renderer(backend.target)
+    if not has_double:
+        computed = target.compute_dtypes - {dtypes.float64}
+        backend.target = replace(target, native_ops=target.native_ops - {Ops.SQRT}, compute_dtypes=computed)
+    backend.renderer = opencl_renderer(backend.target, exact=False)
     try:
         yield
     finally:
         backend.target, backend.renderer = target, renderer
 
 
-@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=lambda d: d.name)
-def test_division_and_root_without_the_device_are_exact(backend: OpenCLBackend, dtype: DType) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "has_double"), [(dtypes.float32, True), (dtypes.float64, True), (dtypes.float32, False)], ids=str
+)
+def test_division_and_root_without_the_device_are_exact(backend: OpenCLBackend, dtype: DType, has_double: bool) -> None:
     """A device that does not round / and sqrt of floats correctly gets both right all the same."""
-    with rough(backend):
+    with rough(backend, has_double):
         assert differences(backend, [Ops.FDIV, Ops.SQRT, Ops.RECIPROCAL], dtype) == []
 
 
-def test_quotients_of_any_floats_are_exact_without_the_device(loops: OpenCLBackend) -> None:
+@pytest.mark.parametrize("has_double", [True, False])
+def test_quotients_of_any_floats_are_exact_without_the_device(loops: OpenCLBackend, has_double: bool) -> None:
     """Random bits, subnormal and huge ones among them, are divided as numpy divides them."""
     bits = np.random.default_rng(0).integers(0, 1 << 32, (2, 20_000), dtype=np.uint64).astype(np.uint32)
     x, y = bits.view(np.float32)
     with np.errstate(all="ignore"):
         y[::3] = x[::3] * np.float32(1e38)  # quotients that are subnormal
-    with rough(loops):
+    with rough(loops, has_double):
         inputs = ((dtypes.float32, x.tolist()), (dtypes.float32, y.tolist()))
         (got,) = run_map(loops, [lambda a, b: a.alu(Ops.FDIV, b)], inputs)
     with np.errstate(all="ignore"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from typing import Any
 
 from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, DeviceError, Source
@@ -17,6 +18,7 @@ class ClCompiler(Compiler):
 
     def __init__(self, context: Any, device: Any, exact_division: bool) -> None:
         self.context, self.device, self.cl = context, device, binding()
+        warnings.filterwarnings("ignore", category=self.cl.CompilerWarning)  # some drivers say that all went well
         self.options = ["-w", "-cl-std=CL1.2", *([EXACT_DIVISION] if exact_division else [])]
         platform = device.platform
         described = (

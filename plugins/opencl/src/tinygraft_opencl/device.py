@@ -45,10 +45,10 @@ class OpenCLBackend(Backend):
         self.queue = cl.CommandQueue(self.context, device)
         self.clock = cl.CommandQueue(self.context, device, cl.command_queue_properties.PROFILING_ENABLE)
         self.target = target_of(device, self.groups)
-        exact = Ops.SQRT in self.target.native_ops
+        exact = divides_exactly(device)
         on_host = bool(device.type & cl.device_type.CPU) and bool(device.host_unified_memory)
         self.allocator = ClAllocator(name, self.context, self.queue, self.target.alignment, on_host)
-        self.renderer = opencl_renderer(self.target)
+        self.renderer = opencl_renderer(self.target, exact)
         self.compiler = ClCompiler(self.context, device, exact)
 
     def load(self, binary: Binary) -> Program:
@@ -91,6 +91,11 @@ def runs_groups(device: Any) -> bool:
     return wanted == "1" if wanted else bool(device.local_mem_type == binding().device_local_mem_type.LOCAL)
 
 
+def divides_exactly(device: Any) -> bool:
+    """Whether / and sqrt of floats are rounded correctly, where that is asked for."""
+    return bool(device.single_fp_config & binding().device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT)
+
+
 def target_of(device: Any, groups: bool) -> Target:
     """A device in numbers, by what it says of itself."""
     cl = binding()
@@ -100,14 +105,13 @@ def target_of(device: Any, groups: bool) -> Target:
         computed.discard(dtypes.float64)
     if "cl_khr_fp16" in device.extensions.split():
         computed.add(dtypes.float16)
-    exact = device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
     common = {
         "arch": " ".join(
             text.strip() for text in (device.platform.name, device.name, device.version, device.driver_version)
         ),
         "dtypes": frozenset(stored),
         "compute_dtypes": frozenset(computed),
-        "native_ops": NATIVE_OPS if exact else NATIVE_OPS - {Ops.SQRT},
+        "native_ops": NATIVE_OPS if divides_exactly(device) or device.double_fp_config else NATIVE_OPS - {Ops.SQRT},
         "fused_sums": bool(device.single_fp_config & cl.device_fp_config.FMA),
         "max_params": min(64, device.max_parameter_size // 8),
         "alignment": max(64, device.mem_base_addr_align // 8),

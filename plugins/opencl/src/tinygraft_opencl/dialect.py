@@ -38,11 +38,21 @@ DIVIDE = """static inline float exact_dividef(float x, float y) {
     bits += rest > middle || (rest == middle && (bits & 1));
     if (exponent > 0) bits += (ulong)(exponent - 1) << 23;
     return as_float(sign | (uint)min(bits, 0x7f800000ul));
+}"""
+# The same by way of doubles, which are divided correctly everywhere: a quotient rounded to double and then to float is
+# the one rounded to float at once, since double has more than twice the bits; so is a root.
+BY_DOUBLE = """static inline float exact_dividef(float x, float y) {
+    return (float)((double)x / (double)y);
 }
 static inline double exact_divide(double x, double y) {
     return x / y;
+}
+static inline float exact_sqrtf(float x) {
+    return (float)sqrt((double)x);
+}
+static inline double exact_sqrt(double x) {
+    return sqrt(x);
 }"""
-NO_DOUBLE = DIVIDE[: DIVIDE.index("\nstatic inline double")]
 
 TYPES = {
     **C_TYPES, dtypes.bool: "bool", dtypes.index: "long", dtypes.int8: "char", dtypes.int64: "long",
@@ -74,17 +84,19 @@ LOOPS = replace(
 )
 
 
-def opencl_renderer(target: Target) -> Renderer:
-    """OpenCL C for a Target. One whose native ops have no SQRT does not round / of floats correctly either."""
+def opencl_renderer(target: Target, exact: bool = True) -> Renderer:
+    """OpenCL C for a Target; exact says that the device rounds / and sqrt of floats correctly."""
     dialect = GROUPS if target.grid_dims else LOOPS
     header = [HEADER]
     if dtypes.float16 in target.compute_dtypes:
         header.append(FP16)
-        dialect = replace(dialect, types={**TYPES, dtypes.float16: "half"})
+        dialect = replace(dialect, types={**TYPES, dtypes.float16: "half"}, calls=BASE.calls)  # of every float type
     else:
         header.append(HALF)
         dialect = replace(dialect, widen={dtypes.float16: WIDEN}, narrow={dtypes.float16: NARROW})
-    if Ops.SQRT not in target.native_ops:
-        header.append(DIVIDE if dtypes.float64 in target.compute_dtypes else NO_DOUBLE)
-        dialect = replace(dialect, calls={**dialect.calls, Ops.FDIV: "exact_divide{f}"})
+    if not exact:
+        has_double = dtypes.float64 in target.compute_dtypes
+        header.append(BY_DOUBLE if has_double else DIVIDE)
+        words = {Ops.FDIV: "exact_divide{f}"} | ({Ops.SQRT: "exact_sqrt{f}"} if has_double else {})
+        dialect = replace(dialect, calls={**dialect.calls, **words})
     return CStyleRenderer(replace(dialect, header="\n".join(header)))
