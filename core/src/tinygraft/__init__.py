@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tinygraft import hooks as hooks
     from tinygraft import nn as nn
     from tinygraft.config import Context as Context
     from tinygraft.config import getenv as getenv
@@ -35,6 +36,7 @@ _HOME = {  # public name -> the module it lives in and what it is called there
     "dtypes": ("tinygraft.dtype", "dtypes"),
     "fetch": ("tinygraft.helpers", "fetch"),
     "getenv": ("tinygraft.config", "getenv"),
+    "hooks": ("tinygraft.hooks", ""),
     "nn": ("tinygraft.nn", ""),
 }
 
@@ -49,6 +51,7 @@ __all__ = [
     "dtypes",
     "fetch",
     "getenv",
+    "hooks",
     "nn",
 ]
 
