@@ -1,8 +1,8 @@
 """Files: written whole or not at all, and fetched from the web once.
 
-Nothing here knows of tensors. `cache_folder` says where tinygraft's own files live; `write_atomic` is for a file that
-may be lost, `replacing` for one that must not; `fetch` keeps what it downloads. What only fetch needs is imported
-there, because this file is on the way of `import tinygraft`.
+Nothing here knows of tensors. `OpenFile` and `FilePart` read bytes when they are needed. `cache_folder` says where
+tinygraft's own files live; `write_atomic` is for a file that may be lost, `replacing` for one that must not; `fetch`
+keeps what it downloads. What only fetch needs is imported there, because this file is on the way of `import tinygraft`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tinygraft.config import CACHEDIR, CACHELEVEL
-from tinygraft.errors import FetchError
+from tinygraft.errors import FetchError, FileFormatError
 
 _STALE_SECONDS = 3600
 _BLOCK = 1 << 20
+_BLOCKS = 1 << 30  # bytes that one call reads; some systems refuse more than 2**31
 
 
 def cache_folder() -> Path | None:
@@ -45,6 +46,51 @@ def _users_caches() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+class OpenFile:
+    """A file to be read in parts, later: it may be renamed, replaced or removed, but not written to in between."""
+
+    __slots__ = ("_file", "_lock", "_stamp", "path", "size")
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._file = open(path, "rb", buffering=0)  # noqa: SIM115  closed when nothing refers to it any more
+        self._lock = threading.Lock()
+        found = os.fstat(self._file.fileno())
+        self.size, self._stamp = found.st_size, (found.st_size, found.st_mtime_ns)
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """Fill target with the bytes from offset on. Raises FileFormatError when the file was written to since."""
+        with self._lock:
+            now = os.fstat(self._file.fileno())
+            if (now.st_size, now.st_mtime_ns) != self._stamp:
+                raise FileFormatError(
+                    f"{self.path} was written to after tensors were made of it and before they were read: it had "
+                    f"{self.size} bytes, and has {now.st_size}\n  hint: realize the tensors before, or write a new file"
+                )
+            self._file.seek(offset)
+            done = 0
+            while done < target.nbytes:
+                count = self._file.readinto(target[done : done + _BLOCKS])
+                if not count:
+                    raise FileFormatError(
+                        f"{self.path} ends after {offset + done} bytes, {offset + target.nbytes} are needed"
+                    )
+                done += count
+
+
+class FilePart:
+    """nbytes of a file, from offset on."""
+
+    __slots__ = ("file", "nbytes", "offset")
+
+    def __init__(self, file: OpenFile, offset: int, nbytes: int) -> None:
+        self.file, self.offset, self.nbytes = file, offset, nbytes
+
+    def read_into(self, target: memoryview) -> None:
+        """Fill target, of nbytes, with these bytes. Raises FileFormatError."""
+        self.file.read_into(self.offset, target)
 
 
 def write_atomic(path: Path, data: bytes) -> bool:

@@ -15,12 +15,13 @@ import weakref
 from typing import Any
 
 from tinygraft import events
-from tinygraft.device.interfaces import Backend, Handle
+from tinygraft.device.interfaces import Allocator, Backend, Handle
 from tinygraft.device.pool import Block, Pool, pool_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.errors import DeviceLostError
 from tinygraft.events import MemoryEvent
+from tinygraft.files import FilePart
 from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -39,7 +40,7 @@ class Buffer:
     """size elements of dtype in the memory of a device. A buffer of no elements never allocates."""
 
     __module__ = "tinygraft.device"  # the place where people import it from, and which its type prints
-    __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lock", "device", "dtype", "filled",
+    __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lock", "_source", "device", "dtype", "filled",
                  "nbytes", "offset", "size")  # fmt: skip
 
     def __init__(self, device: str, size: int, dtype: DType) -> None:
@@ -50,6 +51,7 @@ class Buffer:
         self._handle: Handle = None
         self._block: Block | Borrowed | None = None
         self._lease: weakref.ref[Any] | None = None
+        self._source: FilePart | None = None
         self._lock = threading.Lock()
 
     @property
@@ -71,8 +73,23 @@ class Buffer:
             with self._lock:
                 if self._block is None:
                     block = pool.take(self.nbytes, briefly)
+                    if self._source is not None:
+                        _read(self._source, pool.allocator, block.handle)
+                        self._source = None
                     self._handle, self._block = block.handle, block
         return self
+
+    def read_later(self, source: FilePart) -> Buffer:
+        """Have the bytes of a file, read when the buffer gets its memory."""
+        if source.nbytes != self.nbytes or self._block is not None:
+            raise ValueError(f"{self!r} with {self.nbytes} bytes cannot be read from {source.nbytes} bytes of a file")
+        self._source, self.filled = source, True
+        return self
+
+    @property
+    def unread(self) -> FilePart | None:
+        """The bytes of a file that this buffer has yet to read; None when it has them, or never will."""
+        return self._source
 
     def deallocate(self) -> None:
         """Give the memory back, as soon as nobody else holds it; the buffer can be allocated again."""
@@ -174,6 +191,17 @@ class Buffer:
         return f"<buf real:{real} device:{self.device} size:{self.size} dtype:{self.dtype!r} offset:{self.offset}>"
 
 
+def _read(source: FilePart, allocator: Allocator, handle: Handle) -> None:
+    """The bytes of a file into memory, through the host where they cannot be read into it."""
+    view = allocator.as_host(handle)
+    if view is not None:
+        source.read_into(view[: source.nbytes])
+        return
+    data = memoryview(bytearray(source.nbytes))
+    source.read_into(data)
+    allocator.copy_in(handle, data)
+
+
 _buffers: dict[int, Buffer] = {}  # by the number of the BUFFER node; goes when the node does
 _lock = threading.RLock()
 
@@ -189,6 +217,12 @@ def buffer_of(node: UOp) -> Buffer:
             if buffer is None:
                 buffer = _buffers[node.arg.uid] = Buffer(node.src[0].arg, node.arg.size, node.dtype)
     return buffer
+
+
+def unread(node: UOp) -> FilePart | None:
+    """The bytes of a file that the Buffer of a BUFFER node has yet to read; None of any other node."""
+    buffer = _buffers.get(node.arg.uid) if node.op is Ops.BUFFER else None
+    return None if buffer is None else buffer.unread
 
 
 def realized(node: UOp) -> Buffer | None:

@@ -24,10 +24,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError, FileFormatError, UnsupportedError
-from tinygraft.files import replacing
+from tinygraft.files import OpenFile, replacing
 from tinygraft.helpers import prod
+from tinygraft.tensor.ondisk import file_node
 from tinygraft.tensor.tensor import Tensor
 
 Path = str | os.PathLike[str]
@@ -98,13 +100,17 @@ def safe_save(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, 
 def safe_load(source: Path | bytes | bytearray | memoryview, device: str | None = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file, or of its bytes, in the order of the file.
 
-    The file is read, not mapped, so that it may change or vanish afterwards. Raises FileFormatError, before
-    anything is allocated, when the file is corrupt, truncated or lies about its content, and UnsupportedError
-    for a dtype that tinygraft does not have.
+    The bytes of a tensor are read when they are needed, so that a few tensors of a large file cost what they take. The
+    file may be replaced or removed before, but not written to: that raises FileFormatError when it is read. Raises
+    FileFormatError, before anything is allocated, when the file is corrupt, truncated or lies about its content, and
+    UnsupportedError for a dtype that tinygraft does not have.
     """
     with _open(source) as file:
         entries, _, start = _read_header(file, _label(source))
-        return {entry.name: _read_tensor(file, entry, start, _label(source), device) for entry in entries}
+        if isinstance(source, (bytes, bytearray, memoryview)) or sys.byteorder != "little":
+            return {entry.name: _read_tensor(file, entry, start, _label(source), device) for entry in entries}
+    opened, name = OpenFile(source), Device.canonicalize(device)
+    return {e.name: Tensor(file_node(opened, start + e.start, e.shape, name, e.dtype)) for e in entries}
 
 
 def safe_load_metadata(source: Path | bytes | bytearray | memoryview) -> dict[str, str]:

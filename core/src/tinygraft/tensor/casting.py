@@ -6,7 +6,7 @@ from typing import Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor import lengths
+from tinygraft.tensor import lengths, ondisk
 from tinygraft.tensor.movement import Movement
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -44,6 +44,8 @@ class Casting(Movement):
             return self._bits_as(to)
         if self.ndim == 0:
             raise ShapeError(f"cannot bitcast a tensor without axes from {self.dtype} to {to}: their widths differ")
+        if (found := self._bits_on_disk(to)) is not None:
+            return found
         if to.itemsize < self.dtype.itemsize:
             return self._narrower(_UNSIGNED[to.itemsize])._bits_as(to)
         return self._wider(_UNSIGNED[to.itemsize])._bits_as(to)
@@ -51,6 +53,14 @@ class Casting(Movement):
     def _bits_as(self, dtype: DType) -> Self:
         """A bitcast to a dtype of the same width."""
         return self._wrap(self.uop if dtype is self.dtype else UOp(Ops.BITCAST, dtype, (self.uop,)))
+
+    def _bits_on_disk(self, dtype: DType) -> Self | None:
+        """The same of a file that has not been read: nothing has to be computed."""
+        last = self.shape[-1]
+        if not self._is_data() or not isinstance(last, int) or last * self.dtype.itemsize % dtype.itemsize:
+            return None
+        found = ondisk.bits(self.uop, dtype, (*self.shape[:-1], last * self.dtype.itemsize // dtype.itemsize))
+        return None if found is None else self._wrap(found)
 
     def _narrower(self, dtype: DType) -> Self:
         """Each element as several of a narrower unsigned dtype."""

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
-from tinygraft.tensor import lengths
+from tinygraft.tensor import lengths, ondisk
 from tinygraft.tensor.access import Access
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.creation import Creation
@@ -83,6 +83,7 @@ class Indexing(Joining, Creation, Access):
         if self._set_masked(indices, value):
             return
         picks = parse(self, indices)
+        ondisk.read(self.uop)  # what is written is a view of this memory, not a part of a file
         view: Self = basic(self, picks)
         plan = _plan(view, picks)
         if 0 in view.shape or (plan is not None and 0 in plan.index.shape):

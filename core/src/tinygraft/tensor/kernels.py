@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from tinygraft.device.buffer import buffer_of
+from tinygraft.device.buffer import buffer_of, unread
 from tinygraft.engine.compile import Ready, ready
 from tinygraft.engine.interrupt import guarded
 from tinygraft.engine.realize import copied, exclusive
@@ -34,8 +34,9 @@ class Kernels(Access):
 
         fxn gets a PARAM for each tensor, its elements in row-major order, and gives a SINK over STOREs in the kernel
         graph of ARCHITECTURE.md; each PARAM has to be used. A tensor that the kernel stores to comes back as a new one
-        with that memory, what was not stored is as before; the others come back themselves.
-        grad_fxn(gradient, *tensors) gives the gradient of each tensor for that of a new one, or None. Raises GraphError for what is no kernel.
+        with that memory, what was not stored is as before; the others come back themselves. grad_fxn(gradient,
+        *tensors) gives the gradient of each tensor for that of a new one, or None. Raises GraphError for what is no
+        kernel.
 
         >>> from tinygraft import Tensor
         >>> from tinygraft.uop.ops import Ops, UOp
@@ -74,7 +75,7 @@ class Kernels(Access):
 
 def _fresh(node: UOp) -> UOp:
     """New memory with the value of a BUFFER, as far as it has one."""
-    if buffer_of(node).is_allocated():
+    if buffer_of(node).is_allocated() or unread(node) is not None:
         return copied(node)
     return UOp.buffer(node.device or "", node.arg.size, node.dtype)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygraft.errors import ShapeError
-from tinygraft.tensor import lengths, parts
+from tinygraft.tensor import lengths, ondisk, parts
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.lengths import as_ints, as_sizes
 from tinygraft.uop.ops import Ops, WindowArg
@@ -203,7 +203,13 @@ class Movement(TensorBase):
         for axis, (size, (start, end)) in enumerate(zip(self.shape, pairs, strict=True)):
             if not is_concrete((size, start, end)):  # others are checked with the node
                 parts.take(parts.Part(self.shape, axis, start, end, self._where()))
+        if self._is_data() and (found := ondisk.part(self.uop, pairs)) is not None:
+            return self._wrap(found)
         return self._move(Ops.SHRINK, pairs)
+
+    def _is_data(self) -> bool:
+        """Whether no gradient can be asked for: then a part of a file can be a tensor of its own."""
+        return self.requires_grad is False or self.dtype.kind != "float"
 
     def shrink_to(self, shape: Any = (), *args: Any) -> Self:
         """The first elements along each axis, as many as shape says; None keeps an axis."""

@@ -14,6 +14,7 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError, UnsupportedError
+from tinygraft.files import fetch
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.data import bytes_node
@@ -51,6 +52,14 @@ class Sharing(Indexing):
         buffer = self._stored()
         view = buffer.share()
         return buffer.copy_out(memoryview(bytearray(buffer.nbytes))) if view is None else view
+
+    @classmethod
+    def from_url(cls, url: str, gunzip: bool = False, **kwargs: Any) -> Self:
+        """The bytes of what is at a url, downloaded once and read from there when they are needed, as of a path.
+
+        gunzip unpacks it. Keywords are those of Tensor: device, dtype, requires_grad. Raises FetchError.
+        """
+        return cls(fetch(url, gunzip=gunzip), **kwargs)  # type: ignore[call-arg]
 
     @classmethod
     def from_blob(

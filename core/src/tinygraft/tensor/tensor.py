@@ -10,8 +10,9 @@ from typing import Any
 
 from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DTypeLike, dtypes, to_dtype
+from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
+from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
 from tinygraft.tensor.base import leaf
 from tinygraft.tensor.digest import Digest
@@ -21,6 +22,7 @@ from tinygraft.tensor.linalg import Linalg
 from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.moving import Moving
+from tinygraft.tensor.ondisk import file_node
 from tinygraft.tensor.operators import Operators
 from tinygraft.tensor.rearrange import Rearrange
 from tinygraft.tensor.resize import Resize
@@ -38,11 +40,12 @@ class Tensor(
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
 
-    data is a number, nested lists or tuples of numbers, a numpy array (copied), bytes (uint8 unless dtype says
-    how to read them), a path (the bytes of that file), a symbolic integer, a graph node, another tensor or None
-    (0.0). A Python float becomes DEFAULT_FLOAT, an int DEFAULT_INT (or 64 bits wide if it does not fit).
+    data is a number, nested lists or tuples of numbers, a numpy array (copied), bytes (uint8 unless dtype says how to
+    read them), a path (the bytes of that file, read when they are needed), a symbolic integer, a graph node, another
+    tensor or None (0.0). A Python float becomes DEFAULT_FLOAT, an int DEFAULT_INT (or 64 bits wide if it does not fit).
 
-    requires_grad is True or False to have, or never to have, a gradient after backward; None lets backward choose.
+    requires_grad is True or False to have, or never to have, a gradient after backward; None lets backward choose,
+    but for a file it means False.
 
     Raises ShapeError for ragged lists, DTypeError for elements that are no numbers.
 
@@ -61,7 +64,10 @@ class Tensor(
         dtype: DTypeLike | None = None,
         requires_grad: bool | None = None,
     ) -> None:
-        self._set(leaf(_node(data, device, None if dtype is None else to_dtype(dtype)), requires_grad), requires_grad)
+        node = _node(data, device, None if dtype is None else to_dtype(dtype))
+        if isinstance(data, Path) and requires_grad is None:
+            requires_grad = False  # so that a part of it need not know of the whole
+        self._set(leaf(node, requires_grad), requires_grad)
 
 
 def _node(data: Any, device: str | None, dtype: Any) -> UOp:
@@ -78,7 +84,7 @@ def _node(data: Any, device: str | None, dtype: Any) -> UOp:
     if isinstance(data, (list, tuple)):
         return from_data.list_node(data, name, dtype)
     if isinstance(data, Path):
-        data = data.read_bytes()
+        return _file(data, name, dtype or dtypes.uint8)
     if isinstance(data, (bytes, bytearray, memoryview)):
         to = dtype or dtypes.uint8
         size = memoryview(data).nbytes
@@ -90,6 +96,16 @@ def _node(data: Any, device: str | None, dtype: Any) -> UOp:
     if isinstance(data, (bool, int, float)):
         return from_data.number_node(data, name, dtype)
     raise DTypeError(f"a tensor is made of numbers, lists, bytes or numpy arrays, got {type(data).__name__}")
+
+
+def _file(path: Path, device: str, dtype: DType) -> UOp:
+    """The bytes of a file, still to be read."""
+    file = OpenFile(path)
+    if file.size % dtype.itemsize:
+        raise DTypeError(
+            f"{path} has {file.size} bytes, which are no whole number of {dtype} elements of {dtype.itemsize} bytes"
+        )
+    return file_node(file, 0, (file.size // dtype.itemsize,), device, dtype)
 
 
 def _existing(node: UOp, device: str | None, dtype: Any) -> UOp:

@@ -1,0 +1,65 @@
+"""Tensors over files: memory that is read when something first needs it, and no more of the file than that.
+
+A file, a dtype and a shape in; a BUFFER whose Buffer has the bytes still to read. A part of such a BUFFER whose
+elements lie side by side is a BUFFER of its own, and so is another dtype of the same bits: then only the part is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tinygraft.device.buffer import buffer_of, unread
+from tinygraft.dtype import DType
+from tinygraft.files import FilePart, OpenFile
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import Shape, is_concrete, sint
+from tinygraft.uop.uop import UOp
+
+
+def file_node(file: OpenFile, offset: int, shape: Sequence[int], device: str, dtype: DType) -> UOp:
+    """A tensor of shape and dtype whose elements lie in a file from offset on, in row-major order."""
+    size = math.prod(shape)
+    node = UOp.buffer(device, size, dtype)
+    buffer_of(node).read_later(FilePart(file, offset, size * dtype.itemsize))
+    return node if tuple(shape) == (size,) else UOp(Ops.RESHAPE, dtype, (node,), tuple(shape))
+
+
+def _unread(node: UOp) -> FilePart | None:
+    while node.op is Ops.RESHAPE:
+        node = node.src[0]
+    return unread(node)
+
+
+def read(node: UOp) -> None:
+    """Read a tensor that is still in its file."""
+    while node.op is Ops.RESHAPE:
+        node = node.src[0]
+    if unread(node) is not None:
+        buffer_of(node).allocate()
+
+
+def part(node: UOp, bounds: Sequence[tuple[sint, sint]]) -> UOp | None:
+    """From start to end along each axis of a tensor that is still in its file; None where that is no run of bytes."""
+    source = _unread(node)
+    if source is None or not is_concrete((*node.shape, *(side for pair in bounds for side in pair))):
+        return None
+    lengths = [int(end) - int(start) for start, end in bounds]
+    whole = len(lengths)
+    while whole and lengths[whole - 1] == node.shape[whole - 1]:
+        whole -= 1
+    inside = all(0 <= start <= end <= size for (start, end), size in zip(bounds, node.shape, strict=True))
+    if not inside or 0 in lengths or any(length != 1 for length in lengths[: max(whole - 1, 0)]):
+        return None
+    first = 0
+    for (start, _), size in zip(bounds, node.shape, strict=True):
+        first = first * int(size) + int(start)
+    return file_node(source.file, source.offset + first * node.dtype.itemsize, lengths, node.device or "", node.dtype)
+
+
+def bits(node: UOp, dtype: DType, shape: Shape) -> UOp | None:
+    """The bits of a tensor that is still in its file as shape of dtype; None where it is not."""
+    source = _unread(node)
+    if source is None or not is_concrete(shape):
+        return None
+    return file_node(source.file, source.offset, [int(size) for size in shape], node.device or "", dtype)
