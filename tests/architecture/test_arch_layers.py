@@ -18,7 +18,7 @@ LAYERS = [
     {"codegen", "device"},
     {"engine"},
     {"tensor"},
-    {"jit", "nn", "function", "mlops", "reference"},
+    {"jit", "nn", "function", "mlops", "reference", "transforms"},
     {"plugin"},
     {"conformance"},
     {"cli", "__init__", "__main__"},

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from tinygraft.helpers import fetch as fetch
     from tinygraft.jit import TinyJit as TinyJit
     from tinygraft.tensor.tensor import Tensor as Tensor
+    from tinygraft.transforms import checkpoint as checkpoint
+    from tinygraft.transforms import grad as grad
+    from tinygraft.transforms import hessian as hessian
+    from tinygraft.transforms import jacobian as jacobian
+    from tinygraft.transforms import jvp as jvp
+    from tinygraft.transforms import value_and_grad as value_and_grad
+    from tinygraft.transforms import vjp as vjp
+    from tinygraft.transforms import vmap as vmap
     from tinygraft.uop.uop import UOp as UOp
 
     Variable = UOp.variable
@@ -38,6 +46,10 @@ _HOME = {  # public name -> the module it lives in and what it is called there
     "getenv": ("tinygraft.config", "getenv"),
     "hooks": ("tinygraft.hooks", ""),
     "nn": ("tinygraft.nn", ""),
+    **{
+        name: ("tinygraft.transforms", name)
+        for name in ("checkpoint", "grad", "hessian", "jacobian", "jvp", "value_and_grad", "vjp", "vmap")
+    },
 }
 
 __all__ = [
@@ -48,11 +60,19 @@ __all__ = [
     "TinyJit",
     "UOp",
     "Variable",
+    "checkpoint",
     "dtypes",
     "fetch",
     "getenv",
+    "grad",
+    "hessian",
     "hooks",
+    "jacobian",
+    "jvp",
     "nn",
+    "value_and_grad",
+    "vjp",
+    "vmap",
 ]
 
 

@@ -251,6 +251,7 @@ VJP: dict[Ops, Row] = {
     Ops.VARIABLE: None,
     Ops.BIND: None,
     Ops.IOTA: None,
+    Ops.PLACEHOLDER: None,
 }
 
 

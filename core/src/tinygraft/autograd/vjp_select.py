@@ -233,6 +233,11 @@ _BACK: dict[Ops, Callable[[UOp, UOp], UOp]] = {
 }
 
 
+def read_back(view: UOp, x: UOp) -> UOp:
+    """x, of the shape of a view, in the shape of the view's source: what the view reads, where it lies; 0 elsewhere."""
+    return _BACK[view.op](view, x)
+
+
 def assign_old(n: UOp, g: UOp) -> UOp:
     """To the old value: the gradient where the view did not write.
 
@@ -241,6 +246,6 @@ def assign_old(n: UOp, g: UOp) -> UOp:
     old, value, view = n.src
     mask = full(value.shape, True, dtypes.bool, n.device)
     while view is not old:
-        mask = _BACK[view.op](view, mask)
+        mask = read_back(view, mask)
         view = view.src[0]
     return mask.where(full_like(g, 0.0), g)

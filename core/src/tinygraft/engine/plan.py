@@ -26,6 +26,7 @@ from tinygraft.dtype import DType
 from tinygraft.engine import pack
 from tinygraft.engine.compile import Ready, ready
 from tinygraft.engine.pack import Place, Plan, Planned
+from tinygraft.errors import GraphError
 from tinygraft.events import ScheduleEvent
 from tinygraft.schedule.form import Form, form_of
 from tinygraft.schedule.schedule import Schedule, schedule
@@ -106,9 +107,21 @@ def without_functions(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
     return {n: UOp(Ops.CONTIGUOUS, n.dtype, (done[n],), tag=own[n]) if n in own else done[n] for n in outputs}
 
 
+def _refuse_unknown(order: Sequence[UOp]) -> None:
+    node = next(node for node in order if node.op is Ops.PLACEHOLDER)
+    raise GraphError(
+        f"a tensor of shape {node.shape} has no value inside {node.arg.what}: the function is called once, "
+        "to make a graph of it\n"
+        "  hint: choose with where() what depends on a value; item(), numpy() and if need to know it"
+    )
+
+
 def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
-    """What computes outputs, whose postorder is order. Raises CompileError."""
-    if any(node.op is Ops.FUNCTION for node in order):
+    """What computes outputs, whose postorder is order. Raises CompileError, and GraphError for a PLACEHOLDER."""
+    ops = {node.op for node in order}
+    if Ops.PLACEHOLDER in ops:
+        _refuse_unknown(order)
+    if Ops.FUNCTION in ops:
         plain = without_functions(outputs)
         roots = list(plain.values())
         work = work_for(postorder(*roots), roots)

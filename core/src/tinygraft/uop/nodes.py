@@ -16,7 +16,8 @@ from tinygraft.uop.uop import UOp
 
 Rule = Callable[[UOp], "str | None"]
 VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose number is not fixed
-    Ops.CONST: (0, 1), Ops.IOTA: (1, 2), Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
+    Ops.CONST: (0, 1), Ops.PLACEHOLDER: (0, 1), Ops.IOTA: (1, 2),
+    Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
     Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 4), Ops.CAT: (1, 9999), Ops.MATRIX: (6, 9999),
     Ops.MULTI: (2, 9999), Ops.FUNCTION: (1, 9999),
     **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK), (1, 9999)),
@@ -329,6 +330,7 @@ NODE: dict[Ops, tuple[Rule, ...]] = {
     Ops.CONST: (constant, source_ops(0, Ops.DEVICE)),
     Ops.DEVICE: (_VOID, names),
     Ops.BUFFER: (source_ops(0, Ops.DEVICE), one_device),
+    Ops.PLACEHOLDER: (source_ops(0, Ops.DEVICE),),
     Ops.VARIABLE: (_INDEX,),
     Ops.BIND: (_INDEX, source_ops(0, Ops.VARIABLE)),
     Ops.IOTA: (of_kind("int", "uint"), source_ops(0, Ops.DEVICE), sizes),

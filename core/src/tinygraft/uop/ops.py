@@ -30,6 +30,7 @@ class Ops(IntEnum):
     VARIABLE = auto()  # an integer known only at launch
     BIND = auto()  # a variable with the value it has now
     IOTA = auto()  # 0, 1, 2, ... along one axis
+    PLACEHOLDER = auto()  # a value that a transformation puts in later
     # movement: the same values at other places
     RESHAPE = auto()
     EXPAND = auto()
@@ -142,6 +143,14 @@ class BufferArg(NamedTuple):
 
     uid: int
     size: int
+
+
+class PlaceholderArg(NamedTuple):
+    """A value that is not known yet: uid is unique in the process, what names who puts the value in."""
+
+    uid: int
+    shape: tuple[Any, ...]
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,6 +426,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.VARIABLE: OpFacts(0, (VariableArg,)),
     Ops.BIND: OpFacts(1, (int,)),
     Ops.IOTA: OpFacts(None, (tuple,)),  # arg (length,), sources: its device, and the length where it is symbolic
+    Ops.PLACEHOLDER: OpFacts(None, (PlaceholderArg,)),  # its device, where it has one
     Ops.RESHAPE: OpFacts(None, INTS),
     Ops.EXPAND: OpFacts(None, INTS),
     Ops.PERMUTE: OpFacts(1, INTS),

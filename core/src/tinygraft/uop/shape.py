@@ -203,6 +203,7 @@ _RULES: dict[Ops, Callable[[Ops, Sources, Any], Shape]] = {
     **dict.fromkeys(ELEMENTWISE, _same),
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.SCAN, Ops.FUNCTION), _first),
     Ops.BUFFER: lambda op, src, arg: (arg.size,),
+    Ops.PLACEHOLDER: lambda op, src, arg: arg.shape,
     Ops.IOTA: lambda op, src, arg: arg,
     Ops.RESHAPE: _reshape,
     Ops.EXPAND: _expand,

@@ -87,9 +87,9 @@ def no_several(nodes: Sequence[UOp]) -> Fault | None:
 TENSOR = Spec(
     "tensor graph",
     frozenset({
-        Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.FOLD, Ops.CAT, Ops.REDUCE_AXIS,
-        Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.ASSIGN,
-        Ops.SINK, Ops.FUNCTION, Ops.SHARD, Ops.MULTI, *MOVEMENT, *ELEMENTWISE,
+        Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.PLACEHOLDER, Ops.FOLD, Ops.CAT,
+        Ops.REDUCE_AXIS, Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH,
+        Ops.COPY, Ops.ASSIGN, Ops.SINK, Ops.FUNCTION, Ops.SHARD, Ops.MULTI, *MOVEMENT, *ELEMENTWISE,
     }),
     (one_device,),
 )  # fmt: skip

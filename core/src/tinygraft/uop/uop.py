@@ -25,6 +25,7 @@ from tinygraft.uop.ops import (
     AxisKind,
     BufferArg,
     Ops,
+    PlaceholderArg,
     RangeArg,
     ShardArg,
     VariableArg,
@@ -198,6 +199,12 @@ class UOp:
         """A new buffer of size elements; no two calls give the same node."""
         src, arg = (UOp.on(device),), BufferArg(next(_buffer_ids), size)
         return _make((Ops.BUFFER, dtype, src, arg, None), Ops.BUFFER, dtype, src, arg, None)
+
+    @staticmethod
+    def placeholder(shape: Shape, dtype: DType, device: Any, what: str) -> UOp:
+        """A value that is put in later; no two calls give the same node."""
+        src = () if device is None else (UOp.on(device),)
+        return UOp(Ops.PLACEHOLDER, dtype, src, PlaceholderArg(next(_buffer_ids), shape, what))
 
     @staticmethod
     def next_buffer() -> int:

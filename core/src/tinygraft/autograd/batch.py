@@ -1,0 +1,224 @@
+"""The same graph for many examples at once: each node that depends on an example gets an axis of examples in front.
+
+    batched(roots, examples, count) -> the roots, with that axis
+
+In: graphs over nodes that stand for one example each, and for each of those nodes all examples as one node. Out: graphs
+over all examples. What does not depend on an example is left as it is, and repeated only where it meets what does.
+There is one rule for each op of the tensor graph, as in `vjp.py`: it is given the node and its new sources, and gives
+the new node, which has the axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tinygraft.autograd.build import expand, flip, full, full_like, gather, iota, pad, permute, reshape, scatter, shrink
+from tinygraft.autograd.vjp_select import read_back
+from tinygraft.dtype import dtypes
+from tinygraft.errors import GraphError
+from tinygraft.uop.ops import ELEMENTWISE, FunctionArg, Ops
+from tinygraft.uop.shape import sint
+from tinygraft.uop.uop import UOp, toposort
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The new sources of a node: nodes, whether each has the axis of examples, and how many examples there are."""
+
+    nodes: tuple[UOp, ...]
+    has_axis: tuple[bool, ...]
+    count: int
+
+    def lifted(self, place: int) -> UOp:
+        """A source with the axis of examples: repeated for all of them where it had none."""
+        return _repeated(self.nodes[place], self.has_axis[place], self.count)
+
+
+def _repeated(node: UOp, has_axis: bool, count: int) -> UOp:
+    """A node with the axis of examples: repeated for all of them where it has none."""
+    return node if has_axis else expand(reshape(node, (1, *node.shape)), (count, *node.shape))
+
+
+Rule = Callable[[UOp, Sources], UOp]
+
+
+def batched(roots: Sequence[UOp], examples: Mapping[UOp, UOp], count: int) -> list[tuple[UOp, bool]]:
+    """Each root for all examples, and whether it has their axis, which is the first; one that depends on none has not.
+
+    examples gives for a node that stands for one example the node of all of them, of shape (count, *shape). Raises
+    GraphError for an op that has no rule.
+    """
+    done: dict[UOp, UOp] = dict(examples)
+    for node in toposort(*roots, enter=lambda n: n not in examples):
+        if node in done or not any(s in done for s in node.src):
+            continue
+        rule = RULES.get(node.op)
+        if rule is None:
+            raise GraphError(f"{node.op.name} has no rule for many examples at once")
+        has_axis = tuple(s in done for s in node.src)
+        done[node] = rule(node, Sources(tuple(done.get(s, s) for s in node.src), has_axis, count))
+    return [(done.get(root, root), root in done) for root in roots]
+
+
+def _front(x: UOp, axis: int) -> UOp:
+    """x with one axis moved to the front."""
+    return permute(x, (axis, *(i for i in range(len(x.shape)) if i != axis)))
+
+
+def _from_front(x: UOp, axis: int) -> UOp:
+    """x with its first axis moved to where axis says."""
+    return permute(x, (*range(1, axis + 1), 0, *range(axis + 1, len(x.shape))))
+
+
+# Rules: n is the node of one example, s its sources for all of them.
+
+
+def _elementwise(n: UOp, s: Sources) -> UOp:
+    return UOp(n.op, n.dtype, tuple(s.lifted(i) for i in range(len(s.nodes))), n.arg)
+
+
+def _unary(n: UOp, s: Sources) -> UOp:
+    """An op whose arg does not speak of axes, or only of the last ones."""
+    return UOp(n.op, n.dtype, (s.nodes[0], *n.src[1:]), n.arg)
+
+
+def _reshape(n: UOp, s: Sources) -> UOp:
+    return reshape(s.nodes[0], (s.count, *n.arg))
+
+
+def _expand(n: UOp, s: Sources) -> UOp:
+    return expand(s.nodes[0], (s.count, *n.arg))
+
+
+def _permute(n: UOp, s: Sources) -> UOp:
+    return permute(s.nodes[0], (0, *(axis + 1 for axis in n.arg)))
+
+
+def _flip(n: UOp, s: Sources) -> UOp:
+    return flip(s.nodes[0], [axis + 1 for axis in n.arg])
+
+
+def _pad(n: UOp, s: Sources) -> UOp:
+    return pad(s.nodes[0], ((0, 0), *n.arg))
+
+
+def _shrink(n: UOp, s: Sources) -> UOp:
+    return shrink(s.nodes[0], ((0, s.count), *n.arg))
+
+
+def _cat(n: UOp, s: Sources) -> UOp:
+    return UOp(Ops.CAT, n.dtype, tuple(s.lifted(i) for i in range(len(s.nodes))), n.arg + 1)
+
+
+def _reduce(n: UOp, s: Sources) -> UOp:
+    return UOp(n.op, n.dtype, s.nodes, replace(n.arg, axes=tuple(axis + 1 for axis in n.arg.axes)))
+
+
+def _scan(n: UOp, s: Sources) -> UOp:
+    return UOp(n.op, n.dtype, s.nodes, replace(n.arg, axis=n.arg.axis + 1))
+
+
+def _gather(n: UOp, s: Sources) -> UOp:
+    """From one table for all, from the same places of each table, or from places of each one's own."""
+    (table, index), axis = s.nodes, n.arg
+    if not s.has_axis[1]:
+        return gather(table, index, axis + 1)
+    if not s.has_axis[0]:
+        return _front(gather(table, index, axis), axis)
+    rows = _rows(table, axis + 1)
+    found = gather(rows, _places(index, n.src[0].shape[axis], s.count), 0)  # (count, *index, *rest)
+    return _inside(found, len(n.src[1].shape), axis)
+
+
+def _scatter(n: UOp, s: Sources) -> UOp:
+    """Into the same places of each base, or into places of each one's own: then all bases are one."""
+    axis, index = n.arg.axis, s.nodes[1]
+    base, value = s.lifted(0), s.lifted(2)
+    if not s.has_axis[1]:
+        return scatter(base, index, value, axis + 1, n.arg.op)
+    rank = len(n.src[1].shape)
+    order = (0, *range(axis + 1, axis + 1 + rank), *range(1, axis + 1), *range(axis + 1 + rank, len(value.shape)))
+    places = _places(index, n.src[0].shape[axis], s.count)
+    found = scatter(_rows(base, axis + 1), places, permute(value, order), 0, n.arg.op)
+    outer = (s.count, n.src[0].shape[axis], *n.src[0].shape[:axis], *n.src[0].shape[axis + 1 :])
+    return _inside(reshape(found, outer), 1, axis)
+
+
+def _rows(x: UOp, axis: int) -> UOp:
+    """The first axis of x and another one as one, in front."""
+    order = (0, axis, *(i for i in range(1, len(x.shape)) if i != axis))
+    moved = permute(x, order)
+    return reshape(moved, (moved.shape[0] * moved.shape[1], *moved.shape[2:]))
+
+
+def _places(index: UOp, length: sint, count: int) -> UOp:
+    """Where index (of count examples) points in count tables of some length, one behind the other; -1 outside."""
+    if not isinstance(length, int):
+        raise GraphError("an axis whose size is a variable cannot be indexed by each example in places of its own")
+    wide = index.cast(dtypes.int64)
+    inside = (wide >= 0) & (wide < length)
+    first = reshape(iota(count, index.device).cast(dtypes.int64) * length, (count,) + (1,) * (len(index.shape) - 1))
+    return inside.where(wide + expand(first, index.shape), full_like(wide, -1))
+
+
+def _inside(x: UOp, rank: int, axis: int) -> UOp:
+    """(count, *middle, *rest) with the rank axes of the middle moved to where axis of the rest says."""
+    before = range(1 + rank, 1 + rank + axis)
+    return permute(x, (0, *before, *range(1, 1 + rank), *range(1 + rank + axis, len(x.shape))))
+
+
+def _assign(n: UOp, s: Sources) -> UOp:
+    """The value, or the old one with the value where the view writes: what it means, without its memory."""
+    if len(s.nodes) == 2:
+        return s.lifted(1)
+    old, value, view = n.src
+    written = full(value.shape, True, dtypes.bool, n.device)
+    spread = value
+    while view is not old:
+        written, spread, view = read_back(view, written), read_back(view, spread), view.src[0]
+    whole = written.where(spread, old)
+    examples = {source: new for source, new, has in zip(n.src, s.nodes, s.has_axis, strict=True) if has}
+    examples.pop(n.src[2], None)
+    return batched([whole], examples, s.count)[0][0]
+
+
+def _shard(n: UOp, s: Sources) -> UOp:
+    return UOp(Ops.SHARD, n.dtype, (s.nodes[0], n.src[1]), replace(n.arg, axis=n.arg.axis + 1))
+
+
+def _function(n: UOp, s: Sources) -> UOp:
+    """The same value and derivative for all; the gradients that the rule of one example gives get the axis in turn."""
+    sources = tuple(s.lifted(i) for i in range(len(s.nodes)))
+    unknown = tuple(UOp.placeholder(x.shape, x.dtype, x.device, "vmap") for x in n.src)
+    seed = UOp.placeholder(n.shape, n.dtype, n.device, "vmap")
+    one = UOp(Ops.FUNCTION, n.dtype, unknown, n.arg)
+
+    def rule(node: UOp, gradient: UOp, places: tuple[int, ...]) -> list[UOp | None]:
+        found = n.arg.rule(one, seed, places)
+        examples = {**dict(zip(unknown, node.src, strict=True)), one: node, seed: gradient}
+        whole = iter(batched([x for x in found if x is not None], examples, s.count))
+        return [None if x is None else _repeated(*next(whole), s.count) for x in found]
+
+    return UOp(Ops.FUNCTION, n.dtype, sources, FunctionArg(n.arg.name, rule))
+
+
+RULES: dict[Ops, Rule] = {
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    Ops.RESHAPE: _reshape,
+    Ops.EXPAND: _expand,
+    Ops.PERMUTE: _permute,
+    Ops.PAD: _pad,
+    Ops.SHRINK: _shrink,
+    Ops.FLIP: _flip,
+    Ops.CAT: _cat,
+    **dict.fromkeys((Ops.WINDOW, Ops.FOLD), _unary),
+    Ops.REDUCE_AXIS: _reduce,
+    Ops.SCAN: _scan,
+    Ops.GATHER: _gather,
+    Ops.SCATTER: _scatter,
+    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY), _unary),
+    Ops.ASSIGN: _assign,
+    Ops.SHARD: _shard,
+    Ops.FUNCTION: _function,
+}

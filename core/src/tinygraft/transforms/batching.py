@@ -1,0 +1,129 @@
+"""vmap: a function of one example as a function of many.
+
+The function is called once, with tensors that stand for one example each and have no value; the graph that comes out of
+it gets an axis of examples (`autograd/batch.py`). So nothing runs in a loop, and what all examples share is there once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinygraft.autograd.batch import batched
+from tinygraft.autograd.build import expand, permute, reshape
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.nested import tensors_in
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import UOp
+
+
+def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """A function of one example made into one of many: it is called once, and its graph gets an axis of examples.
+
+    in_axes says which axis of each positional argument counts the examples: one number for all, or one for each
+    argument; for a nested argument one for all of it, or nested alike. None is for what is the same for all examples.
+    Tensors given by keyword have examples along their first axis. out_axes says in the same way where results have that
+    axis. Random numbers that are drawn inside are the same for all examples. A value must not be asked for inside: what
+    depends on it is chosen with where(). Raises ShapeError, and GraphError where item(), numpy() or `if` ask for one.
+
+    >>> from tinygraft import Tensor, vmap
+    >>> rows, vector = Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([1.0, 10.0])
+    >>> vmap(lambda a, b: (a * b).sum(), in_axes=(0, None))(rows, vector).tolist()
+    [21.0, 43.0]
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        examples: dict[UOp, UOp] = {}
+        tensors: list[Tensor] = []
+
+        def one(tensor: Tensor, axis: int | None) -> Tensor:
+            if axis is None:
+                return tensor
+            whole = _front("vmap", tensor, axis)
+            example = UOp.placeholder(whole.shape[1:], tensor.dtype, tensor.uop.device, "vmap")
+            examples[example] = whole
+            tensors.append(tensor)
+            return tensor._wrap(example)
+
+        axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args)
+        given = _paired("in_axes", tuple(args), tuple(axes), one)
+        named = _paired("in_axes", kwargs, 0, one)
+        count = _count(tensors, list(examples.values()))
+        result = function(*given, **named)
+        first, *others = tensors
+        made: list[Tensor] = tensors_in(result)  # type: ignore[assignment]
+        found = dict(zip(map(id, made), batched([t.uop for t in made], examples, count), strict=True))
+
+        def all_examples(tensor: Tensor, axis: int | None) -> Tensor:
+            node, has_axis = found[id(tensor)]
+            return first._wrap(_placed(tensor, node, has_axis, axis, count), *others, tensor)
+
+        return _paired("out_axes", result, out_axes, all_examples)
+
+    return wrapped
+
+
+def _paired(what: str, nested: Any, axes: Any, change: Callable[[Tensor, int | None], Any]) -> Any:
+    """Nested lists, tuples and dicts with each tensor changed by its axis; axes are nested as far as they differ."""
+    if isinstance(nested, Tensor):
+        if axes is not None and not isinstance(axes, int):
+            raise ShapeError(f"{what} of a tensor is a number or None, got {axes!r}")
+        return change(nested, axes)
+    if isinstance(nested, dict):
+        if isinstance(axes, dict) and axes.keys() != nested.keys():
+            raise ShapeError(f"{what} has the keys {sorted(axes)}, for a dict with the keys {sorted(nested)}")
+        return {
+            key: _paired(what, item, axes[key] if isinstance(axes, dict) else axes, change)
+            for key, item in nested.items()
+        }
+    if isinstance(nested, (list, tuple)):
+        if isinstance(axes, (list, tuple)) and len(axes) != len(nested):
+            raise ShapeError(f"{what} {tuple(axes)} has {len(axes)} entries, for {len(nested)} values")
+        each = axes if isinstance(axes, (list, tuple)) else [axes] * len(nested)
+        items = [_paired(what, item, axis, change) for item, axis in zip(nested, each, strict=True)]
+        return type(nested)(*items) if hasattr(nested, "_fields") else type(nested)(items)
+    return nested
+
+
+def _front(what: str, tensor: Tensor, axis: int) -> UOp:
+    """A tensor's node with one axis moved to the front."""
+    rank = len(tensor.shape)
+    if not -rank <= axis < rank:
+        raise ShapeError(
+            f"{what} was asked to go over axis {axis} of a tensor of shape {tensor.shape}\n  made at {tensor._where()}"
+        )
+    return permute(tensor.uop, (axis % rank, *(i for i in range(rank) if i != axis % rank)))
+
+
+def _count(tensors: Sequence[Tensor], wholes: Sequence[UOp]) -> int:
+    """How many examples there are. Raises ShapeError where tensors disagree, or there are none."""
+    if not tensors:
+        raise ShapeError("vmap has nothing to go over: no tensor among the arguments has an axis of examples")
+    count = wholes[0].shape[0]
+    for tensor, whole in zip(tensors, wholes, strict=True):
+        if not isinstance(count, int) or whole.shape[0] != count:
+            raise ShapeError(
+                f"vmap needs as many examples of each argument, got {count} of shape {tensors[0].shape} and "
+                f"{whole.shape[0]} of shape {tensor.shape}\n"
+                f"  made at {tensors[0]._where()} and {tensor._where()}"
+            )
+    return int(count)
+
+
+def _placed(tensor: Tensor, node: UOp, has_axis: bool, axis: int | None, count: int) -> UOp:
+    """A result with its axis of examples, which is the first, where out_axes says; without one for None."""
+    if axis is None:
+        if has_axis:
+            raise ShapeError(
+                f"out_axes is None for a result of shape {tensor.shape} that is another one for each example\n"
+                f"  made at {tensor._where()}"
+            )
+        return node
+    rank = len(tensor.shape) + 1
+    if not -rank <= axis < rank:
+        raise ShapeError(f"out_axes is {axis}, for a result of shape {tensor.shape} and one more axis")
+    whole = node if has_axis else expand(reshape(node, (1, *node.shape)), (count, *node.shape))
+    at = axis % rank
+    return permute(whole, (*range(1, at + 1), 0, *range(at + 1, rank)))

@@ -1,0 +1,108 @@
+"""One call of a function whose graph is rewritten afterwards: what stands for its arguments in it, and what came out.
+
+The function is called with other tensors in the place of its arguments, of the same values. So a derivative by an
+argument is one by that argument alone, whatever else is made of the same tensor; one tensor given twice is one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.helpers import prod
+from tinygraft.tensor.base import live_tensors
+from tinygraft.tensor.nested import mapped, tensors_in
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.ops import Ops, Own
+from tinygraft.uop.uop import UOp, rebuild, toposort
+
+_numbers = itertools.count(1)
+
+
+def stand_in(node: UOp) -> UOp:
+    """The same value as a node of its own: no two calls give the same one."""
+    return UOp(Ops.RESHAPE, node.dtype, (node,), node.shape, Own(-next(_numbers)))
+
+
+class Call:
+    """A call of function for the transformation what, by which the arguments at places are looked at; all for None.
+
+    given are the tensors in those arguments, tensors those that stood for them in the call, and inside the nodes of
+    these; result is what the function gave, and results are the tensors in it.
+    """
+
+    def __init__(
+        self, what: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
+        places: Collection[int] | None,
+    ) -> None:  # fmt: skip
+        self.what, self.name = what, getattr(function, "__name__", "the function")
+        looked_at = (tuple(args), kwargs) if places is None else [args[place] for place in places]
+        self.given: list[Tensor] = list(dict.fromkeys(tensors_in(looked_at)))  # type: ignore[arg-type]
+        self.tensors = [tensor._wrap(stand_in(tensor.uop)) for tensor in self.given]
+        self.inside = [tensor.uop for tensor in self.tensors]
+        put = dict(zip(self.given, self.tensors, strict=True))
+
+        def inner(nested: Any) -> Any:
+            return mapped(nested, Tensor, put.__getitem__)
+
+        chosen = range(len(args)) if places is None else places
+        inputs = [inner(arg) if place in chosen else arg for place, arg in enumerate(args)]
+        for tensor in self.tensors:  # so that a value which is read on the way does not cut the graph
+            tensor.requires_grad = True if tensor.dtype.kind == "float" else tensor.requires_grad
+        self.result = function(*inputs, **(inner(kwargs) if places is None else kwargs))
+        self.results: list[Tensor] = tensors_in(self.result)  # type: ignore[assignment]
+        self.flag = self._flag()
+
+    def _flag(self) -> bool | None:
+        """Whether what comes out may be asked for a gradient: an argument may, or something that was read."""
+        flags = {tensor.requires_grad for tensor in self.given}
+        if True in flags:
+            return True
+        graph = set(toposort(*(tensor.uop for tensor in self.results)))
+        inside = set(self.inside)
+        for tensor in live_tensors():
+            if tensor.requires_grad and tensor.uop in graph and inside.isdisjoint(toposort(tensor.uop)):
+                return True
+        return None
+
+    def known(self, nodes: Sequence[UOp]) -> list[UOp]:
+        """Nodes with the arguments themselves in the place of what stood for them."""
+        done = rebuild(nodes, dict(zip(self.inside, (tensor.uop for tensor in self.given), strict=True)))
+        return [done[node] for node in nodes]
+
+    def tensor(self, node: UOp) -> Tensor:
+        """A tensor over a node that was computed from the arguments."""
+        new = (self.given or self.results)[0]._wrap(self.known([node])[0])
+        new.requires_grad = self.flag if new.dtype.kind == "float" else None
+        return new
+
+    def put_back(self, nodes: Sequence[UOp]) -> Any:
+        """The function's result with other values in the place of its tensors, in order."""
+        values = dict(zip(map(id, self.results), nodes, strict=True))
+        return mapped(self.result, Tensor, lambda tensor: self.tensor(values[id(tensor)]))
+
+    def value(self) -> Any:
+        """The function's result."""
+        return self.put_back([tensor.uop for tensor in self.results])
+
+    def scalar(self, result: Any) -> Tensor:
+        """A result of one float, of which there is a gradient. Raises ShapeError."""
+        if not isinstance(result, Tensor) or result.dtype.kind != "float" or prod(result.shape) != 1:
+            found = f"shape {result.shape} and {result.dtype}" if isinstance(result, Tensor) else type(result).__name__
+            raise ShapeError(
+                f"{self.what} needs a function that gives a tensor of one float, {self.name} gave {found}\n"
+                f"  hint: reduce it first, as in .sum(); the derivative of several values is jacobian({self.name})"
+            )
+        return result
+
+    def only_floats(self) -> None:
+        """Raise DTypeError unless every argument and result is a float."""
+        for kind, tensors in (("an argument", self.given), ("a result", self.results)):
+            for tensor in tensors:
+                if tensor.dtype.kind != "float":
+                    raise DTypeError(
+                        f"{self.what} differentiates floats, {kind} of {self.name} is {tensor.dtype}\n"
+                        f"  made at {tensor._where()}"
+                    )

@@ -1,0 +1,219 @@
+"""Derivatives of functions: grad, value_and_grad, vjp, jvp, jacobian and hessian.
+
+All come from one table, that of `autograd/vjp.py`. A vector-Jacobian product is what a gradient is; it is linear in
+the vector, so its own derivative by that vector is the Jacobian-vector product (the double-backward trick). A Jacobian
+is one of these for all unit vectors at once, a batch in the graph (`autograd/batch.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinygraft.autograd.batch import batched
+from tinygraft.autograd.build import expand, full_like, iota, permute, reshape
+from tinygraft.autograd.walk import gradient
+from tinygraft.errors import DTypeError, GraphError, ShapeError
+from tinygraft.helpers import prod
+from tinygraft.tensor.nested import mapped, tensors_in
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.transforms.call import Call
+from tinygraft.uop.uop import UOp, substitute
+
+Function = Callable[..., Any]
+Argnums = int | Sequence[int]
+
+
+def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """A function that gives the gradient of function with respect to its argument number argnums, or to several.
+
+    function gives a tensor of one float; with has_aux a pair of that and anything else, which comes with the gradient.
+    Raises ShapeError, DTypeError, IndexError.
+
+    >>> from tinygraft import Tensor, grad
+    >>> grad(lambda x: (x * x * x).sum())(Tensor([1.0, 2.0])).tolist()
+    [3.0, 12.0]
+    """
+    both = value_and_grad(function, argnums, has_aux)
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return wrapped
+
+
+def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """Like grad, for a pair of what function gives and its gradient.
+
+    >>> from tinygraft import Tensor, value_and_grad
+    >>> value, gradient = value_and_grad(lambda x: (x * x).sum())(Tensor([1.0, 2.0]))
+    >>> value.item(), gradient.tolist()
+    (5.0, [2.0, 4.0])
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        call = Call("grad", function, args, kwargs, _places("grad", argnums, args))
+        if has_aux and not (isinstance(call.result, tuple) and len(call.result) == 2):
+            raise DTypeError(f"with has_aux {call.name} must give a pair (value, anything else)")
+        value = call.scalar(call.result[0] if has_aux else call.result)
+        found = dict(zip(call.given, value.gradient(*call.tensors), strict=True))
+        return call.value(), _per_argument(argnums, args, lambda tensor: call.tensor(found[tensor].uop))
+
+    return wrapped
+
+
+def _places(what: str, argnums: Argnums, args: Sequence[Any]) -> tuple[int, ...]:
+    """The places of the arguments to differentiate by, counted from the front."""
+    places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for place in places:
+        if not -len(args) <= place < len(args):
+            raise IndexError(f"{what} was asked for argument {place}, of a call with {len(args)} positional arguments")
+    return tuple(place % len(args) for place in places)
+
+
+def _per_argument(argnums: Argnums, args: Sequence[Any], change: Callable[[Tensor], Any]) -> Any:
+    """The chosen arguments with each tensor changed: one, or a tuple for several."""
+    if isinstance(argnums, int):
+        return mapped(args[argnums], Tensor, change)
+    return tuple(mapped(args[place], Tensor, change) for place in argnums)
+
+
+def vjp(function: Function, *primals: Any) -> tuple[Any, Function]:
+    """What function gives for primals, and a function from gradients of that to a tuple of gradients of primals.
+
+    The gradients that it takes are nested as the result is. Raises DTypeError for what is no float, ShapeError.
+
+    >>> from tinygraft import Tensor, vjp
+    >>> value, back = vjp(lambda x: x * x, Tensor([1.0, 2.0]))
+    >>> back(Tensor([1.0, 10.0]))[0].tolist()
+    [2.0, 40.0]
+    """
+    call = Call("vjp", function, primals, {}, None)
+    call.only_floats()
+
+    def back(gradients: Any) -> tuple[Any, ...]:
+        total: list[UOp] = []
+        for result, seed in zip(call.results, _alike("vjp", gradients, call.results), strict=True):
+            parts = [part.uop for part in result.gradient(*call.tensors, gradient=seed)]
+            total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
+        found = dict(zip(call.given, total or [full_like(node, 0) for node in call.inside], strict=True))
+        return mapped(primals, Tensor, lambda tensor: call.tensor(found[tensor]))  # type: ignore[no-any-return]
+
+    return call.value(), back
+
+
+def _alike(what: str, nested: Any, wanted: Sequence[Tensor]) -> list[Tensor]:
+    """The tensors in a nest, which have the shapes of those wanted, in their dtypes."""
+    given = tensors_in(nested)
+    shapes, needed = [tensor.shape for tensor in given], [tensor.shape for tensor in wanted]
+    if shapes != needed:
+        raise ShapeError(f"{what} needs tensors of shapes {needed}, got {shapes}: one for each, nested alike")
+    return [tensor._cast(like.dtype) for tensor, like in zip(given, wanted, strict=True)]  # type: ignore[misc]
+
+
+def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """What function gives for primals, and how that changes when they change by tangents, nested alike.
+
+    Raises ShapeError, DTypeError for what is no float, and GraphError where a Function has a backward that is not
+    linear in the gradient.
+
+    >>> from tinygraft import Tensor, jvp
+    >>> value, change = jvp(lambda x: x * x, (Tensor([1.0, 2.0]),), (Tensor([1.0, 10.0]),))
+    >>> value.tolist(), change.tolist()
+    ([1.0, 4.0], [2.0, 40.0])
+    """
+    call = Call("jvp", function, tuple(primals), {}, None)
+    call.only_floats()
+    given = tensors_in(tuple(primals))
+    by_tensor = dict(zip(given, _alike("jvp", tuple(tangents), given), strict=True))  # type: ignore[arg-type]
+    changes = [_pushed(call, result, [by_tensor[tensor].uop for tensor in call.given]) for result in call.results]
+    return call.value(), call.put_back(changes)
+
+
+def _pushed(call: Call, result: Tensor, tangents: Sequence[UOp]) -> UOp:
+    """How one result of a call changes when what stands for its arguments changes by tangents."""
+    seed = _unknown(result)
+    total: UOp | None = None
+    for part, tangent in zip(result.gradient(*call.tensors, gradient=seed), tangents, strict=True):
+        (change,) = gradient(part.uop, [seed.uop], tangent)
+        if change is not None:
+            total = change if total is None else total + change
+    found = full_like(result.uop, 0) if total is None else total
+    if substitute(found, {seed.uop: full_like(seed.uop, 0)}) is not found:
+        raise GraphError(
+            f"the backward of a Function in {call.name} is not linear in the gradient it is given, and {call.what} "
+            "needs that"
+        )
+    return found
+
+
+def _unknown(like: Tensor) -> Tensor:
+    """A tensor of another's shape, dtype and device whose value is put into the graph later."""
+    return like._wrap(UOp.placeholder(like.shape, like.dtype, like.uop.device, "a derivative"))
+
+
+def jacobian(function: Function, argnums: Argnums = 0) -> Function:
+    """A function that gives the derivatives of all elements of function's result by all of its argument's.
+
+    Each has the shape of the result followed by that of the argument. They come in the nesting of the result, and in it
+    in that of the argument (a tuple for several argnums). The gradients of all elements of the result, or the changes
+    for all elements of the argument where those are fewer, are computed as one batch. Raises as vjp and jvp do.
+
+    >>> from tinygraft import Tensor, jacobian
+    >>> jacobian(lambda x: x * x)(Tensor([1.0, 2.0])).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        call = Call("jacobian", function, args, kwargs, _places("jacobian", argnums, args))
+        call.only_floats()
+
+        def row(result: Tensor) -> Any:
+            found = {tensor: _derivatives(call, result, place) for place, tensor in enumerate(call.given)}
+            return _per_argument(argnums, args, lambda tensor: call.tensor(found[tensor]))
+
+        return mapped(call.result, Tensor, row)
+
+    return wrapped
+
+
+def _derivatives(call: Call, result: Tensor, place: int) -> UOp:
+    """The Jacobian of one result by one argument: a shape of the result's axes followed by the argument's."""
+    argument = call.tensors[place]
+    for tensor in (argument, result):
+        if not all(isinstance(size, int) for size in tensor.shape):
+            raise ShapeError(f"{call.what} needs sizes that are numbers, {call.name} has {tensor.shape}")
+    rows, columns = prod(result.shape), prod(argument.shape)
+    if rows <= columns:
+        seed = _unknown(result)
+        (part,) = result.gradient(argument, gradient=seed)
+        return reshape(_for_each_unit(part.uop, seed.uop, rows), (*result.shape, *argument.shape))
+    tangent = _unknown(argument).uop
+    tangents = [tangent if i == place else full_like(node, 0) for i, node in enumerate(call.inside)]
+    found = _for_each_unit(_pushed(call, result, tangents), tangent, columns)
+    return reshape(permute(found, (*range(1, len(found.shape)), 0)), (*result.shape, *argument.shape))
+
+
+def _for_each_unit(node: UOp, unit: UOp, count: int) -> UOp:
+    """node for each value of a placeholder that is 1 in one element and 0 in all others, along a first axis."""
+    line, grid = iota(count, unit.device), (count, count)
+    eye = expand(reshape(line, (count, 1)), grid).eq(expand(reshape(line, (1, count)), grid)).cast(unit.dtype)
+    ((found, has_axis),) = batched([node], {unit: reshape(eye, (count, *unit.shape))}, count)
+    return found if has_axis else expand(reshape(found, (1, *found.shape)), (count, *found.shape))
+
+
+def hessian(function: Function, argnums: Argnums = 0) -> Function:
+    """A function that gives the second derivatives of function, which gives one float, by its argument.
+
+    For one tensor of shape s they have shape s + s; several arguments, or nested ones, give all pairs, nested twice.
+
+    >>> from tinygraft import Tensor, hessian
+    >>> hessian(lambda x: (x * x * x).sum())(Tensor([1.0, 2.0])).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
+    """
+    return jacobian(grad(function, argnums), argnums)
