@@ -8,8 +8,7 @@ import pytest
 
 from tinygraft.conformance.corpus import convertible, edges
 from tinygraft.conformance.kernels import run_map
-from tinygraft.dtype import DType, dtypes
-from tinygraft.reference.numbers import raw_bits
+from tinygraft.dtype import DType, bits_of, dtypes
 from tinygraft.reference.python import PythonBackend
 
 
@@ -77,4 +76,4 @@ def test_bitcast_keeps_the_bits(dtype: DType) -> None:
     for to, got in zip(others, run_map(PythonBackend("PYTHON", 0), builds, [(dtype, values)]), strict=True):
         for value, result in zip(values, got, strict=True):
             if value == value and result == result:
-                assert raw_bits(result, to) == raw_bits(value, dtype), (dtype, to, value)
+                assert bits_of(result, to) == bits_of(value, dtype), (dtype, to, value)

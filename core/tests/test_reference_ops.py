@@ -14,7 +14,7 @@ from tinygraft.conformance.batch import outcomes
 from tinygraft.conformance.corpus import TAKES, operands
 from tinygraft.conformance.levels.ops_values import of_buffers
 from tinygraft.conformance.oracle import differing, python
-from tinygraft.dtype import FLOAT_BITS, DType, dtypes
+from tinygraft.dtype import FORMATS, DType, dtypes
 from tinygraft.uop.ops import ELEMENTWISE, Ops
 
 APPROXIMATE = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW)
@@ -93,9 +93,8 @@ def test_python_rounds_fma_once(dtype: DType) -> None:
         if not all(math.isfinite(x) for x in (a, b, c, got)):
             continue
         error = abs(Fraction(a) * Fraction(b) + Fraction(c) - Fraction(got))
-        exponent_bits, mantissa = FLOAT_BITS[dtype]
-        least = 3 - 2 ** (exponent_bits - 1)  # of the exponents that frexp gives to normal numbers
-        half_step = Fraction(2) ** (max(math.frexp(got)[1], least) - mantissa - 2)
+        least = 3 - 2 ** (FORMATS[dtype].exponent - 1)  # of the exponents that frexp gives to normal numbers
+        half_step = Fraction(2) ** (max(math.frexp(got)[1], least) - FORMATS[dtype].mantissa - 2)
         assert error <= half_step, (a, b, c, got)
         checked += 1
     assert checked > 500

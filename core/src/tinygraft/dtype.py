@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,7 @@ class DType:
     """One element type.
 
     name is the short name that prints (float, half, uchar); kind is one of bool, uint, int, float, index, void;
-    itemsize counts bytes; fmt is the struct format, None where struct has none (bfloat16).
+    itemsize counts bytes; fmt is the struct format, None where struct has none (bfloat16 and the fp8 types).
     """
 
     name: str
@@ -63,11 +64,16 @@ class dtypes:
     uint32 = uint = DType("uint", "uint", 4, "I")
     int64 = long = DType("long", "int", 8, "q")
     uint64 = ulong = DType("ulong", "uint", 8, "Q")
+    fp8e4m3 = DType("fp8e4m3", "float", 1, None)  # no inf: saturates. Of the Open Compute Project, as is
+    fp8e5m2 = DType("fp8e5m2", "float", 1, None)  # this one: a half with 8 mantissa bits less
+    fp8e4m3fnuz = DType("fp8e4m3fnuz", "float", 1, None)  # no inf, no -0.0, one NaN
+    fp8e5m2fnuz = DType("fp8e5m2fnuz", "float", 1, None)
     float16 = half = DType("half", "float", 2, "e")
     bfloat16 = DType("bfloat16", "float", 2, None)
     float32 = float = DType("float", "float", 4, "f")
     float64 = double = DType("double", "float", 8, "d")
 
+    fp8s = (fp8e4m3, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
     floats = (float16, bfloat16, float32, float64)
     uints = (uint8, uint16, uint32, uint64)
     sints = (int8, int16, int32, int64)
@@ -102,7 +108,7 @@ class dtypes:
     @staticmethod
     def finfo(dtype: DType) -> tuple[Any, Any]:
         """(exponent bits, mantissa bits) of a float dtype."""
-        return FLOAT_BITS[dtype]
+        return FORMATS[dtype].exponent, FORMATS[dtype].mantissa
 
     @staticmethod
     def from_py(value: Any) -> DType:
@@ -130,7 +136,35 @@ class dtypes:
 
 _bool, _int, _float = bool, int, float
 BY_NAME: dict[str, DType] = {k: v for k, v in vars(dtypes).items() if isinstance(v, DType)}
-FLOAT_BITS = {dtypes.float16: (5, 10), dtypes.bfloat16: (8, 7), dtypes.float32: (8, 23), dtypes.float64: (11, 52)}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How a float dtype lies in its bits, and its largest number.
+
+    beyond is what a number past the largest becomes: inf, or NaN or the largest where all bits of a size but one are
+    numbers. unsigned_zero says that the bits of -0.0 are the only NaN.
+    """
+
+    exponent: int
+    mantissa: int
+    bias: int
+    largest: float
+    beyond: float = math.inf
+    unsigned_zero: bool = False
+
+
+FORMATS = {
+    dtypes.fp8e4m3: Format(4, 3, 7, 448.0, beyond=448.0),
+    dtypes.fp8e5m2: Format(5, 2, 15, 57344.0),
+    dtypes.fp8e4m3fnuz: Format(4, 3, 8, 240.0, math.nan, unsigned_zero=True),
+    dtypes.fp8e5m2fnuz: Format(5, 2, 16, 57344.0, math.nan, unsigned_zero=True),
+    dtypes.float16: Format(5, 10, 15, 65504.0),
+    dtypes.bfloat16: Format(8, 7, 127, 2.0**128 - 2.0**120),
+    dtypes.float32: Format(8, 23, 127, 2.0**128 - 2.0**104),
+    dtypes.float64: Format(11, 52, 1023, sys.float_info.max),
+}
+SMALL_FLOATS = (*dtypes.fp8s, dtypes.float16, dtypes.bfloat16)  # sums of them are kept in float32
 DTypeLike = str | DType
 
 
@@ -184,8 +218,9 @@ _PARENTS: dict[DType, tuple[DType, ...]] = {
     dtypes.uint16: (dtypes.int32, dtypes.uint32),
     dtypes.int32: (dtypes.int64,),
     dtypes.uint32: (dtypes.int64, dtypes.uint64),
-    dtypes.int64: (dtypes.float16, dtypes.bfloat16),
-    dtypes.uint64: (dtypes.float16, dtypes.bfloat16),
+    dtypes.int64: dtypes.fp8s,
+    dtypes.uint64: dtypes.fp8s,
+    **dict.fromkeys(dtypes.fp8s, (dtypes.float16, dtypes.bfloat16)),
     dtypes.float16: (dtypes.float32,),
     dtypes.bfloat16: (dtypes.float32,),
     dtypes.float32: (dtypes.float64,),
@@ -229,7 +264,7 @@ def accumulator(dtype: DType) -> DType:
     """The dtype in which a sum over dtype is kept: small integers in 32 bits, half types in float32."""
     if dtype.kind == "bool":
         return dtypes.default_int()
-    if dtype in (dtypes.float16, dtypes.bfloat16):
+    if dtype in SMALL_FLOATS:
         return dtypes.float32
     if dtype.kind == "uint" and dtype.itemsize < 4:
         return dtypes.uint32
@@ -238,23 +273,18 @@ def accumulator(dtype: DType) -> DType:
     return dtype
 
 
-def round_bfloat16(value: float) -> float:
-    """value rounded to the nearest bfloat16, ties to even."""
-    if math.isnan(value) or math.isinf(value):
-        return value
-    return _round_mantissa(value, 8, -126, 3.3895313892515355e38)
-
-
-def _round_mantissa(value: float, precision: int, min_exponent: int, largest: float) -> float:
-    """value rounded once to `precision` significant bits with subnormals below 2**min_exponent; inf past largest."""
-    if value == 0:
-        return value
-    exponent = max(math.frexp(value)[1] - 1, min_exponent)
-    unit = math.ldexp(1.0, exponent - precision + 1)
-    rounded = round(value / unit) * unit
-    if abs(rounded) > largest:
-        return math.copysign(math.inf, value)
-    return math.copysign(rounded, value)
+def round_small(value: float, dtype: DType) -> float:
+    """value rounded once to a float dtype, ties to even; past the largest number what its format says."""
+    form = FORMATS[dtype]
+    if value == 0 or math.isnan(value):
+        return 0.0 if form.unsigned_zero and value == 0 else value
+    if not math.isinf(value):
+        exponent = max(math.frexp(value)[1] - 1, 1 - form.bias)
+        unit = math.ldexp(1.0, exponent - form.mantissa)
+        value = math.copysign(round(value / unit) * unit, value)
+    if abs(value) > form.largest:
+        return math.copysign(form.beyond, value)
+    return 0.0 if form.unsigned_zero and value == 0 else value
 
 
 def coerce(value: Any, dtype: DType) -> Any:
@@ -273,8 +303,8 @@ def coerce(value: Any, dtype: DType) -> Any:
         value = _float(value)
         if dtype.itemsize == 8:
             return value
-        if dtype is dtypes.bfloat16:
-            return round_bfloat16(value)
+        if dtype.fmt is None:
+            return round_small(value, dtype)
         try:
             return struct.unpack(dtype.fmt or "f", struct.pack(dtype.fmt or "f", value))[0]
         except OverflowError:
@@ -293,8 +323,8 @@ def coerce(value: Any, dtype: DType) -> Any:
 
 def _int_to_float(value: int, dtype: DType) -> float:
     """An integer rounded once to dtype: through float64 a 64-bit integer would be rounded twice."""
-    exponent_bits, mantissa = FLOAT_BITS[dtype]
-    extra = value.bit_length() - (mantissa + 1)
+    form = FORMATS[dtype]
+    extra = value.bit_length() - (form.mantissa + 1)
     if extra > 0:
         half, low = 1 << (extra - 1), abs(value) & ((1 << extra) - 1)
         magnitude = abs(value) >> extra
@@ -304,6 +334,75 @@ def _int_to_float(value: int, dtype: DType) -> float:
     try:
         result = _float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
-    largest = (2 - 2.0**-mantissa) * 2.0 ** (2 ** (exponent_bits - 1) - 1)
-    return math.copysign(math.inf, result) if abs(result) > largest else result
+        result = math.inf if value > 0 else -math.inf
+    if abs(result) <= form.largest:
+        return result
+    return math.copysign(form.beyond, result)
+
+
+_INT_OF_WIDTH = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+def bits_of(value: Any, dtype: DType) -> int:
+    """The bits of a value of dtype, as an unsigned integer.
+
+    >>> hex(bits_of(1.0, dtypes.bfloat16)), hex(bits_of(-1, dtypes.int8)), hex(bits_of(1.0, dtypes.fp8e4m3))
+    ('0x3f80', '0xff', '0x38')
+    """
+    if dtype is dtypes.bfloat16:
+        return struct.unpack("<I", struct.pack("<f", value))[0] >> 16  # type: ignore[no-any-return]
+    if dtype in dtypes.fp8s:
+        if value != value:
+            size = 0x7E if dtype is dtypes.fp8e5m2 else 0x7F
+            return 0x80 if FORMATS[dtype].unsigned_zero else size | (0x80 if math.copysign(1.0, value) < 0 else 0)
+        return _fp8_bits(dtype)[abs(value)] | (0x80 if math.copysign(1.0, value) < 0 else 0)
+    if dtype.kind in ("float", "bool"):
+        fmt = _INT_OF_WIDTH[dtype.itemsize]
+        return struct.unpack("<" + fmt, struct.pack(f"<{dtype.fmt}", value))[0]  # type: ignore[no-any-return]
+    return _int(value) & ((1 << dtype.bits) - 1)
+
+
+def of_bits(bits: int, dtype: DType) -> Any:
+    """The value of dtype that has these bits.
+
+    >>> of_bits(0x3F80, dtypes.bfloat16), of_bits(0xFF, dtypes.int8), of_bits(0x7E, dtypes.fp8e4m3)
+    (1.0, -1, 448.0)
+    """
+    if dtype.fmt is None:
+        return values_of(dtype)[bits]
+    if dtype.kind == "float":
+        return struct.unpack(f"<{dtype.fmt}", struct.pack("<" + _INT_OF_WIDTH[dtype.itemsize], bits))[0]
+    return coerce(bits, dtype)
+
+
+@cache
+def values_of(dtype: DType) -> tuple[float, ...]:
+    """Every value of a float dtype of at most 16 bits, by its bits."""
+    if dtype is dtypes.float16:
+        return struct.unpack("<65536e", struct.pack("<65536H", *range(65536)))
+    if dtype is dtypes.bfloat16:
+        return struct.unpack("<65536f", struct.pack("<65536I", *(bits << 16 for bits in range(65536))))
+    return tuple(_fp8_value(bits, FORMATS[dtype]) for bits in range(256))
+
+
+def _fp8_value(bits: int, form: Format) -> float:
+    """What eight bits mean."""
+    size, sign = bits & 0x7F, -1.0 if bits & 0x80 else 1.0
+    exponent, mantissa = size >> form.mantissa, size & ((1 << form.mantissa) - 1)
+    if form.unsigned_zero:
+        if bits == 0x80:
+            return math.nan
+    elif form.beyond != math.inf:
+        if size == 0x7F:
+            return math.copysign(math.nan, sign)
+    elif exponent == (1 << form.exponent) - 1:
+        return math.copysign(math.nan if mantissa else math.inf, sign)
+    if not exponent:
+        return sign * math.ldexp(mantissa, 1 - form.bias - form.mantissa)
+    return sign * math.ldexp((1 << form.mantissa) + mantissa, exponent - form.bias - form.mantissa)
+
+
+@cache
+def _fp8_bits(dtype: DType) -> dict[float, int]:
+    """The bits by their values, without the sign."""
+    return {value: bits for bits, value in enumerate(values_of(dtype)[:128]) if value == value}

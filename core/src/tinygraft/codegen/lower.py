@@ -23,6 +23,7 @@ from tinygraft.errors import HookError
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import CodegenPass
 from tinygraft.rules.decompose import decompose
+from tinygraft.rules.fp8 import stored
 from tinygraft.target import Target
 from tinygraft.uop import spec
 from tinygraft.uop.linear import scratch_of
@@ -125,7 +126,7 @@ def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
     written = {store.src[0].arg.slot for store in kernel.sink.src}
     for node in postorder(kernel.sink):
         if node.op is Ops.PARAM:
-            params[node.arg.slot] = Param(node.dtype, node.arg.size, node.arg.slot in written)
+            params[node.arg.slot] = Param(stored(node.dtype), node.arg.size, node.arg.slot in written)
     variables = tuple(sorted(u.arg.name for u in uops if u.op is Ops.VARIABLE))
     grid: list[sint] = [1, 1, 1]
     lanes = 1

@@ -8,8 +8,7 @@ import random
 from functools import cache
 from typing import Any
 
-from tinygraft.dtype import BY_NAME, FLOAT_BITS, DType, coerce, dtypes
-from tinygraft.reference.numbers import from_bits, raw_bits
+from tinygraft.dtype import BY_NAME, FORMATS, DType, bits_of, coerce, dtypes, of_bits
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.uop import UOp
 
@@ -47,13 +46,13 @@ def edges(dtype: DType) -> tuple[Any, ...]:
     if dtype.kind == "bool":
         return False, True
     if dtype.kind == "float":
-        mantissa = FLOAT_BITS[dtype][1]
-        infinity = raw_bits(math.inf, dtype)
+        mantissa = FORMATS[dtype].mantissa
+        infinity = bits_of(math.inf, dtype)
         by_bits = [1, 2, (1 << mantissa) - 1, 1 << mantissa, (1 << mantissa) + 1, infinity - 1]
         sizes = [0.0, 1.0, 0.5, 1.5, 2.0, 2.5, 3.0, 7.0, 0.1, math.pi / 4, math.pi, 10.0, 127.5, 1000.0, math.inf]
-        sizes += [from_bits(b, dtype) for b in by_bits]
-        sizes += [from_bits(raw_bits(1.0, dtype) + d, dtype) for d in (-1, 1)]
-        sizes += [from_bits(chance.randrange(infinity), dtype) for _ in range(6)]
+        sizes += [of_bits(b, dtype) for b in by_bits]
+        sizes += [of_bits(bits_of(1.0, dtype) + d, dtype) for d in (-1, 1)]
+        sizes += [of_bits(chance.randrange(infinity), dtype) for _ in range(6)]
         return (math.nan, *(coerce(sign * x, dtype) for x in sizes for sign in (1, -1)))
     low, high = dtypes.min(dtype), dtypes.max(dtype)
     near = [-33, -8, -7, -3, -2, -1, 0, 1, 2, 3, 7, 8, dtype.bits - 1, dtype.bits, dtype.bits + 1, 100]
@@ -66,7 +65,7 @@ def constants(dtype: DType) -> tuple[Any, ...]:
     if dtype.kind == "bool":
         return False, True
     if dtype.kind == "float":
-        return -0.0, coerce(0.1, dtype), math.inf, math.nan, from_bits(1, dtype)
+        return -0.0, coerce(0.1, dtype), math.inf, math.nan, of_bits(1, dtype)
     low, high = dtypes.min(dtype), dtypes.max(dtype)
     return tuple(dict.fromkeys((low, max(low, -1), 0, 3, dtype.bits, high)))
 

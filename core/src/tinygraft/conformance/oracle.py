@@ -7,8 +7,7 @@ from typing import Any
 
 from tinygraft.conformance.batch import Job, Outcome
 from tinygraft.conformance.gate import computes
-from tinygraft.dtype import DType, dtypes
-from tinygraft.reference.numbers import raw_bits
+from tinygraft.dtype import DType, bits_of, dtypes
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target
 from tinygraft.uop.ops import COMPARE, Ops
@@ -34,7 +33,7 @@ def can_compute(target: Target, op: Ops, dtype: DType) -> bool:
 
 def ordinal(value: float, dtype: DType) -> int:
     """The place of a number among all numbers of its dtype, both zeros at 0."""
-    bits, sign = raw_bits(value, dtype), 1 << (dtype.bits - 1)
+    bits, sign = bits_of(value, dtype), 1 << (dtype.bits - 1)
     return -(bits - sign) if bits & sign else bits
 
 
@@ -49,7 +48,7 @@ def same(op: Ops, dtype: DType, got: Any, want: Any) -> bool:
         return True
     if op in STEPS and (want != 0 or got != 0):
         return abs(ordinal(got, dtype) - ordinal(want, dtype)) <= STEPS[op]
-    return raw_bits(got, dtype) == raw_bits(want, dtype)
+    return bits_of(got, dtype) == bits_of(want, dtype)
 
 
 def differing(op: Ops, dtype: DType, job: Job, got: Outcome, want: Outcome) -> list[str]:

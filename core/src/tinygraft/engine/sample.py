@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 
 from tinygraft.codegen.collapse import apply
-from tinygraft.dtype import FLOAT_BITS, DType
+from tinygraft.dtype import FORMATS, DType, bits_of, coerce, values_of
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.stages import Param
@@ -44,18 +44,21 @@ def _number(dtype: DType, chance: random.Random) -> float | int:
     return chance.randrange(2 if dtype.kind == "bool" else LARGEST)
 
 
+_BITS = {1: "B", 2: "H"}
+
+
 def _packed(numbers: list[float | int], dtype: DType) -> bytes:
     if dtype.fmt is not None:
         return struct.pack(f"<{len(numbers)}{dtype.fmt}", *numbers)
-    words = struct.pack(f"<{len(numbers)}f", *numbers)  # bfloat16: the upper half of a float
-    return b"".join(words[i + 2 : i + 4] for i in range(0, len(words), 4))
+    bits = [bits_of(coerce(number, dtype), dtype) for number in numbers]
+    return struct.pack(f"<{len(bits)}{_BITS[dtype.itemsize]}", *bits)
 
 
 def _unpacked(data: bytes, dtype: DType) -> tuple[float | int, ...]:
     if dtype.fmt is not None:
         return struct.unpack(f"<{len(data) // dtype.itemsize}{dtype.fmt}", data)
-    words = b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data), 2))
-    return struct.unpack(f"<{len(data) // 2}f", words)
+    values = values_of(dtype)
+    return tuple(values[bits] for bits in struct.unpack(f"<{len(data) // dtype.itemsize}{_BITS[dtype.itemsize]}", data))
 
 
 def sampled(sink: UOp) -> UOp:
@@ -115,7 +118,7 @@ class Sample:
             return None
         found = _at(self.places, memoryview(content), self.dtype)
         floats = self.dtype.kind == "float"
-        loose = max(TOLERANCE, 2.0 ** (1 - FLOAT_BITS[self.dtype][1])) if floats else 0.0
+        loose = max(TOLERANCE, 2.0 ** (1 - FORMATS[self.dtype].mantissa)) if floats else 0.0
         for place, a, b in zip(self.places, found, self.expected, strict=True):
             if a != b and not (floats and _is_close(a, b, loose, self.near)):
                 return f"element {place} is {a} and should be {b}"

@@ -38,16 +38,15 @@ MAX_HEADER = 100_000_000
 """No header is longer than this many bytes, by the format's own rule."""
 
 _NAMES = {
-    dtypes.bool: "BOOL", dtypes.uint8: "U8", dtypes.int8: "I8", dtypes.int16: "I16", dtypes.uint16: "U16",
+    dtypes.bool: "BOOL", dtypes.uint8: "U8", dtypes.int8: "I8", dtypes.fp8e5m2: "F8_E5M2", dtypes.fp8e4m3: "F8_E4M3",
+    dtypes.fp8e4m3fnuz: "F8_E4M3FNUZ", dtypes.fp8e5m2fnuz: "F8_E5M2FNUZ", dtypes.int16: "I16", dtypes.uint16: "U16",
     dtypes.float16: "F16", dtypes.bfloat16: "BF16", dtypes.int32: "I32", dtypes.uint32: "U32",
     dtypes.float32: "F32", dtypes.float64: "F64", dtypes.int64: "I64", dtypes.uint64: "U64",
 }  # fmt: skip
 """The dtypes by the format's names, in the format's order."""
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _ORDER = {dtype: place for place, dtype in enumerate(_NAMES)}
-_NOT_OURS = frozenset(
-    {"F4", "F6_E2M3", "F6_E3M2", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "C64"}
-)
+_NOT_OURS = frozenset({"F4", "F6_E2M3", "F6_E3M2", "F8_E8M0", "C64"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tinygraft.dtype import DType, coerce, dtypes
-from tinygraft.reference.numbers import fma, from_bits
+from tinygraft.dtype import DType, coerce, dtypes, of_bits
+from tinygraft.reference.numbers import fma
 
 SMALL = tuple(d for d in dtypes.all if d.itemsize <= 2 and d.kind != "bool")  # dtypes of which words are packed
 SUMS = (dtypes.float32, dtypes.int32)
@@ -20,7 +20,7 @@ SUMS = (dtypes.float32, dtypes.int32)
 def _parts(word: int, dtype: DType, packed: int) -> tuple[Any, ...]:
     """The terms in a word, the one in its lowest bits first."""
     mask = (1 << dtype.bits) - 1
-    return tuple(from_bits(word >> (i * dtype.bits) & mask, dtype) for i in range(packed))
+    return tuple(of_bits(word >> (i * dtype.bits) & mask, dtype) for i in range(packed))
 
 
 def added(total: Any, a: Any, b: Any, result: DType) -> Any:

@@ -10,15 +10,14 @@ import ctypes
 import math
 import struct
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from typing import Any, NoReturn
 
-from tinygraft.dtype import DType, coerce, dtypes
+from tinygraft.dtype import DType, bits_of, coerce, dtypes, of_bits, values_of
 from tinygraft.reference.group import Shared, Touched, lockstep, outside, peek
 from tinygraft.uop.ops import FACTS
 
 VIEW = {d: d.fmt for d in dtypes.all} | {dtypes.float16: "H", dtypes.bfloat16: "H"}  # formats of memory
-_INT_OF_WIDTH = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def round_half(value: float) -> float:
@@ -29,49 +28,14 @@ def round_half(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def raw_bits(value: Any, dtype: DType) -> int:
-    """The bits of a value of dtype, as an unsigned integer.
-
-    >>> hex(raw_bits(1.0, dtypes.bfloat16)), hex(raw_bits(-1, dtypes.int8))
-    ('0x3f80', '0xff')
-    """
-    if dtype is dtypes.bfloat16:
-        return struct.unpack("<I", struct.pack("<f", value))[0] >> 16  # type: ignore[no-any-return]
-    if dtype.kind in ("float", "bool"):
-        fmt = _INT_OF_WIDTH[dtype.itemsize]
-        return struct.unpack("<" + fmt, struct.pack(f"<{dtype.fmt}", value))[0]  # type: ignore[no-any-return]
-    return int(value) & ((1 << dtype.bits) - 1)
-
-
-def from_bits(bits: int, dtype: DType) -> Any:
-    """The value of dtype that has these bits.
-
-    >>> from_bits(0x3F80, dtypes.bfloat16), from_bits(0xFF, dtypes.int8)
-    (1.0, -1)
-    """
-    if dtype is dtypes.bfloat16:
-        return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
-    if dtype.kind == "float":
-        return struct.unpack(f"<{dtype.fmt}", struct.pack("<" + _INT_OF_WIDTH[dtype.itemsize], bits))[0]
-    return coerce(bits, dtype)
-
-
 def bitcast(value: Any, source: DType, target: DType) -> Any:
     """The bits of a value of source as a value of target."""
-    return from_bits(raw_bits(value, source), target)
-
-
-@cache
-def table_of(dtype: DType) -> tuple[float, ...]:
-    """Every value of a 16-bit float dtype, by its bits."""
-    if dtype is dtypes.float16:
-        return struct.unpack("<65536e", struct.pack("<65536H", *range(65536)))
-    return struct.unpack("<65536f", struct.pack("<65536I", *(bits << 16 for bits in range(65536))))
+    return of_bits(bits_of(value, source), target)
 
 
 def _odd(a: float, b: float) -> float:
     """The one of two neighbouring floats whose last bit is set: what lies between them is rounded right from it."""
-    return a if raw_bits(a, dtypes.float64) & 1 else b
+    return a if bits_of(a, dtypes.float64) & 1 else b
 
 
 def fma(a: float, b: float, c: float, dtype: DType) -> float:
@@ -109,11 +73,11 @@ def namespace(kernel: str) -> dict[str, Any]:
         names[f"to_{dtype.name}"] = partial(coerce, dtype=dtype)
         if dtype.kind == "float":
             names[f"fma_{dtype.name}"] = partial(fma, dtype=dtype)
-    names |= {f"bits_{d.name}": partial(raw_bits, dtype=d) for d in dtypes.all}
-    names |= {f"from_bits_{d.name}": partial(from_bits, dtype=d) for d in dtypes.all}
+    names |= {f"bits_{d.name}": partial(bits_of, dtype=d) for d in dtypes.all}
+    names |= {f"from_bits_{d.name}": partial(of_bits, dtype=d) for d in dtypes.all}
     names |= {
         "inf": math.inf, "nan": math.nan, "f32": ctypes.c_float, "round_half": round_half,
-        "math_sqrt": math.sqrt, "table_half": table_of(dtypes.float16), "table_bfloat16": table_of(dtypes.bfloat16),
+        "math_sqrt": math.sqrt, "table_half": values_of(dtypes.float16), "table_bfloat16": values_of(dtypes.bfloat16),
         "outside": partial(_outside, kernel), "peek": partial(peek, kernel), "lockstep": partial(lockstep, kernel),
         "Shared": partial(Shared, kernel), "Touched": partial(Touched, kernel),
     }  # fmt: skip

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tinygraft.dtype import DType, coerce, dtypes
+from tinygraft.dtype import SMALL_FLOATS, DType, coerce, dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.rules.narrow import narrow, odd_sum
 from tinygraft.rules.threefry import threefry
@@ -63,7 +63,7 @@ def _rewritten(words: Words, node: UOp, src: tuple[UOp, ...]) -> UOp | None:
     dtype = src[0].dtype
     if dtype is dtypes.index and node.op in (Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR):
         return None
-    if dtype in (dtypes.float16, dtypes.bfloat16) and node.op in VIA_FLOAT32:
+    if dtype in SMALL_FLOATS and node.op in VIA_FLOAT32:
         return words(node.op, *(s.cast(dtypes.float32) for s in src)).cast(dtype)
     return RULES[node.op](words, *src)
 

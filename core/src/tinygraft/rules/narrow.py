@@ -1,4 +1,4 @@
-"""Narrow: half types that a Target stores but does not compute with, widened to float32 for each operation.
+"""Narrow: small floats that a Target stores but does not compute with, widened to float32 for each operation.
 
 In: the sink of a kernel graph. Out: a sink in which every elementwise op on such a dtype is CAST to float32, the op,
 CAST back. Rounding after every op gives the bits that native arithmetic of that dtype would: the mantissa of float32
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinygraft.dtype import DType, dtypes
+from tinygraft.dtype import SMALL_FLOATS, DType, dtypes
 from tinygraft.errors import UnsupportedError
+from tinygraft.rules.fp8 import as_bytes, stored
 from tinygraft.rules.words import LAYOUT, magnitude
 from tinygraft.target import Target
 from tinygraft.uop.ops import ELEMENTWISE, Ops
 from tinygraft.uop.uop import UOp, toposort
 
-HALVES = (dtypes.float16, dtypes.bfloat16)
 KEPT = frozenset({Ops.WHERE, Ops.BITCAST})  # move bits, compute nothing
 
 
@@ -42,14 +42,15 @@ def narrow(sink: UOp, target: Target) -> UOp:
             done[node] = wide.cast(node.dtype)
         else:
             done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
-    return done[sink]
+    found = done[sink]
+    return as_bytes(found) if foreign.intersection(dtypes.fp8s) else found
 
 
 def _require(dtype: DType, target: Target) -> None:
-    if dtype not in target.dtypes:
+    if stored(dtype) not in target.dtypes:
         raise UnsupportedError(f"a kernel needs {dtype!r}, which device {target.arch} cannot store; "
                                "cast to a dtype that it has")  # fmt: skip
-    if dtype not in HALVES or dtypes.float32 not in target.compute_dtypes:
+    if dtype not in SMALL_FLOATS or dtypes.float32 not in target.compute_dtypes:
         raise UnsupportedError(f"a kernel computes with {dtype!r}, which device {target.arch} can only store; "
                                "cast to a dtype that it computes with")  # fmt: skip
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import SMALL_FLOATS, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.rules.fold import fold
 from tinygraft.schedule.effort import spend
@@ -186,7 +186,7 @@ class Lowering:
             inside = both(inside, fits)
         source = (*index[: len(index) - n], *outs, *inners)
         (value,) = yield [(node.src[0], source, inside)]
-        wide = dtypes.float32 if node.dtype in (dtypes.float16, dtypes.bfloat16) else node.dtype
+        wide = dtypes.float32 if node.dtype in SMALL_FLOATS else node.dtype
         value = fold(Ops.CAST, wide, (self._guarded_sum(value, inside),))
         return fold(Ops.CAST, node.dtype, (self._reduced(node, Ops.ADD, value, tuple(ranges)),))
 

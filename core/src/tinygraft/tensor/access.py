@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.autograd.build import laid
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DType, dtypes
+from tinygraft.dtype import DType, values_of
 from tinygraft.engine.capture import note_read
 from tinygraft.engine.plan import shown_schedule, without_functions
 from tinygraft.engine.realize import exclusive, realize_tensors
@@ -132,10 +132,10 @@ class Access(Casting):
     def _numbers(self) -> list[Any]:
         """The elements as Python numbers, in row-major order."""
         raw, dtype = self._bytes(), self.dtype
-        if dtype is dtypes.bfloat16:
-            raw = bytearray(byte for i in range(0, len(raw), 2) for byte in (0, 0, raw[i], raw[i + 1]))
-        fmt = "f" if dtype is dtypes.bfloat16 else dtype.fmt
-        return list(struct.unpack(f"={len(raw) // struct.calcsize(f'={fmt}')}{fmt}", raw))
+        if dtype.fmt is None:
+            values = values_of(dtype)
+            return [values[bits] for bits in (raw if dtype.itemsize == 1 else memoryview(raw).cast("H"))]
+        return list(struct.unpack(f"={len(raw) // dtype.itemsize}{dtype.fmt}", raw))
 
     def item(self) -> Any:
         """The one element as a Python number. Raises ShapeError when there are more or none.
@@ -164,7 +164,7 @@ class Access(Casting):
         return nested if self.ndim else nested[0]
 
     def numpy(self) -> ndarray[Any, Any]:
-        """The values as a numpy array of its own memory; bfloat16 becomes float32.
+        """The values as a numpy array of its own memory; bfloat16 and fp8 become float32.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3, 4]).numpy()
@@ -172,9 +172,10 @@ class Access(Casting):
         """
         import numpy as np
 
-        if self.dtype is dtypes.bfloat16:
-            wide = np.frombuffer(self._bytes(), np.uint16).astype(np.uint32) << 16
-            return wide.view(np.float32).reshape(self.shape)
+        if self.dtype.fmt is None:
+            bits = np.frombuffer(self._bytes(), np.uint16 if self.dtype.itemsize == 2 else np.uint8)
+            table: ndarray[Any, Any] = np.array(values_of(self.dtype), np.float32)
+            return np.asarray(table[bits]).reshape(self.shape)
         return np.frombuffer(self._bytes(), NUMPY_NAME[self.dtype]).reshape(self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray[Any, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinygraft.device.buffer import buffer_of
-from tinygraft.dtype import DType, coerce, dtypes
+from tinygraft.dtype import DType, bits_of, coerce, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -22,8 +22,10 @@ NUMPY_NAMES = {
     "bool": dtypes.bool, "int8": dtypes.int8, "uint8": dtypes.uint8, "int16": dtypes.int16, "uint16": dtypes.uint16,
     "int32": dtypes.int32, "uint32": dtypes.uint32, "int64": dtypes.int64, "uint64": dtypes.uint64,
     "float16": dtypes.float16, "float32": dtypes.float32, "float64": dtypes.float64, "bfloat16": dtypes.bfloat16,
+    "float8_e4m3fn": dtypes.fp8e4m3, "float8_e5m2": dtypes.fp8e5m2,
+    "float8_e4m3fnuz": dtypes.fp8e4m3fnuz, "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
 }  # fmt: skip
-NUMPY_NAME = {dtype: name for name, dtype in NUMPY_NAMES.items() if dtype is not dtypes.bfloat16}  # which numpy lacks
+NUMPY_NAME = {dtype: name for name, dtype in NUMPY_NAMES.items() if dtype.fmt is not None}  # numpy lacks the others
 
 
 def number_node(value: bool | int | float, device: str, dtype: DType | None) -> UOp:
@@ -107,9 +109,10 @@ def _fitting(dtype: DType, values: Sequence[Any]) -> DType:
 def pack(values: Sequence[Any], dtype: DType) -> bytes:
     """Python numbers as the bytes of dtype, each coerced to it."""
     kinds = set(map(type, values))
-    if dtype is dtypes.bfloat16:
-        return b"".join(struct.pack("<f", coerce(value, dtype))[2:] for value in values)
-    fmt = dtype.fmt or ""
+    if dtype.fmt is None:
+        unsigned = "H" if dtype.itemsize == 2 else "B"
+        return struct.pack(f"={len(values)}{unsigned}", *(bits_of(coerce(value, dtype), dtype) for value in values))
+    fmt = dtype.fmt
     exact = kinds <= {float} if dtype.kind == "float" else kinds <= {int, bool}
     if exact and dtype.kind != "bool" and dtype is not dtypes.float16:
         try:
@@ -127,11 +130,11 @@ def numpy_node(data: Any, device: str, dtype: DType | None) -> UOp:
     own = NUMPY_NAMES.get(found.dtype.name)
     if own is None:
         raise DTypeError(f"a tensor cannot hold numpy's {found.dtype}; it holds {', '.join(NUMPY_NAMES)}")
-    if found.ndim == 0 and own is not dtypes.bfloat16:
+    if found.ndim == 0 and own.fmt is not None:
         return UOp.const(dtype or own, coerce(found.item(), own), device)
     native = np.ascontiguousarray(found, dtype=found.dtype.newbyteorder("="))
     to = dtype or own
-    if to is own or dtypes.bfloat16 in (to, own) or (own.kind == "float" and to.kind != "float"):
+    if to is own or None in (to.fmt, own.fmt) or (own.kind == "float" and to.kind != "float"):
         node = bytes_node(native.reshape(-1).view(np.uint8).data, found.shape, device, own)
         return node.cast(to)
     with np.errstate(over="ignore"):

@@ -18,7 +18,10 @@ from tinygraft.errors import DTypeError
 
 HOST = 1  # what dlpack.h calls host memory
 READ_ONLY = 1  # a flag of versioned tensors
-KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool"}
+KINDS = {
+    0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool",
+    10: "fp8e4m3", 11: "fp8e4m3fnuz", 12: "fp8e5m2", 13: "fp8e5m2fnuz",
+}  # fmt: skip
 CODES = {kind: code for code, kind in KINDS.items()}
 NEW, OLD = b"dltensor_versioned", b"dltensor"
 USED_NEW, USED_OLD = b"used_dltensor_versioned", b"used_dltensor"
@@ -96,14 +99,14 @@ def take(capsule: object) -> Foreign:
 def _dtype(found: DLTensor) -> DType:
     """Our dtype of their elements. Raises DTypeError."""
     kind = KINDS.get(found.code, "")
-    for dtype in dtypes.all:
+    for dtype in (*dtypes.all, *dtypes.fp8s):
         if (_kind(dtype), dtype.itemsize * 8, 1) == (kind, found.bits, found.lanes):
             return dtype
     raise DTypeError(f"no dtype here is DLPack's type {found.code} of {found.bits} bits in {found.lanes} lanes")
 
 
 def _kind(dtype: DType) -> str:
-    return "bfloat" if dtype is dtypes.bfloat16 else dtype.kind
+    return "bfloat" if dtype is dtypes.bfloat16 else dtype.name if dtype in dtypes.fp8s else dtype.kind
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

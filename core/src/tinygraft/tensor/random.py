@@ -19,7 +19,7 @@ from tinygraft.autograd.build import laid, laid_like
 from tinygraft.config import TRAINING
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
+from tinygraft.dtype import DType, DTypeLike, bits_of, dtypes, to_dtype
 from tinygraft.engine.realize import exclusive
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
@@ -149,13 +149,12 @@ class Random(Sorting, Creation):
         words = -(-count * to.itemsize // 4)
         before, key = cls._draw(words, device)
         bits = cls.random_bits(key, before, words)
-        unsigned = {2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}[to.itemsize]
+        unsigned = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}[to.itemsize]
         if unsigned is not dtypes.uint32:
-            bits = bits._narrower(unsigned) if to.itemsize == 2 else bits._wider(unsigned)
+            bits = bits._narrower(unsigned) if to.itemsize < 4 else bits._wider(unsigned)
             bits = bits._part(0, 0, count)
         mantissa = dtypes.finfo(to)[1]
-        one = {dtypes.float16: 0x3C00, dtypes.bfloat16: 0x3F80, dtypes.float32: 0x3F800000}.get(to, 0x3FF << 52)
-        return bits._op(Ops.SHR, to.bits - mantissa)._op(Ops.OR, one)._bits_as(to)._op(Ops.SUB, 1)
+        return bits._op(Ops.SHR, to.bits - mantissa)._op(Ops.OR, bits_of(1.0, to))._bits_as(to)._op(Ops.SUB, 1)
 
     def rand_like(self, **kwargs: Any) -> Self:
         """rand with the shape, device and dtype of this tensor, unless keywords differ."""
