@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 try:
-    import pytest
+    import pytest  # noqa: F401
 except ImportError as error:
     raise ImportError("the conformance kit needs pytest: pip install 'tinygraft[conformance]'") from error
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["DeviceConformance", "needs", "since"]
 
 _HOME = {"DeviceConformance": "device", "needs": "gate", "since": "gate"}
-
-# An assert in these says what its two sides were, as in any test file.
-pytest.register_assert_rewrite(*(f"tinygraft.conformance.{name}" for name in ("levels", "kernels", "oracle")))
 
 
 def __getattr__(name: str) -> Any:

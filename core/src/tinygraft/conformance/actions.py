@@ -125,7 +125,8 @@ def allowed(case: str, options: Options, target: Target) -> bool:
     units = any((unit.rows, unit.columns, unit.terms, unit.second) == (8, 8, 8, F) for unit in target.matrix)
     groups = target.grid_dims and target.lanes >= THREADS.get(case, 1)
     needed = groups or not names & {"local", "team", "block"}
-    return bool(vectors and (units or "matrix" not in names) and needed)
+    room = target.local_memory or "stage" not in names
+    return bool(vectors and room and (units or "matrix" not in names) and needed)
 
 
 RUNS: list[tuple[Callable[[], UOp], str]] = [(matmul, name) for name in CASES]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
 from tinygraft.config import Context
+from tinygraft.conformance import levels
 from tinygraft.conformance.gate import Need, since_of
 from tinygraft.conformance.opened import Opened
 from tinygraft.conformance.report import Kind, Report, note
@@ -24,6 +26,10 @@ from tinygraft.target import Target
 _kit = pytest.StashKey[Kit]()
 _undeclared = pytest.StashKey[list[Need]]()
 _declared = pytest.StashKey[tuple[Backend, Target]]()
+# An assert in these says what its two sides were, as in any test file. Here, because it has to happen within a session.
+_asserting = ["tinygraft.conformance.kernels", "tinygraft.conformance.oracle"]
+_asserting += [f"{levels.__name__}.{module.name}" for module in iter_modules(levels.__path__)]
+pytest.register_assert_rewrite(*_asserting)
 _bound = Path(__file__).with_name("test_device.py")
 
 

@@ -59,9 +59,9 @@ def positions(sizes: tuple[int, ...], threads: int) -> Linear:
     return b.done(grid=grid, lanes=threads)
 
 
-def private(size: int) -> Linear:
+def turned(size: int) -> Linear:
     """out = x turned around, by way of scratch memory of the thread."""
-    b = Build("private", (dtypes.float32, size), (dtypes.float32, size))
+    b = Build("turned", (dtypes.float32, size), (dtypes.float32, size))
     local = b.add(UOp(Ops.LOCAL, dtypes.float32, (), LocalArg(0, size, False)))
     i = b.range(size)
     stored = b.store(local, i, b.load(1, i))

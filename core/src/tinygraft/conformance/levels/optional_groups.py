@@ -121,7 +121,7 @@ class Groups:
         """A thread has as much scratch memory as the Target says."""
         size = target.local_memory // 4
         values = whole(size)
-        (got, _) = run_linear(backend, placed(shared.private(size), target),
+        (got, _) = run_linear(backend, placed(shared.turned(size), target),
                               [bytes(4 * size), pack(values, dtypes.float32)])  # fmt: skip
         assert unpack(got, dtypes.float32) == values[::-1]
 
