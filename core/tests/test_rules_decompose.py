@@ -79,11 +79,14 @@ def test_decompositions_stay_small(op: Ops, dtype: DType, most: int) -> None:
 
 
 def test_fma_shortens_polynomials_where_the_target_has_it() -> None:
-    """With FMA among its ops a Target gets EXP2 in 22 nodes, six of them FMA."""
-    able = replace(LEAST, native_ops=LEAST.native_ops | {Ops.FMA})
+    """Where FMA is an instruction of a Target it gets EXP2 in 22 nodes, six of them FMA; where it is a slow op, without."""
+    native = LEAST.native_ops | {Ops.FMA}
+    able = replace(LEAST, native_ops=native, fused_sums=True)
     sink = decompose(kernel(Ops.EXP2, dtypes.float32), able)
     assert size_of(sink) == 22
     assert sum(u.op is Ops.FMA for u in toposort(sink)) == 6
+    slow = decompose(kernel(Ops.EXP2, dtypes.float32), replace(LEAST, native_ops=native))
+    assert not any(u.op is Ops.FMA for u in toposort(slow))
 
 
 def test_division_by_a_positive_number_is_short() -> None:
