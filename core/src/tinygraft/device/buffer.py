@@ -177,6 +177,19 @@ class Buffer:
                 self._tell_copy()
         return target
 
+    def copy_from(self, source: Buffer) -> Buffer:
+        """Fill the buffer with another one of its size: within a device, or as the backend takes it from a peer."""
+        if self.nbytes:
+            here, there = self.backend, source.backend
+            if here is there:
+                here.synchronize()
+                here.allocator.copy(self.handle, source.handle, self.nbytes)
+            else:
+                here.copy_from(self.handle, there, source.handle, self.nbytes)
+            if events.on_memory:
+                self._tell_copy()
+        return self
+
     def _tell_copy(self) -> None:
         pool = pool_of(self.backend)
         event = MemoryEvent(action="copy", device=self.device, bytes=self.nbytes, used=pool.used, kept=pool.kept)

@@ -100,13 +100,7 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
 def copy(target: Buffer, source: Buffer) -> None:
     """The bytes of one buffer to another of the same size: within a device, or as the target's backend takes them."""
     start = time.perf_counter()
-    if target.nbytes:
-        here, there = target.backend, source.backend
-        if here is there:
-            here.synchronize()
-            here.allocator.copy(target.handle, source.handle, target.nbytes)
-        else:
-            here.copy_from(target.handle, there, source.handle, target.nbytes)
+    target.copy_from(source)
     GlobalCounters.global_mem += 2 * target.nbytes
     GlobalCounters.kernel_count += 1
     if DEBUG.value >= 2 or events.on_launch:

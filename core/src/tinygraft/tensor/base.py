@@ -296,7 +296,7 @@ class TensorBase:
         for other in tensors[1:]:
             if other.device != self.device:
                 raise DeviceError(
-                    f"cannot {verb(op)} tensors on two devices, {self.device} and {other.device}\n"
+                    f"cannot {verb(op)} tensors on different devices, {self.device} and {other.device}\n"
                     f"  {self.device} made at {self._where()}      {other.device} made at {other._where()}\n"
                     f"  hint: move one of them, as in t.to({self.device!r})"
                 )
