@@ -1,8 +1,10 @@
 """Contributors: passes, profilers, checks, suites, commands and the default device; one that fails is named."""
 
+import json
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -325,3 +327,47 @@ def test_commands_that_cannot_be(command, sentence):
     registry.add(Command(name="x", run=print))
     with pytest.raises(ValueError, match=sentence):
         registry.add(command)
+
+
+def test_the_kit_runs_contributed_suites(fakes):
+    """`conformance` runs the classes that plugins add for a device, and counts their tests as such."""
+    fakes.add_hooks(
+        """
+        class Colour:
+            def test_name(self, backend):
+                assert backend.name == "PYTHON"
+
+            def test_blue(self):
+                assert self.device == "blue"
+
+        @hookimpl
+        def tinygraft_conformance_suites(spec):
+            return [Colour] if spec.name == "PYTHON" else None
+        """
+    )
+    path = os.pathsep.join([str(fakes.folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    report = fakes.folder / "report.json"
+    command = "-m", "tinygraft", "conformance", "--device", "PYTHON", "--level", "own", "--json", str(report)
+    environment = os.environ | {"PYTHONPATH": path, "TINYGRAFT_CACHE": str(fakes.folder / "cache")}
+    done = subprocess.run(
+        [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=120, cwd=fakes.folder
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert json.loads(report.read_text())["devices"][0]["levels"] == {"own": {"passed": 1, "failed": 1}}
+    assert "TestColour" in done.stdout
+    assert not list((fakes.folder / "cache").glob("conformance-*")), "a part of the kit is not the kit"
+
+
+def test_a_whole_run_of_the_kit_is_remembered(tmp_path, setting):
+    """What all levels counted is kept for doctor, and what only some did is not."""
+    from tinygraft.conformance.extra import remember
+    from tinygraft.conformance.levels import LEVELS
+
+    setting(config.CACHEDIR, str(tmp_path))
+    counts = {level: Counter(passed=2) for level in LEVELS} | {"own": Counter(failed=1)}
+    remember("TOY:1", {"provided_by": "tinygraft-toy 1.0"}, counts)
+    note = json.loads((tmp_path / "conformance-TOY.json").read_text())
+    assert (note["distribution"], note["version"], note["api"]) == ("tinygraft-toy", "1.0", "0.1")
+    assert note["counts"] == {"passed": 12, "failed": 1}
+    remember("DOLL", {"provided_by": "tinygraft-doll 1.0"}, {"spec": Counter(passed=1)})
+    assert [file.name for file in tmp_path.iterdir()] == ["conformance-TOY.json"]

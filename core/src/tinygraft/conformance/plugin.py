@@ -1,4 +1,4 @@
-"""The pytest plugin of the kit, loaded with `-p tinygraft.conformance.plugin`: options, fixtures, gate and report.
+"""The pytest plugin of the kit, loaded with `-p tinygraft.conformance.plugin`: options, order, gate and report.
 
 Nothing here touches a device before the first test is run. A device is opened once for a session. Tests that are not
 of the kit are left alone.
@@ -14,16 +14,16 @@ import pytest
 
 from tinygraft.config import Context
 from tinygraft.conformance import levels
+from tinygraft.conformance.extra import suites
 from tinygraft.conformance.gate import Need, since_of
 from tinygraft.conformance.opened import Opened
 from tinygraft.conformance.report import Kind, Report, note
 from tinygraft.conformance.session import Kit, wants_backend
+from tinygraft.conformance.suite import KIT
 from tinygraft.device.interfaces import Backend
-from tinygraft.device.records import PluginRecord
-from tinygraft.device.spec import DeviceSpec
 from tinygraft.target import Target
 
-_kit = pytest.StashKey[Kit]()
+_device_of_option = ""  # for the module that is collected, which has no config
 _undeclared = pytest.StashKey[list[Need]]()
 _declared = pytest.StashKey[tuple[Backend, Target]]()
 # An assert in these says what its two sides were, as in any test file. Here, because it has to happen within a session.
@@ -49,15 +49,22 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marks and start to count. Raises UsageError where the kit is asked for and no device."""
     config.addinivalue_line("markers", "tinygraft_needs(*abilities, **least): see tinygraft.conformance.gate")
     config.addinivalue_line("markers", "tinygraft_since(major, minor): see tinygraft.conformance.gate")
-    config.stash[_kit] = kit = Kit(config)
+    global _device_of_option
+    config.stash[KIT] = kit = Kit(config)
+    _device_of_option = kit.device
     if not kit.device and any(argument.startswith("tinygraft.conformance") for argument in config.args):
         raise pytest.UsageError("tinygraft.conformance tests a device: give --tinygraft-device NAME")
     config.pluginmanager.register(Report(config.getoption("--tinygraft-json")), "tinygraft.conformance.report")
 
 
+def suites_of_plugins() -> dict[str, type]:
+    """The classes that hook plugins add for the device of the option."""
+    return suites(_device_of_option)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The kit's own test file is for the device of an option, and for nothing without one."""
-    if collection_path != _bound or config.stash[_kit].device:
+    if collection_path != _bound or config.stash[KIT].device:
         return None
     return True
 
@@ -65,7 +72,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark known defects, put the tests of a class in the order of levels, leave out those that are not to be run."""
-    kit = config.stash[_kit]
+    kit = config.stash[KIT]
     ours = [item for item in items if kit.suite_of(item) is not None]
     for suite in {suite for item in ours if (suite := kit.suite_of(item)) is not None}:
         kit.device_of(suite)
@@ -83,7 +90,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """Let one test of each level speak for a device that cannot be asked."""
     is_one_of_several = hasattr(session.config, "workerinput")  # their controller has numbered the tests
     if not session.config.option.collectonly and not is_one_of_several:
-        dropped = session.config.stash[_kit].collapse(session.items)
+        dropped = session.config.stash[KIT].collapse(session.items)
         if dropped:
             session.config.hook.pytest_deselected(items=dropped)
             session.testscollected = len(session.items)
@@ -92,7 +99,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Keep binaries of earlier runs out: one of a compiler that has changed under its old key must not pass."""
-    if item.config.stash[_kit].suite_of(item) is None:
+    if item.config.stash[KIT].suite_of(item) is None:
         return (yield)
     try:
         with Context(CACHELEVEL=0):
@@ -105,7 +112,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """The gate: skip what the opened device does not declare, and all of a device that is not here."""
-    kit = item.config.stash[_kit]
+    kit = item.config.stash[KIT]
     suite = kit.suite_of(item)
     if suite is None:
         return
@@ -147,7 +154,7 @@ def _pretend(item: pytest.Item, backend: Backend | None, missing: list[Need]) ->
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """What a test that only advises, or that tries what is not declared, did is said and is no failure."""
     report = yield
-    if item.config.stash[_kit].suite_of(item) is None:
+    if item.config.stash[KIT].suite_of(item) is None:
         return report
     is_over = report.when == "call" or not report.passed
     if (missing := item.stash.get(_undeclared, None)) is not None and is_over and not hasattr(report, "wasxfail"):
@@ -175,7 +182,7 @@ def _say_instead(item: pytest.Item, report: pytest.TestReport, kind: Kind, text:
 
 
 def _is_newer_than_plugin(item: pytest.Item) -> bool:
-    kit = item.config.stash[_kit]
+    kit = item.config.stash[KIT]
     suite = kit.suite_of(item)
     assert suite is not None
     record = kit.opened(kit.device_of(suite)).record
@@ -186,39 +193,3 @@ def _is_newer_than_plugin(item: pytest.Item) -> bool:
 def device(backend: Backend) -> str:
     """The name of the device under test, for Tensor(..., device=device)."""
     return backend.name
-
-
-@pytest.fixture(scope="class")
-def opened(request: pytest.FixtureRequest) -> Opened:
-    """The device under test as the kit found it."""
-    kit = request.config.stash[_kit]
-    return kit.opened(kit.device_of(request.cls))
-
-
-@pytest.fixture(scope="class")
-def record(opened: Opened) -> PluginRecord:
-    """What is known of the device under test, also where it is not here."""
-    if opened.record is None:
-        pytest.fail(opened.reason, pytrace=False)
-    return opened.record
-
-
-@pytest.fixture(scope="class")
-def spec(record: PluginRecord) -> DeviceSpec:
-    """What the plugin of the device under test declares."""
-    if record.spec is None:
-        pytest.fail(f"{record.name} {record.status.value}: {record.detail}", pytrace=False)
-    return record.spec
-
-
-@pytest.fixture(scope="class")
-def backend(opened: Opened) -> Backend:
-    """The opened device under test, the same object in every test of a session."""
-    assert opened.backend is not None, opened.reason
-    return opened.backend
-
-
-@pytest.fixture
-def target(backend: Backend) -> Target:
-    """What the device under test declares."""
-    return backend.target

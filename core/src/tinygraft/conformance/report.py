@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tinygraft import __version__
+from tinygraft.conformance.extra import remember
 from tinygraft.conformance.levels import LEVELS, OWN
 from tinygraft.device.spec import PLUGIN_API
 
@@ -85,8 +86,12 @@ class Report:
         if kind not in (Kind.PASSED, Kind.ABSENT):
             found.tests.setdefault(kind, []).append(report.nodeid.rpartition("::")[2])
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the counts as JSON where that was asked for."""
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the counts as JSON where that was asked for, and keep those of a whole run for `doctor`."""
+        if not session.config.getoption("keyword") and not session.shouldfail and not session.shouldstop:
+            for name, found in self.found.items():
+                if found.about:
+                    remember(name, found.about, found.counts)
         if self.file:
             Path(self.file).write_text(json.dumps(self.as_json(), indent=2) + "\n", encoding="utf-8")
 

@@ -1,0 +1,47 @@
+"""Extra: what hook plugins add to the kit for the device under test, and the note of the last run for `doctor`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from typing import Any
+
+from tinygraft.conformance.levels import LEVELS, Suite
+from tinygraft.device.registry import Device
+from tinygraft.device.spec import PLUGIN_API
+from tinygraft.errors import DeviceError
+from tinygraft.helpers import cache_folder, write_atomic
+from tinygraft.hooks.manager import here as hooks
+
+
+def suites(device: str) -> dict[str, type]:
+    """The test classes that hook plugins contribute for a device, by names that pytest collects.
+
+    Empty without such a plugin, and for a device whose spec cannot be had. Raises HookError.
+    """
+    hooks.load()
+    if "conformance_suites" not in hooks.names():
+        return {}
+    try:
+        spec = Device.probe(device).spec
+    except DeviceError:
+        return {}
+    found = hooks.conformance_suites(spec) if spec is not None else []
+    return {f"Test{one.__name__}": type(f"Test{one.__name__}", (one, Suite), {"__doc__": one.__doc__}) for one in found}
+
+
+def remember(device: str, about: dict[str, Any], counts: dict[str, Counter[str]]) -> None:
+    """Keep the counts of a run of all levels, where anything is kept on disk."""
+    folder = cache_folder()
+    if folder is None or not set(LEVELS) <= set(counts):
+        return
+    distribution, _, version = about["provided_by"].partition(" ")
+    note = {
+        "distribution": distribution,
+        "version": version,
+        "api": ".".join(map(str, PLUGIN_API)),
+        "when": time.time(),
+        "counts": dict(sum(counts.values(), Counter())),
+    }
+    write_atomic(folder / f"conformance-{device.partition(':')[0]}.json", json.dumps(note).encode())
