@@ -73,10 +73,10 @@ def turned(size: int) -> Linear:
 
 
 def counted(most: int) -> Linear:
-    """out[i] = x[i] * n for i below n, a variable."""
-    n = UOp.variable("n", 0, most)
+    """out[i] = x[i] * a for i below n; a and n are variables."""
+    a, n = UOp.variable("a", 0, 99), UOp.variable("n", 0, most)
     b = Build("counted", (dtypes.int32, most), (dtypes.int32, most))
     r = b.range(n)
-    b.store(0, r, b.load(1, r) * n.cast(dtypes.int32))
+    b.store(0, r, b.load(1, r) * a.cast(dtypes.int32))
     b.end(r)
-    return b.done(("n",))
+    return b.done(("a", "n"))

@@ -23,6 +23,17 @@ PAIRS = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for
 ALIKE = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for b in dtypes.all
          if a.itemsize == b.itemsize and dtypes.bool not in (a, b)]  # fmt: skip
 
+# Expressions that a compiler would make something else of, if it did not keep to what is written.
+WRITTEN: dict[str, Callable[[UOp, UOp], UOp]] = {
+    "product-plus": lambda a, b: a * b + a, "product-minus": lambda a, b: a * b - b,
+    "sum-less": lambda a, b: (a + b) - a, "quotient-times": lambda a, b: a / b * b,
+    "times-zero": lambda a, b: a * a.const_like(0.0), "less-itself": lambda a, b: a - a,
+    "plus-zero": lambda a, b: a + a.const_like(0.0), "zero-less": lambda a, b: a.const_like(0.0) - a,
+    "equal-itself": lambda a, b: a.eq(a).where(a, b), "sum-of-sums": lambda a, b: (a + b) + (a - b),
+    "over-itself": lambda a, b: a / a, "least-or-zero": lambda a, b: (a < b).where(a, a.const_like(0.0)),
+}  # fmt: skip
+AS_WRITTEN = [pytest.param(form, dtype, id=f"{form}-{NAMES[dtype]}") for form in WRITTEN for dtype in dtypes.floats]
+
 
 class Judged:
     """The jobs of a dtype on a backend and on PYTHON, run all at once when the first of them is asked for."""
@@ -89,6 +100,11 @@ def of_bitcasts(dtype: DType) -> list[Job]:
     return [Job(to, lambda x, to=to: x.bitcast(to), columns) for to in alike]
 
 
+def of_expressions(dtype: DType) -> list[Job]:
+    """What is written, on every pair of edge values."""
+    return [Job(name, build, operands(Ops.ADD, dtype)) for name, build in WRITTEN.items()]
+
+
 class Values:
     """Each result is PYTHON's bit for bit, but for the ops that oracle.STEPS has a bound for."""
 
@@ -103,6 +119,12 @@ class Values:
     def literals(cls, backend: Backend) -> Judged:
         """Ops with constants."""
         return Judged(backend, of_constants)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def written(cls, backend: Backend) -> Judged:
+        """Expressions of several ops."""
+        return Judged(backend, of_expressions)
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -138,6 +160,12 @@ class Values:
                 continue
             number = f"constant {constants(dtype)[place]!r}" if place != "left" else "constant on the left"
             found += [f"{number}: {line}" for line in differing(op, dtype, job, got, want)]
+        assert not found, report(found)
+
+    @pytest.mark.parametrize(("form", "dtype"), AS_WRITTEN)
+    def test_as_written(self, written: Judged, form: str, dtype: DType) -> None:
+        """Nothing is contracted, reassociated or cancelled: NaN, infinities and signed zeros come out."""
+        found = differing(Ops.ADD, dtype, *written(dtype, form))
         assert not found, report(found)
 
     @pytest.mark.parametrize(("dtype", "to"), PAIRS)
