@@ -107,3 +107,16 @@ def test_an_assertion_of_the_kit_says_what_it_compared(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 1
     assert "assert 'Other' == 'PYTHON'" in done.stdout
+
+
+def test_the_plugin_of_pytest_was_forgotten(tmp_path: Path) -> None:
+    """A class that inherits the kit where nobody has loaded it says how to."""
+    (tmp_path / "test_it.py").write_text(
+        "from tinygraft.conformance import DeviceConformance\nclass TestIt(DeviceConformance):\n    device = 'PYTHON'\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "names_agree", "test_it.py"],
+        capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "the conformance kit is not loaded: pytest -p tinygraft.conformance.plugin" in done.stdout

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kit_run import KitRun
+from tinygraft.cli.main import main
 
 MINE = """
 class TestMine(Suite):
@@ -326,8 +327,36 @@ def test_the_list_can_be_named(kit: KitRun, install: Any, tmp_path: Path) -> Non
     assert "/no/such.toml cannot be read" in done.text
 
 
+def test_fixtures_of_others_do_not_hide_the_kits(kit: KitRun, install: Any) -> None:
+    """A plugin's tests may have a fixture named backend or device of their own."""
+    install("MINI")
+    names = ("opened", "record", "spec", "backend", "device", "target")
+    others = "".join(f"@pytest.fixture\ndef {name}(): raise ValueError\n" for name in names)
+    done = kit(others + MINE + f"    def test_it(self, {', '.join(names)}): assert device == 'MINI' == backend.name\n")
+    assert done.code == 0, done.text
+
+
 def test_tests_of_others_are_left_alone(kit: KitRun) -> None:
     """A test outside the kit's classes is run as ever and counted nowhere."""
     done = kit("def test_plain(): pass\nclass TestPlain:\n    def test_it(self): pass\n")
     assert done.code == 0
     assert done.report["devices"] == []
+
+
+@pytest.mark.parametrize(("parts", "words", "code", "why"), [
+    ({"probe": ABSENT}, ["--level", "0-1"], 0, ""),
+    ({"probe": ABSENT}, ["--level", "0-1", "--require-device"], 2, "no such card in this machine"),
+    ({"probe": "raise OSError('libmini is not there')"}, ["--level", "0"], 2, "OSError: libmini is not there"),
+    ({"init": "raise RuntimeError('on fire')"}, ["--level", "0"], 2, "RuntimeError: on fire"),
+    ({"init": LACKS}, ["--level", "memory", "-k", "is_there_or_refused", "--probe-undeclared"], 0, ""),
+])  # fmt: skip
+def test_the_command_says_how_it_ended(kit: KitRun, install: Any, capsys: pytest.CaptureFixture[str],
+                                       parts: dict[str, str], words: list[str], code: int,
+                                       why: str) -> None:  # fmt: skip
+    """0 without a failure, also for a device that is merely not here; 2 with the registry's words for one that is
+    broken, or must be here and is not."""
+    install("MINI", **parts)
+    assert main(["conformance", "--device", "mini", *words]) == code
+    said = capsys.readouterr()
+    assert why in said.err
+    assert ("conformance of MINI" in said.out) is (code == 0)

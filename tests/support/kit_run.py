@@ -13,7 +13,7 @@ import pytest
 
 HEAD = """import pytest
 from tinygraft.conformance import DeviceConformance, needs, since
-from tinygraft.conformance.levels import Suite
+from tinygraft.conformance.suite import Suite
 """
 
 

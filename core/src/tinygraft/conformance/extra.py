@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from typing import Any
 
-from tinygraft.conformance.levels import LEVELS, Suite
+from tinygraft.conformance.levels import LEVELS
+from tinygraft.conformance.suite import Suite
 from tinygraft.device.registry import Device
 from tinygraft.device.spec import PLUGIN_API
 from tinygraft.errors import DeviceError

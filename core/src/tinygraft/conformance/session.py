@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tinygraft.conformance.gate import Need, needs_of
-from tinygraft.conformance.levels import LEVELS, OWN, Suite, level_of, parse_levels
+from tinygraft.conformance.levels import LEVELS, OWN, level_of, parse_levels
 from tinygraft.conformance.opened import Opened, open_device
+from tinygraft.conformance.suite import Suite
 from tinygraft.conformance.xfail import Xfail, XfailError, check_used, find, read
 
 NEEDS_BACKEND = frozenset({"backend", "target"})  # a test that asks for one of these fixtures needs the device here

@@ -7,17 +7,6 @@ NUMBERS = tuple(str(number) for number in range(len(LEVELS)))
 OWN = "own"  # tests that a plugin adds to the class that it inherits
 
 
-class Suite:
-    """A class of tests of one device, which the kit opens, gates and counts.
-
-    device is its name, by default that of the option --tinygraft-device. level narrows what is run to some levels, as
-    the option --tinygraft-level does: "render", "0-1", "0,memory".
-    """
-
-    device: str = ""
-    level: str = ""
-
-
 def parse_levels(text: str) -> tuple[str, ...]:
     """The levels of a text of names, numbers and spans of numbers, in their order; all for an empty one.
 

@@ -1,0 +1,70 @@
+"""Suite: a class of tests of one device, which the kit opens, gates and counts. It gives its tests their fixtures.
+
+The fixtures are the class's own, so that fixtures of the same names in a plugin's conftest.py do not hide them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tinygraft.conformance.opened import Opened
+from tinygraft.device.interfaces import Backend
+from tinygraft.device.records import PluginRecord
+from tinygraft.device.spec import DeviceSpec
+from tinygraft.target import Target
+
+if TYPE_CHECKING:
+    from tinygraft.conformance.session import Kit
+
+KIT: pytest.StashKey[Kit] = pytest.StashKey()
+
+
+class Suite:
+    """A class of tests of one device.
+
+    device is its name, by default that of the option --tinygraft-device. level narrows what is run to some levels, as
+    the option --tinygraft-level does: "render", "0-1", "0,memory".
+    """
+
+    device: str = ""
+    level: str = ""
+
+    @pytest.fixture(scope="class", name="opened")
+    def _opened(self, request: pytest.FixtureRequest) -> Opened:
+        """The device under test as the kit found it."""
+        kit = request.config.stash.get(KIT, None)
+        if kit is None:
+            pytest.fail("the conformance kit is not loaded: pytest -p tinygraft.conformance.plugin", pytrace=False)
+        return kit.opened(kit.device_of(request.cls))
+
+    @pytest.fixture(scope="class", name="record")
+    def _record(self, opened: Opened) -> PluginRecord:
+        """What is known of the device under test, also where it is not here."""
+        if opened.record is None:
+            pytest.fail(opened.reason, pytrace=False)
+        return opened.record
+
+    @pytest.fixture(scope="class", name="spec")
+    def _spec(self, record: PluginRecord) -> DeviceSpec:
+        """What the plugin of the device under test declares."""
+        if record.spec is None:
+            pytest.fail(f"{record.name} {record.status.value}: {record.detail}", pytrace=False)
+        return record.spec
+
+    @pytest.fixture(scope="class", name="backend")
+    def _backend(self, opened: Opened) -> Backend:
+        """The opened device under test, the same object in every test of a session."""
+        assert opened.backend is not None, opened.reason
+        return opened.backend
+
+    @pytest.fixture(scope="class", name="device")
+    def _device(self, backend: Backend) -> str:
+        """The name of the device under test, for Tensor(..., device=device)."""
+        return backend.name
+
+    @pytest.fixture(name="target")
+    def _target(self, backend: Backend) -> Target:
+        """What the device under test declares."""
+        return backend.target
