@@ -422,3 +422,19 @@ def test_what_is_made_of_no_memory_gets_memory_of_its_own() -> None:
     (a * 2 + b * 3).sum().backward()
     assert (a.grad.tolist(), b.grad.tolist()) == ([2.0, 2.0], [3.0, 3.0])
     assert a.uop.op is Ops.ASSIGN and a.uop.src[0].op is Ops.MULTI
+
+
+def test_the_gradient_beside_a_number_is_that_on_one_device() -> None:
+    """A maximum with a number gives equal elements the same gradient wherever the number has been put."""
+    found = []
+    for number in (
+        Tensor(1.0),
+        Tensor(1.0).to("PYTHON:1").to("PYTHON"),
+        Tensor(1.0, device=TWO),
+        Tensor(1.0).shard(TWO),
+    ):
+        x = numbers(3).to(number.device).realize()
+        x.requires_grad = True
+        x.maximum(number).sum().backward()
+        found.append(x.grad.tolist())
+    assert found == [found[0]] * 4

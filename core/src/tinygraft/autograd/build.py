@@ -122,7 +122,7 @@ def expanded_axes(small: Shape, large: Shape) -> tuple[int, ...]:
 
 
 def is_number(x: UOp, value: float | None = None) -> bool:
-    """Whether x is one number in some shape: any, or just value."""
-    while x.op in (Ops.RESHAPE, Ops.EXPAND):
+    """Whether x is one number in some shape, wherever it was moved: any, or just value."""
+    while x.op in (Ops.RESHAPE, Ops.EXPAND, Ops.COPY, Ops.SHARD):
         x = x.src[0]
     return x.op is Ops.CONST and (value is None or x.arg == value)
