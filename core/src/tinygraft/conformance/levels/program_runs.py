@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tinygraft.codegen.lower import to_linear
+from tinygraft.config import Context
 from tinygraft.conformance.expressions import Array, numbers
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import SIZE, Memory, mapped, spinning
@@ -29,7 +30,8 @@ class Net:
 
     def __init__(self, device: str) -> None:
         chance = np.random.default_rng(30)
-        self.layers = Linear(6, 13), Linear(13, 4)
+        with Context(DEV=device):  # there may be no other
+            self.layers = Linear(6, 13), Linear(13, 4)
         for layer in self.layers:
             for weight in (layer.weight, layer.bias):
                 assert weight is not None
