@@ -1,13 +1,14 @@
 """The commands that show what is installed: their tables, their exit codes, and what they import."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from tinygraft import config
-from tinygraft.cli import devices
+from tinygraft.cli import devices, doctor
 from tinygraft.cli.main import main
 
 
@@ -123,3 +124,55 @@ def test_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -m tinygraft settings | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 1)
+
+
+SLOW_TO_OPEN = """
+    import time
+    class Backend(NullBackend):
+        def __init__(self, name, ordinal):
+            time.sleep(1.2)
+            super().__init__(name, ordinal)
+"""
+DIES_OPENING = """
+    import os, signal
+    class Backend(NullBackend):
+        def __init__(self, name, ordinal):
+            os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
+def test_a_command_says_what_it_waits_for(fakes, listing, monkeypatch, capsys):
+    """What takes longer than a second is named on stderr, with the most that it may take."""
+    fakes.add("TOY", SLOW_TO_OPEN)
+    monkeypatch.setattr(doctor, "Device", fakes.registry())
+    main(["doctor", "TOY"])
+    assert "  ...    opening it, at most 120 s\n" in capsys.readouterr().err
+    monkeypatch.setattr(devices, "Device", fakes.registry())
+    main(["devices"])
+    assert capsys.readouterr().err == (
+        "tinygraft: waiting for the default device to open in a child process, at most 120 s\n"
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no signals here")
+def test_a_default_that_kills_the_process(fakes, listing):
+    """A device that crashes when it is opened as the default is a line and exit code 1."""
+    fakes.add("TOY", DIES_OPENING)
+    code, text = listing()
+    assert (
+        "choosing the default in a child process ended it by SIGSEGV; python -m tinygraft doctor says which device"
+    ) in text
+    assert code == 1
+
+
+def test_doctor_says_why_there_is_no_default(fakes, installed_hooks, monkeypatch, capsys, setting):
+    """Where the setting names a device that nobody has, the sentence about it stands before the last line."""
+    fakes.add("TOY", "from dataclasses import replace\nSPEC = replace(SPEC, computes=False)\n")
+    for module in (devices, doctor):
+        monkeypatch.setattr(module, "Device", fakes.registry())
+    monkeypatch.setenv("DEV", "FOO")
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "DEV=FOO: no plugin provides a device FOO (installed: TOY).",
+        "Exit 0: 0 problems. Usable default: none",
+    ]

@@ -242,7 +242,7 @@ def test_hook_plugins_are_checked(fakes, examined):
         """
     )
     code, lines = examined()
-    assert lines[1:-1] == [
+    assert lines[1:7] == [
         "hooks extra  tinygraft-extra 1.0",
         "  [ok]   tinygraft_extra has cli, codegen_passes, doctor_checks, on_launch",
         "  [ok]   codegen passes for a plain Target: kernel same",

@@ -136,6 +136,27 @@ def test_another_plugin_api(fakes, low, below, update):
         ("SPEC = lambda: 'x'", "its entry point gives a str, not a DeviceSpec"),
         ("SPEC = replace(SPEC, name='TOYS')", "its entry point is called toy, its spec is for 'TOYS'"),
         ("SPEC = replace(SPEC, api=(0, 1))", "its api is (0, 1), not an ApiRange"),
+        (
+            "SPEC = replace(SPEC, api=ApiRange('0.1', '0.2'))",
+            "its api has '0.1' where two numbers should be, such as (0, 1)",
+        ),
+        ("SPEC = replace(SPEC, api=ApiRange((0, 1), (0,)))", "its api has (0,) where two numbers should be"),
+        (
+            "SPEC = replace(SPEC, settings=None)",
+            "its spec cannot be read: TypeError: 'NoneType' object is not iterable",
+        ),
+        (
+            "def probe():\n    return Probe(ok=True, detail=None)",
+            "its probe tinygraft_toy:probe gave words that are no text",
+        ),
+        ("def probe():\n    return Probe(ok=True, detail='', count='2')", "gave '2' as the number of devices"),
+        ("def probe():\n    return Probe(ok=True, detail='', count=0)", "gave 0 as the number of devices"),
+        ("class Backend(NullBackend):\n    def __init__(self, *_):\n        pass", "its backend has no target"),
+        (
+            "class Backend(NullBackend):\n    def __init__(self, *names):\n        super().__init__(*names)\n"
+            "        self.allocator = 3",
+            "its backend has a int as allocator",
+        ),
         ("SPEC = replace(SPEC, priority='high')", "its priority is 'high', not an integer"),
         ("SPEC = replace(SPEC, probe='x')", "its probe is 'x', not \"module:name\""),
         ("SPEC = replace(SPEC, backend=3)", 'its backend is 3, not "module:name"'),

@@ -34,11 +34,15 @@ AT_ONCE = 4  # child processes
 
 @dataclass(slots=True)
 class Choice:
-    """The default device as a child process chose it: its name, what it said on the way, and what failed to open."""
+    """The default device as a child process chose it: its name, what it said on the way, and what failed to open.
+
+    died says that the process did not live to tell.
+    """
 
     default: str = ""
     said: list[str] = field(default_factory=list)
     failed: list[list[str]] = field(default_factory=list)
+    died: bool = False
 
 
 def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -74,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
                 print(_details(record), end="")
         for line in choice.said:
             print(line)
-    return int(any(record.status.is_problem for record in everything))
+    return int(choice.died or any(record.status.is_problem for record in everything))
 
 
 def look_at(records: Sequence[PluginRecord], plugins: Sequence[Record]) -> None:
@@ -114,7 +118,7 @@ def choose(records: Sequence[PluginRecord]) -> Choice:
         with Child("tinygraft.cli.devices:in_child", {"search": Device.path}, "choosing the default", say) as child:
             choice = Choice(**(child.message(OPEN_LIMIT) or {}))
     except ChildEnded as end:
-        return Choice(said=[str(end)])
+        return Choice(said=[f"{end}; python -m tinygraft doctor says which device that was"], died=True)
     for name, distribution, detail, hint, traceback in choice.failed:
         for record in records:
             if (record.name, record.distribution) == (name, distribution):

@@ -69,9 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
         code = 2 if bad or absent else 0
         print(f"Exit {code}: {arguments.name} " + ("cannot be used here" if code else "works"))
         return code
-    default = choose(Device.records()).default
+    choice = choose(Device.records())
+    if not choice.default:
+        for line in choice.said:
+            print(line)
     count = f"{len(bad)} problem{'s' * (len(bad) != 1)}" + (f" ({', '.join(bad)})" if bad else "")
-    print(f"Exit {int(bool(bad))}: {count}. Usable default: {default or 'none'}")
+    print(f"Exit {int(bool(bad))}: {count}. Usable default: {choice.default or 'none'}")
     return int(bool(bad))
 
 

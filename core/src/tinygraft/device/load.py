@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 
 from tinygraft.config import SETTINGS
-from tinygraft.device.interfaces import Backend
+from tinygraft.device.interfaces import Allocator, Backend, Compiler
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
 from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE
-from tinygraft.installed.records import Status, blame
+from tinygraft.installed.records import Status, blame, describe
+from tinygraft.render.renderer import Renderer
+from tinygraft.target import Target
 
 STARTED = (Status.DECLARED, Status.LOADED, Status.COMPATIBLE, Status.AVAILABLE, Status.OPEN)
 
@@ -30,7 +32,7 @@ def load(record: PluginRecord) -> bool:
         except (Exception, SystemExit) as error:
             blame(record, error)
         else:
-            if (fault := fault_of_spec(record.name, spec)) is not None:
+            if (fault := _fault_or_error(record.name, spec)) is not None:
                 record.move(Status.INVALID, fault, f"tell the authors of {record.provided_by}")
             else:
                 record.spec, record.priority = spec, spec.priority
@@ -59,9 +61,10 @@ def probe(record: PluginRecord) -> bool:
 
 def note_probe(record: PluginRecord, found: object) -> None:
     """Move a record by what its probe gave."""
-    if not isinstance(found, Probe):
-        fault = f"its probe {record.spec and record.spec.probe} gave a {type(found).__name__}, not a Probe"
-        record.move(Status.INVALID, fault, f"tell the authors of {record.provided_by}")
+    if not isinstance(found, Probe) or (fault := _fault_of_probe(found)):
+        what = f"gave a {type(found).__name__}, not a Probe" if not isinstance(found, Probe) else fault
+        path = record.spec.probe if record.spec is not None else ""
+        record.move(Status.INVALID, f"its probe {path} {what}", f"tell the authors of {record.provided_by}")
         return
     record.probe = found
     if found.ok:
@@ -69,6 +72,25 @@ def note_probe(record: PluginRecord, found: object) -> None:
     else:
         hint = found.hint or (record.spec.install_hint if record.spec else "")
         record.move(Status.UNAVAILABLE, found.detail, hint)
+
+
+def _fault_of_probe(found: Probe) -> str:
+    """What is wrong with a Probe; empty when nothing is."""
+    if not isinstance(found.detail, str) or not isinstance(found.hint, str):
+        return f"gave words that are no text: {found!r}"
+    if found.count is not None and (not isinstance(found.count, int) or found.count < found.ok):
+        return f"gave {found.count!r} as the number of devices"
+    return ""
+
+
+def fault_of_backend(backend: Backend) -> str:
+    """Which part of a backend that was just made is missing or is something else; empty when none is."""
+    parts = {"target": Target, "renderer": Renderer, "allocator": Allocator, "compiler": Compiler}
+    for name, kind in parts.items():
+        found = getattr(backend, name, None)
+        if not isinstance(found, kind):
+            return f"its backend has {'no' if found is None else f'a {type(found).__name__} as'} {name}"
+    return ""
 
 
 def backend_class(record: PluginRecord) -> type[Backend] | None:
@@ -95,6 +117,14 @@ def owns_setting(device: str, setting: str) -> bool:
     return setting.removeprefix("TINYGRAFT_").startswith(device + "_")
 
 
+def _fault_or_error(name: str, spec: object) -> str | None:
+    """fault_of_spec, also of a spec whose parts raise when they are looked at."""
+    try:
+        return fault_of_spec(name, spec)
+    except Exception as error:
+        return f"its spec cannot be read: {describe(error)}"
+
+
 def fault_of_spec(name: str, spec: object) -> str | None:
     """What is wrong with what an entry point gave; None when it is a DeviceSpec for that name."""
     if not isinstance(spec, DeviceSpec):
@@ -103,6 +133,9 @@ def fault_of_spec(name: str, spec: object) -> str | None:
         return f"its entry point is called {name.lower()}, its spec is for {spec.name!r}"
     if not isinstance(spec.api, ApiRange):
         return f"its api is {spec.api!r}, not an ApiRange"
+    for numbers in (spec.api.min, spec.api.below):
+        if not isinstance(numbers, tuple) or [type(number) for number in numbers] != [int, int]:
+            return f"its api has {numbers!r} where two numbers should be, such as (0, 1)"
     if not isinstance(spec.priority, int):
         return f"its priority is {spec.priority!r}, not an integer"
     for setting in spec.settings:

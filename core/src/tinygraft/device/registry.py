@@ -23,12 +23,13 @@ from tinygraft.device import messages
 from tinygraft.device.discover import discover
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.known import KNOWN
-from tinygraft.device.load import STARTED, backend_class, load, owns_setting, probe
+from tinygraft.device.load import STARTED, backend_class, fault_of_backend, load, owns_setting, probe
 from tinygraft.device.pool import pool_of
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.select import Asked, asked_by_context, asked_by_environment, automatic, wanted_by_plugins
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError
 from tinygraft.events import DeviceEvent
+from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.entries import DEVICES, forget, installed_entries
 from tinygraft.installed.records import Status, describe
 
@@ -132,6 +133,7 @@ class Registry:
         if asked := asked_by_context():
             return self._asked(asked)
         if self._default is None:
+            hooks.load()  # before the lock is taken: a plugin may ask for devices while it is loaded
             with self._lock:
                 if self._default is None:
                     asked = asked_by_environment(self._table())
@@ -188,6 +190,7 @@ class Registry:
         return backend if backend is not None else self._open(self.canonicalize(name))
 
     def _open(self, name: str) -> Backend:
+        hooks.load()  # they are told of it
         if isinstance(name, tuple):
             raise DeviceError(f"only one device at a time can be opened, got {', '.join(name)}")
         with self._lock:
@@ -233,6 +236,9 @@ class Registry:
             if isinstance(error, SettingError):  # the user's mistake, not the device's
                 raise
             raise DeviceUnavailable(messages.unusable(name, record, self.names())) from error
+        if fault := fault_of_backend(backend):
+            record.move(Status.INVALID, fault, f"tell the authors of {record.provided_by}")
+            raise DeviceUnavailable(messages.unusable(name, record, self.names()))
         record.milliseconds["open"] = (time.perf_counter() - start) * 1e3
         record.move(Status.OPEN, record.detail)
         if events.on_device:

@@ -30,7 +30,7 @@ from tinygraft.hooks.requests import (
     ProfileSession,
     ProfileSink,
 )
-from tinygraft.installed.entries import HOOKS, apply_lists, installed_entries, origin
+from tinygraft.installed.entries import HOOKS, apply_lists, forget, installed_entries, origin
 from tinygraft.installed.records import Record, Status, describe
 from tinygraft.target import Target
 
@@ -120,6 +120,7 @@ class Hooks:
         with self._lock:
             while self._undo:
                 self._undo.pop()()
+            forget()
             self._records.clear()
             self.loaded = False
 

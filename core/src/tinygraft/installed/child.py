@@ -140,6 +140,7 @@ def serve(job: dict[str, Any]) -> None:
             out.write(json.dumps(message) + "\n")
             out.flush()
 
+        function = resolve(job["function"])  # what it imports of ours is not on the plugin's time
         tell({"started": True})
-        resolve(job["function"])(job, tell)
+        function(job, tell)
         tell({})
