@@ -58,7 +58,7 @@ def test_a_missing_index_is_one_line(tmp_path):
 
 def test_an_unknown_need_is_a_mistake(tmp_path):
     """A test that needs what conftest.py does not know cannot pass by being skipped."""
-    assert "a test needs 'warp'; conftest.py knows cc, ext and index" in pytest_in(tmp_path, need="warp")
+    assert "a test needs 'warp'; conftest.py knows cc, ext, opencl and index" in pytest_in(tmp_path, need="warp")
 
 
 @needs_make
@@ -91,7 +91,7 @@ def test_ci_runs_what_the_readme_shows():
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", script], check=True)
     text = script.read_text()
-    assert "TINYGRAFT_REQUIRE=cc,ext,index" in text
+    assert "TINYGRAFT_REQUIRE=cc,ext,opencl,index" in text
     assert re.findall(r"^make (\w+)", text, re.MULTILINE) == ["check", "test"]
     assert "make test" in (ROOT / "README.md").read_text()
 
