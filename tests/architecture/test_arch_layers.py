@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "src" / "tinygraft"
 LAYERS = [
-    {"errors", "config", "helpers", "files"},
+    {"errors", "config", "helpers", "files", "progress"},
     {"dtype", "events", "installed"},
     {"uop", "target"},
     {"rules"},
@@ -18,7 +18,7 @@ LAYERS = [
     {"codegen", "device"},
     {"engine"},
     {"tensor"},
-    {"jit", "nn", "function", "mlops", "reference", "transforms"},
+    {"jit", "nn", "functions", "mlops", "reference", "transforms"},
     {"plugin"},
     {"conformance"},
     {"cli", "__init__", "__main__"},

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor, TinyJit, dtypes, mlops
-from tinygraft.function import Function
+from tinygraft.functions import Function
 
 PAGE = (Path(__file__).parent / "mlops.txt").read_text(encoding="utf-8").partition("%% classes\n")[2]
 ROW = re.compile(r"(\w+) +forward (\?|\(.*?\)) +backward (\?|\(.*?\)) +attributes ?(.*)")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tinygraft.device.counters import GlobalCounters as GlobalCounters
     from tinygraft.device.registry import Device as Device
     from tinygraft.dtype import dtypes as dtypes
+    from tinygraft.functions import Function as Function
+    from tinygraft.functions import function as function
     from tinygraft.helpers import fetch as fetch
     from tinygraft.jit import TinyJit as TinyJit
     from tinygraft.tensor.tensor import Tensor as Tensor
@@ -42,7 +44,9 @@ _HOME = {  # public name -> the module it lives in and what it is called there
     "UOp": ("tinygraft.uop.uop", "UOp"),
     "Variable": ("tinygraft.uop.uop", "UOp.variable"),
     "dtypes": ("tinygraft.dtype", "dtypes"),
+    "Function": ("tinygraft.functions", "Function"),
     "fetch": ("tinygraft.helpers", "fetch"),
+    "function": ("tinygraft.functions", "function"),
     "getenv": ("tinygraft.config", "getenv"),
     "hooks": ("tinygraft.hooks", ""),
     "nn": ("tinygraft.nn", ""),
@@ -55,6 +59,7 @@ _HOME = {  # public name -> the module it lives in and what it is called there
 __all__ = [
     "Context",
     "Device",
+    "Function",
     "GlobalCounters",
     "Tensor",
     "TinyJit",
@@ -63,6 +68,7 @@ __all__ = [
     "checkpoint",
     "dtypes",
     "fetch",
+    "function",
     "getenv",
     "grad",
     "hessian",

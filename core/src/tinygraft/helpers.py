@@ -1,20 +1,31 @@
 """Small functions with no home of their own: no knowledge of tensors or graphs.
 
-`Timing`, `trange`, `fetch` and the rest of the user's helpers are re-exported from here.
+Scripts import `getenv`, `Context`, `fetch`, `Timing`, `Profiling`, `tqdm`, `trange` and functions on lists from here.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import math
 import sys
-from collections.abc import Iterable, Sequence
-from types import FrameType
-from typing import TypeVar
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, TypeVar
 
 from tinygraft.config import Context, getenv
 from tinygraft.files import cache_folder, fetch, write_atomic
+from tinygraft.progress import tqdm, trange
 
-__all__ = ["Context", "argfix", "argsort", "cache_folder", "fetch", "getenv", "prod", "user_line", "write_atomic"]
+if TYPE_CHECKING:
+    from cProfile import Profile
+
+__all__ = [
+    "Context", "Profiling", "Timing", "all_int", "all_same", "argfix", "argsort", "cache_folder", "colored", "dedup",
+    "disable_gc", "fetch", "flatten", "getenv", "partition", "prod", "round_up", "temp", "tqdm", "trange", "user_line",
+    "write_atomic",
+]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -38,6 +49,145 @@ def argfix(*args: T | Sequence[T]) -> tuple[T, ...]:
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         return tuple(args[0])
     return args  # type: ignore[return-value]
+
+
+def dedup(items: Iterable[T]) -> list[T]:
+    """Each item once, where it comes first.
+
+    >>> dedup([3, 1, 3, 2, 1])
+    [3, 1, 2]
+    """
+    return list(dict.fromkeys(items))
+
+
+def flatten(lists: Iterable[Iterable[T]]) -> list[T]:
+    """The items of several lists in one.
+
+    >>> flatten([[1, 2], [3]])
+    [1, 2, 3]
+    """
+    return [item for items in lists for item in items]
+
+
+def partition(items: Iterable[T], holds: Callable[[T], object]) -> tuple[list[T], list[T]]:
+    """The items for which something holds, and the others.
+
+    >>> partition([1, 2, 3, 4], lambda n: n % 2)
+    ([1, 3], [2, 4])
+    """
+    found: tuple[list[T], list[T]] = ([], [])
+    for item in items:
+        found[not holds(item)].append(item)
+    return found
+
+
+def all_same(items: Sequence[object]) -> bool:
+    """Whether all items are equal; so are none."""
+    return all(item == items[0] for item in items)
+
+
+def all_int(items: Iterable[object]) -> bool:
+    """Whether all items are ints: a shape has no symbolic size."""
+    return all(isinstance(item, int) for item in items)
+
+
+def round_up(number: int, step: int) -> int:
+    """The least multiple of step that is not less than a number.
+
+    >>> round_up(10, 4), round_up(8, 4)
+    (12, 8)
+    """
+    return -(-number // step) * step
+
+
+_COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+
+
+def colored(text: object, color: str | None, background: bool = False) -> str:
+    """text in a color for a terminal; bright where the name is in capitals, plain where color is None.
+
+    >>> colored("ok", "green"), colored("ok", None)
+    ('\\x1b[32mok\\x1b[0m', 'ok')
+    """
+    if color is None:
+        return str(text)
+    code = 10 * background + (90 if color.isupper() else 30) + _COLORS.index(color.lower())
+    return f"\x1b[{code}m{text}\x1b[0m"
+
+
+def temp(name: str) -> str:
+    """The path of a file of that name in the system's temporary folder."""
+    import os
+    import tempfile
+
+    return os.path.join(tempfile.gettempdir(), name)
+
+
+class Timing(contextlib.ContextDecorator):
+    """Print how long a block took, in milliseconds after prefix.
+
+    on_exit(nanoseconds) gives a text that is put after it; enabled=False prints nothing. et is the time in nanoseconds.
+
+    >>> with Timing("sum: ", enabled=False) as timing:
+    ...     _ = sum(range(10))
+    >>> timing.et > 0
+    True
+    """
+
+    et: int
+
+    def __init__(self, prefix: str = "", on_exit: Callable[[int], str] | None = None, enabled: bool = True) -> None:
+        self.prefix, self.on_exit, self.enabled = prefix, on_exit, enabled
+
+    def __enter__(self) -> Timing:
+        self._start = time.perf_counter_ns()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.et = time.perf_counter_ns() - self._start
+        if self.enabled:
+            print(f"{self.prefix}{self.et * 1e-6:6.2f} ms{self.on_exit(self.et) if self.on_exit else ''}")
+
+
+class Profiling(contextlib.ContextDecorator):
+    """Print where Python spent the time of a block: the share of it that its functions took, greatest first.
+
+    sort is a column of pstats (cumtime or tottime), frac the share of functions shown, fn a file for the raw profile.
+    """
+
+    def __init__(self, enabled: bool = True, sort: str = "cumtime", frac: float = 0.2, fn: str | None = None) -> None:
+        self.enabled, self.sort, self.frac, self.fn = enabled, sort, frac, fn
+        self._profile: Profile | None = None
+
+    def __enter__(self) -> Profiling:
+        if self.enabled:
+            import cProfile
+
+            self._profile = cProfile.Profile()
+            self._profile.enable()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._profile is None:
+            return
+        import pstats
+
+        self._profile.disable()
+        if self.fn:
+            self._profile.dump_stats(self.fn)
+        pstats.Stats(self._profile, stream=sys.stdout).strip_dirs().sort_stats(self.sort).print_stats(self.frac)
+
+
+@contextlib.contextmanager
+def disable_gc() -> Iterator[None]:
+    """Keep Python's garbage collector from running in a block."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 _PACKAGE = __name__.rpartition(".")[0]

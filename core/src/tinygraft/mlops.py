@@ -16,7 +16,7 @@ from typing import Any
 
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.dtype import DType
-from tinygraft.function import Function
+from tinygraft.functions import Function
 from tinygraft.helpers import argsort
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops, Own

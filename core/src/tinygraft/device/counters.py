@@ -10,7 +10,7 @@ from collections import deque
 from typing import ClassVar
 
 _lock = threading.Lock()
-_changes: deque[int] = deque()  # of memory, not yet counted
+_changes: deque[tuple[str, int]] = deque()  # of memory, by device, not yet counted
 
 
 class GlobalCounters:
@@ -18,7 +18,7 @@ class GlobalCounters:
 
     global_ops are operations as the kernels state them, global_mem the bytes they moved, time_sum_s seconds measured
     (DEBUG=2), kernel_count launches, kernels_compiled kernels that were not in any cache, mem_used the bytes of live
-    buffers on all devices.
+    buffers on all devices, and mem_used_per_device those on each.
 
     >>> GlobalCounters.reset()
     >>> GlobalCounters.kernel_count
@@ -31,30 +31,39 @@ class GlobalCounters:
     kernel_count: ClassVar[int] = 0
     kernels_compiled: ClassVar[int] = 0
     mem_used: ClassVar[int] = 0
+    mem_used_per_device: ClassVar[dict[str, int]] = {}
 
     @classmethod
     def reset(cls) -> None:
-        """Start counting anew. mem_used stays: it is a state, not a count."""
+        """Start counting anew. The memory in use stays: it is a state, not a count."""
         with _lock:
             cls.global_ops = cls.global_mem = cls.kernel_count = cls.kernels_compiled = 0
             cls.time_sum_s = 0.0
 
     @classmethod
-    def add_memory(cls, nbytes: int) -> None:
-        """Count nbytes more (or less) of live buffers. The garbage collector may call this in the middle of itself."""
+    def add_memory(cls, device: str, nbytes: int) -> None:
+        """Count nbytes more (or less) of live buffers on a device.
+
+        The garbage collector may call this in the middle of itself.
+        """
         if _lock.acquire(blocking=False):
             try:
-                cls.mem_used += nbytes
+                cls._add(device, nbytes)
             finally:
                 _lock.release()
         else:  # whoever has the lock counts it
-            _changes.append(nbytes)
+            _changes.append((device, nbytes))
         while _changes and _lock.acquire(blocking=False):
             try:
                 while _changes:
-                    cls.mem_used += _changes.popleft()
+                    cls._add(*_changes.popleft())
             finally:
                 _lock.release()
+
+    @classmethod
+    def _add(cls, device: str, nbytes: int) -> None:
+        cls.mem_used += nbytes
+        cls.mem_used_per_device[device] = cls.mem_used_per_device.get(device, 0) + nbytes
 
 
 def renew_lock() -> None:

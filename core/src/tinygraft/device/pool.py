@@ -95,7 +95,7 @@ class Pool:
                 if found is None and events.on_memory:
                     self._note("alloc", size)
                 self.peak = max(self.peak, self._used)
-        GlobalCounters.add_memory(nbytes)
+        GlobalCounters.add_memory(self.name, nbytes)
         if self._untold:
             self._tell()
         if self._due:  # somebody could not look, because this thread had the lock
@@ -105,7 +105,7 @@ class Pool:
 
     def _give(self, handle: Handle, nbytes: int, size: int) -> None:
         """Take a block back. The garbage collector may do so at any time, even while this thread holds the lock."""
-        GlobalCounters.add_memory(-nbytes)
+        GlobalCounters.add_memory(self.name, -nbytes)
         if not (self.lost or self.closed):
             self._returned.append((handle, size))
             if size > SMALL or len(self._returned) > MOST_RETURNED:

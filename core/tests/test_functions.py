@@ -11,7 +11,7 @@ import pytest
 
 from tinygraft import GlobalCounters, Tensor, TinyJit, dtypes
 from tinygraft.errors import DTypeError, GraphError, ShapeError, UnsupportedError
-from tinygraft.function import Function, function
+from tinygraft.functions import Function, function
 
 
 class Cube(Function):

@@ -1,0 +1,146 @@
+"""The small functions that scripts import: times, progress, lists, and the counters per device."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import tinygraft
+from tinygraft import GlobalCounters, Tensor, functions, helpers
+from tinygraft.helpers import (
+    Context,
+    Profiling,
+    Timing,
+    all_int,
+    all_same,
+    colored,
+    disable_gc,
+    getenv,
+    partition,
+    temp,
+    tqdm,
+    trange,
+)
+
+
+def test_names_that_scripts_import_are_there() -> None:
+    """The helpers of the documents are here, and `function` is the decorator, also once its module is loaded."""
+    for name in ("getenv", "fetch", "Timing", "trange", "tqdm", "Context", "prod", "dedup", "flatten", "colored"):
+        assert hasattr(helpers, name)
+    importlib.import_module("tinygraft.functions")
+    assert tinygraft.function is functions.function
+    assert tinygraft.Function is functions.Function
+
+
+def test_getenv_reads_and_context_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """getenv gives a variable as the type of its default, Context a setting for a block."""
+    monkeypatch.setenv("SOME_NUMBER", "7")
+    assert (getenv("SOME_NUMBER", 0), getenv("NOT_SET", 3)) == (7, 3)
+    with Context(NOOPT=1):
+        assert helpers.getenv("NOT_SET", "text") == "text"
+
+
+def test_timing_prints_milliseconds(capsys: pytest.CaptureFixture[str]) -> None:
+    """prefix, the time and what on_exit makes of it; nothing when it is not enabled; also as a decorator."""
+    with Timing("work: ", on_exit=lambda ns: f" {ns > 0}") as timing:
+        sum(range(100))
+    assert re.fullmatch(r"work: +\d+\.\d\d ms True\n", capsys.readouterr().out)
+    assert timing.et > 0
+
+    @Timing("call: ", enabled=False)
+    def call() -> int:
+        return 3
+
+    assert call() == 3
+    assert capsys.readouterr().out == ""
+
+
+def test_profiling_prints_functions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The functions that took time are listed, and the raw profile is written; nothing when it is not enabled."""
+    with Profiling(sort="tottime", frac=1.0, fn=str(tmp_path / "profile")):
+        sorted([3, 1, 2])
+    assert "built-in method builtins.sorted" in capsys.readouterr().out
+    assert (tmp_path / "profile").stat().st_size > 0
+    with Profiling(enabled=False):
+        pass
+    assert capsys.readouterr().out == ""
+
+
+def test_a_bar_counts_to_its_end() -> None:
+    """trange and tqdm give the items, and write lines that end with all of them done."""
+    out = io.StringIO()
+    assert list(trange(3, desc="turns", file=out)) == [0, 1, 2]
+    last = out.getvalue().split("\r\033[K")[-1]
+    assert re.fullmatch(r"turns: 100% \|#{20}\| 3/3 \[00:00<00:00, \d+\.\d\dit/s\]\n", last)
+
+
+def test_a_bar_without_items_is_updated_by_hand() -> None:
+    """update counts, the text changes, large numbers are scaled; without a total there is no share."""
+    out = io.StringIO()
+    with tqdm(total=4000, unit="B", unit_scale=True, file=out) as bar:
+        bar.update(1000)
+        bar.set_description("half")
+        assert bar.line().startswith("half:  25% |#####               | 1k/4k [00:00<00:00, ")
+    assert out.getvalue().endswith("\n")
+    endless = tqdm(iter([1, 2]), disable=True)
+    assert list(endless) == [1, 2]
+    assert re.match(r"2it \[00:00, ", endless.line())
+
+
+def test_a_bar_is_silent_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is written when disabled, or when standard error is no terminal."""
+    assert list(tqdm([1, 2], disable=True)) == list(tqdm([1, 2])) == [1, 2]
+    assert capsys.readouterr().err == ""
+    tqdm.write("a line")
+    assert capsys.readouterr().err == "\r\033[Ka line\n"
+
+
+def test_a_bar_ends_its_line_after_an_error() -> None:
+    """An exception in the loop leaves the terminal on a line of its own."""
+    out = io.StringIO()
+    with pytest.raises(ZeroDivisionError):
+        [1 / i for i in tqdm([1, 0], file=out)]
+    gc.collect()
+    assert out.getvalue().endswith("\n")
+
+
+def test_functions_on_lists() -> None:
+    """partition, all_same and all_int say what their names say."""
+    assert partition([1, 2, 3], lambda n: n > 1) == ([2, 3], [1])
+    assert (all_same([1, 1]), all_same([1, 2]), all_same([])) == (True, False, True)
+    assert (all_int([1, 2]), all_int([1, 2.0])) == (True, False)
+
+
+def test_colors_and_places() -> None:
+    """Capitals are bright, a background is its own code, and temp names a file of the temporary folder."""
+    assert colored("x", "RED") == "\x1b[91mx\x1b[0m"
+    assert colored("x", "blue", background=True) == "\x1b[44mx\x1b[0m"
+    assert os.path.basename(temp("name")) == "name"
+
+
+def test_disable_gc_is_for_a_block() -> None:
+    """The collector is off inside, and as it was after."""
+    assert gc.isenabled()
+    with disable_gc():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_memory_is_counted_by_device() -> None:
+    """mem_used_per_device has what each device holds; their sum is mem_used."""
+    device = Tensor.empty(1).device
+    gc.collect()
+    before = GlobalCounters.mem_used_per_device.get(device, 0)
+    t = Tensor([1.0] * 100).realize()
+    assert GlobalCounters.mem_used_per_device[device] - before == 400
+    assert sum(GlobalCounters.mem_used_per_device.values()) == GlobalCounters.mem_used
+    GlobalCounters.reset()
+    assert GlobalCounters.mem_used_per_device[device] - before == 400
+    del t
+    assert GlobalCounters.mem_used_per_device[device] == before
