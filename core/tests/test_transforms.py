@@ -25,7 +25,7 @@ from tinygraft import (
 )
 from tinygraft.device.pool import pool_of
 from tinygraft.errors import DTypeError, GraphError, ShapeError
-from tinygraft.function import Function
+from tinygraft.functions import Function
 
 rng = np.random.default_rng(7)
 X = rng.normal(size=(4, 3))

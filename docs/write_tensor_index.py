@@ -1,0 +1,75 @@
+"""Write docs/tensor.md: every method and property of Tensor by theme, from the code.
+
+A theme is a file of core's tensor/ folder, described by the first sentence of its docstring; a method, by the first
+sentence of its own. Run it after a method was added: `python docs/write_tensor_index.py`. A test holds the page to it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from tinygraft import Tensor
+
+PAGE = Path(__file__).parent / "tensor.md"
+HEAD = """# Every method of Tensor
+
+By theme, in the words of the code, which `help(Tensor.name)` gives in full with an example. This page is written by
+`python docs/write_tensor_index.py`.
+
+Operators (`+`, `-`, `*`, `/`, `//`, `%`, `**`, `@`, `&`, `|`, `^`, `<<`, `>>`, `~`, comparisons, their reflections and
+in-place forms), indexing and `len` mean what they mean in NumPy; each is one of the methods below.
+"""
+
+
+def members() -> dict[type, list[str]]:
+    """The public names of Tensor by the class that defines them, classes and names in the order of the code."""
+    owners = [kind for kind in Tensor.__mro__ if kind.__module__.startswith("tinygraft.")]
+    found = {kind: [name for name in vars(kind) if not name.startswith("_")] for kind in owners}
+    found[type(Tensor)] = [name for name in vars(type(Tensor)) if not name.startswith("_")]
+    slots = {name for kind in owners for name in getattr(kind, "__slots__", ())}
+    return {kind: [n for n in names if n not in slots] for kind, names in found.items()}
+
+
+def first_sentence(text: str | None) -> str:
+    """The first sentence of a docstring, on one line."""
+    flat = " ".join((text or "").split("\n\n")[0].split())
+    return re.split(r"(?<=\.)\s", flat)[0].rstrip(".") + "."
+
+
+def signature(name: str, member: Any) -> str:
+    """How a member is called: names and defaults, without types."""
+    if isinstance(member, property):
+        return name
+    function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+    parameters = [p.replace(annotation=p.empty) for p in inspect.signature(function).parameters.values()]
+    shown = inspect.Signature(parameters[0 if isinstance(member, staticmethod) else 1 :])
+    return f"{name}{shown}"
+
+
+def row(kind: type, name: str) -> str:
+    """A line of the page."""
+    member = inspect.getattr_static(kind, name)
+    text = member.__doc__ if not isinstance(member, (classmethod, staticmethod)) else member.__func__.__doc__
+    sign = signature(name, member).replace("|", "\\|")
+    return f"| `{sign}` | {first_sentence(text).replace('|', chr(92) + '|')} |"
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for kind, names in sorted(members().items(), key=lambda item: item[0].__module__):
+        if not names:
+            continue
+        module = sys.modules[kind.__module__]
+        theme = kind.__module__.rpartition(".")[2]
+        lines = [f"\n## {theme}\n", first_sentence(module.__doc__), "", "| method | what it gives |", "|---|---|"]
+        parts.append("\n".join([*lines, *(row(kind, name) for name in names), ""]))
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
