@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from tinygraft.conformance.linears import KERNELS, group_sum
 from tinygraft.dtype import DType, dtypes
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES, Dialect
-from tinygraft.target import BASIC_OPS, Target
+from tinygraft.target import BASIC_OPS, COMPUTED, Target
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.stages import Kernel, Linear, Param, Signature
 from tinygraft.uop.uop import UOp
@@ -126,6 +127,32 @@ def test_lanes_are_a_loop_or_written_out() -> None:
     assert "for (int k = 0; k < 4; k++) r[k] = p[k * step];" in looped
     spelled = CStyleRenderer(replace(SPACES, spelled=True)).render(KERNELS["strided"]()).text
     assert "    return (intx4){p[0 * step], p[1 * step], p[2 * step], p[3 * step]};" in spelled
+
+
+def test_a_half_that_is_computed_is_rounded_after_every_operation() -> None:
+    """A language may keep more bits between operations; a cast takes them away."""
+    native = replace(SPACES, types={**SPACES.types, dtypes.float16: "half_t"})
+    r = UOp.range(5, 0)
+    x, y = (load(param(i, dtypes.float16, 5), r) for i in (1, 2))
+    sink = UOp(Ops.SINK, dtypes.void, (store(param(0, dtypes.float16, 5), r, x * y + x),))
+    target = Target(compute_dtypes=COMPUTED | {dtypes.float16})
+    text = CStyleRenderer(native).render(to_linear(Kernel(sink), target)).text
+    assert "= (half_t)((half_t)(x0 * x1) + x0);" in text
+    sink = UOp(Ops.SINK, dtypes.void, (store(param(0, dtypes.float16, 5), r, x / y - x),))
+    divided = replace(native, calls={Ops.FDIV: "divide{f}"})
+    assert (
+        "= (half_t)((half_t)dividef(x0, x1) - x0);"
+        in CStyleRenderer(divided).render(to_linear(Kernel(sink), target)).text
+    )
+
+
+def test_infinities_of_double_have_their_type() -> None:
+    """A word that is a float's is cast, so that a function of several types knows which is meant."""
+    one_type = replace(SPACES, infinity="INFINITY", nan="NAN")
+    assert "x0 * (double)INFINITY;" in text_of(one_type, lambda x: x * math.inf, dtypes.float64)
+    assert "x0 * (double)(-INFINITY);" in text_of(one_type, lambda x: x * -math.inf, dtypes.float64)
+    assert "x0 * INFINITY;" in text_of(one_type, lambda x: x * math.inf, dtypes.float32)
+    assert "x0 * __builtin_inf();" in text_of(SPACES, lambda x: x * math.inf, dtypes.float64)
 
 
 @pytest.mark.parametrize(("word", "suffix"), [("long", "l"), ("long long", "ll")])

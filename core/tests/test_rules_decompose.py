@@ -79,7 +79,7 @@ def test_decompositions_stay_small(op: Ops, dtype: DType, most: int) -> None:
 
 
 def test_fma_shortens_polynomials_where_the_target_has_it() -> None:
-    """Where FMA is an instruction of a Target it gets EXP2 in 22 nodes, six of them FMA; where it is a slow op, without."""
+    """Where FMA is an instruction of a Target it gets EXP2 in 22 nodes, six of them FMA; where it is slow, none."""
     native = LEAST.native_ops | {Ops.FMA}
     able = replace(LEAST, native_ops=native, fused_sums=True)
     sink = decompose(kernel(Ops.EXP2, dtypes.float32), able)

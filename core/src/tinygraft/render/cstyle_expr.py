@@ -28,9 +28,10 @@ Expression = Callable[..., str]
 
 
 def _small(w: Words, u: Step, text: str) -> str:
-    """text computed in int, cut back to an integer type that is narrower."""
-    is_small = u.width == 1 and u.dtype.kind in ("int", "uint") and u.dtype.itemsize < 4
-    return f"({w.type(u.dtype)}){text}" if is_small else text
+    """text that C may compute in int or float, cut back to the type that is narrower."""
+    if u.dtype.itemsize >= 4 or u.dtype is dtypes.bool or (u.width > 1 and u.dtype.kind != "float"):
+        return text
+    return f"({w.type(u.dtype, u.width)}){text}"
 
 
 def _operator(w: Words, u: Step, x: str, y: str) -> str:
@@ -125,7 +126,7 @@ def _call(w: Words, u: Step, *operands: str) -> str:
         )
     function = word.format(f="" if u.dtype is dtypes.float64 else "f")
     if u.width == 1:
-        return f"{function}({', '.join(map(bare, operands))})"
+        return _small(w, u, f"{function}({', '.join(map(bare, operands))})")
     type_, letters = w.type(u.dtype, u.width), "xyz"[: len(operands)]
     one = f"{function}({', '.join(f'{letter}[k]' for letter in letters)})"
     arguments = ", ".join(f"{type_} {letter}" for letter in letters)

@@ -85,14 +85,15 @@ class Words:
         if self.is_bits(dtype):
             return f"0x{_half_bits(value, dtype):04x}"
         suffix = "" if dtype is dtypes.float64 else "f"
-        if math.isnan(value):
-            text = self.dialect.nan.format(f=suffix)
-        elif math.isinf(value):
-            text = ("-" if value < 0 else "") + self.dialect.infinity.format(f=suffix)
-        else:
+        is_other = dtype.itemsize == 2  # than the type of the word below
+        if math.isfinite(value):
             text = shortest(value, dtype) + suffix
+        else:
+            word = self.dialect.nan if math.isnan(value) else self.dialect.infinity
+            text = ("-" if value < 0 else "") + word.format(f=suffix)
+            is_other |= dtype is dtypes.float64 and "{f}" not in word
         text = f"({text})" if text[0] == "-" else text
-        return text if dtype.itemsize > 2 else f"({self.type(dtype)}){text}"
+        return f"({self.type(dtype)}){text}" if is_other else text
 
 
 def _integer(value: int, dtype: DType, long: str) -> str:

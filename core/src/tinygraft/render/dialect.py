@@ -58,7 +58,8 @@ class Dialect:
     group and thread are the expressions of a GRID and a LANE position, where {dim} is the dimension; shared stands
     before scratch memory of a group, own before that of a thread, and what has such a word is declared where the
     kernel begins. barrier is the statement that waits for a group. spaces says that a pointer to scratch memory has
-    that word before its type too, as one to a buffer has pointer.
+    that word before its type too, as one to a buffer has pointer. infinity and nan are constants, of type float unless
+    they have {f}.
 
     vectors says that the compiler has GCC's vector extensions; spelled, that it makes vectors of lanes which are
     written out but not of a loop over them. stream has, by the bytes of a vector, the statement that
