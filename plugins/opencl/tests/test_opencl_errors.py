@@ -251,3 +251,23 @@ def test_a_setting_that_cannot_be() -> None:
         pytest.raises(SettingError, match="OPENCL_GROUPS must be 0, 1 or empty, got 'yes'"),
     ):
         OpenCLBackend("OPENCL", 0)
+
+
+@pytest.mark.needs("opencl")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_is_told_and_does_not_hang() -> None:
+    """A driver's threads are gone in a child: opening the device there is an error at once."""
+    code = (
+        "import os\nfrom tinygraft import Tensor\n"
+        "print(Tensor([1.0], device='OPENCL').exp().tolist())\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    try:\n        Tensor([2.0], device='OPENCL').exp().tolist()\n"
+        "    except Exception as error:\n        print(type(error).__name__, error, flush=True)\n"
+        "    os._exit(0)\n"
+        "os.waitpid(child, 0)"
+    )
+    status, text = child(code)
+    assert status == 0
+    assert "DeviceUnavailable" in text
+    assert "OpenCL was used before this process was forked" in text

@@ -6,6 +6,8 @@ past their number are the same devices again, each time with a context and a que
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from typing import Any
 
 from tinygraft.plugin import DeviceUnavailable
@@ -25,9 +27,20 @@ def binding() -> Any:
     return pyopencl
 
 
+@cache
+def loaded_by() -> int:
+    """The number of the process that loaded the drivers: this one, or the one that it was forked from."""
+    return os.getpid()
+
+
 def choose(ordinal: int) -> Any:
     """The device of an ordinal. Raises DeviceUnavailable, which says what there is instead."""
     cl = binding()
+    if loaded_by() != os.getpid():
+        raise DeviceUnavailable(
+            "OpenCL was used before this process was forked, and a driver does not work in the child; start worker "
+            "processes with the spawn method, or use OpenCL in the child only"
+        )
     found = _matching(cl, _platforms(cl))
     ranks = {cl.device_type.GPU: 0, cl.device_type.ACCELERATOR: 1}
     usable = not pocl.why_unusable()
