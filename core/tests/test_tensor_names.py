@@ -24,7 +24,6 @@ from tinygraft.uop.uop import UOp
 
 TEXT = (Path(__file__).parent / "tensor_names.txt").read_text(encoding="utf-8")
 ROWS = [line.split(" | ") for line in TEXT.split("\n\n", 2)[2].splitlines() if " | " in line]
-SHARDING = ("shard", "shard_", "shard_like") if not hasattr(Tensor, "shard") else ()
 
 
 def name_in(row: list[str]) -> str:
@@ -32,7 +31,6 @@ def name_in(row: list[str]) -> str:
     return row[0].partition("(")[0]
 
 
-HERE = [row for row in ROWS if name_in(row) not in SHARDING]
 X, P, U, B = (-1.5, 0.0, 2.5), (0.25, 1.0, 2.25), (-0.5, 0.5, 0.75), (True, False, True)
 
 
@@ -93,7 +91,7 @@ def test_the_table_is_whole() -> None:
     assert len({name_in(row) for row in ROWS}) == len(ROWS) == 256
 
 
-@pytest.mark.parametrize("signature", [row[0] for row in HERE])
+@pytest.mark.parametrize("signature", [row[0] for row in ROWS])
 def test_a_name_is_there_with_its_parameters(signature: str) -> None:
     """The method, property or constructor has the names, the order and the defaults of the table."""
     name, wanted = read_signature(signature)
@@ -103,7 +101,7 @@ def test_a_name_is_there_with_its_parameters(signature: str) -> None:
         assert difference(Tensor, name, wanted) == ""
 
 
-@pytest.mark.parametrize(("signature", "expression", "wanted"), HERE, ids=map(name_in, HERE))
+@pytest.mark.parametrize(("signature", "expression", "wanted"), ROWS, ids=map(name_in, ROWS))
 def test_a_name_does_what_it_says(tmp_path: Path, signature: str, expression: str, wanted: str) -> None:
     """The expression of the table gives the value beside it."""
     given = names(tmp_path)

@@ -20,7 +20,6 @@ from tinygraft.errors import ShapeError
 PAGE = Path(__file__).parent / "properties.txt"
 CELLS = read_page(PAGE)
 SIGNATURES = read_signatures(PAGE.read_text(encoding="utf-8"))
-WITHOUT_SHARDING = () if hasattr(Tensor, "shard") else ("shard", "shard_")
 NOT_COMPARED = {"shard": "the text of a buffer over several devices"}
 
 
@@ -36,7 +35,7 @@ def test_the_page_is_whole() -> None:
     assert (len(SIGNATURES), len(CELLS)) == (26, 13)
 
 
-@pytest.mark.parametrize("name", [name for name in SIGNATURES if name not in ("size", *WITHOUT_SHARDING)])
+@pytest.mark.parametrize("name", [name for name in SIGNATURES if name != "size"])
 def test_a_signature_is_that_of_the_page(name: str) -> None:
     """Every call that the page documents works as written: names, order and defaults of the parameters."""
     assert difference(Tensor, name, SIGNATURES[name]) == ""
@@ -46,8 +45,6 @@ def test_a_signature_is_that_of_the_page(name: str) -> None:
 def test_an_example_prints_what_the_page_shows(results: list[Result], place: int) -> None:
     """An example prints its text, and floats within 1e-5."""
     result, cell = results[place], CELLS[place]
-    if cell.note in WITHOUT_SHARDING:
-        pytest.skip("there is no sharding yet")
     assert not result.error, result.error
     if cell.note in NOT_COMPARED:
         assert result.printed
