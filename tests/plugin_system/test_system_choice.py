@@ -1,10 +1,7 @@
 """Which device is used when none is named, and what an explicit request never does."""
 
-import json
-import os
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +9,6 @@ from tinygraft import config
 from tinygraft.config import Context
 from tinygraft.device.known import how_to_install
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError
-from tinygraft.installed import trial
-from tinygraft.installed.records import Status
 
 FAILS_TO_OPEN = "class Backend(NullBackend):\n    def __init__(self, name, ordinal):\n        raise OSError('in use')\n"
 ABSENT = "def probe():\n    return Probe(ok=False, detail='no {0} here')\n"
@@ -218,141 +213,6 @@ def test_the_default_can_be_set(fakes, setting):
     with pytest.raises(DeviceUnavailable, match="no plugin provides a device TOYY"):
         registry.DEFAULT = "TOYY"
     assert registry.DEFAULT == "TOY"
-
-
-# The trial in a child process
-
-
-def trial_file(tmp_path) -> Path:
-    """The only verdict on disk."""
-    (file,) = (tmp_path / "cache").glob("trial-*.json")
-    return file
-
-
-def test_a_plugin_that_kills_its_process(fakes):
-    """A spec that dies by a signal is a record with the signal's name, and this process goes on."""
-    fakes.add("CRASH", "#!\nimport os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n", priority=100)
-    fakes.add("TOY")
-    registry = fakes.registry()
-    with pytest.warns(DeviceFallbackWarning, match="loading it in a child process ended it by SIGSEGV"):
-        assert registry.DEFAULT == "TOY"
-    (crash,) = [r for r in registry.records() if r.name == "CRASH"]
-    assert crash.status is Status.BROKEN
-    assert crash.hint == "pip uninstall tinygraft-crash, or set TINYGRAFT_DISABLE_PLUGINS=CRASH"
-
-
-def test_a_plugin_that_ends_its_process_quietly(fakes):
-    """os._exit in a spec is noticed by the missing answer."""
-    fakes.add("QUIET", "#!\nimport os; os._exit(0)\n")
-    fakes.add("TOY")
-    with pytest.warns(DeviceFallbackWarning, match="ended it with exit code 0 and no answer"):
-        assert fakes.registry().DEFAULT == "TOY"
-
-
-def test_a_plugin_that_hangs(fakes, monkeypatch):
-    """A spec that takes longer than the limit is broken; its process is ended."""
-    monkeypatch.setattr(trial, "LIMIT", 0.2)
-    fakes.add("HANG", "#!\nimport time; time.sleep(3600)\n")
-    fakes.add("TOY")
-    with pytest.warns(DeviceFallbackWarning, match="loading it in a child process took more than 0.2 s"):
-        assert fakes.registry().DEFAULT == "TOY"
-
-
-def test_what_a_plugin_prints_does_not_disturb_the_trial(fakes):
-    """A spec may print; the answer of the child is told apart."""
-    fakes.add("LOUD", "print('hello')\nimport os; os.write(1, b'{}')\n")
-    assert fakes.registry().DEFAULT == "LOUD"
-
-
-def test_a_verdict_is_kept_on_disk(fakes, tmp_path, monkeypatch):
-    """One trial serves later processes, until the distribution's RECORD changes."""
-    fakes.add("TOY")
-    assert fakes.registry().DEFAULT == "TOY"
-    kept = json.loads(trial_file(tmp_path).read_text())
-    assert (kept["status"], kept["facts"]) == ("available", {"priority": 50, "ordinals": 1})
-    with monkeypatch.context() as patch:
-        patch.setattr(trial, "_try_in_child", lambda *_: pytest.fail("tried again"))
-        assert fakes.registry().DEFAULT == "TOY"
-    (record,) = fakes.folder.glob("*.dist-info/RECORD")
-    record.write_text("changed,,\n")
-    assert fakes.registry().DEFAULT == "TOY"
-    assert len(list((tmp_path / "cache").glob("trial-*.json"))) == 2
-
-
-@pytest.mark.parametrize("content", [b"", b"\0\xff", b"{}", b"[]", b'{"status": "fine"}', b'"x"'])
-def test_a_corrupt_verdict_is_no_verdict(fakes, tmp_path, content):
-    """A file that cannot be read is written anew."""
-    fakes.add("TOY")
-    assert fakes.registry().DEFAULT == "TOY"
-    trial_file(tmp_path).write_bytes(content)
-    assert fakes.registry().DEFAULT == "TOY"
-    assert json.loads(trial_file(tmp_path).read_text())["status"] == "available"
-
-
-def test_a_hang_is_forgotten_after_a_while(fakes, tmp_path, monkeypatch):
-    """A busy machine may make a good spec slow: such a verdict is not for ever."""
-    monkeypatch.setattr(trial, "LIMIT", 0.0)
-    fakes.add("TOY")
-    with pytest.raises(DeviceUnavailable, match="took more than 0 s"):
-        fakes.registry().DEFAULT  # noqa: B018
-    monkeypatch.undo()
-    file = tmp_path / "cache" / trial_file(tmp_path).name
-    kept = json.loads(file.read_text())
-    assert trial._read(file) is not None
-    file.write_text(json.dumps(kept | {"when": kept["when"] - trial.HANG_IS_FORGOTTEN - 1}))
-    assert trial._read(file) is None
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions work otherwise there")
-def test_an_unwritable_cache_stops_nothing(fakes, tmp_path, setting):
-    """Where nothing can be kept, each process tries for itself."""
-    (tmp_path / "file").write_text("")
-    setting(config.CACHEDIR, str(tmp_path / "file" / "below"))
-    fakes.add("TOY")
-    assert fakes.registry().DEFAULT == "TOY"
-
-
-def test_cachelevel_0_keeps_no_verdict(fakes, tmp_path, setting):
-    """CACHELEVEL=0 writes nothing."""
-    setting(config.CACHELEVEL, 0)
-    fakes.add("TOY")
-    assert fakes.registry().DEFAULT == "TOY"
-    assert not (tmp_path / "cache").exists()
-
-
-def test_no_verdict_is_kept_of_an_editable_install(fakes, tmp_path):
-    """The RECORD of an editable install does not change with its code, so its verdict is not kept."""
-    fakes.add("TOY")
-    (info,) = fakes.folder.glob("*.dist-info")
-    (info / "direct_url.json").write_text('{"url": "file:///x", "dir_info": {"editable": true}}')
-    assert fakes.registry().DEFAULT == "TOY"
-    assert not list((tmp_path / "cache").glob("trial-*.json"))
-
-
-def test_an_explicit_request_imports_what_failed_in_the_child(fakes):
-    """The verdict of a child binds the automatic choice only: who asks by name gets the real thing."""
-    fakes.add("MOODY", "import os, sys\nif sys.argv[0] == '-c': os._exit(1)\n")
-    registry = fakes.registry()
-    with pytest.raises(DeviceUnavailable, match="ended it with exit code 1"):
-        registry.DEFAULT  # noqa: B018
-    assert registry["MOODY"].name == "MOODY"
-
-
-def test_where_no_child_can_be_started(fakes, monkeypatch):
-    """Inside a program that is not Python, or where no process may be made, specs are loaded here."""
-    monkeypatch.setattr(sys, "executable", "/no/such/python")
-    module = fakes.add("TOY")
-    assert fakes.registry().DEFAULT == "TOY"
-    assert module in sys.modules
-
-
-def test_specs_of_ours_need_no_trial(fakes):
-    """A distribution of the closed table is loaded here at once."""
-    fakes.add("METAL", distribution="tinygraft-metal", priority=100)
-    registry = fakes.registry()
-    assert registry.DEFAULT == "METAL"
-    (record,) = registry.records()
-    assert set(record.milliseconds) == {"load", "probe", "open"}
 
 
 def test_no_name_is_the_default(fakes):

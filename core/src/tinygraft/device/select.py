@@ -21,6 +21,8 @@ from tinygraft.hooks.requests import Candidate, DefaultRequest
 from tinygraft.installed.entries import CORE
 from tinygraft.installed.records import Status
 
+AT_ONCE = 4  # child processes
+
 
 class Asked(NamedTuple):
     """What a setting asks for: a device or a chain of them, and how that was written, such as DEV=A,B."""
@@ -60,23 +62,32 @@ def wanted_by_plugins(records: Sequence[PluginRecord]) -> Asked | None:
     hooks.load()
     if not hooks.has_choice:
         return None
-    for record in records:
-        look(record)
+    look_at(records)
     found = hooks.choose_default(DefaultRequest(candidates=tuple(
         Candidate(name=r.name, status=r.status.value, priority=r.priority, provided_by=r.provided_by) for r in records
     )))  # fmt: skip
     return None if found is None else Asked(found[0], f"{found[1]} chooses {found[0]}")
 
 
-def look(record: PluginRecord) -> None:
-    """Take a record as far as its probe; one of a third party in a child process.
+def look_at(records: Iterable[PluginRecord]) -> None:
+    """Take records as far as their probe; those of third parties in child processes, several at once.
 
     Specs of ours need no child: their tests show that they import nothing heavy, and a child costs as much as a start.
     """
-    if record.status is Status.DECLARED and record.distribution not in FIRST_PARTY:
-        examine(record)
-    elif not record.tried:
-        probe(record)
+    unknown = []
+    for record in records:
+        if record.status is Status.DECLARED and record.distribution not in FIRST_PARTY:
+            unknown.append(record)
+        elif not record.tried:
+            probe(record)
+    if len(unknown) < 2:
+        for record in unknown:
+            examine(record)
+        return
+    from concurrent.futures import ThreadPoolExecutor  # for those few who have several
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(examine, unknown))
 
 
 def automatic(records: Iterable[PluginRecord]) -> Iterator[PluginRecord]:
@@ -84,11 +95,8 @@ def automatic(records: Iterable[PluginRecord]) -> Iterator[PluginRecord]:
 
     A spec of a third party is imported here only when its turn has come.
     """
-    usable: list[PluginRecord] = []
-    for record in records:
-        if record.distribution == CORE:
-            continue
-        look(record)
-        if record.status in (Status.AVAILABLE, Status.OPEN) and record.priority > 0:
-            usable.append(record)
+    candidates = [record for record in records if record.distribution != CORE]
+    look_at(candidates)
+    works = (Status.AVAILABLE, Status.OPEN)
+    usable = [record for record in candidates if record.status in works and record.priority > 0]
     yield from sorted(usable, key=lambda r: (-r.priority, r.name))

@@ -20,6 +20,8 @@ from typing import ClassVar
 from tinygraft.config import TINYGRAFT_TRACE_PLUGINS
 from tinygraft.errors import SettingError
 
+CHANGE_SETTING = "change that setting, or unset it"
+
 
 class Status(Enum):
     """How far a plugin has got, or where it stopped."""
@@ -98,7 +100,7 @@ def blame(record: Record, error: BaseException, prefix: str = "", hint: str = ""
         hint = f"reinstall it, or pip uninstall {record.distribution}"
         record.move(Status.BROKEN, prefix + detail, hint, error)
     elif isinstance(error, SettingError):  # the user's mistake, not the plugin's
-        record.move(Status.BROKEN, prefix + str(error), "change that setting, or unset it", error)
+        record.move(Status.BROKEN, prefix + str(error), CHANGE_SETTING, error)
     else:
         hint = hint or f"pip install --force-reinstall {record.distribution}"
         record.move(Status.BROKEN, prefix + describe(error), hint, error)

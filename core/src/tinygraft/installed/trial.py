@@ -1,7 +1,8 @@
 """The trial: a third party's plugin is loaded in a child process before a program that did not ask for it imports it.
 
 A plugin that hangs or kills its process must not do so to that program. The verdict is kept on disk under the
-distribution, its version and the hash of its RECORD, so that one trial serves all later processes.
+distribution, its version and the hash of its RECORD, so that one trial serves all later processes. A bad one is kept
+for ten minutes: a library may be installed, a card plugged in, a machine less busy.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from typing import Any
 
 from tinygraft.helpers import cache_folder, write_atomic
 from tinygraft.installed.child import Child, ChildEnded
-from tinygraft.installed.records import Record, Status
+from tinygraft.installed.records import CHANGE_SETTING, Record, Status
 
 LIMIT = 2.0  # seconds that loading a plugin may take
-HANG_IS_FORGOTTEN = 600.0  # seconds after which a plugin that took too long is tried again
+FORGOTTEN = 600.0  # seconds after which a plugin that did not work is tried again
+GOOD = (Status.AVAILABLE.value, Status.LOADED.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,9 @@ class Verdict:
 
 
 def told(record: Record, facts: dict[str, Any]) -> dict[str, Any]:
-    """The verdict on a record as a child tells it."""
+    """The verdict on a record as a child tells it; one that a setting's value is to blame for is not kept."""
     reasons = record.status.value, record.detail, record.hint, record.traceback
-    return asdict(Verdict(*reasons, time.time(), facts))
+    return asdict(Verdict(*reasons, time.time(), facts | {"by_setting": record.hint == CHANGE_SETTING}))
 
 
 def job_of(record: Record) -> dict[str, Any]:
@@ -56,15 +58,16 @@ def verdict_on(record: Record, function: str, key: str, limit: float | None = No
                on_wait: Callable[[float], object] | None = None) -> Verdict:  # fmt: skip
     """The verdict on a declared record: from disk, or from a child process in which function tells it.
 
-    key says what else it depends on. Raises OSError where no child process can be started.
+    key says what else it depends on. Who gives a limit looks anew, whatever is on disk. Raises OSError where no child
+    process can be started.
     """
     file = _file_of(record, key)
-    verdict = _read(file) if file is not None else None
+    verdict = _read(file) if file is not None and limit is None else None
     if verdict is None:
         start = time.perf_counter()
         verdict = _try_in_child(record, function, LIMIT if limit is None else limit, on_wait)
         record.milliseconds["trial"] = (time.perf_counter() - start) * 1e3
-        if file is not None:
+        if file is not None and not verdict.facts.get("by_setting"):
             write_atomic(file, json.dumps(asdict(verdict)).encode())
     return verdict
 
@@ -97,11 +100,10 @@ def _file_of(record: Record, key: str) -> Path | None:
 
 
 def _read(file: Path) -> Verdict | None:
-    """A kept verdict; None when there is none, when it cannot be read, or when it is a hang of some time ago."""
+    """A kept verdict; None when there is none, when it cannot be read, or when it is a bad one of some time ago."""
     try:
         verdict = Verdict(**json.loads(file.read_bytes()))
         Status(verdict.status)
-        hang = verdict.status == Status.BROKEN.value and " took more than " in verdict.detail
-        return None if hang and time.time() - verdict.when > HANG_IS_FORGOTTEN else verdict
+        return verdict if verdict.status in GOOD or time.time() - verdict.when < FORGOTTEN else None
     except (OSError, ValueError, TypeError):
         return None
