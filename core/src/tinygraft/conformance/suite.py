@@ -32,7 +32,8 @@ class Suite:
     level: str = ""
 
     @pytest.fixture(scope="class", name="opened")
-    def _opened(self, request: pytest.FixtureRequest) -> Opened:
+    @classmethod
+    def _opened(cls, request: pytest.FixtureRequest) -> Opened:
         """The device under test as the kit found it."""
         kit = request.config.stash.get(KIT, None)
         if kit is None:
@@ -40,27 +41,31 @@ class Suite:
         return kit.opened(kit.device_of(request.cls))
 
     @pytest.fixture(scope="class", name="record")
-    def _record(self, opened: Opened) -> PluginRecord:
+    @classmethod
+    def _record(cls, opened: Opened) -> PluginRecord:
         """What is known of the device under test, also where it is not here."""
         if opened.record is None:
             pytest.fail(opened.reason, pytrace=False)
         return opened.record
 
     @pytest.fixture(scope="class", name="spec")
-    def _spec(self, record: PluginRecord) -> DeviceSpec:
+    @classmethod
+    def _spec(cls, record: PluginRecord) -> DeviceSpec:
         """What the plugin of the device under test declares."""
         if record.spec is None:
             pytest.fail(f"{record.name} {record.status.value}: {record.detail}", pytrace=False)
         return record.spec
 
     @pytest.fixture(scope="class", name="backend")
-    def _backend(self, opened: Opened) -> Backend:
+    @classmethod
+    def _backend(cls, opened: Opened) -> Backend:
         """The opened device under test, the same object in every test of a session."""
         assert opened.backend is not None, opened.reason
         return opened.backend
 
     @pytest.fixture(scope="class", name="device")
-    def _device(self, backend: Backend) -> str:
+    @classmethod
+    def _device(cls, backend: Backend) -> str:
         """The name of the device under test, for Tensor(..., device=device)."""
         return backend.name
 

@@ -1,0 +1,34 @@
+"""The CPU device under the conformance kit: through LLVM in this process, through the C compiler in one of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tinygraft.conformance import DeviceConformance
+
+
+class TestCpu(DeviceConformance):
+    """As it is opened here."""
+
+    device = "CPU"
+
+
+@pytest.mark.needs("cc")
+def test_the_kit_passes_through_the_c_compiler(tmp_path: Path) -> None:
+    """A device is opened once in a process, so that the other way of compiling has one of its own."""
+    file = tmp_path / "counts.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "tinygraft", "conformance", "--device", "CPU", "--json", str(file)],
+        env={**os.environ, "CPU_COMPILER": "c", "SPEC": "0"}, capture_output=True, text=True, timeout=600, check=False,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    (found,) = json.loads(file.read_text())["devices"]
+    assert sum(level.get("passed", 0) for level in found["levels"].values()) > 1000
+    assert not {kind for level in found["levels"].values() for kind in level} - {"passed", "n/a"}
