@@ -65,7 +65,7 @@ def constants(dtype: DType) -> tuple[Any, ...]:
     if dtype.kind == "bool":
         return False, True
     if dtype.kind == "float":
-        return -0.0, coerce(0.1, dtype), math.inf, math.nan, of_bits(1, dtype)
+        return 0.0, -0.0, coerce(0.1, dtype), math.inf, math.nan, of_bits(1, dtype)
     low, high = dtypes.min(dtype), dtypes.max(dtype)
     return tuple(dict.fromkeys((low, max(low, -1), 0, 3, dtype.bits, high)))
 

@@ -213,6 +213,24 @@ class Launches:
         assert there.tolist() == [2 * (v + 1) for v in values]
         assert (there.to(device) + x).tolist() == [2 * (v + 1) + v for v in values]
 
+    @needs("ordinals")
+    def test_peers(self, backend: Backend, device: str, memory: Memory) -> None:
+        """A peer's bytes are copied once its kernels have written them, both ways and again."""
+        other = Device[f"{device.partition(':')[0]}:{0 if device.endswith(':1') else 1}"]
+        there, launches = Memory(other), []
+        for one in (backend, other):
+            (program,) = programs(one, [linear := to_linear(Kernel(mapped(lambda x: x + 1)), one.target)])
+            x, y, z = (int(n) for n in linear.signature.grid)
+            launches.append((program, (x, y, z)))
+        here = [memory.make(range(SIZE)), memory.make([0] * SIZE)]
+        away = [there.make([0] * SIZE), there.make([0] * SIZE)]
+        for turn in range(3):
+            launches[0][0].launch([here[1], here[0]], [], launches[0][1])
+            other.copy_from(away[0], backend, here[1], 4 * SIZE)
+            launches[1][0].launch([away[1], away[0]], [], launches[1][1])
+            backend.copy_from(here[0], other, away[1], 4 * SIZE)
+            assert memory.read(here[0]) == [v + 2 * (turn + 1) for v in range(SIZE)]
+
 
 def _softmax(x: Array) -> Array:
     e = np.exp((x - x.max(1, keepdims=True)).astype(np.float64))

@@ -1,0 +1,374 @@
+"""Devices with one fault each, and the four without a fault that they are made from.
+
+MUTANTS says by name what each does wrong, which tests of the conformance kit catch it, and some that it passes. Every
+one is a device like any other: its entry point is "mutants:NAME".
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from faults import VALUES as FAULTS
+from faults import Change, Faulty
+from host_groups import DIALECT, HostGroups
+from tinygraft.device.interfaces import Compiler, GraphExecutor, Handle, Program, Step
+from tinygraft.device.spec import ApiRange, DeviceSpec, Probe
+from tinygraft.errors import CompileError
+from tinygraft.reference.python import HostAllocator, PythonBackend
+from tinygraft.render.cstyle import CStyleRenderer
+from tinygraft.uop.stages import Binary, Source
+
+Grid = tuple[int, int, int]
+
+
+# The devices without a fault: PythonBackend and
+
+
+class Queued(PythonBackend):
+    """The interpreter, whose launches return at once and run one after another in a thread of the device."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.tasks: queue.Queue[Callable[[], None] | None] = self.line()
+        self.allocator = QueuedMemory(self)
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+
+    def line(self) -> queue.Queue[Callable[[], None] | None]:
+        """Where launches wait."""
+        return queue.Queue()
+
+    def work(self) -> None:
+        """Run what waits until there is nothing more to come."""
+        while (task := self.tasks.get()) is not None:
+            task()
+            self.tasks.task_done()
+
+    def load(self, binary: Binary) -> Program:
+        """A program that waits in the line."""
+        return QueuedProgram(self, super().load(binary))
+
+    def synchronize(self) -> None:
+        """Wait until the line is empty."""
+        self.tasks.join()
+
+    def close(self) -> None:
+        """End the thread."""
+        self.tasks.put(None)
+        self.thread.join()
+
+
+class QueuedProgram(Program):
+    """A kernel that is launched later."""
+
+    def __init__(self, backend: Queued, program: Program) -> None:
+        self.backend, self.program = backend, program
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> None:
+        """Get in line."""
+        self.backend.tasks.put(lambda: self.program.launch(buffers, variables, grid))
+
+
+class QueuedMemory(HostAllocator):
+    """Memory that is copied to and from once all launches before have run."""
+
+    reads_early = writes_early = False
+
+    def __init__(self, backend: Queued) -> None:
+        self.backend = backend
+
+    def copy_in(self, target: Handle, source: memoryview) -> None:
+        """Wait, then copy."""
+        if not self.writes_early:
+            self.backend.tasks.join()
+        super().copy_in(target, source)
+
+    def copy_out(self, target: memoryview, source: Handle) -> None:
+        """Wait, then copy."""
+        if not self.reads_early:
+            self.backend.tasks.join()
+        super().copy_out(target, source)
+
+
+class Kept(PythonBackend):
+    """The interpreter, whose binaries are kept on disk."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.compiler.key = "kept"
+
+
+class Host(HostGroups):
+    """C, with a thread of the host for each thread of a group."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__()
+        self.name, self.ordinal = name, ordinal
+
+
+# Faults of a runtime
+
+
+class ReadsEarly(Queued):
+    """copy_out does not wait for kernels."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.allocator.reads_early = True  # type: ignore[attr-defined]
+
+
+class WritesEarly(Queued):
+    """copy_in does not wait for kernels that read what it overwrites."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.allocator.writes_early = True  # type: ignore[attr-defined]
+
+
+class NeverWaits(Queued):
+    """synchronize() returns at once."""
+
+    def synchronize(self) -> None:
+        """Do nothing."""
+
+
+class LastFirst(Queued):
+    """Of the launches that wait the last one runs first."""
+
+    def line(self) -> queue.Queue[Callable[[], None] | None]:
+        """A pile."""
+        return queue.LifoQueue()
+
+
+class ClosesAll(Queued):
+    """What one backend closes, all have closed."""
+
+    closed = False
+
+    def close(self) -> None:
+        """Close the device for everybody."""
+        super().close()
+        ClosesAll.closed = True
+
+    def load(self, binary: Binary) -> Program:
+        """A program, as long as nobody has closed the device."""
+        assert not self.closed, "the device is closed"
+        return super().load(binary)
+
+
+class TimesNothing(PythonBackend):
+    """timed_launch only looks at the clock."""
+
+    def timed_launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> float:
+        """No time at all."""
+        return 0.0
+
+
+class ByName(PythonBackend):
+    """Two kernels of one name are taken for one."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.programs: dict[str, Program] = {}
+
+    def load(self, binary: Binary) -> Program:
+        """The program of that name."""
+        if binary.name not in self.programs:
+            self.programs[binary.name] = super().load(binary)
+        return self.programs[binary.name]
+
+
+class Numbered(Kept):
+    """A binary is the number of a text that this process has."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.compiler = NumberedCompiler()  # type: ignore[assignment]
+
+    def load(self, binary: Binary) -> Program:
+        """The program of that number."""
+        return super().load(replace(binary, data=self.compiler.texts[int(binary.data)]))  # type: ignore[attr-defined]
+
+
+class NumberedCompiler(Compiler):
+    """Keeps texts and gives their numbers."""
+
+    key = "kept"
+
+    def __init__(self) -> None:
+        self.texts: list[bytes] = []
+
+    def compile(self, source: Source) -> Binary:
+        """The number of the text."""
+        self.texts.append(source.text.encode())
+        return Binary(source.name, str(len(self.texts) - 1).encode(), source.signature)
+
+
+class Refusing(Kept):
+    """The compiler does not know the sine."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.compiler = RefusingCompiler()  # type: ignore[assignment]
+
+
+class RefusingCompiler(Compiler):
+    """Raises for a text with a sine in it."""
+
+    def compile(self, source: Source) -> Binary:
+        """The text."""
+        if "= f32(sin(" in source.text:
+            raise CompileError(f"kernel {source.name}: what is a sine?", source.text)
+        return super().compile(source)
+
+
+class Reordered(Program):
+    """A kernel whose arguments are changed before it is launched."""
+
+    def __init__(self, program: Program, change: Callable[[Sequence[int], Grid], tuple[Sequence[int], Grid]]) -> None:
+        self.program, self.change = program, change
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> None:
+        """Launch with other variables or another grid."""
+        self.program.launch(buffers, *self.change(variables, grid))
+
+
+class VariablesBackwards(PythonBackend):
+    """Variables arrive in the wrong order."""
+
+    def load(self, binary: Binary) -> Program:
+        """The program with its variables backwards."""
+        return Reordered(super().load(binary), lambda variables, grid: (list(variables)[::-1], grid))
+
+
+class TurnedGrid(Host):
+    """The first two dimensions of the grid are mixed up."""
+
+    def load(self, binary: Binary) -> Program:
+        """The program with its grid turned."""
+        return Reordered(super().load(binary), lambda variables, grid: (variables, (grid[1], grid[0], grid[2])))
+
+
+class NoBarrier(Host):
+    """A barrier is no instruction at all."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.renderer = CStyleRenderer(replace(DIALECT, barrier=";"))
+
+
+# Faults of a graph of launches
+
+
+class OldValues(GraphExecutor):
+    """Variables keep the values that they were given first."""
+
+    def set_values(self, values: Mapping[str, int]) -> None:
+        """Only once."""
+        self.values = self.values or values
+
+
+class OldBuffers(GraphExecutor):
+    """Places keep the buffers that they were given first."""
+
+    def set_buffer(self, place: int, handle: Handle) -> None:
+        """Only once."""
+        self.handles.setdefault(place, handle)
+
+
+class NoCopies(GraphExecutor):
+    """Only kernels run."""
+
+    def run(self, first: int) -> int:
+        """Pass over copies."""
+        return first + 1 if self.steps[first].program is None else super().run(first)
+
+
+class Graphs(PythonBackend):
+    """The interpreter with a graph of its own."""
+
+    executor = GraphExecutor
+
+    def graph(self, steps: Sequence[Step]) -> GraphExecutor:
+        """A captured list of launches."""
+        return self.executor(self, steps)
+
+
+def with_graph(executor: type[GraphExecutor]) -> type[PythonBackend]:
+    """A backend with that kind of graphs."""
+    return type(executor.__name__, (Graphs,), {"executor": executor})
+
+
+def with_fault(base: type[PythonBackend], change: Change) -> type[PythonBackend]:
+    """A backend whose renderer gets kernels with a fault in them."""
+
+    def start(self: PythonBackend, name: str, ordinal: int) -> None:
+        base.__init__(self, name, ordinal)
+        self.renderer = Faulty(self.renderer, change)  # type: ignore[assignment]
+
+    return type(change.__name__, (base,), {"__init__": start})
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A device with a fault: its backend, the tests that catch it, and some that it passes."""
+
+    backend: type[PythonBackend]
+    caught: tuple[str, ...]
+    spared: tuple[str, ...] = ()
+
+
+GRAPHS = ("test_graph_runs_in_order", "test_graph_takes_other_values", "test_graph_takes_other_buffers")
+WAITS = ("test_dependent_kernels", "test_reading_waits", "test_writing_waits", "test_synchronize_waits")
+BARRIERS = ("test_barrier[float32]", "test_barrier_in_a_loop")
+
+
+def rest(tests: tuple[str, ...], *caught: str) -> tuple[str, ...]:
+    """The tests that are not caught."""
+    return tuple(test for test in tests if test not in caught)
+
+
+SOUND = {"SOUNDPYTHON": PythonBackend, "SOUNDKEPT": Kept, "SOUNDQUEUE": Queued, "SOUNDHOST": Host}
+MUTANTS: dict[str, Mutant] = {
+    **{name: Mutant(with_fault(Host if fault.threads else PythonBackend, fault.change), fault.caught, fault.spared)
+       for name, fault in FAULTS.items()},
+    "READSEARLY": Mutant(ReadsEarly, ("test_reading_waits",), ("test_synchronize_waits",)),
+    "WRITESEARLY": Mutant(WritesEarly, ("test_writing_waits",), ("test_synchronize_waits", "test_dependent_kernels")),
+    "NEVERWAITS": Mutant(NeverWaits, ("test_synchronize_waits",), rest(WAITS, "test_synchronize_waits")),
+    "LASTFIRST": Mutant(LastFirst, ("test_dependent_kernels",), ("test_synchronize_waits", "test_reading_waits")),
+    "CLOSESALL": Mutant(ClosesAll, ("test_close_and_open_again",), ("test_graph_runs_in_order",)),
+    "TIMESNOTHING": Mutant(TimesNothing, ("test_time",), GRAPHS),
+    "BYNAME": Mutant(ByName, ("test_elementwise[WHERE-float32]", "test_as_written[product-plus-float32]"),
+                     ("test_elementwise[IDIV-int32]",)),
+    "REFUSING": Mutant(Refusing, ("test_elementwise[SIN-float32]", "test_constants[SIN-float32]"),
+                       ("test_elementwise[SQRT-float32]", "test_constants[EXP2-float32]")),
+    "NUMBERED": Mutant(Numbered, ("test_binaries_serve_another_process",), ("test_elementwise[IDIV-int32]",)),
+    "VARIABLESBACKWARDS": Mutant(VariablesBackwards, ("test_variable[37]",), ("test_symbolic[sum]",)),
+    "TURNEDGRID": Mutant(TurnedGrid, ("test_positions[2]", "test_barrier[float32]"), ("test_by_hand[plain]",)),
+    "NOBARRIER": Mutant(NoBarrier, BARRIERS, ("test_positions[2]",)),
+    "OLDVALUES": Mutant(with_graph(OldValues), ("test_graph_takes_other_values", "test_graph_takes_other_buffers"),
+                        ("test_graph_runs_in_order",)),
+    "OLDBUFFERS": Mutant(with_graph(OldBuffers), ("test_graph_takes_other_values", "test_graph_takes_other_buffers"),
+                         ("test_graph_runs_in_order",)),
+    "NOCOPIES": Mutant(with_graph(NoCopies), GRAPHS, ("test_graph_of_many_steps",)),
+}  # fmt: skip
+BACKENDS = SOUND | {name: mutant.backend for name, mutant in MUTANTS.items()}
+
+
+def probe() -> Probe:
+    """There in every test."""
+    return Probe(ok=True, detail="made for a test")
+
+
+def __getattr__(name: str) -> object:
+    """The spec of a device, or its backend: BACKEND_ and its name."""
+    if name.startswith("BACKEND_") and name.removeprefix("BACKEND_") in BACKENDS:
+        return BACKENDS[name.removeprefix("BACKEND_")]
+    if name in BACKENDS:
+        api = ApiRange(min=(0, 1), below=(0, 2))
+        return DeviceSpec(name=name, summary="a device with a fault", api=api, kind="interpreter", priority=0,
+                          probe="mutants:probe", backend=f"mutants:BACKEND_{name}")  # fmt: skip
+    raise AttributeError(name)
