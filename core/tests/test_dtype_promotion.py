@@ -9,7 +9,15 @@ from __future__ import annotations
 import pytest
 
 from tinygraft import Context, Tensor, dtypes
-from tinygraft.dtype import DType, promote
+from tinygraft.dtype import (
+    DType,
+    can_lossless_cast,
+    coerce,
+    least_upper_dtype,
+    least_upper_float,
+    promote,
+    sum_acc_dtype,
+)
 
 SHORT = {
     "b1": dtypes.bool, "u1": dtypes.uint8, "u2": dtypes.uint16, "u4": dtypes.uint32, "u8": dtypes.uint64,
@@ -99,3 +107,30 @@ def test_promotion_is_a_lattice() -> None:
             assert promote(a, b) is promote(b, a)
             for c in exact:
                 assert promote(promote(a, b), c) is promote(a, promote(b, c)) is promote(a, b, c)
+
+
+def test_sets_and_questions_of_dtypes() -> None:
+    """The sets by width and format, is_bool, and what a dtype says of itself."""
+    assert dtypes.int8s == (dtypes.int8, dtypes.uint8)
+    assert dtypes.int64s == (dtypes.int64, dtypes.uint64)
+    assert dtypes.fp8_ocp + dtypes.fp8_fnuz == dtypes.fp8s
+    assert (dtypes.is_bool(dtypes.bool), dtypes.is_bool(dtypes.int8)) == (True, False)
+    assert (dtypes.int16.bitsize, dtypes.int16.min, dtypes.int16.max) == (16, -32768, 32767)
+    assert dtypes.uint8.const(300) == 44
+    assert (least_upper_float(dtypes.int64), least_upper_float(dtypes.float16)) == (dtypes.float32, dtypes.float16)
+    assert least_upper_dtype(dtypes.int8, dtypes.uint8) is dtypes.int16
+    assert sum_acc_dtype(dtypes.int8) is dtypes.int32
+
+
+@pytest.mark.parametrize("source", dtypes.all + dtypes.fp8s, ids=lambda d: d.name)
+def test_a_cast_loses_nothing_where_it_says_so(source: DType) -> None:
+    """Extremes and neighbours of a dtype come back from every dtype that can_lossless_cast names, and only those."""
+    low, high = (-240.0, 240.0) if source.kind == "float" else (dtypes.min(source), dtypes.max(source))
+    numbers = [
+        coerce(value, source) for value in (low, high, 0, 1, 0.875, 2.0**-6, high - 1 if high is not True else 1)
+    ]
+    for target in dtypes.all + dtypes.fp8s:
+        kept = all(coerce(coerce(number, target), source) == number for number in numbers)
+        assert kept or not can_lossless_cast(source, target), target
+    assert can_lossless_cast(source, source)
+    assert can_lossless_cast(source, dtypes.float64) is (source not in dtypes.int64s)

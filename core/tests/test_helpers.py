@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import tinygraft
-from tinygraft import GlobalCounters, Tensor, functions, helpers
+from tinygraft import Device, GlobalCounters, Tensor, Variable, functions, helpers
+from tinygraft.config import NOOPT
 from tinygraft.helpers import (
     Context,
     Profiling,
@@ -44,6 +45,29 @@ def test_getenv_reads_and_context_changes(monkeypatch: pytest.MonkeyPatch) -> No
     assert (getenv("SOME_NUMBER", 0), getenv("NOT_SET", 3)) == (7, 3)
     with Context(NOOPT=1):
         assert helpers.getenv("NOT_SET", "text") == "text"
+
+
+def test_a_context_decorates_a_function() -> None:
+    """Each call of the function, also one inside another, has the setting, which is as it was afterwards."""
+
+    @Context(NOOPT=1)
+    def levels(depth: int) -> list[int]:
+        return [NOOPT.value, *(levels(depth - 1) if depth else [])]
+
+    assert NOOPT.value == 0
+    assert levels(2) == [1, 1, 1]
+    assert NOOPT.value == 0
+
+
+def test_devices_and_variables_by_their_other_names() -> None:
+    """Device.default is the opened default device, the available ones can be opened, and unbind undoes bind."""
+    assert Device.default is Device[Device.DEFAULT]
+    available = Device.get_available_devices()
+    assert {"PYTHON", "NULL", Device.DEFAULT} <= set(available)
+    n = Variable("n", 1, 5)
+    assert n.bind(3).unbind() == (n, 3)
+    with pytest.raises(ValueError, match="only a bound variable can be unbound"):
+        n.unbind()
 
 
 def test_timing_prints_milliseconds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from typing import Any, Generic, TypeVar
 
@@ -83,8 +84,8 @@ class Setting(Generic[T]):
         return f"{self.name}={self.value!r}"
 
 
-class Context:
-    """Change settings for a block: `with Context(DEBUG=4, NOOPT=1): ...`.
+class Context(ContextDecorator):
+    """Change settings for a block or a decorated function: `with Context(DEBUG=4, NOOPT=1): ...`, `@Context(BEAM=1)`.
 
     Raises SettingError for a name that is not in the table and that no installed plugin has, and for a value that
     cannot be; nothing is changed then.
@@ -103,6 +104,10 @@ class Context:
                 raise SettingError(f"there is no setting {name}; the settings are {known}")
         self.values = values
         self.tokens: list[tuple[Setting[Any], Token[Any]]] = []
+
+    def _recreate_cm(self) -> Context:
+        """One for each call of a decorated function, which may call itself or run in several threads."""
+        return type(self)(**self.values)
 
     def __enter__(self) -> None:
         self.tokens = []

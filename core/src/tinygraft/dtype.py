@@ -36,6 +36,25 @@ class DType:
         """Width in bits."""
         return self.itemsize * 8
 
+    @property
+    def bitsize(self) -> int:
+        """bits, by its other name."""
+        return self.bits
+
+    @property
+    def min(self) -> Any:
+        """The least value: -inf for floats."""
+        return _limits(self)[0]
+
+    @property
+    def max(self) -> Any:
+        """The greatest value: inf for floats."""
+        return _limits(self)[1]
+
+    def const(self, value: Any) -> Any:
+        """A Python number as a value of this dtype, by the rules of coerce."""
+        return coerce(value, self)
+
     def __repr__(self) -> str:
         return f"dtypes.{self.name}"
 
@@ -73,7 +92,9 @@ class dtypes:
     float32 = float = DType("float", "float", 4, "f")
     float64 = double = DType("double", "float", 8, "d")
 
-    fp8s = (fp8e4m3, fp8e5m2, fp8e4m3fnuz, fp8e5m2fnuz)
+    fp8_ocp, fp8_fnuz = (fp8e4m3, fp8e5m2), (fp8e4m3fnuz, fp8e5m2fnuz)
+    fp8s = fp8_ocp + fp8_fnuz
+    int8s, int16s, int32s, int64s = (int8, uint8), (int16, uint16), (int32, uint32), (int64, uint64)
     floats = (float16, bfloat16, float32, float64)
     uints = (uint8, uint16, uint32, uint64)
     sints = (int8, int16, int32, int64)
@@ -94,6 +115,11 @@ class dtypes:
     def is_unsigned(dtype: DType) -> Any:
         """Whether dtype is an unsigned integer type."""
         return dtype.kind == "uint"
+
+    @staticmethod
+    def is_bool(dtype: DType) -> Any:
+        """Whether dtype is bool."""
+        return dtype.kind == "bool"
 
     @staticmethod
     def min(dtype: DType) -> Any:
@@ -271,6 +297,33 @@ def accumulator(dtype: DType) -> DType:
     if dtype.kind == "int" and dtype.itemsize < 4:
         return dtypes.int32
     return dtype
+
+
+def least_upper_float(dtype: DType) -> DType:
+    """dtype if it is a float, else the default float: what a function that only floats have gives for it."""
+    return dtype if dtype.kind == "float" else dtypes.default_float()
+
+
+def can_lossless_cast(source: DType, target: DType) -> bool:
+    """Whether target holds every value of source.
+
+    >>> can_lossless_cast(dtypes.int16, dtypes.float32), can_lossless_cast(dtypes.int32, dtypes.float32)
+    (True, False)
+    """
+    if source is target or source.kind == "bool":
+        return True
+    if source.kind == target.kind == "float":
+        a, b = FORMATS[source], FORMATS[target]
+        return a.mantissa <= b.mantissa and a.largest <= b.largest and a.bias + a.mantissa <= b.bias + b.mantissa
+    if source.kind == "float" or target.kind == "bool":
+        return False
+    if target.kind == "float":
+        form = FORMATS[target]
+        return source.bits - (source.kind == "int") <= form.mantissa + 1 and bool(source.max <= form.largest)
+    return bool(target.min <= source.min and source.max <= target.max)
+
+
+least_upper_dtype, sum_acc_dtype = promote, accumulator  # their names in other versions
 
 
 def round_small(value: float, dtype: DType) -> float:

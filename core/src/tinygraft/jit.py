@@ -44,7 +44,8 @@ class TinyJit(Generic[P, R]):
     """A function whose launches are captured and replayed.
 
     Works on functions and methods, with tensors anywhere in nested lists, tuples and dicts of the arguments and of the
-    result. A result stays what it is when the function is called again. reset() forgets what was captured.
+    result. A result stays what it is when the function is called again. reset() forgets what was captured. prune is
+    accepted: what no argument changes is launched all the same, since it may write what the next call reads.
 
     >>> from tinygraft import Tensor
     >>> @TinyJit
@@ -56,7 +57,7 @@ class TinyJit(Generic[P, R]):
     (1, [['E_2']])
     """
 
-    def __init__(self, fxn: Callable[P, R] | None = None, *, check: bool = False) -> None:
+    def __init__(self, fxn: Callable[P, R] | None = None, prune: bool = False, *, check: bool = False) -> None:
         self.fxn, self.check, self._is_loaded = fxn, check, False
         self._lock, self._process = threading.RLock(), os.getpid()
         self.reset()

@@ -68,6 +68,15 @@ class Registry:
         """The names of the open devices, in the order of opening."""
         return list(self._opened)
 
+    @property
+    def default(self) -> Backend:
+        """The opened default device."""
+        return self[self.DEFAULT]
+
+    def get_available_devices(self) -> list[str]:
+        """The names of the devices that work here, by what their probes say; none is opened."""
+        return [name for name in self.names() if self.probe(name).status in (Status.AVAILABLE, Status.OPEN)]
+
     def refresh(self) -> None:
         """Look again at what is installed and at the settings. What is open stays open."""
         with self._lock:

@@ -232,6 +232,16 @@ class UOp:
             raise ValueError(f"{self.arg.name} must be in [{self.lo}, {self.hi}], got {value}")
         return UOp(Ops.BIND, self.dtype, (self,), int(value))
 
+    def unbind(self) -> tuple[UOp, int]:
+        """The variable and the value of what bind gave. Raises ValueError for anything else.
+
+        >>> UOp.variable("n", 1, 9).bind(3).unbind()[1]
+        3
+        """
+        if self.op is not Ops.BIND:
+            raise ValueError(f"only a bound variable can be unbound, this is {self.op}")
+        return self.src[0], self.arg
+
     def const_like(self, value: Any) -> UOp:
         """A number with this node's dtype, device and shape."""
         node = UOp.const(self.dtype, value, self.device)
