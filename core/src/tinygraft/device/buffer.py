@@ -72,7 +72,11 @@ class Buffer:
             pool = pool_of(self.backend)
             with self._lock:
                 if self._block is None:
-                    block = pool.take(self.nbytes, briefly)
+                    try:
+                        block = pool.take(self.nbytes, briefly)
+                    except Exception as error:
+                        Device.add_note(error, f"taking {self.nbytes} bytes", self.device)
+                        raise
                     if self._source is not None:
                         _read(self._source, pool.allocator, block.handle)
                         self._source = None
@@ -163,7 +167,11 @@ class Buffer:
         """Fill the buffer with nbytes bytes from the host."""
         self._check(source)
         if self.nbytes:
-            self.backend.allocator.copy_in(self.handle, source)
+            try:
+                self.backend.allocator.copy_in(self.handle, source)
+            except Exception as error:
+                Device.add_note(error, f"writing {self.nbytes} bytes", self.device)
+                raise
             if events.on_memory:
                 self._tell_copy()
         return self
@@ -172,7 +180,11 @@ class Buffer:
         """Copy the buffer into nbytes bytes of the host; waits for kernels that write it."""
         self._check(target)
         if self.nbytes:
-            self.backend.allocator.copy_out(target, self.handle)
+            try:
+                self.backend.allocator.copy_out(target, self.handle)
+            except Exception as error:
+                Device.add_note(error, f"reading {self.nbytes} bytes", self.device)
+                raise
             if events.on_memory:
                 self._tell_copy()
         return target
@@ -181,11 +193,15 @@ class Buffer:
         """Fill the buffer with another one of its size: within a device, or as the backend takes it from a peer."""
         if self.nbytes:
             here, there = self.backend, source.backend
-            if here is there:
-                here.synchronize()
-                here.allocator.copy(self.handle, source.handle, self.nbytes)
-            else:
-                here.copy_from(self.handle, there, source.handle, self.nbytes)
+            try:
+                if here is there:
+                    here.synchronize()
+                    here.allocator.copy(self.handle, source.handle, self.nbytes)
+                else:
+                    here.copy_from(self.handle, there, source.handle, self.nbytes)
+            except Exception as error:
+                Device.add_note(error, f"copying {self.nbytes} bytes from {source.device}", self.device)
+                raise
             if events.on_memory:
                 self._tell_copy()
         return self

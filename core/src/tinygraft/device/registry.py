@@ -27,7 +27,7 @@ from tinygraft.device.load import STARTED, backend_class, fault_of_backend, load
 from tinygraft.device.pool import pool_of
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.select import Asked, asked_by_context, asked_by_environment, automatic, wanted_by_plugins
-from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError
+from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError, TinygraftError
 from tinygraft.events import DeviceEvent
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.entries import DEVICES, forget, installed_entries
@@ -287,6 +287,16 @@ class Registry:
     def _tell(self, action: str, name: str, record: PluginRecord, detail: str = "", seconds: float = 0.0) -> None:
         by = record.provided_by
         events.tell(DeviceEvent(action=action, name=name, provided_by=by, detail=detail, seconds=seconds))
+
+    def add_note(self, error: Exception, doing: str, name: str) -> None:
+        """Note on an error that a plugin's code raised what was being done, and whose code that is.
+
+        Errors of ours say that themselves; one that has a note keeps it.
+        """
+        if not isinstance(error, TinygraftError) and not getattr(error, "__notes__", None):
+            records = (self._records or {}).get(name.partition(":")[0], ())
+            by = next((f" ({r.provided_by})" for r in records if r.status is Status.OPEN), "")
+            error.add_note(f"while {doing} on {name}{by}")
 
     # Settings
 

@@ -70,7 +70,11 @@ class _Job:
     def run(self) -> None:
         """Compile, and keep the binary on disk. Raises CompileError."""
         start = time.perf_counter()
-        self.binary = self.backend.compiler.compile(self.source)
+        try:
+            self.binary = self.backend.compiler.compile(self.source)
+        except Exception as error:
+            Device.add_note(error, f"compiling {self.source.name}", self.backend.name)
+            raise
         self.seconds = time.perf_counter() - start
         if self.digest and DEBUG.value < 7:
             diskcache.put(self.digest, self.binary.data)
@@ -127,7 +131,7 @@ def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: C
         if found is None and (data := diskcache.get(digest)) is not None:
             if events.on_compile:
                 _tell(name, backend, 0.0, len(data), cached=True)
-            program = backend.load(Binary(name, data, signature))
+            program = _load(backend, Binary(name, data, signature))
             found = _loaded[backend, digest] = Compiled(name, program, signature, cost, digest, data)
         return found
 
@@ -166,7 +170,11 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
     """A kernel's source, and its binary if an earlier process has kept it."""
     linear = to_linear(kernel, backend.target, options)
     start = time.perf_counter()
-    source = backend.renderer.render(linear)
+    try:
+        source = backend.renderer.render(linear)
+    except Exception as error:
+        Device.add_note(error, f"rendering {linear.name}", backend.name)
+        raise
     if events.on_render:
         taken = time.perf_counter() - start
         name, language, text = source.name, source.language, source.text
@@ -184,6 +192,14 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
         elif DEBUG.value < 7 and (data := diskcache.get(job.digest)) is not None:  # assembly is not kept
             job.binary, job.fresh = Binary(source.name, data, source.signature), False
     return job
+
+
+def _load(backend: Backend, binary: Binary) -> Program:
+    try:
+        return backend.load(binary)
+    except Exception as error:
+        Device.add_note(error, f"loading {binary.name}", backend.name)
+        raise
 
 
 def _tell(name: str, backend: Backend, seconds: float, size: int, cached: bool) -> None:
@@ -204,7 +220,7 @@ def _finish(job: _Job, key: tuple[Backend, Kernel, Options]) -> None:
     made = _loaded.get((job.backend, job.digest))
     if made is None:
         assert binary is not None
-        program = job.backend.load(binary)
+        program = _load(job.backend, binary)
         made = Compiled(name, program, job.linear.signature, job.linear.cost, job.digest, binary.data)
         if job.digest:
             _loaded[job.backend, job.digest] = made

@@ -43,6 +43,13 @@ class _Part:
 
     def run(self, handles: Sequence[Handle], values: Mapping[str, int]) -> None:
         """Run all; Ctrl-C is heard in between, and the executor runs again from the start next time."""
+        try:
+            self._run(handles, values)
+        except Exception as error:
+            Device.add_note(error, f"replaying {self.count} launches", self.executor.backend.name)
+            raise
+
+    def _run(self, handles: Sequence[Handle], values: Mapping[str, int]) -> None:
         executor = self.executor
         for number, place in self.changing:
             executor.set_buffer(place, handles[number])

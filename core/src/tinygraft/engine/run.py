@@ -90,10 +90,14 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
     GlobalCounters.kernel_count += 1
     GlobalCounters.global_ops += flops
     GlobalCounters.global_mem += moved
-    if DEBUG.value < 2 and not events.on_launch:
-        kernel.program.launch(handles, variables, grid)
-        return
-    seconds = max(Device[device].timed_launch(kernel.program, handles, variables, grid), 1e-9)
+    try:
+        if DEBUG.value < 2 and not events.on_launch:
+            kernel.program.launch(handles, variables, grid)
+            return
+        seconds = max(Device[device].timed_launch(kernel.program, handles, variables, grid), 1e-9)
+    except Exception as error:
+        Device.add_note(error, f"launching {kernel.name}", device)
+        raise
     _tell(device, kernel.name, len(handles), seconds, flops, moved)
 
 

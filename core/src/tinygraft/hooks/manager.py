@@ -8,6 +8,7 @@ pluggy is not imported, and the attributes that core reads stay False.
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 import warnings
@@ -346,3 +347,12 @@ def _declared(entries: Iterable[Any]) -> list[Record]:
 
 
 here = Hooks()
+
+
+def _after_fork() -> None:
+    """In a forked child: a new lock, since another thread of the parent may have held the old one."""
+    here._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
