@@ -372,15 +372,6 @@ def test_memory_that_the_process_has_not_is_an_error_of_the_device() -> None:
         PYTHON.allocator.alloc(1 << 60)
 
 
-def test_views_share_memory() -> None:
-    """A view into a buffer is the same memory."""
-    handle = PYTHON.allocator.alloc(8)
-    PYTHON.allocator.copy_in(PYTHON.allocator.view(handle, 4, 2), memoryview(b"ab"))
-    host = PYTHON.allocator.as_host(handle)
-    assert host is not None
-    assert bytes(host) == b"\0\0\0\0ab\0\0"
-
-
 def test_the_text_is_readable() -> None:
     """A kernel's text has its name and actions first, named buffers, and one statement a line."""
     r = UOp.range(4, 0)

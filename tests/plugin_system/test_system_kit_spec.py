@@ -178,10 +178,10 @@ def test_a_probe_that_needs_a_path_is_caught(found: Callable[..., Opened]) -> No
     assert "IndexError: string index out of range" in said
 
 
-@pytest.mark.parametrize("change", ['summary=""', 'summary="two\\nlines"', 'kind="toaster"', "priority=-1",
+@pytest.mark.parametrize("change", ['summary=""', 'summary="two\\nlines"', 'kind="Two words"', "priority=-1",
                                     'settings={"MINI_X": ""}', "settings={1: 'x'}"])  # fmt: skip
 def test_a_field_that_says_nothing_is_caught(found: Callable[..., Opened], change: str) -> None:
-    """An empty summary, a kind that nobody knows, a negative priority, a setting without a sentence."""
+    """An empty summary, a kind of two words, a negative priority, a setting without a sentence."""
     from dataclasses import replace
 
     device = found()

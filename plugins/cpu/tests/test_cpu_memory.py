@@ -51,26 +51,6 @@ def test_large_memory_is_made_of_huge_pages() -> None:
     assert huge_bytes(handle.address) >= HUGE
 
 
-def test_a_part_is_the_same_memory() -> None:
-    """At its offset, without a copy; it keeps the whole alive."""
-    allocator = HostAllocator("CPU")
-    whole = allocator.alloc(4096)
-    part = allocator.view(whole, 128, 64)
-    assert (part.address, part.nbytes) == (whole.address + 128, 64)
-    part.view[:4] = b"abcd"
-    assert bytes(whole.view[128:132]) == b"abcd"
-    del whole
-    assert bytes(part.view[:4]) == b"abcd"
-
-
-def test_memory_of_others_is_used_where_it_is() -> None:
-    """An address becomes a buffer over it."""
-    numbers = np.arange(16, dtype=np.uint8)
-    handle = HostAllocator("CPU").at_address(numbers.ctypes.data, 16)
-    handle.view[3] = 99
-    assert (handle.address, numbers[3]) == (numbers.ctypes.data, 99)
-
-
 def test_too_much_memory_is_refused() -> None:
     """With the size and what to do."""
     message = r"CPU could not allocate \d+ bytes of host memory: .*; drop tensors that are no longer needed"

@@ -10,15 +10,16 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tinygraft import __version__
 from tinygraft.conformance.extra import remember
 from tinygraft.conformance.levels import LEVELS, OWN
 from tinygraft.device.spec import PLUGIN_API
+from tinygraft.installed.entries import CORE
 
 PROPERTY = "tinygraft"
 
@@ -100,7 +101,7 @@ class Report:
         devices = [{"name": name, **found.about, "levels": found.counts, "missing": found.missing,
                     "absent": found.why_absent, "tests": found.tests}
                    for name, found in self.found.items()]  # fmt: skip
-        return {"kit": __version__, "api": list(PLUGIN_API), "devices": devices, "never_run": self.never_run()}
+        return {"kit": version(CORE), "api": list(PLUGIN_API), "devices": devices, "never_run": self.never_run()}
 
     def never_run(self) -> list[str]:
         """The tests that no device of several could be asked, by name: perhaps they are wrong and nobody knows."""
@@ -136,7 +137,7 @@ def _reason(report: pytest.TestReport) -> str:
 def _about(found: Found) -> str:
     api = ".".join(map(str, PLUGIN_API))
     by = f", {found.about['provided_by']}, device {found.about['digest']}" if found.about else ""
-    return f"kit {__version__}, plugin API {api}{by}"
+    return f"kit {version(CORE)}, plugin API {api}{by}"
 
 
 def _table(found: Found) -> list[str]:

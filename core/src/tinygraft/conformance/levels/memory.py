@@ -12,7 +12,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tinygraft import Tensor
 from tinygraft.codegen.lower import to_linear
 from tinygraft.conformance.gate import Need, computes, needs
 from tinygraft.conformance.kernels import map_kernel, programs
@@ -25,6 +24,7 @@ from tinygraft.dtype import BY_NAME, dtypes
 from tinygraft.errors import DeviceMemoryError, DeviceUnavailable, UnsupportedError
 from tinygraft.reference.spec import PYTHON
 from tinygraft.target import Target
+from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.stages import Kernel
 
 SIZES = (1, 2, 3, 7, 15, 16, 17, 63, 64, 65, 255, 1000, 4095, 4096, 4097, 65537, (1 << 20) + 3, (16 << 20) + 5)

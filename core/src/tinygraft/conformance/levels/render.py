@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import pytest
 
-from tinygraft import Tensor
 from tinygraft.codegen.lower import to_linear
 from tinygraft.conformance.gate import PROFILE, needs
 from tinygraft.conformance.kernels import programs
@@ -29,6 +28,7 @@ from tinygraft.installed.child import resolve
 from tinygraft.reference.spec import PYTHON
 from tinygraft.schedule.schedule import schedule
 from tinygraft.target import BASIC_OPS, CHECKED_OPS, Target
+from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.stages import KernelCall, Linear, Source
 
 PATIENCE = 300.0  # seconds after which a child process is taken to hang

@@ -14,12 +14,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.metadata import Distribution
+from importlib.metadata import Distribution, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tinygraft import __version__
 from tinygraft.conformance import spec_child
 from tinygraft.conformance.gate import needs
 from tinygraft.device.interfaces import Backend
@@ -30,7 +29,6 @@ from tinygraft.installed.entries import CORE
 from tinygraft.installed.requires import required, satisfies
 
 ENVIRONMENT = dict(os.environ)  # as it is before a probe runs here, which may change it
-KINDS = ("cpu", "gpu", "accelerator", "interpreter")
 FUTURE = (999, 0)  # a plugin API that nobody can have been made for
 QUICK = 0.2  # seconds that a probe may take, once its process runs
 TRIES = 3  # the best of so many counts: a machine may be busy
@@ -46,9 +44,9 @@ class SpecLevel:
         assert spec.name == record.entry.name.upper()
 
     def test_the_fields_are_filled(self, spec: DeviceSpec) -> None:
-        """A summary of one line, a kind that core knows, a priority from 0, settings with a sentence each."""
+        """A summary of one line, a kind in one word, a priority from 0, settings with a sentence each."""
         assert spec.summary.strip() and "\n" not in spec.summary
-        assert spec.kind in KINDS
+        assert spec.kind.isalpha() and spec.kind.islower()
         assert spec.priority >= 0
         assert all(isinstance(text, str) and text for pair in spec.settings.items() for text in pair)
 
@@ -178,4 +176,5 @@ def fault_of_requirement(distribution: Distribution | None) -> str:
         return f"requires {CORE}{bounds} without a lower bound"
     if not re.search(r"<|={2}|~=", bounds):
         return f"requires {CORE}{bounds} without an upper bound"
-    return "" if satisfies(__version__, bounds) else f"requires {CORE}{bounds}, and this is {CORE} {__version__}"
+    here = version(CORE)
+    return "" if satisfies(here, bounds) else f"requires {CORE}{bounds}, and this is {CORE} {here}"
