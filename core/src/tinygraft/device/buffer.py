@@ -17,7 +17,7 @@ from typing import Any
 from tinygraft import events
 from tinygraft.device.interfaces import Allocator, Backend, Handle
 from tinygraft.device.pool import Block, Pool, pool_of
-from tinygraft.device.registry import Device
+from tinygraft.device.registry import Device, add_note
 from tinygraft.dtype import DType
 from tinygraft.errors import DeviceLostError
 from tinygraft.events import MemoryEvent
@@ -75,7 +75,7 @@ class Buffer:
                     try:
                         block = pool.take(self.nbytes, briefly)
                     except Exception as error:
-                        Device.add_note(error, f"taking {self.nbytes} bytes", self.device)
+                        add_note(error, f"taking {self.nbytes} bytes", self.device)
                         raise
                     if self._source is not None:
                         _read(self._source, pool.allocator, block.handle)
@@ -170,7 +170,7 @@ class Buffer:
             try:
                 self.backend.allocator.copy_in(self.handle, source)
             except Exception as error:
-                Device.add_note(error, f"writing {self.nbytes} bytes", self.device)
+                add_note(error, f"writing {self.nbytes} bytes", self.device)
                 raise
             if events.on_memory:
                 self._tell_copy()
@@ -183,7 +183,7 @@ class Buffer:
             try:
                 self.backend.allocator.copy_out(target, self.handle)
             except Exception as error:
-                Device.add_note(error, f"reading {self.nbytes} bytes", self.device)
+                add_note(error, f"reading {self.nbytes} bytes", self.device)
                 raise
             if events.on_memory:
                 self._tell_copy()
@@ -200,7 +200,7 @@ class Buffer:
                 else:
                     here.copy_from(self.handle, there, source.handle, self.nbytes)
             except Exception as error:
-                Device.add_note(error, f"copying {self.nbytes} bytes from {source.device}", self.device)
+                add_note(error, f"copying {self.nbytes} bytes from {source.device}", self.device)
                 raise
             if events.on_memory:
                 self._tell_copy()

@@ -288,16 +288,6 @@ class Registry:
         by = record.provided_by
         events.tell(DeviceEvent(action=action, name=name, provided_by=by, detail=detail, seconds=seconds))
 
-    def add_note(self, error: Exception, doing: str, name: str) -> None:
-        """Note on an error that a plugin's code raised what was being done, and whose code that is.
-
-        Errors of ours say that themselves; one that has a note keeps it.
-        """
-        if not isinstance(error, TinygraftError) and not getattr(error, "__notes__", None):
-            records = (self._records or {}).get(name.partition(":")[0], ())
-            by = next((f" ({r.provided_by})" for r in records if r.status is Status.OPEN), "")
-            error.add_note(f"while {doing} on {name}{by}")
-
     # Settings
 
     def find_setting(self, name: str) -> None:
@@ -357,4 +347,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_registries)
 
 Device = Registry()
+
+
+def add_note(error: Exception, doing: str, name: str) -> None:
+    """Note on an error that a plugin's code raised what was being done, and whose code that is.
+
+    Errors of ours say that themselves; one that has a note keeps it.
+    """
+    if not isinstance(error, TinygraftError) and not getattr(error, "__notes__", None):
+        records = (Device._records or {}).get(name.partition(":")[0], ())
+        by = next((f" ({r.provided_by})" for r in records if r.status is Status.OPEN), "")
+        error.add_note(f"while {doing} on {name}{by}")
+
+
 finders.append(Device.find_setting)

@@ -20,7 +20,7 @@ from tinygraft.codegen.options import Options
 from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
-from tinygraft.device.registry import Device
+from tinygraft.device.registry import Device, add_note
 from tinygraft.engine import diskcache
 from tinygraft.engine.crew import Crew
 from tinygraft.engine.show import show_compiled
@@ -73,7 +73,7 @@ class _Job:
         try:
             self.binary = self.backend.compiler.compile(self.source)
         except Exception as error:
-            Device.add_note(error, f"compiling {self.source.name}", self.backend.name)
+            add_note(error, f"compiling {self.source.name}", self.backend.name)
             raise
         self.seconds = time.perf_counter() - start
         if self.digest and DEBUG.value < 7:
@@ -173,7 +173,7 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
     try:
         source = backend.renderer.render(linear)
     except Exception as error:
-        Device.add_note(error, f"rendering {linear.name}", backend.name)
+        add_note(error, f"rendering {linear.name}", backend.name)
         raise
     if events.on_render:
         taken = time.perf_counter() - start
@@ -198,7 +198,7 @@ def _load(backend: Backend, binary: Binary) -> Program:
     try:
         return backend.load(binary)
     except Exception as error:
-        Device.add_note(error, f"loading {binary.name}", backend.name)
+        add_note(error, f"loading {binary.name}", backend.name)
         raise
 
 

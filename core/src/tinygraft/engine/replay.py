@@ -15,7 +15,7 @@ from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import GraphExecutor, Handle, Step
-from tinygraft.device.registry import Device
+from tinygraft.device.registry import Device, add_note
 from tinygraft.dtype import DType
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
@@ -46,7 +46,7 @@ class _Part:
         try:
             self._run(handles, values)
         except Exception as error:
-            Device.add_note(error, f"replaying {self.count} launches", self.executor.backend.name)
+            add_note(error, f"replaying {self.count} launches", self.executor.backend.name)
             raise
 
     def _run(self, handles: Sequence[Handle], values: Mapping[str, int]) -> None:
