@@ -14,10 +14,11 @@ STRICT = {"TINYGRAFT_STRICT_PLUGINS": "1"}
 
 
 def test_they_get_on_with_each_other(together: Path, tmp_path: Path) -> None:
-    """Under strict plugins each device is there, nothing is reported as wrong, and all give the same sums."""
+    """Under strict plugins each device is there, doctor finds nothing wrong, and all give the same sums."""
     found = json.loads(run(together, "-m", "tinygraft", "devices", "--json", cwd=tmp_path, **STRICT))
     ours = {"PYTHON", *map(device_of, PLUGINS)}
     assert {record["name"] for record in found if record["status"] in ("available", "open")} == {"NULL", *ours}
+    assert "Usable default: " in run(together, "-m", "tinygraft", "doctor", cwd=tmp_path, **STRICT)
     code = "from tinygraft import Tensor; print((Tensor.arange(6).reshape(2, 3) + 1).sum(axis=1).tolist())"
     for device in ours:
         assert run(together, "-c", code, cwd=tmp_path, DEV=device, **STRICT) == "[6, 15]\n"

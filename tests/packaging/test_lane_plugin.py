@@ -22,6 +22,7 @@ def test_it_computes_alone(with_plugin: With, tmp_path: Path, plugin: str) -> No
     assert {record["name"] for record in found} == {device, "NULL", "PYTHON"}
     assert [record["name"] for record in found if record["default"]] == [device]
     assert run(python, "-c", SUM, cwd=tmp_path) == f"{device} [2, 4, 6]\n"
+    assert "[FAIL]" not in run(python, "-m", "tinygraft", "doctor", device, cwd=tmp_path)
 
 
 def test_it_passes_the_kit(with_plugin: With, levels: list[str], tmp_path: Path, plugin: str) -> None:

@@ -62,11 +62,12 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def run(*command: object, cwd: Path | None = None, code: int = 0, timeout: float = 600, **environment: str) -> str:
-    """What a command prints, run without our settings; an exit code other than code shows all that it said.
+    """What a command prints, run with no setting of ours but the cache of the tests.
 
-    Of a command that is meant to fail it is what it says about that, on its error output.
+    One that ends with another exit code than code fails, and shows all that it said. Of a command that is meant to
+    end badly this gives what it says about that, on its error output.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    kept = {name: v for name, v in os.environ.items() if not name.startswith(OURS) or name == "TINYGRAFT_CACHE"}
     done = subprocess.run(
         [str(c) for c in command], cwd=cwd, env=kept | environment, capture_output=True, text=True, timeout=timeout
     )
