@@ -12,8 +12,7 @@ import pytest
 
 from tinygraft.conformance.corpus import apply, edges, operands, takes
 from tinygraft.conformance.kernels import run_map
-from tinygraft.dtype import DType, dtypes
-from tinygraft.reference.numbers import raw_bits
+from tinygraft.dtype import DType, bits_of, dtypes
 from tinygraft.reference.python import PythonBackend
 from tinygraft.uop.ops import Ops
 from tinygraft_opencl.device import OpenCLBackend
@@ -49,7 +48,7 @@ def same(got: Any, want: Any, dtype: DType, op: Ops) -> bool:
         return got != got and want != want
     if op in (Ops.MAX, Ops.MIN) and got == want:
         return True
-    return raw_bits(got, dtype) == raw_bits(want, dtype)
+    return bits_of(got, dtype) == bits_of(want, dtype)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.int32, dtypes.uint16], ids=lambda d: d.name)

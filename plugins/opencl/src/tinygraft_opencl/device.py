@@ -19,6 +19,7 @@ from tinygraft.plugin import (
     Target,
     dtypes,
 )
+from tinygraft_opencl import pocl
 from tinygraft_opencl.allocator import ClAllocator
 from tinygraft_opencl.compiler import ClCompiler, load_program
 from tinygraft_opencl.dialect import opencl_renderer
@@ -105,13 +106,18 @@ def target_of(device: Any, groups: bool) -> Target:
         computed.discard(dtypes.float64)
     if "cl_khr_fp16" in device.extensions.split():
         computed.add(dtypes.float16)
+    native = set(NATIVE_OPS)
+    if not (divides_exactly(device) or device.double_fp_config):
+        native.discard(Ops.SQRT)
+    if groups and pocl.is_pocl(device.platform.name):
+        native.discard(Ops.TRUNC)  # its trunc of a constant NaN is 0; loops have the compiler's own
     common = {
         "arch": " ".join(
             text.strip() for text in (device.platform.name, device.name, device.version, device.driver_version)
         ),
         "dtypes": frozenset(stored),
         "compute_dtypes": frozenset(computed),
-        "native_ops": NATIVE_OPS if divides_exactly(device) or device.double_fp_config else NATIVE_OPS - {Ops.SQRT},
+        "native_ops": frozenset(native),
         "fused_sums": bool(device.single_fp_config & cl.device_fp_config.FMA),
         "max_params": min(64, device.max_parameter_size // 8),
         "alignment": max(64, device.mem_base_addr_align // 8),

@@ -16,7 +16,7 @@ FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable"
 # A half that the device cannot compute with: bits in ordinary memory, which the compiler knows may be read as a half.
 HALF = "typedef ushort bits_of_half __attribute__((may_alias));"
 WIDEN = "bits_of_half bits = h;\n    return vload_half(0, (const half *)&bits);"
-NARROW = "bits_of_half bits;\n    vstore_half_rte(x, 0, (half *)&bits);\n    return bits;"
+NARROW = "bits_of_half bits;\n    vstore_half{rte}(x, 0, (half *)&bits);\n    return bits;"
 # Where / of floats is not rounded correctly: a division of the fractions in integers, rounded once to nearest even.
 DIVIDE = """static inline float exact_dividef(float x, float y) {
     const uint sign = (as_uint(x) ^ as_uint(y)) & 0x80000000u;
@@ -69,6 +69,8 @@ GROUPS = replace(
     kernel="__kernel __attribute__((reqd_work_group_size({lanes}, 1, 1))) void",
     group="get_group_id({dim})",
     thread="get_local_id(0)",
+    part="0",  # the grid is what shares a kernel out
+    parts="1",
     shared="__local ",
     barrier="barrier(CLK_LOCAL_MEM_FENCE);",
 )
@@ -93,7 +95,9 @@ def opencl_renderer(target: Target, exact: bool = True) -> Renderer:
         dialect = replace(dialect, types={**TYPES, dtypes.float16: "half"}, calls=BASE.calls)  # of every float type
     else:
         header.append(HALF)
-        dialect = replace(dialect, widen={dtypes.float16: WIDEN}, narrow={dtypes.float16: NARROW})
+        # to nearest even by name, or as processors round by themselves, which their compilers make fewer steps of
+        narrow = NARROW.format(rte="_rte" if target.grid_dims else "")
+        dialect = replace(dialect, widen={dtypes.float16: WIDEN}, narrow={dtypes.float16: narrow})
     if not exact:
         has_double = dtypes.float64 in target.compute_dtypes
         header.append(BY_DOUBLE if has_double else DIVIDE)

@@ -13,7 +13,7 @@ static inline floatx8 floatx8_from_half(halfx8 x) {
 }
 static inline ushort half_from_float(float x) {
     bits_of_half bits;
-    vstore_half_rte(x, 0, (half *)&bits);
+    vstore_half(x, 0, (half *)&bits);
     return bits;
 }
 static inline halfx8 halfx8_from_float(floatx8 x) {

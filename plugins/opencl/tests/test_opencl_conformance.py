@@ -1,0 +1,54 @@
+"""The OpenCL device under the conformance kit: as it opens here, in groups of threads, and on Intel's runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tinygraft.conformance import DeviceConformance
+
+INTEL = Path(sys.prefix, "lib", "libintelocl.so")
+
+
+@pytest.mark.needs("opencl")
+class TestOpenCL(DeviceConformance):
+    """As it is opened here."""
+
+    device = "OPENCL"
+
+
+def run_kit(folder: Path, level: str, **settings: str) -> Counter[str]:
+    """How many tests of some levels passed or failed in a process of their own."""
+    file = folder / "counts.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "tinygraft", "conformance", "--device", "OPENCL", "--level", level, "--json", str(file)],
+        env={**os.environ, "SPEC": "0", **settings}, capture_output=True, text=True, timeout=900, check=False,
+        cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    (found,) = json.loads(file.read_text())["devices"]
+    return sum((Counter(level) for level in found["levels"].values()), Counter())
+
+
+@pytest.mark.needs("opencl")
+def test_groups_of_threads_pass(tmp_path: Path) -> None:
+    """Grids, lanes, shared memory and barriers: the levels about source, optional parts and whole programs."""
+    counts = run_kit(tmp_path, "render,optional,program", OPENCL_GROUPS="1")
+    assert counts["passed"] > 80
+    assert set(counts) <= {"passed", "n/a"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not INTEL.exists(), reason="Intel's OpenCL runtime (intel-opencl-rt) is not installed")
+def test_intels_runtime_passes(tmp_path: Path) -> None:
+    """A second implementation, with halves: all levels. Its packages register no library, so that is done here."""
+    (tmp_path / "intel.icd").write_text(f"{INTEL}\n")
+    counts = run_kit(tmp_path, "0-5", OCL_ICD_VENDORS=str(tmp_path), OPENCL_PLATFORM="Intel")
+    assert counts["passed"] > 1000
+    assert set(counts) <= {"passed", "n/a"}
