@@ -11,17 +11,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from tinygraft.errors import FileFormatError
+from tinygraft.nn.archives import TensorIO, tar_extract, zip_extract
 from tinygraft.nn.safetensors import safe_load, safe_load_metadata, safe_save
+from tinygraft.nn.torchfile import torch_load
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 
 __all__ = [
+    "TensorIO",
     "get_parameters",
     "get_state_dict",
     "load_state_dict",
     "safe_load",
     "safe_load_metadata",
     "safe_save",
+    "tar_extract",
+    "torch_load",
+    "zip_extract",
 ]
 
 
