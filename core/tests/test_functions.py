@@ -315,6 +315,19 @@ def test_a_loop_of_realised_functions_does_not_grow() -> None:
     assert counts[-1] <= counts[10] + 5
 
 
+def test_what_is_not_kept_is_not_computed() -> None:
+    """A step that overwrites a weight stores nothing for a function that kept nothing of it."""
+    weight = Tensor([1.0, 2.0, 3.0], requires_grad=True).realize()
+    kernels = []
+    for kind in (lambda x: x.round(), Round.apply):
+        loss = kind(weight * 1.5).sum().realize()
+        GlobalCounters.reset()
+        weight.assign((weight * 2).detach()).realize()
+        kernels.append((GlobalCounters.kernel_count, GlobalCounters.global_mem))
+        assert loss.shape == ()
+    assert kernels[0] == kernels[1]
+
+
 # Errors
 
 

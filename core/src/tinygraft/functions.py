@@ -14,6 +14,7 @@ is a constant for such a second derivative.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -90,30 +91,33 @@ class Function:
                 raise DTypeError(
                     f"forward of {cls.__name__} must give a tensor or a tuple of them, it gave {type(value).__name__}"
                 )
+        seen, zeros = [weakref.ref(t) for t in (*inputs, *values)], [value._const(0) for value in values]
         results = tuple(
-            with_derivative(cls.__name__, value, tensors, functools.partial(context._derive, inputs, values, place))
+            with_derivative(cls.__name__, value, tensors, functools.partial(context._derive, seen, zeros, place))
             for place, value in enumerate(values)
         )
         return results if isinstance(given, tuple) else results[0]
 
     def _derive(
-        self, inputs: list[Tensor], values: Sequence[Tensor], place: int, node: UOp, gradient: Tensor,
+        self, seen: list[weakref.ref[Tensor]], zeros: list[Tensor], place: int, node: UOp, gradient: Tensor,
         wanted: list[bool],
     ) -> Sequence[Tensor | None]:  # fmt: skip
         """What backward gives for one of the values, whose node is given.
 
-        While it runs, the inputs and that value are what the graph has for them now, and not detached: so what it makes
-        of them can be differentiated. The other values have no gradient here; theirs are added up with this one.
+        seen are inputs and values as forward had them; what it did not keep is gone. While backward runs, the inputs
+        and that value are what the graph has for them now, and not detached: so what it makes of them can be
+        differentiated. The other values have no gradient here; theirs are added up with this one.
         """
-        now = [(values[place], node), *zip(inputs, node.src[1:], strict=True)]
+        count = len(node.src) - 1
+        now = [(seen[count + place](), node), *zip((ref() for ref in seen[:count]), node.src[1:], strict=True)]
         with exclusive:
-            before = [(tensor, tensor.uop, tensor.requires_grad) for tensor, _ in now]
+            before = [(tensor, tensor.uop, tensor.requires_grad) for tensor, _ in now if tensor is not None]
             try:
                 for tensor, uop in now:
-                    tensor.uop, tensor.requires_grad = uop, None
+                    if tensor is not None:
+                        tensor.uop, tensor.requires_grad = uop, None
                 self.needs_input_grad = wanted
-                gradients = [gradient if i == place else value._const(0) for i, value in enumerate(values)]
-                found = self.backward(*gradients)
+                found = self.backward(*[gradient if i == place else zero for i, zero in enumerate(zeros)])
             finally:
                 for tensor, uop, flag in before:
                     tensor.uop, tensor.requires_grad = uop, flag

@@ -37,9 +37,11 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
         new.requires_grad = False
         return new
 
+    zero = value._const(0)  # in place of value, which would be kept alive
+
     def rule(node: UOp, gradient: UOp, places: tuple[int, ...]) -> list[UOp | None]:
         wanted = [place in places for place in range(1, len(node.src))]
-        start = value._wrap(gradient)
+        start = zero._wrap(gradient)
         start.requires_grad = None
         found = derive(node, start, wanted)
         if len(found) != len(wanted):
