@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.matmul import Matmul
@@ -56,8 +57,10 @@ class Linalg(Matmul):
 
     # Decompositions
 
-    def qr(self) -> tuple[Self, Self]:
+    def qr(self, mode: str = "complete") -> tuple[Self, Self]:
         """(Q, R) with Q @ R equal to self, Q orthogonal of shape (..., m, m), R upper triangular (..., m, n).
+
+        mode="reduced" leaves the first min(m, n) columns of Q and rows of R; mode="r" an empty Q.
 
         >>> from tinygraft import Tensor
         >>> q, r = Tensor([[3.0, 0.0], [4.0, 5.0]]).qr()
@@ -65,22 +68,40 @@ class Linalg(Matmul):
         [[-5.0, -4.0], [0.0, 3.0]]
         """
         self._matrix("qr")
+        if mode not in ("complete", "reduced", "r"):
+            raise ValueError(f"the mode of qr is complete, reduced or r, got {mode!r}")
         m, n = lengths.as_ints(self.shape[-2:], "qr")
         r = self._in_float()
-        q = r._identity_like(m)
+        q = r._wrap(r._identity_like(m).uop)
         for column in range(min(m - 1, n)):
-            mirror = r._mirror(column)
+            mirror = r._mirror(r._step(column))
             r = r._op(Ops.SUB, mirror.matmul(mirror.transpose(-2, -1).matmul(r)))._stored_now()
             q = q._op(Ops.SUB, q.matmul(mirror).matmul(mirror.transpose(-2, -1)))._stored_now()
+        rows = m if mode == "complete" else min(m, n)
+        q, r = q._part(q.ndim - 1, 0, rows), r._part(r.ndim - 2, 0, rows)
+        if mode == "r":
+            q = q._part(q.ndim - 1, 0, 0)._part(q.ndim - 2, 0, 0)
         return q._narrowed(self.dtype), r.triu()._narrowed(self.dtype)
 
-    def _mirror(self, column: int) -> Self:
-        """The vector v, of length sqrt(2), with which I - v v' makes a column zero below its diagonal."""
-        x = self._part(self.ndim - 1, column, column + 1)
+    def linalg_qr(self, mode: str = "reduced") -> tuple[Self, Self]:
+        """qr, by PyTorch's default."""
+        return self.qr(mode)
+
+    def _step(self, number: int) -> Self:
+        """A number in memory, so that the kernels of all steps are the same."""
+        return type(self)([number], device=self.device, dtype=dtypes.int32, requires_grad=False)  # type: ignore[call-arg]
+
+    def _column(self, k: Self) -> Self:
+        """The column of each matrix whose number is in memory."""
+        return self._join(Ops.GATHER, k, arg=self.ndim - 1)
+
+    def _mirror(self, k: Self) -> Self:
+        """The vector v, of length sqrt(2), with which I - v v' makes column k zero below its diagonal."""
+        x = self._column(k)
         rows = x._places(x.ndim - 2)
-        below = rows._op(Ops.CMPLT, column)._op(Ops.WHERE, 0.0, x)
-        top = rows._op(Ops.CMPEQ, column)
-        first = below._part(below.ndim - 2, column, column + 1)
+        below = rows._op(Ops.CMPLT, k)._op(Ops.WHERE, 0.0, x)
+        top = rows._op(Ops.CMPEQ, k)
+        first = below._join(Ops.GATHER, k, arg=below.ndim - 2)
         norm = below._op(Ops.MUL, below)._reduce(Ops.ADD, -2, True)._op(Ops.SQRT)
         away = first._op(Ops.CMPLT, 0.0)._op(Ops.WHERE, norm._op(Ops.NEG), norm)
         v = top._op(Ops.WHERE, below._op(Ops.ADD, away), below)

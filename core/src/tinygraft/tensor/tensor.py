@@ -22,8 +22,10 @@ from tinygraft.tensor.linalg import Linalg
 from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.moving import Moving
+from tinygraft.tensor.norms import Norms
 from tinygraft.tensor.ondisk import file_node
 from tinygraft.tensor.operators import Operators
+from tinygraft.tensor.products import Products
 from tinygraft.tensor.rearrange import Rearrange
 from tinygraft.tensor.resize import Resize
 from tinygraft.tensor.scan import Scan
@@ -35,8 +37,8 @@ __all__ = ["Tensor"]
 
 
 class Tensor(
-    Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels, Moving,
-    metaclass=TensorType,
+    Norms, Products, Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels,
+    Moving, metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
 

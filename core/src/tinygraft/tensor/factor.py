@@ -1,0 +1,363 @@
+"""Factors of matrices: LU with pivots, Cholesky, eigenvalues of symmetric matrices, and triangular systems.
+
+Matrices of shape (..., m, n) in, any number at once, computed in float32 or wider. Each takes one step for a column,
+and all steps are the same kernels: which column it is, a kernel reads from memory. What cannot be factored (a matrix
+that is singular, or not positive) gives inf or NaN, for nothing is read on the way to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.custom import with_derivative
+from tinygraft.tensor.linalg import Linalg
+from tinygraft.tensor.operators import Operators
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+
+class LU(NamedTuple):
+    """L and U in one matrix (L has ones on its diagonal), and for each column the row that was swapped up, from 1."""
+
+    LU: Any
+    pivots: Any
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues in ascending order, and the eigenvectors as columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class Factor(Operators, Linalg):
+    """Methods that factor matrices, and solve triangular systems."""
+
+    __slots__ = ()
+
+    def _square(self, what: str) -> int:
+        """The size of square matrices. Raises ShapeError for others."""
+        self._matrix(what)
+        m, n = lengths.as_ints(self.shape[-2:], what)
+        if m != n:
+            raise ShapeError(f"{what} needs square matrices, got shape {self.shape}\n  made at {self._where()}")
+        return m
+
+    def _with_gradient(self, name: str, value: Self, inputs: Sequence[Self], rule: Callable[..., Any]) -> Self:
+        """value with gradients that rule(gradient, value, *inputs) gives: a tensor, or one for each input."""
+
+        def derive(node: UOp, gradient: Self, wanted: list[bool]) -> Sequence[Self | None]:
+            found = rule(gradient, gradient._wrap(node), *(gradient._wrap(source) for source in node.src[1:]))
+            return found if isinstance(found, tuple) else (found,)
+
+        return with_derivative(name, value, inputs, derive)
+
+    # LU
+
+    def _pivoted(self, what: str) -> tuple[Self, Self, Self]:
+        """(L and U in one matrix, the order of rows, for each column the row that was swapped up)."""
+        self._matrix(what)
+        m, n = lengths.as_ints(self.shape[-2:], what)
+        a = self._in_float()
+        rows, columns = a._places(a.ndim - 2), a._places(a.ndim - 1)
+        order = rows.expand(*a.shape[:-1], 1)
+        swapped = []
+        for step in range(min(m, n)):
+            k = a._step(step)
+            below = rows > k
+            sizes = (rows < k).where(-1.0, a._column(k).abs())
+            best = sizes.argmax(-2, keepdim=True)
+            swap = rows.eq(k).where(best, rows.eq(best).where(k, rows)).expand(*a.shape[:-1], 1)
+            order = order.gather(-2, swap)._stored_now()
+            a = a.gather(-2, swap.expand(a.shape))
+            pivot = a._row(k)
+            factor = a._column(k) / pivot._column(k)
+            factor = (below & pivot._column(k).ne(0.0)).where(factor, 0.0)
+            rest = (below & (columns > k)).where(a - factor * pivot, a)
+            a = (below & columns.eq(k)).where(factor, rest)._stored_now()
+            swapped.append(best)
+        none = order._part(order.ndim - 2, 0, 0)
+        pivots = swapped[0].cat(*swapped[1:], dim=-2) if swapped else none
+        return a, order.squeeze(-1), pivots.squeeze(-1)
+
+    def _row(self, k: Self) -> Self:
+        """The row of each matrix whose number is in memory."""
+        return self._join(Ops.GATHER, k, arg=self.ndim - 2)
+
+    def lu_factor(self, pivot: bool = True) -> LU:
+        """L and U of the rows in another order, in one matrix of shape (..., m, n), and pivots (..., min(m, n)).
+
+        >>> from tinygraft import Tensor
+        >>> found = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu_factor()
+        >>> found.LU.tolist(), found.pivots.tolist()
+        ([[4.0, 4.0], [0.0, 2.0]], [2, 2])
+        """
+        _only_pivoted("lu_factor", pivot)
+        a, _, pivots = self._pivoted("lu_factor")
+        return LU(a._narrowed(self.dtype), pivots + 1)
+
+    def lu(self, pivot: bool = True) -> tuple[Self, Self, Self]:
+        """(P, L, U) with P @ L @ U equal to self: rows in another order, ones on L's diagonal, U upper triangular.
+
+        >>> from tinygraft import Tensor
+        >>> p, l, u = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu()
+        >>> p.tolist(), l.tolist(), u.tolist()
+        ([[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[4.0, 4.0], [0.0, 2.0]])
+        """
+        _only_pivoted("lu", pivot)
+        a, order, _ = self._pivoted("lu")
+        return a._narrowed(self.dtype)._unpacked(order)
+
+    def _unpacked(self, order: Self) -> tuple[Self, Self, Self]:
+        """P, L and U from one matrix and the order of rows."""
+        m, n = lengths.as_ints(self.shape[-2:], "lu")
+        k = min(m, n)
+        p = order.unsqueeze(-2).eq(order._places(order.ndim - 1).unsqueeze(-1))._cast(self.dtype)
+        low = self._part(self.ndim - 1, 0, k).tril(-1)
+        low = low + low._identity_of(m, k)
+        return p, low, self._part(self.ndim - 2, 0, k).triu()
+
+    def _identity_of(self, m: int, n: int) -> Self:
+        eye = type(self).eye(m, n, device=self.device, dtype=self.dtype, requires_grad=False)
+        return eye.expand(*self.shape[:-2], m, n)
+
+    def lu_unpack(self, pivots: Self, unpack_data: bool = True, unpack_pivots: bool = True) -> tuple[Self, Self, Self]:
+        """(P, L, U) of what lu_factor gave; an empty tensor for what is not to be unpacked.
+
+        >>> from tinygraft import Tensor
+        >>> found = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu_factor()
+        >>> found.LU.lu_unpack(found.pivots)[0].tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
+        """
+        p, low, up = self._unpacked(self._order_of(pivots))
+        none = type(self)([], device=self.device, dtype=self.dtype)  # type: ignore[call-arg]
+        return p if unpack_pivots else none, low if unpack_data else none, up if unpack_data else none
+
+    def _order_of(self, pivots: Self) -> Self:
+        """The order of rows that swaps, one after the other, make."""
+        self._matrix("lu_unpack")
+        rows = self._places(self.ndim - 2)
+        order = rows.expand(*self.shape[:-1], 1)
+        for step in range(lengths.as_int(pivots.shape[-1], "lu_unpack")):
+            k, best = self._step(step), pivots._part(pivots.ndim - 1, step, step + 1).unsqueeze(-1) - 1
+            swap = rows.eq(k).where(best._cast(dtypes.int32), rows.eq(best).where(k, rows))
+            order = order.gather(-2, swap.expand(order.shape))._stored_now()
+        return order.squeeze(-1)
+
+    def lu_solve(self, pivots: Self, B: Self, *, left: bool = True, adjoint: bool = False) -> Self:
+        """The solution X of A @ X = B for the matrix A that lu_factor took apart into this one and pivots.
+
+        Of X @ A = B where left is False; adjoint takes the transposed A.
+
+        >>> from tinygraft import Tensor
+        >>> found = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu_factor()
+        >>> found.LU.lu_solve(found.pivots, Tensor([[2.0], [8.0]])).tolist()
+        [[1.0], [1.0]]
+        """
+        n = self._square("lu_solve")
+        order = self._order_of(pivots)
+        if not left:
+            return self.lu_solve(pivots, B.transpose(-2, -1), adjoint=not adjoint).transpose(-2, -1)
+        if not adjoint:
+            return self._lu_solve(order, B)
+        turned = self.transpose(-2, -1)
+        up = turned.solve_triangular(B, upper=False)
+        found = turned.solve_triangular(up, upper=True, unitriangular=True)
+        swaps = order.unsqueeze(-2).eq(order._places(order.ndim - 1)._reshape((n, 1)))._cast(found.dtype)
+        return swaps @ found
+
+    def _lu_solve(self, order: Self, b: Self) -> Self:
+        wide, b = self._in_float(), b._in_float()
+        shape = (*_common_batch("lu_solve", wide, b), *b.shape[-2:])
+        swapped = b.expand(shape).gather(-2, order.unsqueeze(-1).expand(shape))
+        low = wide.solve_triangular(swapped, upper=False, unitriangular=True)
+        return wide.solve_triangular(low, upper=True)._narrowed(self.dtype)
+
+    # Triangular systems
+
+    def solve_triangular(self, B: Self, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Self:
+        """The solution X of self @ X = B, or X @ self = B where left is False, for a triangle of this matrix.
+
+        Nothing but that triangle is read, and not its diagonal where unitriangular says that it is of ones.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[2.0, 0.0], [1.0, 4.0]]).solve_triangular(Tensor([[2.0], [9.0]]), upper=False).tolist()
+        [[1.0], [2.0]]
+        """
+        n = self._square("solve_triangular")
+        if B.ndim < 2 or not lengths.same(B.shape[-2 if left else -1], n):
+            raise ShapeError(
+                f"solve_triangular of {self.shape} needs {'rows' if left else 'columns'} of {n} numbers on the other "
+                f"side, got shape {B.shape}\n  matrix made at {self._where()}      other made at {B._where()}"
+            )
+        if not left:
+            turned = self.transpose(-2, -1).solve_triangular(
+                B.transpose(-2, -1), upper=not upper, unitriangular=unitriangular
+            )
+            return turned.transpose(-2, -1)
+        a, b = self._in_float(), B._in_float()
+        batch = _common_batch("solve_triangular", a, b)
+        a, b = a.expand(*batch, n, n), b.expand(*batch, *b.shape[-2:])
+        value = a._substituted(b, n, upper, unitriangular)._narrowed(self.dtype)
+
+        def rule(gradient: Self, x: Self, a: Self, b: Self) -> Any:
+            back = a.transpose(-2, -1).solve_triangular(gradient, upper=not upper, unitriangular=unitriangular)
+            outer = -(back @ x.transpose(-2, -1))
+            low = -1 if unitriangular else 0
+            triangle = outer.triu(-low) if upper else outer.tril(low)
+            return triangle, back
+
+        return self._with_gradient("solve_triangular", value, [a, b], rule)
+
+    def _substituted(self, b: Self, n: int, upper: bool, unitriangular: bool) -> Self:
+        """Row after row solved, and taken from those that are left."""
+        rows = b._places(b.ndim - 2)
+        for step in reversed(range(n)) if upper else range(n):
+            k = self._step(step)
+            column, row = self._column(k), b._row(k)
+            solved = row if unitriangular else row / column._row(k)
+            left = rows < k if upper else rows > k
+            b = rows.eq(k).where(solved, left.where(b - column * solved, b))._stored_now()
+        return b
+
+    # Symmetric matrices
+
+    def cholesky(self, upper: bool = False) -> Self:
+        """The lower triangular L with L @ L' equal to a symmetric positive definite matrix; L' if upper.
+
+        Reads one triangle; gives NaN for a matrix that is not positive definite.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[4.0, 2.0], [2.0, 5.0]]).cholesky().tolist()
+        [[2.0, 0.0], [1.0, 2.0]]
+        """
+        n = self._square("cholesky")
+        source = self.transpose(-2, -1) if upper else self
+        a = source._in_float()
+        rows, columns = a._places(a.ndim - 2), a._places(a.ndim - 1)
+        for step in range(n):
+            k = a._step(step)
+            column = a._column(k)
+            root = column._row(k).sqrt()
+            column = rows.eq(k).where(root, (rows > k).where(column / root, 0.0))
+            across = column.transpose(-2, -1)
+            a = columns.eq(k).where(column, (columns > k).where(a - column * across, a))._stored_now()
+        value = a.tril()._narrowed(self.dtype)
+
+        def rule(gradient: Self, low: Self, a: Self) -> Self:
+            """Murray, "Differentiation of the Cholesky decomposition", 2016."""
+            inner = (low.transpose(-2, -1) @ gradient.tril()).tril()
+            inner = inner - inner * 0.5 * inner._identity_of(n, n)
+            turned = low.transpose(-2, -1)
+            half = turned.solve_triangular(inner, upper=True)
+            whole = low.solve_triangular(half, upper=False, left=False)
+            return (whole + whole.transpose(-2, -1)) * 0.5
+
+        found = self._with_gradient("cholesky", value, [source], rule)
+        return found.transpose(-2, -1) if upper else found
+
+    def cholesky_ex(self, *, upper: bool = False, check_errors: bool = False) -> tuple[Self, Self]:
+        """cholesky, and for each matrix 0, or the number (from 1) of the first leading part that is not positive."""
+        low = self.cholesky(upper)
+        return low, low.detach().diagonal(0, -2, -1)._first_number(lambda x: x.ne(x) | (x <= 0.0))
+
+    def lu_factor_ex(self, *, pivot: bool = True, check_errors: bool = False) -> tuple[Self, Self, Self]:
+        """lu_factor, and for each matrix 0, or the number (from 1) of the first pivot that is 0."""
+        found = self.lu_factor(pivot)
+        return found.LU, found.pivots, found.LU.detach().diagonal(0, -2, -1)._first_number(lambda x: x.eq(0.0))
+
+    def _first_number(self, wrong: Callable[[Self], Self]) -> Self:
+        """For each row the number (from 1) of the first element that is wrong, 0 where none is."""
+        hit = wrong(self)
+        if not lengths.as_int(self.shape[-1], "info"):
+            return hit.any(-1)._cast(dtypes.int32)
+        return hit.any(-1).where(hit._cast(dtypes.int32).argmax(-1) + 1, 0)
+
+    def cholesky_solve(self, L: Self, upper: bool = False) -> Self:
+        """The solution X of A @ X = self, where L is the Cholesky factor of A.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[6.0], [7.0]]).cholesky_solve(Tensor([[4.0, 2.0], [2.0, 5.0]]).cholesky()).tolist()
+        [[1.0], [1.0]]
+        """
+        low = L.transpose(-2, -1) if upper else L
+        half = low.solve_triangular(self, upper=False)
+        return low.transpose(-2, -1).solve_triangular(half, upper=True)
+
+    def cholesky_inverse(self, upper: bool = False) -> Self:
+        """The inverse of the matrix whose Cholesky factor this is."""
+        n = self._square("cholesky_inverse")
+        return self._identity_of(n, n).cholesky_solve(self, upper)
+
+    def eigh(self, UPLO: str = "L") -> Eigen:
+        """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n) of symmetric matrices, of which UPLO is read.
+
+        By one-sided Jacobi of the matrix plus as much of the identity as makes it positive; each eigenvalue is within
+        a few units in the last place of the largest. The sign of an eigenvector is not determined.
+
+        >>> from tinygraft import Tensor
+        >>> [round(x, 4) for x in Tensor([[2.0, 1.0], [1.0, 2.0]]).eigh().eigenvalues.tolist()]
+        [1.0, 3.0]
+        """
+        n, whole = self._square("eigh"), self._in_float()
+        if UPLO.upper() not in ("L", "U"):
+            raise ValueError(f"UPLO is L or U, got {UPLO!r}")
+        half = whole if UPLO.upper() == "L" else whole.transpose(-2, -1)
+        a = half.tril() + half.tril(-1).transpose(-2, -1)
+        values, vectors = a._eigen(n)
+
+        def of_values(gradient: Self, w: Self, a: Self) -> Self:
+            return (vectors * gradient.unsqueeze(-2)) @ vectors.transpose(-2, -1)
+
+        def of_vectors(gradient: Self, v: Self, a: Self) -> Self:
+            gaps = values.unsqueeze(-2) - values.unsqueeze(-1) + a._identity_of(n, n)
+            inner = (v.transpose(-2, -1) @ gradient) / gaps
+            inner = inner - inner * inner._identity_of(n, n)
+            whole = v @ inner @ v.transpose(-2, -1)
+            return (whole + whole.transpose(-2, -1)) * 0.5
+
+        w = self._with_gradient("eigh", values, [whole], of_values)
+        v = self._with_gradient("eigh", vectors, [whole], of_vectors)
+        return Eigen(w._narrowed(self.dtype), v._narrowed(self.dtype))
+
+    def _eigen(self, n: int) -> tuple[Self, Self]:
+        """Eigenvalues and eigenvectors of matrices that are symmetric."""
+        shift = self._bound() * 1.01
+        _, vectors = (self + shift * self._identity_of(n, n))._stored_now()._orthogonal_columns(n)
+        values = (vectors * (self @ vectors)).sum(-2)._stored_now()
+        order = values.argsort(-1)
+        return values.gather(-1, order), vectors.gather(-1, order.unsqueeze(-2).expand(vectors.shape))
+
+    def _bound(self) -> Self:
+        """The greatest sum of a row, which no eigenvalue exceeds; one number for each matrix."""
+        sums = self.abs().sum(-1, keepdim=True)
+        return sums.max(-2, keepdim=True) if lengths.as_int(sums.shape[-2], "a norm") else sums.sum(-2, keepdim=True)
+
+    def eigvalsh(self, UPLO: str = "L") -> Self:
+        """The eigenvalues of eigh."""
+        return self.eigh(UPLO).eigenvalues  # type: ignore[no-any-return]
+
+
+def _only_pivoted(what: str, pivot: bool) -> None:
+    if not pivot:
+        raise ValueError(f"{what} always swaps rows: without, it would divide by whatever stands on the diagonal")
+
+
+def _common_batch(what: str, a: Factor, b: Factor) -> tuple[Any, ...]:
+    """The leading axes of two batches of matrices, broadcast. Raises ShapeError."""
+    count = max(a.ndim, b.ndim) - 2
+    found = []
+    for left, right in zip(
+        (1,) * (count + 2 - a.ndim) + a.shape[:-2], (1,) * (count + 2 - b.ndim) + b.shape[:-2], strict=True
+    ):
+        if not (lengths.same(left, right) or lengths.same(left, 1) or lengths.same(right, 1)):
+            raise ShapeError(
+                f"{what} of matrices {a.shape} and {b.shape}: their leading axes do not broadcast\n"
+                f"  first made at {a._where()}      second made at {b._where()}"
+            )
+        found.append(right if lengths.same(left, 1) else left)
+    return tuple(found)
