@@ -172,3 +172,15 @@ def test_constants_of_two_words_are_exact() -> None:
         high, low = _pair(Fraction(2, 3), dtype)
         assert Fraction(high).numerator.bit_length() <= bits // 2
         assert abs(Fraction(high) + Fraction(low) - Fraction(2, 3)) <= Fraction(1, 2 ** (bits + bits // 2 - 1))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, *HALVES], ids=lambda d: d.name)
+def test_an_exact_fma_needs_float64(dtype: DType) -> None:
+    """A Target without FMA and without float64 cannot round a * b + c once."""
+    target = replace(LEAST, compute_dtypes=LEAST.compute_dtypes - {dtypes.float64})
+    with pytest.raises(UnsupportedError) as error:
+        decompose(kernel(Ops.FMA, dtype), target)
+    assert str(error.value) == (
+        f"a kernel needs FMA of {dtype!r}, which device least has no op for and which cannot be written in its others; "
+        "use a * b + c, which rounds twice"
+    )

@@ -17,7 +17,8 @@ RUN = "class TestIt(DeviceConformance):\n    device, level = {device!r}, {level!
 @pytest.fixture
 def kit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[KitRun]:
     """Runs the kit where the simulated GPUs are installed."""
-    with installed(tmp_path, "gpusim", GPUSIM="gpusim:SPEC", GPUPLAIN="gpusim:PLAIN_SPEC"):
+    specs = {"GPUSIM": "gpusim:SPEC", "GPUPLAIN": "gpusim:PLAIN_SPEC", "GPUWEAK": "gpusim:WEAK_SPEC"}
+    with installed(tmp_path, "gpusim", **specs):
         yield KitRun(tmp_path, capsys)
 
 
@@ -38,6 +39,14 @@ def test_a_device_without_matrix_units_passes(kit: KitRun) -> None:
     code = RUN.format(device="GPUPLAIN", level="ops,optional,program")
     names = "product or matmul or sum or gradients or address or test_action or training"
     check(kit(code, "-k", names), "GPUPLAIN", 60)
+
+
+def test_a_device_with_little_passes(kit: KitRun) -> None:
+    """Without float64, with few buffers to a kernel and few threads to a group; what it lacks is refused."""
+    names = "FMA or POW or SIN or cast or matmul or reduce_length or action or barrier or all_ or positions or training"
+    outcome = kit(RUN.format(device="GPUWEAK", level="ops,optional,program"), "-k", names)
+    check(outcome, "GPUWEAK", 250)
+    assert outcome.device("GPUWEAK")["missing"]["double"] > 20
 
 
 def test_plain_loops_pass(kit: KitRun) -> None:

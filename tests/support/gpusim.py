@@ -8,8 +8,11 @@ from dataclasses import replace
 
 from tinygraft.device.spec import ApiRange, DeviceSpec, Probe
 from tinygraft.dtype import dtypes
+from tinygraft.reference.pytext import PythonRenderer
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import BASIC_OPS, CHECKED_OPS, Target
+from tinygraft.uop.ops import ELEMENTWISE, Ops
+from tinygraft.uop.stages import Linear, Source
 from tinygraft.uop.units import MatrixUnit
 
 TARGET = Target(
@@ -29,6 +32,11 @@ TARGET = Target(
 
 
 PLAIN = replace(TARGET, matrix=())  # the same without its tiles
+WEAK = replace(  # without float64, as many GPUs are, and with little of everything
+    PLAIN, dtypes=TARGET.dtypes - {dtypes.float64}, compute_dtypes=TARGET.compute_dtypes - {dtypes.float64},
+    max_params=8, grid_dims=1, lanes=4, shared_memory=64, local_memory=0,
+)  # fmt: skip
+MOVED = frozenset({Ops.WHERE, Ops.BITCAST, Ops.CAST})  # ops on halves that are only stored
 
 
 class GpuSimBackend(PythonBackend):
@@ -43,6 +51,28 @@ class GpuPlainBackend(PythonBackend):
 
     def __init__(self, name: str = "GPUPLAIN", ordinal: int = 0) -> None:
         super().__init__(name, ordinal, PLAIN)
+
+
+class GpuWeakBackend(PythonBackend):
+    """PYTHON with the Target that has little, and a renderer that refuses what such a Target does not compute."""
+
+    def __init__(self, name: str = "GPUWEAK", ordinal: int = 0) -> None:
+        super().__init__(name, ordinal, WEAK)
+        self.renderer = StrictRenderer()
+
+
+class StrictRenderer(PythonRenderer):
+    """Writes only ops and dtypes that the Target computes."""
+
+    def render(self, linear: Linear) -> Source:
+        """Raises AssertionError for others."""
+        halves = {dtypes.float16, dtypes.bfloat16} & linear.target.dtypes
+        for u in linear.uops:
+            if u.op in ELEMENTWISE:
+                assert u.op in linear.target.native_ops | BASIC_OPS, u.op
+                known = linear.target.compute_dtypes | {dtypes.index} | (halves if u.op in MOVED else set())
+                assert {u.dtype, *(s.dtype for s in u.src)} <= known, (u.op, u.dtype, [s.dtype for s in u.src])
+        return super().render(linear)
 
 
 def probe() -> Probe:
@@ -60,3 +90,4 @@ SPEC = DeviceSpec(
     backend="gpusim:GpuSimBackend",
 )
 PLAIN_SPEC = replace(SPEC, name="GPUPLAIN", summary="a GPU without tiles", backend="gpusim:GpuPlainBackend")
+WEAK_SPEC = replace(SPEC, name="GPUWEAK", summary="a GPU that can do little", backend="gpusim:GpuWeakBackend")

@@ -118,15 +118,16 @@ def actions_of(name: str, sink: UOp, target: Target) -> str:
 THREADS = {"local": 8, "local of two": 8, "unroll, local": 4}  # that a group has
 
 
-def allowed(case: str, options: Options, target: Target) -> bool:
+def allowed(case: str, sink: UOp, options: Options, target: Target) -> bool:
     """Whether a Target has what the actions of a case need."""
     names = {one.name for one in options.actions or ()}
+    if case in ("team", "block"):  # there may be no way to share this kernel so
+        return any((way.action,) == options.actions for way in ways(spaced(sink), target))
     vectors = target.vector_bytes or not names & {"vectorise", "stage", "tile"}
     units = any((unit.rows, unit.columns, unit.terms, unit.second) == (8, 8, 8, F) for unit in target.matrix)
-    groups = target.grid_dims and target.lanes >= THREADS.get(case, 1)
-    needed = groups or not names & {"local", "team", "block"}
+    groups = (target.grid_dims and target.lanes >= THREADS.get(case, 1)) or "local" not in names
     room = target.local_memory or "stage" not in names
-    return bool(vectors and room and (units or "matrix" not in names) and needed)
+    return bool(vectors and room and (units or "matrix" not in names) and groups)
 
 
 RUNS: list[tuple[Callable[[], UOp], str]] = [(matmul, name) for name in CASES]

@@ -16,8 +16,7 @@ from __future__ import annotations
 from functools import cache
 
 from tinygraft.dtype import SMALL_FLOATS, DType, coerce, dtypes
-from tinygraft.errors import UnsupportedError
-from tinygraft.rules.narrow import narrow, odd_sum
+from tinygraft.rules.narrow import narrow, no_fma, odd_sum
 from tinygraft.rules.threefry import threefry
 from tinygraft.rules.transcendental import exp2, log2, power, sine, square_root
 from tinygraft.rules.words import LAYOUT, Rule, Words, magnitude
@@ -168,8 +167,7 @@ def fused_multiply_add(words: Words, a: UOp, b: UOp, c: UOp) -> UOp:
         return a * b + c
     target = words.target
     if a.dtype is dtypes.float64 or dtypes.float64 not in target.compute_dtypes:
-        raise UnsupportedError(f"a kernel needs FMA of {a.dtype!r}, which device {target.arch} has no op for and which "
-                               "cannot be written in its others; use a * b + c, which rounds twice")  # fmt: skip
+        raise no_fma(a.dtype, target)
     return odd_sum(a.cast(dtypes.float64) * b.cast(dtypes.float64), c.cast(dtypes.float64)).cast(a.dtype)
 
 

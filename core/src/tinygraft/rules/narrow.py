@@ -32,6 +32,9 @@ def narrow(sink: UOp, target: Target) -> UOp:
         return sink
     for dtype in sorted(foreign, key=lambda d: d.name):
         _require(dtype, target)
+    for node in nodes:
+        if node.op is Ops.FMA and node.dtype in foreign and dtypes.float64 not in known:
+            raise no_fma(node.dtype, target)
     done: dict[UOp, UOp] = {}
     for node in nodes:
         src = tuple(done[s] for s in node.src)
@@ -53,6 +56,12 @@ def _require(dtype: DType, target: Target) -> None:
     if dtype not in SMALL_FLOATS or dtypes.float32 not in target.compute_dtypes:
         raise UnsupportedError(f"a kernel computes with {dtype!r}, which device {target.arch} can only store; "
                                "cast to a dtype that it computes with")  # fmt: skip
+
+
+def no_fma(dtype: DType, target: Target) -> UnsupportedError:
+    """The error for an FMA that a Target has no op for, nor the float64 to write it in."""
+    return UnsupportedError(f"a kernel needs FMA of {dtype!r}, which device {target.arch} has no op for and which "
+                            "cannot be written in its others; use a * b + c, which rounds twice")  # fmt: skip
 
 
 def _widened(node: UOp, src: Sequence[UOp], foreign: set[DType]) -> UOp:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
-from tinygraft.codegen.action import parse
+from tinygraft.codegen.action import Action, parse
+from tinygraft.codegen.actions import spaced
+from tinygraft.codegen.heuristics import offered
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.conformance import actions, shared
@@ -15,15 +18,18 @@ from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import map_kernel, pack, run_kernel, run_linear, unpack
 from tinygraft.conformance.linears import KERNELS
 from tinygraft.conformance.oracle import python
+from tinygraft.conformance.products import matmul, product, small
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
 from tinygraft.uop.stages import Kernel, Linear
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.units import MatrixUnit
+from tinygraft.uop.uop import UOp, toposort
 
 ACTIONS = [pytest.param(kernel, case, id=f"{kernel.__name__}-{case.replace(', ', '+').replace(' ', '-')}")
            for kernel, case in actions.RUNS]  # fmt: skip
+OFFERED = 40  # ways to compute a product that are looked at
 REPEATS = 5  # launches of a kernel whose threads might be too early
 NEEDED: dict[str, Sequence[pytest.MarkDecorator]] = {
     "plain": (), "running_sum": (), "scratch": [needs(local_memory=48)],
@@ -42,6 +48,15 @@ def placed(linear: Linear, target: Target) -> Linear:
     return replace(linear, target=target)
 
 
+def using(unit: MatrixUnit, sink: UOp, target: Target) -> Iterator[tuple[Action, ...]]:
+    """A few lists of actions by which a kernel uses a unit, the best ones first."""
+    found = 0
+    for made, taken in islice(offered(spaced(sink), target), OFFERED):
+        if found < 2 and any(unit in (u.arg, getattr(u.arg, "unit", None)) for u in toposort(made)):
+            found += 1
+            yield taken
+
+
 class Groups:
     """What a device may be without: where the Target does not declare it, codegen refuses to ask for it."""
 
@@ -51,13 +66,29 @@ class Groups:
         columns = actions.COLUMNS_OF.get(case, actions.COLUMNS)
         sink = actions.matmul(columns) if kernel is actions.matmul else kernel()
         options = Options(actions=parse(actions.actions_of(case, sink, target)))
-        if actions.allowed(case, options, target):
+        if actions.allowed(case, sink, options, target):
             inputs = actions.given(kernel, columns)
             found = actions.computed(backend, sink, options, inputs, actions.ROWS * columns)
             assert found == actions.expected(kernel, columns)
             return
         with pytest.raises(ActionError, match=r"the Target has no|a group has|cannot be computed so|no such"):
             to_linear(Kernel(sink), target, options)
+
+    @needs("matrix")
+    def test_matrix_units(self, backend: Backend, target: Target) -> None:
+        """Products of whole numbers by each unit of the Target, at sizes that it divides and at others."""
+        unused = set(target.matrix)
+        for unit in target.matrix:
+            for m, k, n in ((64, 64, 64), (37, 66, 50)):
+                a, b = small(m * k, 1, unit.second), small(k * n, 2, unit.second)
+                sink = matmul(m, k, n, unit.second, unit.result)
+                for actions_taken in using(unit, sink, target):
+                    linear = to_linear(Kernel(sink), target, Options(actions=actions_taken))
+                    buffers = [bytes(m * n * unit.result.itemsize), pack(a, unit.second), pack(b, unit.second)]
+                    got = unpack(run_linear(backend, linear, buffers)[0], unit.result)
+                    assert got == product(a, b, m, k, n), f"{unit.name}: {actions_taken}"
+                    unused.discard(unit)
+        assert not unused, f"nothing uses {', '.join(unit.name for unit in unused)}"
 
     @pytest.mark.parametrize("name", BY_HAND)
     def test_by_hand(self, backend: Backend, target: Target, name: str) -> None:
