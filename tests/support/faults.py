@@ -150,14 +150,23 @@ def overtakes(node: UOp, src: Sources) -> UOp | None:
     return src[0] if is_second else None
 
 
+def mixes_up(node: UOp, src: Sources) -> UOp | None:
+    """A matrix unit is given its operands in the wrong order."""
+    if node.op is not Ops.PRODUCT:
+        return None
+    tile, first, at, second, by = src
+    arg = replace(node.arg, first=node.arg.second, second=node.arg.first)
+    return UOp(Ops.PRODUCT, node.dtype, (tile, second, by, first, at), arg)
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A change of kernels, the tests that catch it, some that it passes; threads says that it is one of groups in C."""
+    """A change of kernels, the tests that catch it, some that it passes, and what kind of device it is a fault of."""
 
     change: Change
     caught: tuple[str, ...]
     spared: tuple[str, ...] = ()
-    threads: bool = False
+    base: str = "PYTHON"
 
 
 VALUES: dict[str, Fault] = {
@@ -187,6 +196,8 @@ VALUES: dict[str, Fault] = {
                         ("test_size[float32-1]",)),
     "READSANYWAY": Fault(reads_anyway, ("test_movement[pad]", "test_movement[all-of-it]"), ("test_movement[flip]",)),
     "GOESTOOFAR": Fault(goes_too_far, ("test_size[float32-33]", "test_size[float32-257]"), ("test_size[float32-64]",),
-                        True),
-    "OVERTAKES": Fault(overtakes, ("test_barrier_in_a_loop",), ("test_barrier[float32]",), True),
+                        "HOST"),
+    "OVERTAKES": Fault(overtakes, ("test_barrier_in_a_loop",), ("test_barrier[float32]",), "HOST"),
+    "MIXESUP": Fault(mixes_up, ("test_matrix_units", "test_action[matmul-matrix]"), ("test_action[matmul-block]",),
+                     "GPU"),
 }  # fmt: skip

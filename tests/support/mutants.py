@@ -1,4 +1,4 @@
-"""Devices with one fault each, and the four without a fault that they are made from.
+"""Devices with one fault each, and the five without a fault that they are made from.
 
 MUTANTS says by name what each does wrong, which tests of the conformance kit catch it, and some that it passes. Every
 one is a device like any other: its entry point is "mutants:NAME".
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from faults import VALUES as FAULTS
 from faults import Change, Faulty
+from gpusim import TARGET
 from host_groups import DIALECT, HostGroups
 from tinygraft.device.interfaces import Compiler, GraphExecutor, Handle, Program, Step
 from tinygraft.device.spec import ApiRange, DeviceSpec, Probe
@@ -107,6 +108,13 @@ class Host(HostGroups):
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__()
         self.name, self.ordinal = name, ordinal
+
+
+class Gpu(PythonBackend):
+    """The interpreter, with the Target of a GPU that has matrix units."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal, TARGET)
 
 
 # Faults of a runtime
@@ -331,9 +339,9 @@ def rest(tests: tuple[str, ...], *caught: str) -> tuple[str, ...]:
     return tuple(test for test in tests if test not in caught)
 
 
-SOUND = {"SOUNDPYTHON": PythonBackend, "SOUNDKEPT": Kept, "SOUNDQUEUE": Queued, "SOUNDHOST": Host}
+SOUND = {"SOUNDPYTHON": PythonBackend, "SOUNDKEPT": Kept, "SOUNDQUEUE": Queued, "SOUNDHOST": Host, "SOUNDGPU": Gpu}
 MUTANTS: dict[str, Mutant] = {
-    **{name: Mutant(with_fault(Host if fault.threads else PythonBackend, fault.change), fault.caught, fault.spared)
+    **{name: Mutant(with_fault(SOUND[f"SOUND{fault.base}"], fault.change), fault.caught, fault.spared)
        for name, fault in FAULTS.items()},
     "READSEARLY": Mutant(ReadsEarly, ("test_reading_waits",), ("test_synchronize_waits",)),
     "WRITESEARLY": Mutant(WritesEarly, ("test_writing_waits",), ("test_synchronize_waits", "test_dependent_kernels")),
