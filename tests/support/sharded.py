@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygraft import Tensor, dtypes
+from tinygraft import Tensor, TinyJit, dtypes
 
 Step = Callable[[Tensor], Tensor]
 Shape = tuple[int, ...]
@@ -229,6 +229,47 @@ def written(rng: random.Random, shape: Shape) -> Step:
     return step
 
 
+def picked(rng: random.Random, shape: Shape) -> Step:
+    """gather, scatter and their relatives, with an index of the same number of axes."""
+    if not shape or 0 in shape:
+        return lambda t: t - 1
+    axis, seed = rng.randrange(len(shape)), rng.random()
+    sizes = [rng.randint(1, size) for size in shape]
+    places = np.array([rng.randrange(shape[axis]) for _ in range(math.prod(sizes))], np.int32).reshape(sizes)
+    value = draw_array(rng, tuple(sizes))
+    kind = rng.randrange(5)
+
+    def step(t: Tensor) -> Tensor:
+        own = random.Random(seed)
+        index = like(t, places, own)
+        if kind == 0:
+            return t.gather(axis, index)
+        if kind == 1:
+            return t.scatter(axis, index, like(t, value, own), reduce="add")
+        if kind == 2:
+            return t.scatter_reduce(axis, index, like(t, value, own), "amax")
+        if kind == 3:
+            return t.masked_fill(like(t, value > 0, own) if list(t.shape) == sizes else t > 0.5, 0.25)
+        return t.topk(min(2, t.shape[axis]), axis)[0]
+
+    return step
+
+
+def composed(rng: random.Random, shape: Shape) -> Step:
+    """What is made of many operations."""
+    if len(shape) < 2 or 0 in shape:
+        return lambda t: t.cumsum(0) if t.ndim else t.exp2()
+    axis = rng.randrange(len(shape))
+    return rng.choice((
+        lambda t: t.layernorm(), lambda t: t.triu(), lambda t: t.log_softmax(axis), lambda t: t.cumsum(axis).tanh(),
+        lambda t: t.transpose(0, -1).contiguous(), lambda t: t.unfold(axis, 1, 1), lambda t: t.logsumexp(axis),
+        lambda t: t.chunk(2, axis)[0], lambda t: Tensor.einsum("...i,...j->...ij", t, t).sum(-1),
+        lambda t: t.max(axis, keepdim=True) - t, lambda t: t.diagonal() if t.ndim == 2 else t, lambda t: t.std(axis),
+        lambda t: t.sequential([Tensor.relu, Tensor.square]), lambda t: t.interpolate((5,), mode="linear"),
+        lambda t: (t > t.mean()).where(t * 2, t), lambda t: t.detach() * t,
+    )) if shape[axis] > 1 else (lambda t: t.unsqueeze(-1))  # fmt: skip
+
+
 def moved(rng: random.Random, shape: Shape) -> Step:
     """Where there are several devices: cut differently, or put together and back; the values stay."""
     seed, back = rng.random(), rng.random() < 0.3
@@ -308,3 +349,44 @@ def check(seed: int, devices: Sequence[str], length: int = 5) -> None:
             [f"seed {seed} on {devices}: {what} from {shape}", *map(str, zip(names, layouts, strict=True))]
         )
         np.testing.assert_allclose(b, a, 1e-6, 1e-8, err_msg=story)
+
+
+def check_replayed(seed: int, devices: Sequence[str], length: int = 3) -> TinyJit[Any, Any]:
+    """A step that reads an argument and a state and gives the state a new value, by its gradient or not, replayed on
+    several devices and held to plain calls on the first alone; the TinyJit."""
+    rng = random.Random(seed)
+    shape = draw_shape(rng, 1, 3)
+    steps, names = draw_chain(rng, shape, length)
+    arrays = [draw_array(rng, shape) for _ in range(6)]
+    lying, trains = rng.random(), rng.random() < 0.5
+
+    def run(several: bool) -> tuple[list[Any], Any]:
+        def placed(array: Any) -> Tensor:
+            t = Tensor(array, device=devices[0])
+            return (lay(random.Random(lying), t, devices) if several else t).realize()
+
+        state = placed(arrays[0])
+        state.requires_grad = trains
+
+        def step(x: Tensor) -> tuple[Tensor, Tensor]:
+            y = x + state
+            for each in steps:
+                y = each(y)
+            if trains:
+                state.grad = None
+                (y * 0.5).sum().backward()
+                change = state.detach() * 0.5 if state.grad is None else state.grad * 0.125
+                state.assign(state.detach() - change)
+            else:
+                state.assign(state * 0.5 + x)
+            return y.realize(state), y.sum().realize()
+
+        call = TinyJit(step) if several else step
+        found = [value.numpy() for array in arrays[1:] for value in call(placed(array))]
+        return [*found, state.numpy()], call
+
+    one, both = run(False)[0], run(True)
+    for a, b in zip(one, both[0], strict=True):
+        np.testing.assert_allclose(b, a, 1e-6, 1e-7, err_msg=f"seed {seed} on {devices}, {shape}: {names}")
+    replayed: TinyJit[Any, Any] = both[1]
+    return replayed

@@ -95,8 +95,8 @@ def _alike(src: Sources, layout: Layout) -> Way:
 # The rules
 
 
-def leaf(src: Sources, arg: Any, shape: Shape) -> Way:
-    """The same on each device."""
+def on_each(src: Sources, arg: Any, shape: Shape) -> Way:
+    """All of it on each device: what is made there, or copied."""
     return Way(None, (None,) * len(src))
 
 
@@ -109,11 +109,6 @@ def each_place(src: Sources, arg: Any, shape: Shape) -> Way:
 def as_it_lies(src: Sources, arg: Any, shape: Shape) -> Way:
     """The same values as they lie."""
     return _alike(src, src[0].sharding)
-
-
-def anywhere(src: Sources, arg: Any, shape: Shape) -> Way:
-    """A copy: all of it wherever it goes."""
-    return Way(None, (None,) * len(src))
 
 
 def reshape(src: Sources, arg: Any, shape: Shape) -> Way:
@@ -268,9 +263,8 @@ def given(src: Sources, arg: Any, shape: Shape) -> Way:
 Rule = Callable[[Sources, Any, Shape], Way]
 WAYS: dict[Ops, Rule] = {
     **dict.fromkeys(ELEMENTWISE, each_place),
-    **dict.fromkeys((Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.SINK), leaf),
+    **dict.fromkeys((Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.SINK, Ops.COPY), on_each),
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.FUNCTION), as_it_lies),
-    Ops.COPY: anywhere,
     Ops.RESHAPE: reshape,
     Ops.EXPAND: expand,
     Ops.PERMUTE: permute,
