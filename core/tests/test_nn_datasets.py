@@ -68,3 +68,44 @@ def test_read_idx_refuses_what_it_is_not(data: bytes, message: str) -> None:
     with pytest.raises(FileFormatError) as caught:
         datasets.read_idx(data, "a.gz")
     assert str(caught.value).startswith(message)
+
+
+def cifar_file(folder: Path, names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gzipped archive of small batches where cifar() downloads it from: batch n has two images of class n."""
+    import io
+    import tarfile
+    from hashlib import md5
+
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for number, name in enumerate(names):
+            content = bytes([number, *[number + 1] * 3072]) * 2
+            info = tarfile.TarInfo("cifar-10-batches-bin/" + name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    (folder / "cifar.tar.gz").write_bytes(out.getvalue())
+    monkeypatch.setattr(datasets, "_CIFAR", (folder / "cifar.tar.gz").as_uri())
+    monkeypatch.setattr(datasets, "_CIFAR_MD5", md5(out.getvalue()).hexdigest())
+
+
+def test_cifar_joins_its_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five batches of labels and images become one set, the sixth the other."""
+    cifar_file(tmp_path, (*datasets._CIFAR_TRAIN, *datasets._CIFAR_TEST), monkeypatch)
+    with Context(TINYGRAFT_CACHE=str(tmp_path)):
+        x_train, y_train, x_test, y_test = nn.datasets.cifar()
+    assert [t.shape for t in (x_train, y_train, x_test, y_test)] == [(10, 3, 32, 32), (10,), (2, 3, 32, 32), (2,)]
+    assert y_train.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert (y_test.tolist(), x_test.min().item(), x_test.max().item()) == ([5, 5], 6, 6)
+    assert x_train[:, 0, 0, 0].tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
+def test_an_archive_that_is_not_cifar_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that is missing is named."""
+    cifar_file(tmp_path, ("data_batch_1.bin",), monkeypatch)
+    with (
+        Context(TINYGRAFT_CACHE=str(tmp_path)),
+        pytest.raises(
+            FileFormatError, match=r"an archive of CIFAR-10 has data_batch_2.bin, this one \['cifar-10-batches"
+        ),
+    ):
+        nn.datasets.cifar()

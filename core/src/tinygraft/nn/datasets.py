@@ -9,6 +9,7 @@ import zlib
 from tinygraft.errors import FileFormatError
 from tinygraft.files import fetch
 from tinygraft.helpers import prod
+from tinygraft.nn.archives import tar_extract
 from tinygraft.tensor.tensor import Tensor
 
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -31,6 +32,12 @@ _FASHION_MD5 = (
     "bef4ecab320f06d8554ea6380940ec79", "bb300cfdad3c16e7a12a480ee83cd310",
 )  # fmt: skip
 
+_CIFAR = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+_CIFAR_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
+_CIFAR_FOLDER = "cifar-10-batches-bin/"
+_CIFAR_TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+_CIFAR_TEST = ("test_batch.bin",)
+
 
 def mnist(device: str | None = None, fashion: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(X_train, Y_train, X_test, Y_test) of MNIST, or of Fashion-MNIST, all uint8.
@@ -46,6 +53,29 @@ def mnist(device: str | None = None, fashion: bool = False) -> tuple[Tensor, Ten
     for (name, shape), checksum in zip(_FILES, _FASHION_MD5 if fashion else _DIGITS_MD5, strict=True):
         path = fetch(base + name, name, subdir, checksum=checksum, hint=_OFFLINE)
         found.append(_tensor(read_idx(path.read_bytes(), str(path)), shape, device))
+    x_train, y_train, x_test, y_test = found
+    return x_train, y_train, x_test, y_test
+
+
+def cifar(device: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(X_train, Y_train, X_test, Y_test) of CIFAR-10, all uint8.
+
+    Images are (50000, 3, 32, 32) and (10000, 3, 32, 32) from 0 to 255, labels (50000,) and (10000,) from 0 to 9. The
+    file (170 MB) is downloaded the first time, checked, unpacked and kept in the cache folder.
+
+    Raises FetchError as mnist does, and FileFormatError for a file that is not CIFAR-10.
+    Source: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
+    """
+    path = fetch(_CIFAR, "cifar-10.tar", "cifar", checksum=_CIFAR_MD5, gunzip=True, hint=_OFFLINE)
+    files = tar_extract(path)
+    found: list[Tensor] = []
+    for names in (_CIFAR_TRAIN, _CIFAR_TEST):
+        missing = [name for name in names if _CIFAR_FOLDER + name not in files]
+        if missing:
+            raise FileFormatError(f"{path}: an archive of CIFAR-10 has {missing[0]}, this one {sorted(files)[:3]}")
+        parts = [files[_CIFAR_FOLDER + name].reshape(-1, 1 + 3 * 32 * 32) for name in names]
+        rows = parts[0].cat(*parts[1:]).to(device)
+        found += [rows[:, 1:].reshape(-1, 3, 32, 32).contiguous(), rows[:, 0].contiguous()]
     x_train, y_train, x_test, y_test = found
     return x_train, y_train, x_test, y_test
 
