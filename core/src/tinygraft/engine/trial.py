@@ -28,6 +28,7 @@ from tinygraft.device.interfaces import Backend, Handle, Program
 from tinygraft.device.registry import Device
 from tinygraft.engine.sample import Sample, fill, sampled
 from tinygraft.errors import DeviceMemoryError
+from tinygraft.hooks.manager import here as hooks
 from tinygraft.uop.flat import whole
 from tinygraft.uop.index import size_of
 from tinygraft.uop.ops import Ops
@@ -182,6 +183,7 @@ def main() -> None:
     """Answer requests until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what compilers print is no answer
+    hooks.load_none()  # the user's program has its observers, and is no search
     trial: Trial | None = None
     for line in sys.stdin:
         try:
