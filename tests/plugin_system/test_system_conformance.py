@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,58 @@ def test_a_device_that_is_not_here_is_one_skip_for_each_level(kit: KitRun, insta
     assert "no such card in this machine" in done.text
 
 
+OFFLINE = """
+def offline():
+    backend = Backend("MINI", 0)
+    return backend.target, backend.renderer
+"""
+
+
+def test_kernels_are_written_where_the_device_is_not(kit: KitRun, install: Any) -> None:
+    """A plugin with `offline` has a suite on any machine: its kernels are rendered, in this process and in others."""
+    install("MINI", probe=ABSENT, code=OFFLINE, offline="tinygraft_mini_device:offline")
+    done = kit(ALL.replace('"own"', '"0-2"'))
+    assert done.code == 0, done.text
+    assert done.counts("MINI") == {
+        "spec": {"passed": 10, "absent": 1}, "render": {"passed": 15, "absent": 1}, "memory": {"absent": 1},
+    }  # fmt: skip
+    assert (done.device("MINI")["provided_by"], "digest" in done.device("MINI")) == ("tinygraft-mini 1.0", False)
+    done = kit(ALL.replace('"own"', '"0-2"'), "--tinygraft-require-device")
+    assert done.counts("MINI")["render"] == {"passed": 15, "failed": 1}
+
+
+def test_kernels_of_nothing_are_caught(kit: KitRun, install: Any) -> None:
+    """`offline` gives a Target and a Renderer; a profile that is declared away is seen without the device."""
+    install("MINI", probe=ABSENT, code="def offline(): return 1, 2\n", offline="tinygraft_mini_device:offline")
+    done = kit(ALL.replace('"own"', '"0"'))
+    assert done.device("MINI")["tests"]["failed"] == ["test_the_strings_resolve"]
+    assert "tinygraft_mini_device:offline gave int, int and not a Target and a Renderer" in done.text
+    install("MAXI", probe=ABSENT, offline="tinygraft_maxi_device:offline", code=OFFLINE.replace(
+        "backend.target,", "replace(backend.target, dtypes=frozenset()),"))  # fmt: skip
+    done = kit(ALL.replace('"own"', '"render"').replace("MINI", "MAXI"), "-k", "core_profile_is")
+    assert "the Target lacks float, int, bool, which every device has" in done.text
+
+
+def test_what_a_test_is_travels_as_plain_data(kit: KitRun, install: Any) -> None:
+    """Reports of other processes, as of pytest-xdist, carry nothing but Python's own types."""
+    seen: list[Any] = []
+
+    class Collector:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            seen.extend(value for name, value in report.user_properties if name == "tinygraft")
+
+    install("MINI", init=LACKS)
+    kit(MINE + """
+    @needs("double")
+    def test_skipped(self): pass
+    @since(0, 2)
+    def test_advice(self): assert False
+    """, plugins=[Collector()])  # fmt: skip
+    assert {found.get("kind") for found in seen} >= {"n/a", "advice"}
+    assert {type(value) for found in seen for value in found.values()} <= {str, list, dict}
+    assert marshal.loads(marshal.dumps(seen)) == seen
+
+
 def test_a_device_that_computes_nothing_is_asked_for_its_kernels(kit: KitRun) -> None:
     """Its spec says so: levels spec and render are run, each of the others says once that it is not."""
     done = kit(ALL.replace("MINI", "NULL").replace('    level = "own"\n', ""), "-rs", "--tinygraft-require-device")
@@ -197,6 +250,13 @@ def test_a_broken_device_fails(kit: KitRun, install: Any, parts: dict[str, str],
     assert done.code == 1
     assert done.counts("MINI") == {"render": {"failed": 1}, "memory": {"failed": 1}}
     assert why in done.text
+
+
+def test_a_spec_that_cannot_be_had_fails(kit: KitRun, install: Any) -> None:
+    """Level spec of a plugin that is broken says so in each test."""
+    install("MINI", top="import no_such_library")
+    done = kit(ALL.replace('"own"', '"spec"'), "-k", "fields")
+    assert "MINI broken: ModuleNotFoundError: No module named 'no_such_library'" in done.text
 
 
 def test_a_device_that_is_not_installed_fails(kit: KitRun) -> None:

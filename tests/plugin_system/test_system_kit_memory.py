@@ -17,12 +17,13 @@ from tinygraft.conformance.opened import open_device
 from tinygraft.device.interfaces import Backend, Handle, Program
 from tinygraft.dtype import dtypes
 from tinygraft.errors import UnsupportedError
+from tinygraft.reference.pytext import PythonRenderer
 from tinygraft.reference.python import TARGET, HostAllocator, PythonBackend, PythonProgram
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Binary, Linear, Source
 
-MEMORY, RENDER = MemoryLevel(), RenderLevel()
+MEMORY, RENDER, PYTHONS = MemoryLevel(), RenderLevel(), PythonRenderer()
 PARAMETERS: dict[str, Sequence[int]] = {
     "test_what_is_written_is_read": SIZES[:-1], "test_copies_within_the_device": (1, 17, 4097),
     "test_a_view_is_its_part_of_the_buffer": STEPS, "test_kernels_use_views_at_their_offset": STEPS,
@@ -261,7 +262,7 @@ def test_an_offset_that_is_ignored_at_launch_is_caught() -> None:
     assert failing(ForgetsViews("PYTHON", 0)) == {"test_kernels_use_views_at_their_offset"}
 
 
-class Moody(type(PythonBackend("PYTHON", 0).renderer)):  # type: ignore[misc]
+class Moody(PythonRenderer):
     """Renders a kernel in other words each time."""
 
     times = 0
@@ -277,8 +278,9 @@ def test_a_renderer_that_changes_its_mind_is_caught() -> None:
     """Its text is the key of caches."""
     backend = PythonBackend("PYTHON", 0)
     backend.renderer = Moody()
+    opened = replace(open_device("PYTHON"), backend=backend)
     with pytest.raises(AssertionError, match="the same kernel has another text the second time"):
-        RENDER.test_a_kernel_compiles(backend, "elementwise")
+        RENDER.test_a_kernel_compiles((backend.target, backend.renderer), opened, "elementwise")
 
 
 @pytest.mark.parametrize(("change", "why"), [
@@ -288,18 +290,18 @@ def test_a_renderer_that_changes_its_mind_is_caught() -> None:
 ])  # fmt: skip
 def test_a_profile_that_is_declared_away_is_caught(change: dict[str, Any], why: str) -> None:
     """What every device has."""
-    RENDER.test_the_core_profile_is_declared(TARGET)
+    RENDER.test_the_core_profile_is_declared((TARGET, PYTHONS))
     with pytest.raises(AssertionError, match=why):
-        RENDER.test_the_core_profile_is_declared(replace(TARGET, **change))
+        RENDER.test_the_core_profile_is_declared((replace(TARGET, **change), PYTHONS))
 
 
 @pytest.mark.parametrize("change", [{"alignment": 0}, {"alignment": 24}, {"grid_dims": 4}, {"lanes": 0}, {"chunks": 0},
                                     {"max_grid": (0, 1, 1)}, {"lanes": 64}])  # fmt: skip
 def test_sizes_that_cannot_be_are_caught(change: dict[str, Any]) -> None:
     """An alignment that is no power of 2, a fourth dimension, no thread, threads without a grid."""
-    RENDER.test_the_sizes_are_possible(TARGET)
+    RENDER.test_the_sizes_are_possible((TARGET, PYTHONS))
     with pytest.raises(AssertionError):
-        RENDER.test_the_sizes_are_possible(replace(TARGET, **change))
+        RENDER.test_the_sizes_are_possible((replace(TARGET, **change), PYTHONS))
 
 
 def test_a_compiler_that_takes_anything_is_caught() -> None:

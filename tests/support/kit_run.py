@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,8 @@ class KitRun:
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder, self.capsys, self.runs = folder, capsys, 0
 
-    def __call__(self, code: str, *options: str, only: str = "") -> Outcome:
-        """Run a file with this code; only is the name of one test, as on a command line."""
+    def __call__(self, code: str, *options: str, only: str = "", plugins: Sequence[object] = ()) -> Outcome:
+        """Run a file with this code; only is the name of one test, as on a command line; plugins are of pytest."""
         self.runs += 1
         file = self.folder / f"test_run_{self.folder.name}_{self.runs}.py"
         file.write_text(HEAD + textwrap.dedent(code))
@@ -54,7 +55,7 @@ class KitRun:
             what, "-c", os.devnull, f"--rootdir={self.folder}", "--noconftest", "-s",
             "-p", "tinygraft.conformance.plugin", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short",
             f"--tinygraft-json={report}", *options,
-        ])  # fmt: skip
+        ], plugins)  # fmt: skip
         text = "".join(self.capsys.readouterr())
         return Outcome(int(code_of_pytest), text, json.loads(report.read_text()) if report.exists() else {})
 
@@ -65,7 +66,7 @@ from tinygraft.plugin import ApiRange, DeviceSpec, Probe
 {top}
 SPEC = DeviceSpec(
     name="{device}", summary="a device of a test", api={api}, kind="accelerator", priority=50,
-    probe="{module}:probe", backend="{module}_device:Backend", install_hint="buy a {device}",
+    probe="{module}:probe", backend="{module}_device:Backend", install_hint="buy a {device}", offline="{offline}",
 )
 
 def probe():
@@ -84,11 +85,11 @@ class Backend(PythonBackend):
 
 
 def add_plugin(fakes: Any, device: str, *, api: str = "ApiRange((0, 1), (0, 2))", top: str = "", init: str = "pass",
-               probe: str = 'return Probe(ok=True, detail="found")', code: str = "",
+               probe: str = 'return Probe(ok=True, detail="found")', code: str = "", offline: str = "",
                requires: str = "tinygraft>=0.1,<0.2") -> None:  # fmt: skip
     """Install a device over core's interpreter: init are statements of its backend, code what its file begins with."""
     module = f"tinygraft_{device.lower()}"
-    fakes.add(device, MODULE.format(device=device, module=module, api=api, top=top, probe=probe))
+    fakes.add(device, MODULE.format(device=device, module=module, api=api, top=top, probe=probe, offline=offline))
     body = textwrap.indent(textwrap.dedent(init).strip(), " " * 8).strip()
     (fakes.folder / f"{module}_device.py").write_text(textwrap.dedent(code) + BACKEND.format(init=body))
     if requires:

@@ -10,8 +10,12 @@ from tinygraft.device.interfaces import Backend
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError, TinygraftError
+from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE
+from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
+
+Writing = tuple[Target, Renderer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +34,28 @@ class Opened:
         assert self.backend is not None, self.reason
         return self.backend.target
 
+    def writing(self) -> Writing | None:
+        """What kernels are written for, and by whom: of the opened device, else what its plugin has for such a case."""
+        if self.backend is not None:
+            return self.backend.target, self.backend.renderer
+        spec = self.record.spec if self.record is not None else None
+        return resolve(spec.offline)() if spec is not None and self.absent and spec.offline else None
+
     def about(self) -> dict[str, Any]:
         """What tells this device and its plugin from others, as plain data."""
-        assert self.backend is not None and self.record is not None and self.record.spec is not None, self.reason
-        kind, spec = type(self.backend), self.record.spec
-        parts = (self.record.provided_by, self.target.text(), str(self.backend.compiler.key))
-        return {
+        assert self.record is not None and self.record.spec is not None, self.reason
+        spec = self.record.spec
+        found: dict[str, Any] = {
             "provided_by": self.record.provided_by,
             "supports": [list(spec.api.min), list(spec.api.below)],
-            "backend": f"{kind.__module__}:{kind.__qualname__}",
             "detail": self.record.probe.detail if self.record.probe is not None else "",
-            "target": self.target.text(),
-            "digest": hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12],
         }
+        if self.backend is not None:
+            kind, text = type(self.backend), self.target.text()
+            parts = (self.record.provided_by, text, str(self.backend.compiler.key))
+            digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+            found |= {"backend": f"{kind.__module__}:{kind.__qualname__}", "target": text, "digest": digest}
+        return found
 
     @property
     def count(self) -> int | None:

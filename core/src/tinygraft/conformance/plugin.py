@@ -18,7 +18,7 @@ from tinygraft.conformance.extra import suites
 from tinygraft.conformance.gate import Need, since_of
 from tinygraft.conformance.opened import Opened
 from tinygraft.conformance.report import Kind, Report, note
-from tinygraft.conformance.session import Kit, wants_backend
+from tinygraft.conformance.session import Kit, lacks_device
 from tinygraft.conformance.suite import KIT
 from tinygraft.device.interfaces import Backend
 from tinygraft.target import Target
@@ -117,19 +117,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if suite is None:
         return
     note(item, device=kit.device_of(suite), level=kit.level(item))
-    if not (asked := kit.needs(item)) and not wants_backend(item):
-        return
     opened = kit.opened(kit.device_of(suite))
-    if opened.backend is not None:
+    if opened.record is not None and opened.record.spec is not None:
         note(item, about=opened.about())
-    elif wants_backend(item):
+    if lacks_device(item, opened):
         _not_here(item, opened, kit.require)
-    missing = [need for need in asked if not need.is_met(opened)]
+    missing = [need for need in kit.needs(item) if not need.is_met(opened)]
     if not missing:
         return
     note(item, missing=[str(need) for need in missing])
     if not kit.probe_undeclared:
-        note(item, kind=Kind.MISSING)
+        note(item, kind=Kind.MISSING.value)
         pytest.skip(f"{opened.name} does not declare {', '.join(map(str, missing))}")
     item.stash[_undeclared] = missing
     _pretend(item, opened.backend, missing)
@@ -137,7 +135,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _not_here(item: pytest.Item, opened: Opened, require: bool) -> None:
     if opened.absent and not require:
-        note(item, kind=Kind.ABSENT)
+        note(item, kind=Kind.ABSENT.value)
         pytest.skip(opened.reason)
     pytest.fail(opened.reason, pytrace=False)
 
@@ -176,7 +174,7 @@ def _last_line(report: pytest.TestReport) -> str:
 
 
 def _say_instead(item: pytest.Item, report: pytest.TestReport, kind: Kind, text: str) -> None:
-    note(item, kind=kind)
+    note(item, kind=kind.value)
     path, line, _ = item.location
     report.outcome, report.longrepr = "skipped", (path, line or 0, text)
 

@@ -22,6 +22,7 @@ from tinygraft.device.spec import PLUGIN_API
 from tinygraft.installed.entries import CORE
 
 PROPERTY = "tinygraft"
+ABOUT = {"provided_by": "", "digest": "device "}  # what is printed of it
 
 
 class Kind(StrEnum):
@@ -105,7 +106,7 @@ class Report:
 
     def never_run(self) -> list[str]:
         """The tests that no device of several could be asked, by name: perhaps they are wrong and nobody knows."""
-        here = [found for found in self.found.values() if not found.why_absent and found.about]
+        here = [found for found in self.found.values() if "target" in found.about]
         if len(here) < 2:
             return []
         return sorted(set.intersection(*(set(found.tests.get(Kind.MISSING, ())) for found in here)))
@@ -136,7 +137,7 @@ def _reason(report: pytest.TestReport) -> str:
 
 def _about(found: Found) -> str:
     api = ".".join(map(str, PLUGIN_API))
-    by = f", {found.about['provided_by']}, device {found.about['digest']}" if found.about else ""
+    by = "".join(f", {word}{found.about[key]}" for key, word in ABOUT.items() if key in found.about)
     return f"kit {version(CORE)}, plugin API {api}{by}"
 
 

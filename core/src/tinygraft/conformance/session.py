@@ -122,7 +122,7 @@ class Kit:
     def _can_be_asked(self, item: pytest.Item, opened: Opened) -> bool:
         if self.level(item) in COMPUTING and not all(need.is_met(opened) for need in COMPUTES):
             return False
-        return not wants_backend(item) or opened.backend is not None
+        return not lacks_device(item, opened)
 
 
 def function_of(item: pytest.Item) -> str:
@@ -130,10 +130,12 @@ def function_of(item: pytest.Item) -> str:
     return str(getattr(item, "originalname", None) or item.name)
 
 
-def wants_backend(item: pytest.Item) -> bool:
-    """Whether a test can only be run on an opened device."""
+def lacks_device(item: pytest.Item, opened: Opened) -> bool:
+    """Whether a test can only be run on a device that is here, or one that can be written for, and it is not."""
     names: Any = getattr(item, "fixturenames", ())
-    return not NEEDS_BACKEND.isdisjoint(names) or not all(need.is_of_record for need in needs_of(item))
+    if not NEEDS_BACKEND.isdisjoint(names) or not all(need.is_of_record for need in needs_of(item)):
+        return opened.backend is None
+    return "writing" in names and opened.writing() is None
 
 
 def _levels(text: str, what: str) -> tuple[str, ...]:

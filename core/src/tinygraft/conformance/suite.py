@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tinygraft.conformance.opened import Opened
+from tinygraft.conformance.opened import Opened, Writing
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.spec import DeviceSpec
@@ -62,6 +62,14 @@ class Suite:
         """The opened device under test, the same object in every test of a session."""
         assert opened.backend is not None, opened.reason
         return opened.backend
+
+    @pytest.fixture(scope="class", name="writing")
+    @classmethod
+    def _writing(cls, opened: Opened) -> Writing:
+        """The Target and the renderer of the device under test, which need not be here where its plugin has them."""
+        writing = opened.writing()
+        assert writing is not None, opened.reason
+        return writing
 
     @pytest.fixture(scope="class", name="device")
     @classmethod

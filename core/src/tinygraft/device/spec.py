@@ -45,7 +45,8 @@ class DeviceSpec:
     device's name (CPU:1) and ordinal. kind is one of cpu, gpu, accelerator, interpreter. Devices of priority 0
     are never chosen automatically. settings are the plugin's own, by name: each is made with Setting where the spec is,
     and begins with the device's name and an underscore, or TINYGRAFT_ before that. computes is False for a device that
-    runs nothing.
+    runs nothing. offline, another "module:name", is a function that gives the Target and the renderer of a usual device
+    where there is none: kernels can then be rendered, and held to rules, on any machine. It needs no driver.
     """
 
     name: str
@@ -58,3 +59,4 @@ class DeviceSpec:
     install_hint: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     computes: bool = True
+    offline: str = ""

@@ -20,12 +20,14 @@ from tinygraft.codegen.lower import to_linear
 from tinygraft.conformance.gate import PROFILE, needs
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.linears import KERNELS
-from tinygraft.device.interfaces import Backend, Program
+from tinygraft.conformance.opened import Opened, Writing
+from tinygraft.device.interfaces import Backend
 from tinygraft.device.spec import DeviceSpec
 from tinygraft.dtype import dtypes
 from tinygraft.errors import CompileError
 from tinygraft.installed.child import resolve
 from tinygraft.reference.spec import PYTHON
+from tinygraft.render.renderer import Renderer
 from tinygraft.schedule.schedule import schedule
 from tinygraft.target import BASIC_OPS, CHECKED_OPS, Target
 from tinygraft.tensor.tensor import Tensor
@@ -34,7 +36,7 @@ from tinygraft.uop.stages import KernelCall, Linear, Source
 PATIENCE = 300.0  # seconds after which a child process is taken to hang
 CHILD = (
     "import json, sys; job = json.loads(sys.argv[1]); sys.path[:] = job['path']; "
-    "from tinygraft.conformance.levels.render import digests_of; print(); print(json.dumps(digests_of(job['backend'])))"
+    "from tinygraft.conformance.levels.render import digests_of; print(); print(json.dumps(digests_of(*job['how'])))"
 )
 
 
@@ -71,40 +73,43 @@ BY_HAND = [pytest.param(name, marks=[ASKED[name]] if name in ASKED else [], id=n
 class RenderLevel:
     """Tests of the Target, the renderer and the compiler."""
 
-    def test_the_core_profile_is_declared(self, target: Target) -> None:
+    def test_the_core_profile_is_declared(self, writing: Writing) -> None:
         """float32, int32 and bool are stored and computed with, and every basic op has words."""
+        target, _ = writing
         lacking = [dtype.name for dtype in PROFILE if dtype not in target.dtypes & target.compute_dtypes]
         assert not lacking, f"the Target lacks {', '.join(lacking)}, which every device has"
         lacking = sorted(op.name for op in BASIC_OPS - CHECKED_OPS - target.native_ops)
         assert not lacking, f"native_ops lacks {', '.join(lacking)}, which every renderer has words for"
 
-    def test_the_sizes_are_possible(self, target: Target) -> None:
+    def test_the_sizes_are_possible(self, writing: Writing) -> None:
         """The numbers of the Target are such that some kernel fits."""
-        alignment = target.alignment
+        target, alignment = writing[0], writing[0].alignment
         assert alignment > 0 and alignment & (alignment - 1) == 0, f"alignment is {alignment}, no power of 2"
         assert 0 <= target.grid_dims <= 3
         assert target.lanes >= 1 and target.chunks >= 1 and min(target.max_grid) >= 1
         assert target.lanes == 1 or target.grid_dims, "threads of a group need a grid"
 
     @pytest.mark.parametrize("name", EXPRESSIONS)
-    def test_a_kernel_compiles(self, backend: Backend, name: str) -> None:
-        """Each kernel of an expression has the same text twice, and compiles, and loads."""
-        check(backend, linears_of(name, backend.target))
+    def test_a_kernel_compiles(self, writing: Writing, opened: Opened, name: str) -> None:
+        """Each kernel of an expression has the same text twice; and compiles, and loads, where the device is here."""
+        check(linears_of(name, writing[0]), writing[1], opened.backend)
 
     @pytest.mark.parametrize("name", BY_HAND)
     def test_a_kernel_by_hand_compiles(self, backend: Backend, name: str) -> None:
         """So does a kernel in the linear form that the scheduler would not ask for."""
-        check(backend, [replace(KERNELS[name](), target=backend.target)])
+        check([replace(KERNELS[name](), target=backend.target)], backend.renderer, backend)
 
-    def test_the_text_is_the_same_in_every_process(self, backend: Backend, spec: DeviceSpec) -> None:
+    def test_the_text_is_the_same_in_every_process(self, writing: Writing, opened: Opened, spec: DeviceSpec) -> None:
         """Where sets and addresses are in another order, each kernel has the same text: it is the key of caches."""
-        job = json.dumps({"path": sys.path, "backend": [spec.backend, backend.name, backend.ordinal]})
+        here = opened.backend
+        how = (spec.offline, "", 0) if here is None else (spec.backend, here.name, here.ordinal)
+        job = json.dumps({"path": sys.path, "how": how})
         done = subprocess.run(
             [sys.executable, "-c", CHILD, job], capture_output=True, text=True, timeout=PATIENCE, check=False,
             env={**os.environ, "PYTHONHASHSEED": "4711"},
         )  # fmt: skip
         assert done.returncode == 0, f"rendering in a child process failed:\n{done.stderr[-2000:]}"
-        theirs, ours = json.loads(done.stdout.rstrip().rpartition("\n")[2]), digests(backend)
+        theirs, ours = json.loads(done.stdout.rstrip().rpartition("\n")[2]), digests(*writing)
         assert theirs.keys() == ours.keys()
         different = [name for name, digest in ours.items() if theirs[name] != digest]
         assert not different, f"other texts in another process: {', '.join(different)}"
@@ -124,30 +129,32 @@ def linears_of(name: str, target: Target) -> list[Linear]:
     return [to_linear(call.kernel, target) for call in calls if isinstance(call, KernelCall)]
 
 
-def check(backend: Backend, linears: list[Linear]) -> list[Program]:
-    """Each kernel has the same text twice, and compiles, and loads."""
+def check(linears: list[Linear], renderer: Renderer, backend: Backend | None) -> None:
+    """Each kernel has the same text twice; and compiles, and loads, where there is a device."""
     for linear in linears:
-        source = backend.renderer.render(linear)
+        source = renderer.render(linear)
         assert isinstance(source, Source)
         assert source.text.strip(), "the renderer gave no text"
-        assert backend.renderer.render(linear) == source, "the same kernel has another text the second time"
-    return programs(backend, linears)
+        assert renderer.render(linear) == source, "the same kernel has another text the second time"
+    if backend is not None:
+        programs(backend, linears)
 
 
-def digests(backend: Backend) -> dict[str, str]:
+def digests(target: Target, renderer: Renderer) -> dict[str, str]:
     """Each expression with a digest of the texts of its kernels."""
     found = {}
     for name in EXPRESSIONS:
-        texts = [backend.renderer.render(linear).text for linear in linears_of(name, backend.target)]
+        texts = [renderer.render(linear).text for linear in linears_of(name, target)]
         found[name] = hashlib.sha256("\0".join(texts).encode()).hexdigest()
     return found
 
 
-def digests_of(backend: tuple[str, str, int]) -> dict[str, str]:
-    """The digests for a device that is opened here, by the class, name and ordinal of its backend."""
-    path, name, ordinal = backend
+def digests_of(path: str, name: str, ordinal: int) -> dict[str, str]:
+    """The digests by a backend of a class that is opened here, or by what a function gives where name is empty."""
+    if not name:
+        return digests(*resolve(path)())
     opened: Backend = resolve(path)(name, ordinal)
     try:
-        return digests(opened)
+        return digests(opened.target, opened.renderer)
     finally:
         opened.close()

@@ -27,6 +27,8 @@ from tinygraft.device.spec import DeviceSpec
 from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE
 from tinygraft.installed.requires import required, satisfies
+from tinygraft.render.renderer import Renderer
+from tinygraft.target import Target
 
 ENVIRONMENT = dict(os.environ)  # as it is before a probe runs here, which may change it
 FUTURE = (999, 0)  # a plugin API that nobody can have been made for
@@ -64,8 +66,13 @@ class SpecLevel:
         assert not heavy, f"the spec imports {', '.join(heavy)}: import that in the backend's module, or in functions"
 
     def test_the_strings_resolve(self, spec: DeviceSpec) -> None:
-        """probe and backend name something that is there; the backend's module need not be importable everywhere."""
+        """probe, offline and backend name something; the backend's module need not be importable where no device is."""
         assert callable(resolve(spec.probe)), f"{spec.probe} cannot be called"
+        if spec.offline:
+            kinds = tuple(map(type, resolve(spec.offline)()))
+            assert len(kinds) == 2 and issubclass(kinds[0], Target) and issubclass(kinds[1], Renderer), (
+                f"{spec.offline} gave {', '.join(kind.__name__ for kind in kinds)} and not a Target and a Renderer"
+            )
         module, _, name = spec.backend.partition(":")
         found = find_spec(module)
         assert found is not None and found.origin is not None, f"there is no module {module}"
