@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, Variable, dtypes, nn
+from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, Variable, dtypes, grad, nn, vmap
 from tinygraft.device.interfaces import Backend
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule import collect
@@ -255,6 +255,20 @@ def test_a_symbolic_size_beside_the_cut() -> None:
     for axis in (0, 1):
         part = numbers(4, 3).shard(TWO, axis).realize().shrink(((0, n), (0, 3)))
         assert ((part * 2).sum().item(), (part * 2).realize().sum(0).tolist()) == (72.0, [18.0, 24.0, 30.0])
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_functions_are_transformed(axis: int | None) -> None:
+    """grad and vmap rewrite a function of a tensor on several devices as of one on a single device."""
+
+    def f(x: Tensor) -> Tensor:
+        return (x.sin() * x).sum()
+
+    one = numbers(4, 3)
+    x = one.shard(TWO, axis)
+    assert grad(f)(x).sharding == x.sharding
+    np.testing.assert_array_equal(grad(f)(x).numpy(), grad(f)(one).numpy())
+    np.testing.assert_array_equal(vmap(grad(f))(x).numpy(), vmap(grad(f))(one).numpy())
 
 
 # What is copied

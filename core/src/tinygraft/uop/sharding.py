@@ -263,7 +263,10 @@ def given(src: Sources, arg: Any, shape: Shape) -> Way:
 Rule = Callable[[Sources, Any, Shape], Way]
 WAYS: dict[Ops, Rule] = {
     **dict.fromkeys(ELEMENTWISE, each_place),
-    **dict.fromkeys((Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.SINK, Ops.COPY), on_each),
+    **dict.fromkeys(
+        (Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.PLACEHOLDER, Ops.SINK, Ops.COPY),
+        on_each,
+    ),
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.FUNCTION), as_it_lies),
     Ops.RESHAPE: reshape,
     Ops.EXPAND: expand,
