@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from packages import EXTRAS, PLUGINS, environment, wheel
+from packages import EXTRAS, PLUGINS, device_of, environment, run, wheel
 
 QUICK = "spec,render,memory"  # levels of the kit that take seconds
 
@@ -16,12 +16,6 @@ QUICK = "spec,render,memory"  # levels of the kit that take seconds
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the option of .ci/lane."""
     parser.addoption("--whole", action="store_true", help="run every level of the conformance kit, not the quick ones")
-
-
-@pytest.fixture(scope="session")
-def levels(request: pytest.FixtureRequest) -> list[str]:
-    """Which levels the conformance command is told to run."""
-    return [] if request.config.getoption("--whole", default=False) else ["--level", QUICK]
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +34,21 @@ def with_plugin(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path
         return environment(folder / "venv", f"{core}[conformance]", f"{wheel(plugin)}{EXTRAS.get(plugin, '')}")
 
     return make
+
+
+@pytest.fixture(scope="session")
+def conform(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, with_plugin: Callable[[str, Path], Path]
+) -> Callable[[str, Path], None]:
+    """Run the conformance kit on a plugin's device with a wheel of core, once, from a folder with no source of ours."""
+    levels = [] if request.config.getoption("--whole", default=False) else ["--level", QUICK]
+
+    @cache
+    def check(plugin: str, core: Path) -> None:
+        command = ["conformance", "--device", device_of(plugin), "--require-device", *levels]
+        run(with_plugin(plugin, core), "-m", "tinygraft", *command, cwd=tmp_path_factory.mktemp("kit"))
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from packages import PLUGINS, bounds, device_of, numbers, run, wheel_of_core
+from packages import PLUGINS, bounds, numbers, run, wheel_of_core
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("index", "cc"), pytest.mark.parametrize("plugin", PLUGINS)]
 
 
 def test_it_works_with_the_oldest_core(
-    with_plugin: Callable[[str, Path], Path], levels: list[str], tmp_path: Path, plugin: str
+    with_plugin: Callable[[str, Path], Path], conform: Callable[[str, Path], None], tmp_path: Path, plugin: str
 ) -> None:
     """The core of the lower bound is what gets installed, and its conformance kit finds no failure."""
     lowest, _ = bounds(plugin)
-    python = with_plugin(plugin, wheel_of_core(lowest, tmp_path))
-    version = run(python, "-c", "from importlib.metadata import version; print(version('tinygraft'))", cwd=tmp_path)
-    assert numbers(version.strip()) == numbers(lowest)
-    command = ["conformance", "--device", device_of(plugin), "--require-device", *levels]
-    run(python, "-m", "tinygraft", *command, cwd=tmp_path)
+    core = wheel_of_core(lowest, tmp_path)
+    code = "from importlib.metadata import version; print(version('tinygraft'))"
+    assert numbers(run(with_plugin(plugin, core), "-c", code, cwd=tmp_path).strip()) == numbers(lowest)
+    conform(plugin, core)

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 import venv
 from pathlib import Path
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = [ROOT / "core", *sorted(file.parent for file in (ROOT / "plugins").glob("*/pyproject.toml"))]
 WHEELHOUSE = ROOT / "out" / "wheelhouse"
 LEFT_BEHIND = shutil.ignore_patterns("build", "dist", "*.so", "*.egg-info", "__pycache__", "tests", ".*")
+KEPT = 3600  # seconds that a wheel stays when the sources have changed
 OURS = ("TINYGRAFT_", "PYTHON", "PYTEST", "SPEC", "DEV", "DEBUG", "VIZ", "NOOPT", "CPU_")
 
 
@@ -99,7 +101,8 @@ def build(folder: Path, into: Path | None = None, **environment: str) -> Built:
             run(sys.executable, "-m", "build", "--no-isolation", "--outdir", dist, source, **environment)
             if into is None:
                 for old in target.parent.glob(f"{folder.name}-*"):
-                    shutil.rmtree(old, ignore_errors=True)
+                    if old.stat().st_mtime < time.time() - KEPT:  # another run of the tests may use a newer one
+                        shutil.rmtree(old, ignore_errors=True)
             dist.rename(target)
     (sdist,), (wheel,) = target.glob("*.tar.gz"), target.glob("*.whl")
     return Built(sdist, wheel)
