@@ -75,6 +75,7 @@ def test_verbose(fakes, listing):
     fakes.add("TOY", version="1.0", module="toy_of_old")
     fakes.add("WRECK", "#!\nraise OSError('wrecked')\n")
     _, text = listing("-v")
+    assert "\neach plugin was loaded in a child process of its own\n" in text
     assert "WRECK: tinygraft_wreck:SPEC\n  fix: pip install --force-reinstall tinygraft-wreck\n  trial: " in text
     assert "    raise OSError('wrecked')\n" in text
     assert "  shadows tinygraft-toy " in text

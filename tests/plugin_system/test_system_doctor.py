@@ -38,6 +38,7 @@ def test_a_device_that_works(fakes, examined):
         rf"tinygraft {re.escape(__version__)}, plugin API 0\.1, Python 3\.\d+\.\S+, \w+ \S+; DEV unset", lines[0]
     )
     expected = [
+        r"each plugin is loaded and run in a child process of its own",
         r"TOY  tinygraft-toy 1\.0",
         rf"  \[ok\]   requires tinygraft>=0\.1,<9; here is {re.escape(__version__)}",
         r"  \[ok\]   spec tinygraft_toy:SPEC imported in [\d.]+ ms, and nothing heavy with it",
@@ -242,7 +243,7 @@ def test_hook_plugins_are_checked(fakes, examined):
         """
     )
     code, lines = examined()
-    assert lines[1:7] == [
+    assert lines[2:8] == [
         "hooks extra  tinygraft-extra 1.0",
         "  [ok]   tinygraft_extra has cli, codegen_passes, doctor_checks, on_launch",
         "  [ok]   codegen passes for a plain Target: kernel same",

@@ -68,7 +68,7 @@ def test_the_commands_know_it(run):
         "hooks: tinygraft-slow-kernels 0.1.0 slow-kernels (doctor_checks, on_launch)"
         in run("-m", "tinygraft", "devices").stdout.splitlines()
     )
-    assert run("-m", "tinygraft", "doctor", "slow-kernels", SLOW_KERNELS_MS="5").stdout.splitlines()[1:] == [
+    assert run("-m", "tinygraft", "doctor", "slow-kernels", SLOW_KERNELS_MS="5").stdout.splitlines()[2:] == [
         "hooks slow-kernels  tinygraft-slow-kernels 0.1.0",
         "  [ok]   tinygraft_slow_kernels has doctor_checks, on_launch",
         "  [ok]   slow kernels: from 5 ms on (SLOW_KERNELS_MS)",

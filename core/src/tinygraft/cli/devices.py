@@ -74,6 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
         for plugin in plugins:
             print(f"hooks: {_of_hooks(plugin)}")
         if arguments.verbose:
+            if not arguments.no_probe:
+                print("\neach plugin was loaded in a child process of its own")
             for record in everything:
                 print(_details(record), end="")
         for line in choice.said:

@@ -101,7 +101,10 @@ def _head() -> str:
     asked = TINYGRAFT_DEVICE if TINYGRAFT_DEVICE.value else DEV
     chosen = f"{asked.name}={asked.value}" if asked.value else "DEV unset"
     machine = f"{sys.platform} {platform.machine()}"
-    return f"{CORE} {__version__}, plugin API {api}, Python {platform.python_version()}, {machine}; {chosen}"
+    return (
+        f"{CORE} {__version__}, plugin API {api}, Python {platform.python_version()}, {machine}; {chosen}\n"
+        "each plugin is loaded and run in a child process of its own"
+    )
 
 
 def _check_device(record: PluginRecord, asked: str, verbose: bool) -> bool | None:
