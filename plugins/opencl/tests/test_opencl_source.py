@@ -15,8 +15,8 @@ from tinygraft.target import Target
 from tinygraft.uop.ops import Ops, ReduceArg
 from tinygraft.uop.stages import Kernel, Linear
 from tinygraft.uop.uop import UOp
-from tinygraft_opencl.device import NATIVE_OPS, OpenCLBackend
-from tinygraft_opencl.dialect import opencl_renderer
+from tinygraft_opencl.device import OpenCLBackend
+from tinygraft_opencl.dialect import NATIVE_OPS, offline, opencl_renderer
 
 PLAIN = Target(native_ops=NATIVE_OPS, vector_bytes=32, registers=16, chunks=4, local_memory=1 << 18, fused_sums=True)
 GROUPS = Target(native_ops=NATIVE_OPS, grid_dims=3, lanes=32, shared_memory=1 << 15, registers=64, fused_sums=True)
@@ -102,3 +102,12 @@ def test_hand_written_kernels_have_words_for_everything(name: str) -> None:
     linear = KERNELS[name]()
     target = GROUPS if linear.signature.lanes > 1 else PLAIN
     assert f") void {linear.name}(" in opencl_renderer(target).render(linear).text
+
+
+@pytest.mark.needs("opencl")
+def test_what_is_written_without_a_device_compiles(loops: OpenCLBackend) -> None:
+    """The Target for machines without a device gives kernels in groups, which a driver takes."""
+    target, renderer = offline()
+    linear = to_linear(matmul(67, 71, 101), target)
+    assert linear.signature.lanes > 1
+    assert loops.compiler.compile(renderer.render(linear)).data

@@ -64,7 +64,7 @@ class ClAllocator(Allocator):
     def free(self, handle: ClMemory, nbytes: int) -> None:
         """Give memory back. Host memory goes at once, so whatever still computes with it ends first."""
         if handle.host is not None:
-            self.queue.finish()
+            self._wait()
 
     def copy_in(self, target: ClMemory, source: memoryview) -> None:
         """Copy host bytes into a buffer, behind what was launched before; the source may have gaps."""
@@ -72,7 +72,7 @@ class ClAllocator(Allocator):
         if not data.nbytes:
             return
         if target.host is not None:
-            self.queue.finish()
+            self._wait()
             target.host[: data.nbytes] = data.cast("B")
         else:
             self._transfer(target.buffer, data, data.nbytes)
@@ -82,7 +82,7 @@ class ClAllocator(Allocator):
         if not target.nbytes:
             return
         if source.host is not None:
-            self.queue.finish()
+            self._wait()
             target.cast("B")[:] = source.host[: target.nbytes]
         else:
             self._transfer(target, source.buffer, target.nbytes)
@@ -92,6 +92,12 @@ class ClAllocator(Allocator):
         event = self.cl.enqueue_copy(self.queue, target.buffer, source.buffer, byte_count=nbytes)
         if target.borrowed or source.borrowed:
             event.wait()
+
+    def _wait(self) -> None:
+        try:
+            self.queue.finish()
+        except self.cl.Error as error:
+            raise DeviceError(f"{self.name} failed while it computed: {error}") from error
 
     def _transfer(self, target: Any, source: Any, nbytes: int) -> None:
         try:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinygraft.plugin import (
-    BASIC_OPS,
     Backend,
     Binary,
     DeviceError,
@@ -22,14 +21,11 @@ from tinygraft.plugin import (
 from tinygraft_opencl import pocl
 from tinygraft_opencl.allocator import ClAllocator
 from tinygraft_opencl.compiler import ClCompiler, load_program
-from tinygraft_opencl.dialect import opencl_renderer
+from tinygraft_opencl.dialect import GROUPS_TARGET, NATIVE_OPS, opencl_renderer
 from tinygraft_opencl.platforms import binding, choose
 from tinygraft_opencl.program import ClGraph, ClProgram
 from tinygraft_opencl.spec import OPENCL_GROUPS
 
-# The language divides and shifts as the machine does, so rules.decompose makes operands safe; its casts saturate.
-PLAIN_OPS = {Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR}
-NATIVE_OPS = BASIC_OPS - PLAIN_OPS | {Ops.MAX, Ops.MIN, Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.RECIPROCAL}
 MOST_THREADS = 256  # of a group: more seldom pay, and every GPU has room for these
 MOST_GROUPS = 65535  # along the second and third dimension
 
@@ -127,7 +123,7 @@ def target_of(device: Any, groups: bool) -> Target:
         lanes = min(MOST_THREADS, device.max_work_group_size, device.max_work_item_sizes[0])
         return Target(
             **common,
-            registers=64,
+            registers=GROUPS_TARGET.registers,
             grid_dims=3,
             max_grid=((2**31 - 1) // lanes, MOST_GROUPS, MOST_GROUPS),
             lanes=lanes,

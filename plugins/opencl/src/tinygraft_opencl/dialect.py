@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tinygraft.plugin import C_TYPES, CStyleRenderer, Dialect, Ops, Renderer, Target, dtypes
+from tinygraft.plugin import BASIC_OPS, C_TYPES, CStyleRenderer, Dialect, Ops, Renderer, Target, dtypes
 
 HEADER = "#pragma OPENCL FP_CONTRACT OFF"
 FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable"
@@ -54,6 +54,12 @@ static inline double exact_sqrt(double x) {
     return sqrt(x);
 }"""
 
+# The language divides and shifts as the machine does, so rules.decompose makes operands safe; its casts saturate.
+PLAIN_OPS = {Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR}
+NATIVE_OPS = BASIC_OPS - PLAIN_OPS | {Ops.MAX, Ops.MIN, Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.RECIPROCAL}
+GROUPS_TARGET = Target(  # what a GPU has at least; a device says more of itself
+    native_ops=NATIVE_OPS, registers=64, grid_dims=3, lanes=256, shared_memory=32 << 10, fused_sums=True
+)
 TYPES = {
     **C_TYPES, dtypes.bool: "bool", dtypes.index: "long", dtypes.int8: "char", dtypes.int64: "long",
     dtypes.uint8: "uchar", dtypes.uint16: "ushort", dtypes.uint32: "uint", dtypes.uint64: "ulong",
@@ -104,3 +110,8 @@ def opencl_renderer(target: Target, exact: bool = True) -> Renderer:
         words = {Ops.FDIV: "exact_divide{f}"} | ({Ops.SQRT: "exact_sqrt{f}"} if has_double else {})
         dialect = replace(dialect, calls={**dialect.calls, **words})
     return CStyleRenderer(replace(dialect, header="\n".join(header)))
+
+
+def offline() -> tuple[Target, Renderer]:
+    """A usual GPU in numbers, and what writes its kernels, on a machine without one."""
+    return GROUPS_TARGET, opencl_renderer(GROUPS_TARGET)

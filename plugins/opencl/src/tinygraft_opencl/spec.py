@@ -18,5 +18,6 @@ SPEC = DeviceSpec(
     backend="tinygraft_opencl.device:OpenCLBackend",
     install_hint="pip install tinygraft-opencl, or for a machine with no OpenCL driver: pip install "
     "'tinygraft-opencl[pocl]'",
+    offline="tinygraft_opencl.dialect:offline",
     settings={setting.name: setting.doc for setting in (OPENCL_PLATFORM, OPENCL_DEVICE, OPENCL_GROUPS)},
 )
