@@ -18,10 +18,14 @@ PATHS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["
 
 @pytest.fixture(scope="module")
 def collected() -> dict[str, int]:
-    """How many tests pytest finds in each file of the tree, started as a user starts it."""
+    """How many tests pytest finds in each file of the tree, started as a user starts it.
+
+    A file that says itself why it is skipped as a whole, such as for want of PyTorch, has as many as it defines.
+    """
     command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider"]
     said = run(*command, cwd=ROOT, PYTHONPATH=os.environ.get("PYTHONPATH", ""))
-    return {file: int(count) for file, count in re.findall(r"^(\S+\.py): (\d+)$", said, re.M)}
+    found = {file: int(count) for file, count in re.findall(r"^(\S+\.py): (\d+)$", said, re.M)}
+    return {file: defined(ROOT / file) for file in re.findall(r"^SKIPPED \[\d+\] (\S+\.py):", said, re.M)} | found
 
 
 def defined(file: Path) -> int:
