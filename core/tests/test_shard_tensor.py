@@ -238,6 +238,8 @@ def test_pickles_copies_and_files(tmp_path: Any) -> None:
     nn.state.safe_save({"t": t}, str(tmp_path / "t"))
     state = nn.state.safe_load(str(tmp_path / "t"))
     assert state["t"].tolist() == t.tolist()
+    on_two = nn.state.safe_load(str(tmp_path / "t"), device=TWO)["t"]
+    assert (on_two.device, on_two.tolist()) == (TWO, t.tolist())
 
     class Model:
         def __init__(self) -> None:

@@ -15,7 +15,7 @@ from tinygraft.errors import TrainingError
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.base import own_memory
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import Place, UOp
 
 
 class Optimizer:
@@ -28,7 +28,7 @@ class Optimizer:
     Raises TrainingError when there is nothing to train.
     """
 
-    def __init__(self, params: Iterable[Tensor], lr: float, device: str | None = None) -> None:
+    def __init__(self, params: Iterable[Tensor], lr: float, device: Place = None) -> None:
         given = list({id(tensor): tensor for tensor in params}.values())
         self.params = [t for t in given if t.requires_grad is not False and dtypes.is_float(t.dtype)]
         self.buffers = [t for t in given if t.requires_grad is False or not dtypes.is_float(t.dtype)]
@@ -125,7 +125,7 @@ class LARS(Optimizer):
 
     def __init__(
         self, params: Iterable[Tensor], lr: float = 0.001, momentum: float = 0.9, weight_decay: float = 1e-4,
-        nesterov: bool = False, classic: bool = True, tcoef: float = 0.001, device: str | None = None,
+        nesterov: bool = False, classic: bool = True, tcoef: float = 0.001, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, device)
         self.momentum, self.weight_decay, self.tcoef = momentum, weight_decay, tcoef
@@ -176,7 +176,7 @@ class SGD(LARS):
 
     def __init__(
         self, params: Iterable[Tensor], lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0,
-        nesterov: bool = False, classic: bool = False, device: str | None = None,
+        nesterov: bool = False, classic: bool = False, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, momentum, weight_decay, nesterov, classic, 0.0, device)
 
@@ -192,7 +192,7 @@ class LAMB(Optimizer):
 
     def __init__(
         self, params: Iterable[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999,
-        eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False, device: str | None = None,
+        eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, device)
         self.b1, self.b2, self.eps, self.weight_decay, self.adam = b1, b2, eps, weight_decay, adam
@@ -233,7 +233,7 @@ class AdamW(LAMB):
 
     def __init__(
         self, params: Iterable[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999,
-        eps: float = 1e-8, weight_decay: float = 0.01, device: str | None = None,
+        eps: float = 1e-8, weight_decay: float = 0.01, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, b1, b2, eps, weight_decay, True, device)
 
@@ -255,7 +255,7 @@ class Adam(LAMB):
 
     def __init__(
         self, params: Iterable[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999,
-        eps: float = 1e-8, weight_decay: float = 0.0, device: str | None = None,
+        eps: float = 1e-8, weight_decay: float = 0.0, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, b1, b2, eps, weight_decay, True, device)
 
@@ -273,7 +273,7 @@ class Muon(Optimizer):
     def __init__(
         self, params: Iterable[Tensor], lr: float = 0.001, momentum: float = 0.95, weight_decay: float = 0.1,
         ns_steps: int = 5, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
-        nesterov: bool = True, device: str | None = None,
+        nesterov: bool = True, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, device)
         self.momentum, self.weight_decay, self.nesterov = momentum, weight_decay, nesterov

@@ -31,6 +31,7 @@ from tinygraft.files import OpenFile, replacing
 from tinygraft.helpers import prod
 from tinygraft.tensor.ondisk import file_node
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place
 
 Path = str | os.PathLike[str]
 
@@ -96,7 +97,7 @@ def safe_save(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, 
             file.write(_to_bytes(tensor))
 
 
-def safe_load(source: Path | bytes | bytearray | memoryview, device: str | None = None) -> dict[str, Tensor]:
+def safe_load(source: Path | bytes | bytearray | memoryview, device: Place = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file, or of its bytes, in the order of the file.
 
     The bytes of a tensor are read when they are needed, so that a few tensors of a large file cost what they take. The
@@ -109,7 +110,8 @@ def safe_load(source: Path | bytes | bytearray | memoryview, device: str | None 
         if isinstance(source, (bytes, bytearray, memoryview)) or sys.byteorder != "little":
             return {entry.name: _read_tensor(file, entry, start, _label(source), device) for entry in entries}
     opened, name = OpenFile(source), Device.canonicalize(device)
-    return {e.name: Tensor(file_node(opened, start + e.start, e.shape, name, e.dtype)) for e in entries}
+    first = name[0] if isinstance(name, tuple) else name
+    return {e.name: Tensor(file_node(opened, start + e.start, e.shape, first, e.dtype), device=name) for e in entries}
 
 
 def safe_load_metadata(source: Path | bytes | bytearray | memoryview) -> dict[str, str]:
@@ -238,7 +240,7 @@ def _check_layout(entries: list[Entry], size: int, label: str) -> None:
         raise FileFormatError(f"{label}: the tensors take {end} bytes, the file has {size}: {size - end} too many")
 
 
-def _read_tensor(file: BinaryIO, entry: Entry, start: int, label: str, device: str | None) -> Tensor:
+def _read_tensor(file: BinaryIO, entry: Entry, start: int, label: str, device: Place) -> Tensor:
     file.seek(start + entry.start)
     data = file.read(entry.end - entry.start)
     if len(data) != entry.end - entry.start:
@@ -252,7 +254,7 @@ def _read_tensor(file: BinaryIO, entry: Entry, start: int, label: str, device: s
 # Tensors and bytes
 
 
-def _from_bytes(data: bytes, entry: Entry, device: str | None) -> Tensor:
+def _from_bytes(data: bytes, entry: Entry, device: Place) -> Tensor:
     return Tensor(_little_endian(data, entry.dtype), dtype=entry.dtype, device=device).reshape(entry.shape)
 
 

@@ -255,7 +255,7 @@ class Access(Casting):
         """This tensor, whose gradient is made contiguous."""
         return self._wrap(UOp(Ops.CONTIGUOUS_BACKWARD, self.dtype, (self.uop,)))
 
-    def clone(self, device: str | None = None) -> Self:
+    def clone(self, device: Place = None) -> Self:
         """A copy in memory of its own, on this tensor's device unless another is given."""
         if device is not None and Device.canonicalize(device) != self.device:
             return self._wrap(laid(self.uop, Device.canonicalize(device), None))

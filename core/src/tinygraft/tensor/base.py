@@ -385,7 +385,7 @@ def _common_dtype(operands: Sequence[Any]) -> DType:
     return dtype
 
 
-def _number(value: Any, dtype: DType, device: str | None, shape: Shape) -> UOp:
+def _number(value: Any, dtype: DType, device: Place, shape: Shape) -> UOp:
     """A number in a shape: CONST, RESHAPE, EXPAND. An integer wraps, but one of more than 64 bits is a mistake."""
     if not isinstance(value, UOp):
         if isinstance(value, int) and dtype.kind != "float" and not -(2**63) <= value < 2**64:
@@ -398,7 +398,7 @@ def _number(value: Any, dtype: DType, device: str | None, shape: Shape) -> UOp:
 
 
 @functools.lru_cache(maxsize=256, typed=True)
-def _repeated(value: Scalar, dtype: DType, device: str | None, shape: Shape) -> UOp:
+def _repeated(value: Scalar, dtype: DType, device: Place, shape: Shape) -> UOp:
     return expand(UOp.const(dtype, value, device), shape)
 
 

@@ -166,7 +166,7 @@ class Creation(Casting):
 
     @classmethod
     def invalids(
-        cls, *shape: Any, device: str | None = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
+        cls, *shape: Any, device: Place = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
     ) -> Self:
         """empty, by its newer name: memory to be written before it is read."""
         return cls.empty(*shape, device=device, dtype=dtype, requires_grad=requires_grad)

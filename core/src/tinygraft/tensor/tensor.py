@@ -16,6 +16,7 @@ from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
 from tinygraft.tensor.base import leaf
 from tinygraft.tensor.digest import Digest
+from tinygraft.tensor.distinct import Distinct
 from tinygraft.tensor.gradient import Gradient
 from tinygraft.tensor.kernels import Kernels
 from tinygraft.tensor.linalg import Linalg
@@ -24,20 +25,25 @@ from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.moving import Moving
 from tinygraft.tensor.norms import Norms
 from tinygraft.tensor.ondisk import file_node
-from tinygraft.tensor.operators import Operators
 from tinygraft.tensor.products import Products
 from tinygraft.tensor.rearrange import Rearrange
 from tinygraft.tensor.resize import Resize
+from tinygraft.tensor.samples import Samples
 from tinygraft.tensor.scan import Scan
+from tinygraft.tensor.searching import Searching
+from tinygraft.tensor.select import Select
+from tinygraft.tensor.shaping import Shaping
 from tinygraft.tensor.sharing import Sharing
+from tinygraft.tensor.special import Special
+from tinygraft.tensor.statistics import Statistics
 from tinygraft.tensor.versions import Versions
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import Place, UOp
 
 __all__ = ["Tensor"]
 
 
 class Tensor(
-    Norms, Products, Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels,
+    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Norms, Products, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels,
     Moving, metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
@@ -46,6 +52,7 @@ class Tensor(
     read them), a path (the bytes of that file, read when they are needed), a symbolic integer, a graph node, another
     tensor or None (0.0). A Python float becomes DEFAULT_FLOAT, an int DEFAULT_INT (or 64 bits wide if it does not fit).
 
+    device is the name of a device, or several names: each of those has all of the values (`shard` cuts them).
     requires_grad is True or False to have, or never to have, a gradient after backward; None lets backward choose,
     but for a file it means False.
 
@@ -62,7 +69,7 @@ class Tensor(
     def __init__(
         self,
         data: Any = None,
-        device: str | None = None,
+        device: Place = None,
         dtype: DTypeLike | None = None,
         requires_grad: bool | None = None,
     ) -> None:
@@ -72,7 +79,7 @@ class Tensor(
         self._set(leaf(node, requires_grad), requires_grad)
 
 
-def _node(data: Any, device: str | None, dtype: Any) -> UOp:
+def _node(data: Any, device: Place, dtype: Any) -> UOp:
     """The node that holds data."""
     if isinstance(data, (UOp, Tensor)):
         return _existing(data if isinstance(data, UOp) else data.uop, device, dtype)
@@ -110,7 +117,7 @@ def _file(path: Path, device: str, dtype: DType) -> UOp:
     return file_node(file, 0, (file.size // dtype.itemsize,), device, dtype)
 
 
-def _existing(node: UOp, device: str | None, dtype: Any) -> UOp:
+def _existing(node: UOp, device: Place, dtype: Any) -> UOp:
     """A node of the graph, or a symbolic integer as a value."""
     if node.dtype is dtypes.index:
         to = dtype or dtypes.default_int()
