@@ -16,7 +16,6 @@ from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
 from tinygraft.tensor.base import leaf
 from tinygraft.tensor.digest import Digest
-from tinygraft.tensor.distinct import Distinct
 from tinygraft.tensor.gradient import Gradient
 from tinygraft.tensor.kernels import Kernels
 from tinygraft.tensor.linalg import Linalg
@@ -25,17 +24,12 @@ from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.moving import Moving
 from tinygraft.tensor.norms import Norms
 from tinygraft.tensor.ondisk import file_node
+from tinygraft.tensor.operators import Operators
 from tinygraft.tensor.products import Products
 from tinygraft.tensor.rearrange import Rearrange
 from tinygraft.tensor.resize import Resize
-from tinygraft.tensor.samples import Samples
 from tinygraft.tensor.scan import Scan
-from tinygraft.tensor.searching import Searching
-from tinygraft.tensor.select import Select
-from tinygraft.tensor.shaping import Shaping
 from tinygraft.tensor.sharing import Sharing
-from tinygraft.tensor.special import Special
-from tinygraft.tensor.statistics import Statistics
 from tinygraft.tensor.versions import Versions
 from tinygraft.uop.uop import Place, UOp
 
@@ -43,7 +37,7 @@ __all__ = ["Tensor"]
 
 
 class Tensor(
-    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Norms, Products, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels,
+    Norms, Products, Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels,
     Moving, metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
