@@ -16,6 +16,7 @@ from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
 from tinygraft.tensor.base import leaf
 from tinygraft.tensor.digest import Digest
+from tinygraft.tensor.fourier import Fourier
 from tinygraft.tensor.gradient import Gradient
 from tinygraft.tensor.kernels import Kernels
 from tinygraft.tensor.linalg import Linalg
@@ -37,8 +38,8 @@ __all__ = ["Tensor"]
 
 
 class Tensor(
-    Norms, Products, Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels,
-    Moving, metaclass=TensorType,
+    Fourier, Norms, Products, Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest,
+    Kernels, Moving, metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
 

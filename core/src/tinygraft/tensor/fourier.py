@@ -1,0 +1,413 @@
+"""Fourier transforms. There is no complex dtype: complex numbers are pairs (real, imaginary) along a last axis of 2.
+
+A tensor in is real unless pairs=True says that its last axis holds pairs, and axes are then counted without that one;
+what is complex comes out as pairs. The length is split into small factors (mixed-radix Cooley and Tukey), each a
+product with a small matrix; a length with a large prime factor is a convolution of a power of two (Bluestein). All of
+it is ordinary graph, so it fuses, differentiates and runs in batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+from tinygraft.dtype import DTypeLike
+from tinygraft.errors import ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.operators import Operators
+
+Axes = int | Sequence[int] | None
+LARGEST = 61  # the greatest prime factor that is transformed by a matrix of its size
+
+
+class Fourier(Operators):
+    """Methods that transform."""
+
+    __slots__ = ()
+
+    # One axis
+
+    def fft(self, n: int | None = None, dim: int = -1, norm: str | None = None, pairs: bool = False) -> Self:
+        """The discrete Fourier transform along dim, of the first n numbers or with zeros behind up to n; as pairs.
+
+        norm says what is divided by the length: None or "backward" the inverse, "forward" this one, "ortho" each by its
+        root. Raises ShapeError, ValueError.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0, 2.0, 3.0, 4.0]).fft().tolist()
+        [[10.0, 0.0], [-2.0, 2.0], [-2.0, 0.0], [-2.0, -2.0]]
+        """
+        return self._transformed("fft", [dim], None if n is None else [n], norm, pairs, inverse=False)
+
+    def ifft(self, n: int | None = None, dim: int = -1, norm: str | None = None, pairs: bool = False) -> Self:
+        """The inverse of fft, as pairs.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0, 2.0]).fft().ifft(pairs=True).tolist()
+        [[1.0, 0.0], [2.0, 0.0]]
+        """
+        return self._transformed("ifft", [dim], None if n is None else [n], norm, pairs, inverse=True)
+
+    def rfft(self, n: int | None = None, dim: int = -1, norm: str | None = None) -> Self:
+        """The first n // 2 + 1 numbers of fft of a real tensor, which determine the others; as pairs.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0, 2.0, 3.0, 4.0]).rfft().tolist()
+        [[10.0, 0.0], [-2.0, 2.0], [-2.0, 0.0]]
+        """
+        return self.rfftn(None if n is None else [n], [dim], norm)
+
+    def irfft(self, n: int | None = None, dim: int = -1, norm: str | None = None, pairs: bool = False) -> Self:
+        """The inverse of rfft: real, of length n, without which that is even.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0, 2.0, 3.0, 4.0]).rfft().irfft(pairs=True).tolist()
+        [1.0, 2.0, 3.0, 4.0]
+        """
+        return self.irfftn(None if n is None else [n], [dim], norm, pairs)
+
+    def hfft(self, n: int | None = None, dim: int = -1, norm: str | None = None, pairs: bool = False) -> Self:
+        """The fft of what has a real transform, given by its first half; real, of length n."""
+        return self.hfftn(None if n is None else [n], [dim], norm, pairs)
+
+    def ihfft(self, n: int | None = None, dim: int = -1, norm: str | None = None) -> Self:
+        """The inverse of hfft of a real tensor: its first half, as pairs."""
+        return self.ihfftn(None if n is None else [n], [dim], norm)
+
+    # Several axes
+
+    def fftn(
+        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None, pairs: bool = False
+    ) -> Self:
+        """fft along several axes: those of dim, or the last len(s), or all."""
+        return self._transformed("fftn", dim, s, norm, pairs, inverse=False)
+
+    def ifftn(
+        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None, pairs: bool = False
+    ) -> Self:
+        """The inverse of fftn."""
+        return self._transformed("ifftn", dim, s, norm, pairs, inverse=True)
+
+    def fft2(
+        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None, pairs: bool = False
+    ) -> Self:
+        """fftn along two axes, the last ones unless dim says which."""
+        return self.fftn(s, dim, norm, pairs)
+
+    def ifft2(
+        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None, pairs: bool = False
+    ) -> Self:
+        """The inverse of fft2."""
+        return self.ifftn(s, dim, norm, pairs)
+
+    def rfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
+        """rfft along the last of several axes, then fft along the others."""
+        axes, sizes = self._chosen_axes("rfftn", dim, s, self.ndim)
+        x = self._in_float()
+        for axis, size in zip(axes, sizes, strict=True):
+            x = x._resized(axis, size)
+        real, imaginary = _fourier(x._last(axes[-1]), None, inverse=False)
+        half = sizes[-1] // 2 + 1
+        parts = [part._part(part.ndim - 1, 0, half)._unlast(axes[-1]) for part in (real, imaginary)]
+        found = _several(parts[0], parts[1], axes[:-1], inverse=False)
+        return self._as_pairs(_scaled(found, sizes, norm, inverse=False))
+
+    def irfftn(
+        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None, pairs: bool = False
+    ) -> Self:
+        """The inverse of rfftn: real. The length of the last axis is even unless s says otherwise."""
+        return self._to_real("irfftn", s, dim, norm, pairs, inverse=True)
+
+    def hfftn(
+        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None, pairs: bool = False
+    ) -> Self:
+        """fft along several axes and hfft along the last; real."""
+        return self._to_real("hfftn", s, dim, norm, pairs, inverse=False)
+
+    def ihfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
+        """The inverse of hfftn of a real tensor, as pairs."""
+        axes, sizes = self._chosen_axes("ihfftn", dim, s, self.ndim)
+        x = self._in_float()
+        for axis, size in zip(axes, sizes, strict=True):
+            x = x._resized(axis, size)
+        real, imaginary = _fourier(x._last(axes[-1]), None, inverse=True)
+        half = sizes[-1] // 2 + 1
+        parts = [part._part(part.ndim - 1, 0, half)._unlast(axes[-1]) for part in (real, imaginary)]
+        found = _several(parts[0], parts[1], axes[:-1], inverse=True)
+        return self._as_pairs(_scaled(found, sizes, norm, inverse=True))
+
+    def rfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
+        """rfftn along two axes, the last ones unless dim says which."""
+        return self.rfftn(s, dim, norm)
+
+    def irfft2(
+        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None, pairs: bool = False
+    ) -> Self:
+        """The inverse of rfft2."""
+        return self.irfftn(s, dim, norm, pairs)
+
+    def hfft2(
+        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None, pairs: bool = False
+    ) -> Self:
+        """hfftn along two axes, the last ones unless dim says which."""
+        return self.hfftn(s, dim, norm, pairs)
+
+    def ihfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
+        """The inverse of hfft2."""
+        return self.ihfftn(s, dim, norm)
+
+    # Frequencies
+
+    @classmethod
+    def fftfreq(cls, n: int, d: float = 1.0, device: str | None = None, dtype: DTypeLike | None = None) -> Self:
+        """The frequencies of fft's results in cycles per unit, where samples are d apart.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.fftfreq(4).tolist()
+        [0.0, 0.25, -0.5, -0.25]
+        """
+        places = [*range((n + 1) // 2), *range(-(n // 2), 0)]
+        return cls([k / (n * d) for k in places], device=device, dtype=dtype)  # type: ignore[call-arg]
+
+    @classmethod
+    def rfftfreq(cls, n: int, d: float = 1.0, device: str | None = None, dtype: DTypeLike | None = None) -> Self:
+        """The frequencies of rfft's results.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.rfftfreq(4).tolist()
+        [0.0, 0.25, 0.5]
+        """
+        return cls([k / (n * d) for k in range(n // 2 + 1)], device=device, dtype=dtype)  # type: ignore[call-arg]
+
+    def fftshift(self, dim: Axes = None) -> Self:
+        """The frequency 0 moved from the front to the middle, along some axes or all.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.fftfreq(4).fftshift().tolist()
+        [-0.5, -0.25, 0.0, 0.25]
+        """
+        axes = self._axes(dim)
+        return self.roll([lengths.as_int(self.shape[a], "fftshift") // 2 for a in axes], axes) if axes else self
+
+    def ifftshift(self, dim: Axes = None) -> Self:
+        """The inverse of fftshift."""
+        axes = self._axes(dim)
+        return self.roll([-(lengths.as_int(self.shape[a], "ifftshift") // 2) for a in axes], axes) if axes else self
+
+    # What they are made of
+
+    def _chosen_axes(self, what: str, dim: Axes, s: Sequence[int] | None, ndim: int) -> tuple[list[int], list[int]]:
+        """The axes of a transform and its length along each."""
+        if dim is None:
+            chosen = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
+        else:
+            chosen = [dim] if isinstance(dim, int) else list(dim)
+        if any(not -ndim <= axis < ndim for axis in chosen) or (s is not None and len(s) != len(chosen)):
+            raise ShapeError(
+                f"{what} over the axes {chosen} with lengths {None if s is None else list(s)} does not fit shape "
+                f"{self.shape[:ndim]}\n  made at {self._where()}"
+            )
+        axes = [axis % ndim for axis in chosen]
+        if len(set(axes)) != len(axes) or not axes:
+            raise ShapeError(f"{what} needs different axes, got {chosen} for shape {self.shape[:ndim]}")
+        given = [None] * len(axes) if s is None else [None if n == -1 else n for n in s]
+        sizes = [lengths.as_int(self.shape[a], what) if n is None else n for a, n in zip(axes, given, strict=True)]
+        if min(sizes) < 1:
+            raise ShapeError(f"{what} needs a length of at least 1, got {sizes} for shape {self.shape[:ndim]}")
+        return axes, sizes
+
+    def _resized(self, axis: int, size: int) -> Self:
+        """The first size numbers along an axis, or all with zeros behind."""
+        now = lengths.as_int(self.shape[axis], "fft")
+        if now >= size:
+            return self._part(axis, 0, size) if now > size else self
+        return self.pad([(0, size - now) if a == axis else (0, 0) for a in range(self.ndim)])
+
+    def _last(self, axis: int) -> Self:
+        return self.permute(*(a for a in range(self.ndim) if a != axis), axis)
+
+    def _unlast(self, axis: int) -> Self:
+        last = self.ndim - 1
+        return self.permute(*range(axis), last, *range(axis, last))
+
+    def _halves(self, pairs: bool) -> tuple[Self, Self | None]:
+        """The real and the imaginary parts, None for what is real."""
+        wide = self._in_float()
+        if not pairs:
+            return wide, None
+        if not self.ndim or not lengths.same(self.shape[-1], 2):
+            raise ShapeError(f"pairs need a last axis of 2, got shape {self.shape}\n  made at {self._where()}")
+        last = self.ndim - 1
+        return wide._part(last, 0, 1).squeeze(-1), wide._part(last, 1, 2).squeeze(-1)
+
+    def _as_pairs(self, parts: tuple[Self, Self]) -> Self:
+        """Both parts beside each other along a last axis, in the dtype of this tensor where that is a float."""
+        return parts[0].stack(parts[1], dim=-1)._narrowed(self.dtype)
+
+    def _transformed(
+        self, what: str, dim: Axes, s: Sequence[int] | None, norm: str | None, pairs: bool, inverse: bool
+    ) -> Self:
+        """fft or its inverse along some axes, as pairs."""
+        real, imaginary = self._halves(pairs)
+        axes, sizes = self._chosen_axes(what, dim, s, real.ndim)
+        for axis, size in zip(axes, sizes, strict=True):
+            real = real._resized(axis, size)
+            imaginary = None if imaginary is None else imaginary._resized(axis, size)
+        found = _several(real, imaginary, axes, inverse)
+        return self._as_pairs(_scaled(found, sizes, norm, inverse))
+
+    def _to_real(
+        self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, pairs: bool, inverse: bool
+    ) -> Self:
+        """The transform of the half of a spectrum whose other half mirrors it."""
+        real, imaginary = self._halves(pairs)
+        imaginary = real._const(0.0) if imaginary is None else imaginary
+        axes, sizes = real._chosen_axes(what, dim, s, real.ndim)
+        if s is None or s[-1] == -1:
+            sizes[-1] = 2 * (sizes[-1] - 1)
+        if sizes[-1] < 1:
+            raise ShapeError(f"{what} needs a length of at least 1, got {sizes} for shape {self.shape}")
+        for axis, size in zip(axes[:-1], sizes[:-1], strict=True):
+            real, imaginary = real._resized(axis, size), imaginary._resized(axis, size)
+        real, imaginary = _several(real, imaginary, axes[:-1], inverse)
+        half = sizes[-1] // 2 + 1
+        real, imaginary = (part._resized(axes[-1], half)._last(axes[-1]) for part in (real, imaginary))
+        real, imaginary = real._mirrored(sizes[-1], 1.0), imaginary._mirrored(sizes[-1], -1.0)
+        found = _fourier(real, imaginary, inverse)[0]._unlast(axes[-1])
+        whole: Self = _scaled((found, found), sizes, norm, inverse)[0]
+        return whole._narrowed(self.dtype)
+
+    def _mirrored(self, size: int, sign: float) -> Self:
+        """A whole spectrum from its first half, of which the first and the middle number are taken as real."""
+        last, half = self.ndim - 1, size // 2 + 1
+        if sign < 0:
+            places = self._places(last)
+            alone = places.eq(0) | places.eq(size // 2) if size % 2 == 0 else places.eq(0)
+            middle = alone.where(0.0, self)
+        else:
+            middle = self
+        rest = middle._part(last, 1, size - half + 1).flip(last)
+        return middle.cat(rest if sign > 0 else -rest, dim=-1)
+
+
+def _scaled(parts: tuple[Any, Any], sizes: Sequence[int], norm: str | None, inverse: bool) -> tuple[Any, Any]:
+    """Both parts divided as norm says."""
+    if norm not in (None, "backward", "forward", "ortho"):
+        raise ValueError(f"norm is backward, forward or ortho, got {norm!r}")
+    count = math.prod(sizes)
+    if norm == "ortho":
+        return parts[0] / math.sqrt(count), parts[1] / math.sqrt(count)
+    divide = inverse if norm in (None, "backward") else not inverse
+    return (parts[0] / count, parts[1] / count) if divide else parts
+
+
+def _several(real: Any, imaginary: Any, axes: Sequence[int], inverse: bool) -> tuple[Any, Any]:
+    """The transform along several axes, one after the other."""
+    for axis in reversed(axes):
+        found = _fourier(real._last(axis), None if imaginary is None else imaginary._last(axis), inverse)
+        real, imaginary = (part._unlast(axis) for part in found)
+    return real, real._const(0.0) if imaginary is None else imaginary
+
+
+def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
+    """The transform along the last axis, not divided by anything. imaginary is None for a real tensor."""
+    size = lengths.as_int(real.shape[-1], "fft")
+    factors = _factors(size)
+    if factors and max(factors) > LARGEST:
+        return _bluestein(real, imaginary, size, inverse)
+    like, batch = real, real.shape[:-1]
+    parts: tuple[Any, Any] = (real, imaginary)
+    done, rest = 1, size
+    for factor in factors:
+        after = rest // factor
+        shape = (*batch, done, factor, after)
+        real, imaginary = (None if part is None else part._reshape(shape) for part in parts)
+        parts = _rotated((real, imaginary), _turns(like, factor, factor, factor, inverse))
+        if after > 1:
+            parts = _times(parts, _turns(like, factor, after, rest, inverse))
+        done, rest = done * factor, after
+    if not factors:
+        return real, real._const(0.0) if imaginary is None else imaginary
+    count = len(batch)
+    order = (*range(count), *range(count + len(factors) - 1, count - 1, -1))
+    found = [part._reshape((*batch, *factors)).permute(*order)._reshape((*batch, size)) for part in parts]
+    return found[0], found[1]
+
+
+def _factors(size: int) -> list[int]:
+    """Small factors of a length, powers of two as eights and fours."""
+    found, rest = [], size
+    for factor in (8, 4, 2):
+        while rest % factor == 0:
+            found.append(factor)
+            rest //= factor
+    factor = 3
+    while factor * factor <= rest:
+        while rest % factor == 0:
+            found.append(factor)
+            rest //= factor
+        factor += 2
+    return [*found, rest] if rest > 1 else found
+
+
+def _turns(like: Any, rows: int, columns: int, size: int, inverse: bool) -> tuple[Any, Any]:
+    """The cosines and sines of -2 pi j k / size (or +, for the inverse) for rows j and columns k."""
+    import numpy as np
+
+    turns = np.outer(np.arange(rows), np.arange(columns)) % size
+    return _circle(like, turns, size, inverse)
+
+
+def _circle(like: Any, turns: Any, size: int, inverse: bool) -> tuple[Any, Any]:
+    """The cosines and sines of parts of a whole turn, as tensors beside another one."""
+    import numpy as np
+
+    angle = turns * (2.0 * np.pi / size)
+    sine = np.sin(angle) if inverse else -np.sin(angle)
+    exact = turns * 4 % size == 0  # quarters of a turn: 0, 1 and -1 are what they are
+    parts = (np.where(exact, np.round(np.cos(angle)), np.cos(angle)), np.where(exact, np.round(sine), sine))
+    make = type(like)
+    cosine, sine = (make(part, device=like.device, dtype=like.dtype, requires_grad=False) for part in parts)
+    return cosine, sine
+
+
+def _rotated(parts: tuple[Any, Any], turns: tuple[Any, Any]) -> tuple[Any, Any]:
+    """A matrix of complex numbers times the columns of both parts."""
+    (real, imaginary), (cosine, sine) = parts, turns
+    if imaginary is None:
+        return cosine.matmul(real), sine.matmul(real)
+    return cosine.matmul(real) - sine.matmul(imaginary), cosine.matmul(imaginary) + sine.matmul(real)
+
+
+def _times(parts: tuple[Any, Any], turns: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Complex numbers times others, element by element."""
+    (real, imaginary), (cosine, sine) = parts, turns
+    if imaginary is None:
+        return real * cosine, real * sine
+    return real * cosine - imaginary * sine, imaginary * cosine + real * sine
+
+
+def _bluestein(real: Any, imaginary: Any, size: int, inverse: bool) -> tuple[Any, Any]:
+    """A transform of any length as a convolution with a chirp, which transforms of a power of two compute.
+
+    Source: Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970.
+    """
+    import numpy as np
+
+    whole = 1 << (2 * size - 1).bit_length()
+    places = np.arange(size)
+    chirp = _circle(real, places * places % (2 * size), 2 * size, inverse)
+    around = np.zeros(whole, np.int64)
+    around[:size] = places * places % (2 * size)
+    around[whole - size + 1 :] = around[1:size][::-1]
+    filled = np.zeros(whole)
+    filled[:size] = filled[whole - size + 1 :] = 1.0
+    back = _circle(real, around, 2 * size, not inverse)
+    mask = type(real)(filled, device=real.device, dtype=real.dtype, requires_grad=False)
+    kernel = _fourier(back[0] * mask, back[1] * mask, inverse=False)
+    last = real.ndim - 1
+    turned = _times((real, imaginary), chirp)
+    spectrum = _fourier(turned[0]._resized(last, whole), turned[1]._resized(last, whole), inverse=False)
+    folded = _fourier(*_times(spectrum, kernel), inverse=True)
+    return _times((folded[0]._part(last, 0, size) / whole, folded[1]._part(last, 0, size) / whole), chirp)
