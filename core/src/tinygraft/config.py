@@ -174,6 +174,10 @@ TINYGRAFT_TRACE_PLUGINS = Setting(
 KEEP_MB = Setting(
     "KEEP_MB", 4096, "freed memory that is kept for reuse, in MiB for each device at most; 0 keeps none", 0
 )
+# Checks
+CHECK_INDEX = Setting(
+    "CHECK_INDEX", 0, "1 reads every index tensor when it is used and raises where it leaves its axis", 0, 1
+)
 # Training
 TRAINING = Setting(
     "TRAINING", 0, "1 is training mode: dropout drops, batch norm measures; Tensor.train() sets it", 0, 1

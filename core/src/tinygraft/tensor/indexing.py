@@ -18,12 +18,12 @@ from tinygraft.tensor.access import Access
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.creation import Creation
 from tinygraft.tensor.joining import Joining
-from tinygraft.tensor.positions import Gap, One, Part, Pick, Places, basic, parse
+from tinygraft.tensor.positions import Gap, One, Part, Pick, Places, basic, check, parse
 from tinygraft.uop.ops import FACTS, Ops, ScanArg, ScatterArg
 from tinygraft.uop.shape import Shape, sint
 
 _SCATTER_OPS = {None: None, "add": Ops.ADD, "multiply": Ops.MUL}
-_REDUCE_OPS = {"sum": Ops.ADD, "prod": Ops.MUL, "mean": Ops.ADD, "amax": Ops.MAX, "amin": Ops.MIN}
+REDUCE_OPS = {"sum": Ops.ADD, "prod": Ops.MUL, "mean": Ops.ADD, "amax": Ops.MAX, "amin": Ops.MIN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,7 @@ class Indexing(Joining, Creation, Access):
         if index.dtype.kind not in ("int", "uint"):
             raise DTypeError(f"an index is made of integers, got a tensor of {index.dtype}\n  made at {index._where()}")
         shape = lengths.as_ints(self.shape, "an index tensor")
+        check(self, index, dim)
         if index.ndim != self.ndim or any(
             n > m for axis, (n, m) in enumerate(zip(index.shape, shape, strict=False)) if axis != dim
         ):
@@ -162,7 +163,7 @@ class Indexing(Joining, Creation, Access):
                 f"axis must be no longer than the tensor's\n"
                 f"  index made at {index._where()}      tensor made at {self._where()}"
             )
-        place, fits = _wrapped(index, shape[dim])
+        place, fits = wrapped(index, shape[dim])
         strides = [lengths.product(shape[axis + 1 :]) for axis in range(self.ndim)]
         total = place if strides[dim] == 1 else place._op(Ops.MUL, strides[dim])
         for axis, (n, stride) in enumerate(zip(index.shape, strides, strict=True)):
@@ -182,13 +183,11 @@ class Indexing(Joining, Creation, Access):
         [[1, 1], [4, 3]]
         """
         axis = self._axis(dim)
-        if not self.ndim and not index.ndim:
-            return self._reshape((1,)).gather(0, index.reshape(1))._reshape(())  # type: ignore[attr-defined]
+        if not self.ndim or not index.ndim:
+            return _lined(self).gather(0, _lined(index))._reshape(index.shape)  # type: ignore[no-any-return]
+        if 0 in index.shape:
+            return self.flatten()._part(0, 0, 0)._reshape(index.shape)
         return self.flatten()._join(Ops.GATHER, self._flat_places(axis, index), arg=0)
-
-    def take_along_dim(self, index: TensorBase, dim: int) -> Self:
-        """gather, by the other order of arguments."""
-        return self.gather(dim, index)
 
     def scatter(self, dim: int, index: TensorBase, src: Any, reduce: str | None = None) -> Self:
         """This tensor with the elements of src stored at the places that gather would read, last one wins.
@@ -205,9 +204,11 @@ class Indexing(Joining, Creation, Access):
 
     def _scattered(self, dim: int, index: Any, src: Any, op: Ops | None) -> Self:
         axis = self._axis(dim)
-        if not self.ndim and not index.ndim:
-            row = src.reshape(1) if isinstance(src, TensorBase) and not src.ndim else src  # type: ignore[attr-defined]
-            return self._reshape((1,))._scattered(0, index.reshape(1), row, op)._reshape(())
+        if not self.ndim or not index.ndim:
+            row = _lined(src) if isinstance(src, TensorBase) else src
+            return _lined(self)._scattered(0, _lined(index), row, op)._reshape(self.shape)  # type: ignore[no-any-return]
+        if 0 in index.shape:
+            return self._wrap(self.uop)
         places = self._flat_places(axis, index)
         if isinstance(src, TensorBase):
             if src.ndim != index.ndim or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
@@ -233,9 +234,9 @@ class Indexing(Joining, Creation, Access):
         >>> Tensor([1, 1]).scatter_reduce(0, Tensor([0, 0]), Tensor([5, 7]), "sum").tolist()
         [13, 1]
         """
-        if reduce not in _REDUCE_OPS:
-            raise ShapeError(f"scatter_reduce knows {', '.join(_REDUCE_OPS)}, got {reduce!r}")
-        op = _REDUCE_OPS[reduce]
+        if reduce not in REDUCE_OPS:
+            raise ShapeError(f"scatter_reduce knows {', '.join(REDUCE_OPS)}, got {reduce!r}")
+        op = REDUCE_OPS[reduce]
         base = self
         if not include_self:
             identity = FACTS[op].identity
@@ -288,13 +289,17 @@ class Indexing(Joining, Creation, Access):
         found = flat._join(Ops.GATHER, places, arg=0)
         return found._wrap(places._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, found).uop, found)._cast(self.dtype)
 
-    def nonzero(self, size: int | None = None, fill_value: int = 0) -> Self:
+    def nonzero(self, size: int | None = None, fill_value: int = 0, as_tuple: bool = False) -> Any:
         """The coordinates of the elements that are not 0, one row each. Reads this tensor, unless size is given.
+
+        as_tuple gives a tensor for each axis instead, as numpy does; a number counts as one of one element.
 
         >>> from tinygraft import Tensor
         >>> Tensor([[1, 0], [0, 2]]).nonzero().tolist()
         [[0, 0], [1, 1]]
         """
+        if as_tuple and not self.ndim:
+            return self._reshape((1,)).nonzero(size, fill_value, True)
         flat = self.bool().flatten()._true_at(size)
         columns = []
         for axis in range(self.ndim):
@@ -303,6 +308,8 @@ class Indexing(Joining, Creation, Access):
                 Ops.MOD, max(lengths.as_int(self.shape[axis], "nonzero"), 1)
             )
             columns.append(flat._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, column))
+        if as_tuple:
+            return tuple(columns)
         if not columns:
             return flat._reshape((flat.shape[0], 1)).shrink(((0, flat.shape[0]), (0, 0)))
         return columns[0].stack(*columns[1:], dim=1)
@@ -336,6 +343,11 @@ class Indexing(Joining, Creation, Access):
         return self.unsqueeze(-1)._op(Ops.CMPEQ, line)._cast(dtypes.default_int())
 
 
+def _lined(tensor: Any) -> Any:
+    """A tensor of no axis as one of one axis."""
+    return tensor if tensor.ndim else tensor.reshape(1)
+
+
 def _is_mask(data: Any) -> bool:
     """Whether a list or array holds bools."""
     import numpy as np
@@ -352,7 +364,7 @@ def _is_whole(picks: Sequence[Pick], shape: Shape) -> bool:
     return all(isinstance(pick, Places) or pick == part for pick, part in zip(picks, whole, strict=True))
 
 
-def _wrapped(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
+def wrapped(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
     """(places counted from the front, whether each lies inside), the latter None when all are known to."""
     wide = dtypes.int64 if index.dtype.itemsize == 8 or index.dtype is dtypes.uint32 else dtypes.int32
     place, low, high = index._cast(wide), index.uop.lo, index.uop.hi
@@ -382,11 +394,11 @@ def _plan(view: Any, picks: Sequence[Pick]) -> Plan | None:
     fancy = [i for i, pick in enumerate(picks) if isinstance(pick, (Places, One))]
     front = fancy[-1] - fancy[0] + 1 != len(fancy)
     if len(chosen) == 1:
-        return Plan(order, first, merged, _wrapped(chosen[0][1].index, total, chosen[0][1].known)[0], front)
+        return Plan(order, first, merged, wrapped(chosen[0][1].index, total, chosen[0][1].known)[0], front)
     place, inside = None, None
     for axis, pick in chosen:
         size = view.shape[axis]
-        part, fits = _wrapped(pick.index, size, pick.known)
+        part, fits = wrapped(pick.index, size, pick.known)
         if isinstance(total, int) and total >= 2**31:
             part = part._cast(dtypes.int64)
         place = part if place is None else place._op(Ops.MUL, size)._op(Ops.ADD, part)

@@ -53,7 +53,7 @@ class Joining(Movement):
         >>> Tensor([1, 2]).cat(Tensor([3])).tolist()
         [1, 2, 3]
         """
-        parts: list[Self] = _several("cat", self, args)
+        parts: list[Self] = several("cat", self, args)
         first = parts[0]
         axis = first._axis(dim)
         for part in parts[1:]:
@@ -71,7 +71,7 @@ class Joining(Movement):
         >>> Tensor([1, 2]).stack(Tensor([3, 4])).tolist()
         [[1, 2], [3, 4]]
         """
-        parts: list[Self] = _several("stack", self, args)
+        parts: list[Self] = several("stack", self, args)
         for part in parts[1:]:
             _check_alike("stack", parts[0], part)
         wide = [part.unsqueeze(dim) for part in parts]
@@ -119,7 +119,7 @@ class Joining(Movement):
         """
         if indexing not in ("ij", "xy"):
             raise ShapeError(f"meshgrid knows the indexing 'ij' and 'xy', got {indexing!r}")
-        given: list[Self] = _several("meshgrid", self, args)
+        given: list[Self] = several("meshgrid", self, args)
         if any(t.ndim > 1 for t in given):
             raise ShapeError(f"meshgrid needs one axis each, got {', '.join(str(t.shape) for t in given)}")
         axes = list(range(len(given)))
@@ -226,7 +226,7 @@ def _check_alike(what: str, first: TensorBase, other: TensorBase, free: int | No
             raise ShapeError(f"{both}{along}: axis {axis} is {a} in the first and {b} in the other\n{made}")
 
 
-def _several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
+def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
     """Tensors given one by one, or as one list in place of the first."""
     given = [*first] if isinstance(first, (list, tuple)) else [first]
     for other in others:

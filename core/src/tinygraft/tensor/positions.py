@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tinygraft.config import CHECK_INDEX
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor import lengths
@@ -165,7 +166,7 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
 def _outside(tensor: Any, place: int, axis: int) -> str:
     return (
         f"index {place} is out of range for axis {axis} of shape {tensor.shape}: "
-        f"it has {tensor.shape[axis]} elements\n"
+        f"it has {tensor.shape[axis] if tensor.ndim else 1} elements\n"
         f"  made at {tensor._where()}"
     )
 
@@ -174,7 +175,7 @@ def _listed(tensor: Any, places: Any, axis: int) -> Places:
     """An array of integers, every one of them checked."""
     import numpy as np
 
-    size = lengths.as_int(tensor.shape[axis], "a list as an index")
+    size = lengths.as_int(tensor.shape[axis] if tensor.ndim else 1, "a list as an index")
     for place in places[(places < -size) | (places >= size)][:1].tolist():
         raise IndexOutOfRange(_outside(tensor, place, axis))
     front = np.where(places < 0, places.astype(np.int64) + size, places)
@@ -183,12 +184,21 @@ def _listed(tensor: Any, places: Any, axis: int) -> Places:
 
 def _places(tensor: Any, index: Any, axis: int) -> Places:
     """An index tensor, negative places counted from the end."""
-    size, node = tensor.shape[axis], index.uop
-    if isinstance(size, int) and node.lo is not None and index.size:
+    check(tensor, index, axis)
+    return Places(index, False)
+
+
+def check(tensor: Any, index: Any, axis: int) -> None:
+    """Raise IndexOutOfRange where an index tensor is known to leave an axis. CHECK_INDEX=1 reads it to know."""
+    size, node = tensor.shape[axis] if tensor.ndim else 1, index.uop
+    if not isinstance(size, int) or not index.size:
+        return
+    if CHECK_INDEX.value:
+        _listed(tensor, index.numpy(), axis)
+    elif node.lo is not None:
         for bound, outside in ((node.lo, node.lo >= size), (node.hi, node.hi < -size)):
             if outside:
                 raise IndexOutOfRange(_outside(tensor, bound, axis))
-    return Places(index, False)
 
 
 def _part(tensor: Any, item: slice, axis: int) -> Part:

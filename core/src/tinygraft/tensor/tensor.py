@@ -16,6 +16,7 @@ from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
 from tinygraft.tensor.base import leaf
 from tinygraft.tensor.digest import Digest
+from tinygraft.tensor.distinct import Distinct
 from tinygraft.tensor.fourier import Fourier
 from tinygraft.tensor.gradient import Gradient
 from tinygraft.tensor.kernels import Kernels
@@ -25,12 +26,17 @@ from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.moving import Moving
 from tinygraft.tensor.norms import Norms
 from tinygraft.tensor.ondisk import file_node
-from tinygraft.tensor.operators import Operators
 from tinygraft.tensor.products import Products
 from tinygraft.tensor.rearrange import Rearrange
 from tinygraft.tensor.resize import Resize
+from tinygraft.tensor.samples import Samples
 from tinygraft.tensor.scan import Scan
+from tinygraft.tensor.searching import Searching
+from tinygraft.tensor.select import Select
+from tinygraft.tensor.shaping import Shaping
 from tinygraft.tensor.sharing import Sharing
+from tinygraft.tensor.special import Special
+from tinygraft.tensor.statistics import Statistics
 from tinygraft.tensor.versions import Versions
 from tinygraft.uop.uop import Place, UOp
 
@@ -38,8 +44,8 @@ __all__ = ["Tensor"]
 
 
 class Tensor(
-    Fourier, Norms, Products, Operators, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest,
-    Kernels, Moving, metaclass=TensorType,
+    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Fourier, Norms, Products, Loss, Versions, Linalg,
+    Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels, Moving, metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
 

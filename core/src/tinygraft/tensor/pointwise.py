@@ -1,0 +1,348 @@
+"""Further elementwise functions: by name what operators say by sign, and what is made of a few of them.
+
+Tensors and numbers in, broadcast and promoted as for the operators; a tensor of the common shape out. Nothing here
+has an op of its own. What is not a number stays so unless a docstring says otherwise, and signed zeros are told apart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError
+from tinygraft.tensor.base import Scalar, TensorBase
+from tinygraft.tensor.floats import Floats
+from tinygraft.uop.ops import Ops
+
+
+class Pointwise(Floats):
+    """Methods on each element, or on each pair of elements."""
+
+    __slots__ = ()
+
+    # Operators by name
+
+    def lt(self, x: Any) -> Self:
+        """self < x."""
+        found: Self = self < x
+        return found
+
+    def le(self, x: Any) -> Self:
+        """self <= x."""
+        found: Self = self <= x
+        return found
+
+    def gt(self, x: Any) -> Self:
+        """self > x."""
+        found: Self = self > x
+        return found
+
+    def ge(self, x: Any) -> Self:
+        """self >= x.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2]).ge(2).tolist()
+        [False, True]
+        """
+        found: Self = self >= x
+        return found
+
+    def true_divide(self, x: Any) -> Self:
+        """self / x."""
+        found: Self = self / x
+        return found
+
+    def floor_divide(self, x: Any) -> Self:
+        """self // x, rounded down."""
+        found: Self = self // x
+        return found
+
+    def remainder(self, x: Any) -> Self:
+        """self % x, with the sign of x."""
+        found: Self = self % x
+        return found
+
+    def rsub(self, x: Any, alpha: Scalar = 1) -> Self:
+        """x - alpha * self."""
+        return (self if alpha == 1 else self * alpha).sub(x, reverse=True)
+
+    def positive(self) -> Self:
+        """+self. Raises DTypeError for bools.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-1]).positive().tolist()
+        [-1]
+        """
+        if self.dtype is dtypes.bool:
+            raise DTypeError(f"positive needs numbers, got {self.dtype}\n  made at {self._where()}")
+        return self._wrap(self.uop)
+
+    def bitwise_left_shift(self, x: Any) -> Self:
+        """self << x."""
+        found: Self = self << x
+        return found
+
+    def bitwise_right_shift(self, x: Any) -> Self:
+        """self >> x."""
+        found: Self = self >> x
+        return found
+
+    def clamp_min(self, min: Any) -> Self:
+        """At least min: clamp with one bound."""
+        return self.clamp(min)
+
+    def clamp_max(self, max: Any) -> Self:
+        """At most max: clamp with one bound."""
+        return self.clamp(None, max)
+
+    # Logic
+
+    def _truth(self) -> Self:
+        return self if self.dtype is dtypes.bool else self._op(Ops.CMPNE, 0)
+
+    def logical_and(self, x: Any) -> Self:
+        """Whether neither is zero.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0, 1, 2]).logical_and(Tensor([1, 0, 1])).tolist()
+        [False, False, True]
+        """
+        return self._truth() & self._other(x)._truth()
+
+    def logical_or(self, x: Any) -> Self:
+        """Whether one or both are not zero."""
+        return self._truth() | self._other(x)._truth()
+
+    def logical_xor(self, x: Any) -> Self:
+        """Whether exactly one is not zero."""
+        return self._truth() ^ self._other(x)._truth()
+
+    def equal(self, other: Any) -> bool:
+        """Whether both have the same shape and equal elements; NaN equals nothing. Reads both.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2]).equal(Tensor([1, 2])), Tensor([1, 2]).equal(Tensor([1]))
+        (True, False)
+        """
+        return self.shape == other.shape and bool((self == other).all().item())
+
+    def isposinf(self) -> Self:
+        """Whether it is +inf."""
+        return self.isinf(detect_negative=False)
+
+    def isneginf(self) -> Self:
+        """Whether it is -inf."""
+        return self.isinf(detect_positive=False)
+
+    def isreal(self) -> Self:
+        """True everywhere: no dtype here has an imaginary part."""
+        return self._const(True, dtypes.bool)
+
+    # Signs and parts of numbers
+
+    def sgn(self) -> Self:
+        """sign, by its other name."""
+        return self.sign()
+
+    @property
+    def real(self) -> Self:
+        """The numbers themselves: no dtype here has an imaginary part."""
+        return self._wrap(self.uop)
+
+    def conj(self) -> Self:
+        """The numbers themselves: no dtype here has an imaginary part."""
+        return self._wrap(self.uop)
+
+    def angle(self) -> Self:
+        """The angle on the complex plane: pi for what is below zero, else 0; NaN for NaN.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-1.0, 0.0, 2.0]).angle().tolist()
+        [3.1415927410125732, 0.0, 0.0]
+        """
+        still = self.detach()
+        x = still if self._is_float() else still._cast(dtypes.default_float())
+        flat = (x < 0).where(math.pi, x._const(0.0))
+        return (x != x).where(x, flat)
+
+    def frac(self) -> Self:
+        """What is left of trunc, with the sign of self."""
+        return self - self.trunc()
+
+    def heaviside(self, values: Any) -> Self:
+        """0 below zero, 1 above, and values at zero. NaN stays NaN.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-2.0, 0.0, 3.0]).heaviside(Tensor([0.5])).tolist()
+        [0.0, 0.5, 1.0]
+        """
+        a, b = self._broadcasted(values)
+        step = (a > 0)._cast(a.dtype)
+        return a.eq(0).where(b, (a != a).where(a, step) if a._is_float() else step)
+
+    # Of two numbers
+
+    def fmax(self, x: Any) -> Self:
+        """The greater of both, or the one that is a number; NaN where neither is.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0, float("nan")]).fmax(Tensor([2.0, 3.0])).tolist()
+        [2.0, 3.0]
+        """
+        a, b = self._broadcasted(x)
+        return ((a >= b) | (b != b)).where(a, b)
+
+    def fmin(self, x: Any) -> Self:
+        """The less of both, or the one that is a number; NaN where neither is."""
+        a, b = self._broadcasted(x)
+        return ((a <= b) | (b != b)).where(a, b)
+
+    def gcd(self, x: Any) -> Self:
+        """The greatest common divisor, never negative; that of 0 and n is |n|. By Euclid's algorithm, all steps of it.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([12, 0]).gcd(Tensor([18, 5])).tolist()
+        [6, 5]
+        """
+        a, b = self._broadcasted(x)
+        if a.dtype.kind not in ("int", "uint"):
+            raise DTypeError(f"gcd needs integers, got {a.dtype}\n  made at {self._where()}")
+        a, b = a.abs(), b.abs()
+        for _ in range(math.ceil(1.4405 * a.dtype.bits) + 1):  # Lame: Fibonacci numbers take longest
+            a, b = b.eq(0).where(a, b), a._op(Ops.MOD, b)
+        return a
+
+    def lcm(self, x: Any) -> Self:
+        """The least common multiple, never negative; 0 where one of them is 0."""
+        a, b = self._broadcasted(x)
+        return (a._op(Ops.IDIV, a.gcd(b)) * b).abs()
+
+    def hypot(self, x: Any) -> Self:
+        """sqrt(self**2 + x**2), without overflow; infinite where one of them is, even beside NaN.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([3.0]).hypot(Tensor([4.0])).tolist()
+        [5.0]
+        """
+        a, b = self._float_pair(x)
+        dtype, a, b = a.dtype, a._in_float(), b._in_float()
+        endless = a.isinf() | b.isinf()
+        a, b = endless.where(1.0, a), endless.where(1.0, b)
+        size = a.detach().abs().maximum(b.detach().abs())
+        scale = (size.frexp()[1] - 1)._cast(a.dtype).exp2()  # a power of two, which rounds nothing
+        scale = (scale < 2.0**-100).where(2.0**-100, scale)
+        root = ((a / scale).square() + (b / scale).square()).sqrt() * scale
+        return endless.where(math.inf, root)._cast(dtype)
+
+    def _float_pair(self, x: Any) -> tuple[Self, Self]:
+        """Both operands as floats of one dtype."""
+        a, b = self._broadcasted(x)
+        return (a, b) if a._is_float() else (a._cast(dtypes.default_float()), b._cast(dtypes.default_float()))
+
+    def atan2(self, x: Any) -> Self:
+        """The angle in [-pi, pi] of the point with this ordinate and abscissa x, in the right quadrant.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0, -0.0]).atan2(Tensor([0.0, -1.0])).tolist()
+        [1.5707963705062866, -3.1415927410125732]
+        """
+        y, x = self._float_pair(x)
+        dtype, y, x = y.dtype, y._in_float(), x._in_float()
+        nothing = y.isnan() | x.isnan()
+        below, left = y.signbit(), x.signbit()
+        y, x = below.where(-y, y), left.where(-x, x)  # not abs, which is flat at 0
+        steep = y > x
+        low, high = steep.where(x, y), steep.where(y, x)
+        odd = high.eq(0) | low.isinf()  # where the quotient is no number: the angle is 0 or that of a diagonal
+        ratio = odd.where((high > 0)._cast(high.dtype), low / odd.where(1.0, high))
+        angle = ratio._atan()
+        angle = steep.where(math.pi / 2 - angle, angle)
+        angle = left.where(math.pi - angle, angle)
+        found: Self = nothing.where(math.nan, below.where(-angle, angle))._cast(dtype)
+        return found
+
+    def float_power(self, x: Any) -> Self:
+        """self ** x in float64."""
+        exponent = x._cast(dtypes.float64) if isinstance(x, TensorBase) else x
+        return self._cast(dtypes.float64) ** exponent
+
+    def xlogy(self, x: Any) -> Self:
+        """self * log(x), which is 0 where self is 0 and x is no NaN.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.0, 2.0]).xlogy(Tensor([0.0, 1.0])).tolist()
+        [0.0, 0.0]
+        """
+        a, b = self._float_pair(x)
+        nothing = a.eq(0) & (b <= 0)
+        return nothing.where(0.0, a * nothing.where(1.0, b).log())
+
+    def xlog1py(self, x: Any) -> Self:
+        """self * log(1 + x), which is 0 where self is 0 and x is no NaN."""
+        a, b = self._float_pair(x)
+        nothing = a.eq(0) & (b <= -1)
+        return nothing.where(0.0, a * nothing.where(0.0, b).log1p())
+
+    def logaddexp2(self, x: Any) -> Self:
+        """log2(2**self + 2**x), without overflow."""
+        a, b = self._float_pair(x)
+        dtype, a, b = a.dtype, a._in_float(), b._in_float()
+        same = a.eq(b)  # also two equal infinities, whose difference is NaN
+        apart = -(same.where(0.0, a - b).abs())
+        return (a.maximum(b) + apart.exp2()._log1p() * (1 / math.log(2)))._cast(dtype)
+
+    # Of three numbers
+
+    def addcmul(self, tensor1: Any, tensor2: Any, value: Scalar = 1) -> Self:
+        """self + value * tensor1 * tensor2."""
+        product = tensor1 * tensor2
+        return self.add(product if value == 1 else product * value)
+
+    def addcdiv(self, tensor1: Any, tensor2: Any, value: Scalar = 1) -> Self:
+        """self + value * tensor1 / tensor2."""
+        quotient = tensor1 / tensor2
+        return self.add(quotient if value == 1 else quotient * value)
+
+    # Angles
+
+    def deg2rad(self) -> Self:
+        """Degrees as radians.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([180.0]).deg2rad().tolist()
+        [3.1415927410125732]
+        """
+        return self * (math.pi / 180)
+
+    def rad2deg(self) -> Self:
+        """Radians as degrees."""
+        return self * (180 / math.pi)
+
+    def sinc(self) -> Self:
+        """sin(pi x) / (pi x), 1 at zero."""
+        x = self._in_float()
+        zero = x.eq(0)
+        safe = zero.where(1.0, x)
+        return zero.where(1.0 - x * x, safe._sin_cos_pi()[0] / (safe * math.pi))._narrowed(self.dtype)
+
+    def _sin_cos_pi(self) -> tuple[Self, Self]:
+        """(sin, cos) of pi times self, exact at whole numbers."""
+        rest = self - self.round()
+        whole = (self.round().detach() * 0.5).frac().eq(0)
+        sine, cosine = (rest * math.pi).sin(), (rest * math.pi)._cos()
+        return whole.where(sine, -sine), whole.where(cosine, -cosine)
+
+    def logit(self, eps: float | None = None) -> Self:
+        """log(x / (1 - x)), the inverse of sigmoid; with eps, x is first kept within [eps, 1 - eps].
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.5]).logit().tolist()
+        [0.0]
+        """
+        x = self._in_float()
+        if eps is not None:
+            x = (x < eps).where(eps, (x > 1 - eps).where(1 - eps, x))
+        middle = (x > 0.3) & (x < 0.65)
+        near, far = middle.where(x, 0.5), middle.where(0.25, x)
+        return middle.where(((2 * near - 1) / (1 - near))._log1p(), (far / (1 - far))._log())._narrowed(self.dtype)

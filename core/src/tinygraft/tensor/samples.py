@@ -1,0 +1,144 @@
+"""Sampled functions: differences and integrals along an axis, and how variables vary together.
+
+Values at equal or given distances in, along one axis; a tensor without it, or one shorter there, out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.operators import Operators
+from tinygraft.tensor.scan import Scan
+from tinygraft.uop.ops import Ops
+
+
+class Samples(Operators, Scan):
+    """Methods on values that were measured one after another."""
+
+    __slots__ = ()
+
+    def diff(self, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Self:
+        """Each element less the one before it along axis, n times; of bools, whether they differ.
+
+        prepend and append are put around first.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 4, 9]).diff().tolist()
+        [3, 5]
+        """
+        if not self.ndim:
+            raise ShapeError(f"diff needs an axis, got shape ()\n  made at {self._where()}")
+        if n < 0:
+            raise ValueError(f"diff needs n of 0 or more, got {n}")
+        place = self._axis(axis)
+        if n == 0:
+            return self._wrap(self.uop)
+        parts = [part for part in (prepend, self, append) if part is not None]
+        x: Any = parts[0].cat(*parts[1:], dim=place)
+        size = lengths.as_int(x.shape[place], "diff")
+        for left in range(size - 1, max(size - 1 - n, -1), -1):
+            after, before = x._part(place, 1, left + 1), x._part(place, 0, left)
+            x = after ^ before if x.dtype is dtypes.bool else after - before
+        return x if n <= size else x._part(place, 0, 0)  # type: ignore[no-any-return]
+
+    def _distances(self, what: str, x: Any, dx: Any, axis: int) -> Any:
+        """The distances between neighbours along an axis, as a number or a tensor that broadcasts."""
+        if x is None:
+            return dx
+        if not isinstance(x, TensorBase):
+            x = type(self)(x, device=self.device)  # type: ignore[call-arg]
+        if x.ndim == 1 and self.ndim > 1:
+            if x.shape[0] != self.shape[axis]:
+                raise ShapeError(f"{what} needs a place for each of {self.shape[axis]} values, got {x.shape[0]}")
+            x = x.reshape((-1,) + (1,) * (self.ndim - axis - 1))
+        return x.diff(axis=axis - self.ndim)
+
+    def _trapezoids(self, what: str, x: Any, dx: Any, axis: int) -> tuple[Any, int]:
+        if not self.ndim:
+            raise ShapeError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
+        place = self._axis(axis)
+        size = lengths.as_int(self.shape[place], what)
+        y = self if self._is_float() else self._cast(dtypes.default_float())
+        sums = y._part(place, min(1, size), size) + y._part(place, 0, max(size - 1, 0))
+        return sums * y._distances(what, x, dx, place) * 0.5, place
+
+    def trapezoid(self, x: Any = None, dx: Any = 1, axis: int = -1) -> Self:
+        """The integral along axis by the trapezoidal rule, values dx apart or at the places x.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0, 2.0, 3.0]).trapezoid().item()
+        4.0
+        """
+        areas, place = self._trapezoids("trapezoid", x, dx, axis)
+        return areas.sum(place)  # type: ignore[no-any-return]
+
+    def trapz(self, x: Any = None, dx: Any = 1, axis: int = -1) -> Self:
+        """trapezoid, by its older name."""
+        return self.trapezoid(x, dx, axis)
+
+    def cumulative_trapezoid(self, x: Any = None, dx: Any = 1, axis: int = -1) -> Self:
+        """The running integral along axis by the trapezoidal rule, shorter by one."""
+        areas, place = self._trapezoids("cumulative_trapezoid", x, dx, axis)
+        return areas.cumsum(place)  # type: ignore[no-any-return]
+
+    def cov(self, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Self:
+        """The covariance matrix of variables, a row each, measured once in each column.
+
+        fweights says how often each column counts, aweights how much. correction is taken from the number of columns.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).cov().tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        if self.ndim > 2:
+            raise ShapeError(f"cov needs at most two axes, got shape {self.shape}\n  made at {self._where()}")
+        x = (self if self._is_float() else self._cast(dtypes.default_float()))._in_float()
+        x = x._reshape((1, lengths.product(x.shape))) if x.ndim < 2 else x
+        weights = self._weights("fweights", fweights, False), self._weights("aweights", aweights, True)
+        given = [w._cast(x.dtype) for w in weights if w is not None]
+        if not given:
+            count: Any = float(lengths.as_int(x.shape[1], "cov"))
+            total: Any = count
+            apart = x - x.mean(1, keepdim=True)
+            scaled = apart
+            left: Any = max(count - correction, 0.0)
+        else:
+            w = given[0] if len(given) == 1 else given[0] * given[1]
+            total = w.sum()
+            apart = x - (x * w).sum(1, keepdim=True) / total
+            scaled = apart * w
+            spent = correction if aweights is None else (w * given[-1]).sum() / total * correction
+            left = (total - spent).maximum(0.0)
+        found = scaled._op(Ops.MUL, 1.0).matmul(apart.transpose(0, 1)) / left
+        return (found if x.shape[0] != 1 else found._reshape(()))._narrowed(self.dtype)  # type: ignore[no-any-return]
+
+    def _weights(self, name: str, weights: Any, floats: bool) -> Any:
+        if weights is None:
+            return None
+        size = self.shape[-1] if self.ndim else 1
+        kinds = ("float",) if floats else ("int", "uint")
+        if weights.dtype.kind not in kinds or weights.shape not in ((size,), ()):
+            wanted = "floats" if floats else "integers"
+            raise DTypeError(
+                f"{name} of cov are {wanted}, {size} of them, got {weights.dtype} of shape {weights.shape}"
+            )
+        if (weights < 0).any().item():
+            raise ValueError(f"{name} of cov cannot be negative")
+        return weights
+
+    def corrcoef(self) -> Self:
+        """The correlations of variables, a row each: cov over the product of both deviations, within [-1, 1].
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).corrcoef().tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        c = self.cov()
+        if c.ndim < 2:
+            return c / c
+        spread = c.diagonal().sqrt()
+        return (c / spread.unsqueeze(1) / spread.unsqueeze(0)).clamp(-1, 1)

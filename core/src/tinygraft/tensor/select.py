@@ -1,0 +1,323 @@
+"""Selecting: elements read and written by index along an axis, by place in the flat tensor, by view and by mask.
+
+A tensor and indices in; a new tensor out, nothing is written in place. Reads are one GATHER, writes one SCATTER, both
+linear. An index counts from the end where it is negative; one outside raises where it is known, else a read
+gives 0 and a write is dropped; with CHECK_INDEX=1 indices are read and checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
+from tinygraft.tensor import lengths, positions
+from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
+from tinygraft.tensor.indexing import REDUCE_OPS, wrapped
+from tinygraft.tensor.operators import Operators
+from tinygraft.uop.ops import FACTS, Ops, ScatterArg
+
+
+class Select(Operators):
+    """Methods that read or write some elements."""
+
+    __slots__ = ()
+
+    # By index along an axis
+
+    def _line(self, what: str, index: Any, axis: int) -> Any:
+        """An index of one axis (or none), places counted from the front."""
+        if not isinstance(index, TensorBase):
+            index = type(self)(index, device=self.device)  # type: ignore[call-arg]
+        if index.ndim > 1:
+            raise ShapeError(f"{what} needs an index of one axis, got shape {index.shape}\n  made at {index._where()}")
+        line = index if index.ndim else index.reshape(1)
+        return self._along(what, line, axis)
+
+    def _along(self, what: str, index: Any, axis: int) -> Any:
+        """Places along an axis, counted from the front. Raises DTypeError, and IndexOutOfRange for known ones."""
+        if index.dtype.kind not in ("int", "uint"):
+            raise DTypeError(f"{what} needs an index of integers, got {index.dtype}\n  made at {index._where()}")
+        whole = self if self.ndim else self._reshape((1,))
+        positions.check(whole, index, axis)
+        return wrapped(index, whole.shape[axis])[0]
+
+    def index_select(self, dim: int, index: Any) -> Self:
+        """The slices along dim that index names, in its order.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[1, 2], [3, 4]]).index_select(1, Tensor([1, 1, 0])).tolist()
+        [[2, 2, 1], [4, 4, 3]]
+        """
+        axis = self._axis(dim)
+        line = self._line("index_select", index, axis)
+        if not self.ndim:
+            return self._reshape((1,))._join(Ops.GATHER, line, arg=0)._reshape(())
+        return self._join(Ops.GATHER, line, arg=axis)
+
+    def _written(self, what: str, dim: int, index: Any, source: Any, op: Ops | None) -> Self:
+        """source stored at, or combined with, the slices along dim that index names."""
+        axis = self._axis(dim)
+        whole = self if self.ndim else self._reshape((1,))
+        line = self._line(what, index, axis)
+        wanted = (*whole.shape[:axis], *line.shape, *whole.shape[axis + 1 :])
+        if isinstance(source, TensorBase):
+            value: Any = source._wrap(source.uop)._cast(self.dtype)
+            value = value.reshape(wanted) if not self.ndim and source.ndim < 2 and value.size == 1 else value
+            if value.shape != wanted:
+                raise ShapeError(
+                    f"{what} along axis {axis} of shape {self.shape} by {line.shape[0]} places needs a source of shape "
+                    f"{wanted}, got {source.shape}\n"
+                    f"  tensor made at {self._where()}      source made at {source._where()}"
+                )
+        else:
+            value = type(self).full(wanted, source, device=self.device, dtype=self.dtype, requires_grad=False)
+        return whole._join(Ops.SCATTER, line, value, arg=ScatterArg(axis, op))._reshape(self.shape)
+
+    def index_add(self, dim: int, index: Any, source: Any, alpha: Scalar = 1) -> Self:
+        """With alpha times the slices of source added to those that index names; all that name one place count.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 1]).index_add(0, Tensor([0, 0]), Tensor([5, 7])).tolist()
+        [13, 1]
+        """
+        return self._written("index_add", dim, index, source if alpha == 1 else source * alpha, Ops.ADD)
+
+    def index_copy(self, dim: int, index: Any, source: Any) -> Self:
+        """With the slices of source in place of those that index names; where two name one place the last stays."""
+        return self._written("index_copy", dim, index, source, None)
+
+    def index_fill(self, dim: int, index: Any, value: Any) -> Self:
+        """With value (a number, or a tensor of one) in the slices that index names.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3]).index_fill(0, Tensor([0, 2]), 9).tolist()
+        [9, 2, 9]
+        """
+        if isinstance(value, TensorBase):
+            if value.ndim:
+                raise ShapeError(f"index_fill needs a number, got a tensor of shape {value.shape}")
+            axis = self._axis(dim)
+            size = self._line("index_fill", index, axis).shape[0]
+            shape = (*self.shape[:axis], size, *self.shape[axis + 1 :]) if self.ndim else (1,)
+            value = value._wrap(value.uop)._cast(self.dtype).expand(shape)  # type: ignore[attr-defined]
+        return self._written("index_fill", dim, index, value, None)
+
+    def index_reduce(self, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Self:
+        """The slices of source that index sends to one place combined: prod, mean, amax, amin or sum.
+
+        include_self says that what is there takes part.
+        """
+        if reduce not in REDUCE_OPS:
+            raise ShapeError(f"index_reduce knows {', '.join(REDUCE_OPS)}, got {reduce!r}")
+        op = REDUCE_OPS[reduce]
+        base = self
+        if not include_self:
+            identity = FACTS[op].identity
+            base = self._written("index_reduce", dim, index, identity(self.dtype) if identity else 0, None)
+        total = base._written("index_reduce", dim, index, source, op)
+        if reduce != "mean":
+            return total
+        start = self._const(int(include_self), dtypes.int32)
+        count = start._written("index_reduce", dim, index, 1, Ops.ADD).maximum(1)
+        if self.dtype.kind == "float":
+            return total / count._cast(self.dtype)
+        return total.div(count._cast(self.dtype), rounding_mode="floor")
+
+    def scatter_add(self, dim: int, index: Any, src: Any) -> Self:
+        """With the elements of src added at the places that gather would read.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 1]).scatter_add(0, Tensor([0, 0]), Tensor([5, 7])).tolist()
+        [13, 1]
+        """
+        return self.scatter(dim, index, src, "add")
+
+    # By place
+
+    def _numbered(self) -> Self:
+        """Each element's place in the flat tensor, in this shape."""
+        shape = lengths.as_ints(self.shape, "a place")
+        return type(self)._iota(int(lengths.product(shape)), self.device)._reshape(shape)
+
+    def _stored_at(self, places: Any, values: Any, op: Ops | None = None) -> Self:
+        """values stored at flat places, or combined with what is there."""
+        flat = self.flatten()
+        value = values._wrap(values.uop)._cast(self.dtype).expand(places.shape).flatten()
+        return flat._join(Ops.SCATTER, places.flatten(), value, arg=ScatterArg(0, op))._reshape(self.shape)
+
+    def take(self, index: Any) -> Self:
+        """The elements at places of the flat tensor, in the shape of index.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[1, 2], [3, 4]]).take(Tensor([3, 0])).tolist()
+        [4, 1]
+        """
+        index = self._other_index(index)
+        flat = self.flatten()
+        if not flat.size and index.size:
+            raise IndexOutOfRange(f"take cannot read a tensor of shape {self.shape}, which has no elements")
+        return flat._join(Ops.GATHER, flat._along("take", index, 0), arg=0)
+
+    def _other_index(self, index: Any) -> Any:
+        return index if isinstance(index, TensorBase) else type(self)(index, device=self.device)  # type: ignore[call-arg]
+
+    def put(self, index: Any, source: Any, accumulate: bool = False) -> Self:
+        """With the elements of source stored at places of the flat tensor, or added there.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3]).put(Tensor([2, 0]), Tensor([7, 8])).tolist()
+        [8, 2, 7]
+        """
+        index = self._other_index(index)
+        if index.size != source.size:
+            raise ShapeError(f"put needs as many places as elements, got shapes {index.shape} and {source.shape}")
+        if not self.size and index.size:
+            raise IndexOutOfRange(f"put cannot write to a tensor of shape {self.shape}, which has no elements")
+        places = self.flatten()._along("put", index, 0)
+        return self._stored_at(places, source.reshape(index.shape), Ops.ADD if accumulate else None)
+
+    def index_put(self, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Self:
+        """self with `t[indices] = values` done, or with values added there; every one counts where places are equal.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2]).index_put((Tensor([0, 0]),), Tensor([5, 7]), accumulate=True).tolist()
+        [13, 2]
+        """
+        places = self._numbered()[tuple(slice(None) if index is None else index for index in indices)]
+        if broadcast_shape(values.shape, places.shape) != places.shape:
+            raise ShapeError(f"cannot write values of shape {values.shape} to places of shape {places.shape}")
+        return self._stored_at(places, values, Ops.ADD if accumulate else None)
+
+    def take_along_dim(self, index: Any, dim: int | None = None) -> Self:
+        """gather, with the other axes of both broadcast together; without dim, from the flat tensor.
+
+        >>> from tinygraft import Tensor
+        >>> t = Tensor([[3, 1], [2, 4]])
+        >>> t.take_along_dim(t.argsort(1), 1).tolist()
+        [[1, 3], [2, 4]]
+        """
+        if dim is None:
+            return self.flatten().gather(0, index.flatten())
+        if self.ndim != index.ndim:
+            raise ShapeError(f"take_along_dim needs as many axes in both, got shapes {self.shape} and {index.shape}")
+        axis = self._axis(dim)
+        ones = [tuple(1 if a == axis else n for a, n in enumerate(t.shape)) for t in (self, index)]
+        shape = broadcast_shape(*ones)
+        if shape is None:
+            raise ShapeError(
+                f"take_along_dim along axis {axis} cannot broadcast shapes {self.shape} and {index.shape}\n"
+                f"  tensor made at {self._where()}      index made at {index._where()}"
+            )
+        mine, its = ([t.shape[axis] if a == axis else n for a, n in enumerate(shape)] for t in (self, index))
+        return self.expand(mine).gather(axis, index.expand(its))
+
+    # By views: the places that a view has
+
+    def _with_view(self, what: str, view: Callable[[Self], Self], src: Any) -> Self:
+        """self with src in place of a view of it."""
+        places = view(self._numbered())
+        if src.shape != places.shape:
+            raise ShapeError(
+                f"{what} needs a source of shape {places.shape}, got {src.shape}\n"
+                f"  tensor made at {self._where()}      source made at {src._where()}"
+            )
+        return self._stored_at(places, src)
+
+    def select(self, dim: int, index: int) -> Self:
+        """The slice at one place of dim, without that axis.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[1, 2], [3, 4]]).select(1, 0).tolist()
+        [1, 3]
+        """
+        if not self.ndim:
+            raise ShapeError(f"select needs an axis, got shape ()\n  made at {self._where()}")
+        return self[(slice(None),) * self._axis(dim) + (index,)]
+
+    def select_scatter(self, src: Any, dim: int, index: int) -> Self:
+        """self with src at one place of dim."""
+        return self._with_view("select_scatter", lambda t: t.select(dim, index), src)
+
+    def slice_scatter(
+        self, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+    ) -> Self:
+        """self with src in place of the slice start:end:step of dim."""
+        part = (slice(None),) * self._axis(dim) + (slice(start, end, step),)
+        return self._with_view("slice_scatter", lambda t: t[part], src)
+
+    def diagonal_scatter(self, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
+        """self with src on a diagonal.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.zeros(2, 2).diagonal_scatter(Tensor([1.0, 2.0])).tolist()
+        [[1.0, 0.0], [0.0, 2.0]]
+        """
+        return self._with_view("diagonal_scatter", lambda t: t.diagonal(offset, dim1, dim2), src)
+
+    def _strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None) -> Any:
+        """The flat places of a strided view. Raises IndexOutOfRange if one of them lies outside."""
+        sizes, steps, start = tuple(size), tuple(stride), storage_offset or 0
+        if len(sizes) != len(steps) or any(n < 0 for n in (*sizes, *steps, start)):
+            raise ShapeError(
+                f"as_strided needs a stride for each size, none negative, got {sizes}, {steps} and {start}"
+            )
+        last = start + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
+        total = lengths.as_int(lengths.product(self.shape), "as_strided")
+        if 0 not in sizes and last >= total:
+            raise IndexOutOfRange(
+                f"as_strided would read place {last} of shape {self.shape}, which has {total} elements"
+            )
+        places = type(self)._iota(1, self.device)._reshape((1,) * len(sizes)) + start
+        for axis, (n, step) in enumerate(zip(sizes, steps, strict=True)):
+            line = type(self)._iota(n, self.device) * step
+            places = places + line._reshape((n,) + (1,) * (len(sizes) - axis - 1))
+        return places.expand(sizes)
+
+    def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = 0) -> Self:
+        """The elements whose places in the flat tensor are offset plus index times stride, along each axis.
+
+        A tensor has no memory layout of its own, so this reads its row-major order. Places may repeat.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3, 4]).as_strided((3, 2), (1, 1)).tolist()
+        [[1, 2], [2, 3], [3, 4]]
+        """
+        return self.flatten()._join(Ops.GATHER, self._strided(size, stride, storage_offset), arg=0)
+
+    def as_strided_scatter(
+        self, src: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = 0
+    ) -> Self:
+        """self with src in place of what as_strided reads."""
+        return self._with_view("as_strided_scatter", lambda t: t.as_strided(size, stride, storage_offset), src)
+
+    # By masks
+
+    def masked_scatter(self, mask: Any, source: Any) -> Self:
+        """self with the first elements of source, one after another, where mask is true.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2, 3]).masked_scatter(Tensor([True, False, True]), Tensor([8, 9])).tolist()
+        [8, 2, 9]
+        """
+        if mask.dtype is not dtypes.bool:
+            raise DTypeError(f"masked_scatter needs a mask of bool, got {mask.dtype}\n  made at {mask._where()}")
+        if source.dtype is not self.dtype:
+            raise DTypeError(f"masked_scatter needs a source of {self.dtype}, got {source.dtype}")
+        shape = broadcast_shape(self.shape, mask.shape)
+        if shape is None:
+            raise ShapeError(f"a mask of shape {mask.shape} does not broadcast with shape {self.shape}")
+        wide, where = self.expand(shape), mask.expand(shape)
+        if not source.size:
+            return self._wrap(wide.uop)
+        place = where.flatten()._cast(dtypes.int32).cumsum(0)._reshape(shape) - 1
+        return where.where(source.flatten()._join(Ops.GATHER, place, arg=0), wide)  # type: ignore[no-any-return]
+
+    def argwhere(self) -> Self:
+        """nonzero, by numpy's name. Reads this tensor."""
+        return self.nonzero()  # type: ignore[no-any-return]
+
+    def nonzero_static(self, size: int, fill_value: int = -1) -> Self:
+        """nonzero with as many rows as size says, filled up with fill_value; reads nothing."""
+        return self.nonzero(size, fill_value)  # type: ignore[no-any-return]

@@ -1,0 +1,294 @@
+"""Special functions: the complements and inverses of the error function, gamma and its relatives, Bessel functions.
+
+Floats in (other dtypes become the default float), floats of one shape out. Each is a Chebyshev series (chebyshev.py)
+of what is left when poles, zeros, exponentials and logarithms are taken off, so that the relative error stays small
+where the value is; the bounds are in tests/devices/test_devices_ulp.py. Half types are computed in float32 and
+rounded once. Gradients are those of the series.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+from tinygraft.dtype import dtypes
+from tinygraft.tensor import chebyshev as fits
+from tinygraft.tensor.pointwise import Pointwise
+from tinygraft.uop.ops import Ops
+
+_ROOT_2, _LOG_ROOT_2PI = math.sqrt(2), 0.9189385332046728
+# Where digamma is 0, as a float of each dtype and what is left of it.
+_DIGAMMA_ZERO = {False: (1.4616321325302124, 1.2438235e-08), True: (1.4616321449683622, 9.549995429965697e-17)}
+_BERNOULLI = [1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
+              -3617 / 10670622842880000]  # fmt: skip
+_ZETA_TERMS = 20  # summed one by one before the rest is taken as an integral
+
+
+class Special(Pointwise):
+    """Functions that have a name and no formula."""
+
+    __slots__ = ()
+
+    def _fit(self, fit: fits.Fit) -> Self:
+        """A Chebyshev series in self, which lies in [-1, 1], by Clenshaw's rule."""
+        count = len(fit.coefficients) if self.dtype is dtypes.float64 else fit.single
+        twice = self + self
+        ahead, two_ahead = self._const(fit.coefficients[count - 1]), self._const(0.0)
+        for c in reversed(fit.coefficients[1 : count - 1]):
+            ahead, two_ahead = twice * ahead - two_ahead + c, ahead
+        return self * ahead - two_ahead + fit.coefficients[0]
+
+    def _magnitude(self) -> tuple[Self, Self]:
+        """(whether below zero, without the sign); its gradient at 0 is 1."""
+        below = self < 0
+        return below, below.where(-self, self)
+
+    # Around the error function
+
+    def _bell(self, share: float = 1.0) -> Self:
+        """exp(-share * self * self), where the square's rounding error is not lost; share is a power of two."""
+        square = self * self
+        rest = self._op(Ops.FMA, self, -square)
+        return (square * -share)._exp() * (1 - rest * share)
+
+    def _scaled_erfc(self) -> Self:
+        """exp(x * x) * erfc(x) for x >= 0."""
+        return ((self - 3.75) / (self + 3.75))._fit(fits.ERFCX) / (1 + 2 * self)
+
+    def erfc(self) -> Self:
+        """1 - erf, exact also where that is next to nothing.
+
+        >>> from tinygraft import Tensor
+        >>> [round(v, 6) for v in Tensor([0.0, 1.0, 20.0]).erfc().tolist()]
+        [1.0, 0.157299, 0.0]
+        """
+        below, size = self._in_float()._magnitude()
+        size = size.minimum(28.0)
+        upper = size._scaled_erfc() * size._bell()
+        return below.where(2 - upper, upper)._narrowed(self.dtype)
+
+    def erfcx(self) -> Self:
+        """exp(x * x) * erfc(x)."""
+        x = self._in_float()
+        below, size = x._magnitude()
+        upper = size.isinf().where(0.0, size.isinf().where(1.0, size)._scaled_erfc())
+        square = below.where(x, 0.0)
+        grown = (square * square)._exp() * (1 + square._op(Ops.FMA, square, -(square * square))._below(0.5)[1])
+        return below.where(2 * grown - upper, upper)._narrowed(self.dtype)
+
+    def _inverse(self, w: Self) -> Self:
+        """erfinv(x) / x, where w is -log(1 - x * x)."""
+        near, far = w < 6, w < 42.25
+        first = (near.where(w, 0.0) / 3 - 1)._fit(fits.ERFINV_NEAR)
+        s = near.where(6.0, w).sqrt()
+        v = 1 / s
+        low, middle, high = 1 / 28, 1 / 6.5, 1 / math.sqrt(6)
+        second = ((far.where(v, middle) - middle) * (2 / (high - middle)) - 1)._fit(fits.ERFINV_FAR)
+        third = ((far.where(middle, v) - low) * (2 / (middle - low)) - 1)._fit(fits.ERFINV_TAIL)
+        return near.where(first, far.where(second, third) * s)
+
+    def erfinv(self) -> Self:
+        """The inverse of erf; infinite at -1 and 1, NaN outside.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.0, 1.0]).erfinv().tolist()
+        [0.0, inf]
+        """
+        x = self._in_float()
+        small, inner = x._below(0.5)
+        edge = x.abs().eq(1)
+        outer = (small | edge).where(0.75, x)
+        w = small.where(-((-inner * inner)._log1p()), -(((1 - outer) * (1 + outer))._log()))
+        found = small.where(inner, outer) * x._inverse(w)
+        return edge.where(x / edge.where(0.0, x._const(1.0)), found)._narrowed(self.dtype)
+
+    def ndtr(self) -> Self:
+        """The normal distribution: the share of values below this many standard deviations."""
+        below, size = self._in_float()._magnitude()
+        tail = size.minimum(40.0)._tail()
+        return below.where(tail, 1 - tail)._narrowed(self.dtype)
+
+    def _tail(self) -> Self:
+        """ndtr(-x) for x >= 0."""
+        return (self * (1 / _ROOT_2))._scaled_erfc() * self._bell(0.5) * 0.5
+
+    def ndtri(self) -> Self:
+        """The inverse of ndtr, from [0, 1].
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([0.5, 1.0]).ndtri().tolist()
+        [0.0, inf]
+        """
+        p = self._in_float()
+        y = 2 * p - 1
+        small, inner = y._below(0.5)
+        edge = p.eq(0) | p.eq(1)
+        safe = (small | edge).where(0.875, p)
+        w = small.where(-((-inner * inner)._log1p()), -((4 * safe * (1 - safe))._log()))
+        found = small.where(inner, 2 * safe - 1) * p._inverse(w) * _ROOT_2
+        return edge.where(y / edge.where(0.0, y._const(1.0)), found)._narrowed(self.dtype)
+
+    def log_ndtr(self) -> Self:
+        """log(ndtr), also where ndtr is next to nothing."""
+        x = self._in_float()
+        low = x < -1
+        left = low.where(-x, 1.0)
+        below = ((left * (1 / _ROOT_2))._scaled_erfc() * 0.5)._log() - left * left * 0.5
+        right = low.where(0.0, x)
+        above = (right < 0).where(right.ndtr() - 1, -(right.maximum(0.0).minimum(40.0)._tail()))._log1p()
+        return low.where(below, above)._narrowed(self.dtype)
+
+    def entr(self) -> Self:
+        """-x * log(x): 0 at zero, -inf below."""
+        x = self._in_float()
+        inside = x > 0
+        safe = inside.where(x, 1.0)
+        rest = (x < 0).where(-math.inf, x.eq(0).where(0.0, x))
+        return inside.where(-safe * safe._log(), rest)._narrowed(self.dtype)
+
+    # Around the gamma function
+
+    def _lgamma_from_1(self, above_2: Self) -> Self:
+        """lgamma from 1 on. above_2 is self - 2, which a rounded self would not give."""
+        near = self < 3
+        u = near.where(above_2, 0.0)
+        central = (u + 1) * u * u._fit(fits.LGAMMA)
+        y = near.where(3.0, self)
+        v = 1 / y
+        far = (y - 0.5) * (y._log() - 1) + (18 * v * v - 1)._fit(fits.STIRLING) * v + (_LOG_ROOT_2PI - 0.5)
+        return near.where(central, far)
+
+    def lgamma(self) -> Self:
+        """log(|gamma|); infinite at 0 and below it at whole numbers. Absolute error near its zeros below 0.
+
+        >>> from tinygraft import Tensor
+        >>> [round(v, 6) for v in Tensor([3.0, 0.0]).lgamma().tolist()]
+        [0.693147, inf]
+        """
+        x = self._in_float()
+        below = x < 0
+        y = below.where(1 - x, x)
+        small = y < 1
+        upper = small.where(y + 1, y)._lgamma_from_1(small.where(y - 1, y - 2)) - small.where(y, 1.0)._log()
+        sine = below.where(x, 0.5)._sin_cos_pi()[0].abs()
+        lower = (math.pi / sine)._log() - upper
+        return x.isinf().where(math.inf, below.where(lower, upper))._narrowed(self.dtype)
+
+    def mvlgamma(self, p: int) -> Self:
+        """log of the multivariate gamma function of dimension p, for more than (p - 1) / 2.
+
+        >>> from tinygraft import Tensor
+        >>> round(Tensor(3.0).mvlgamma(1).item(), 6)
+        0.693147
+        """
+        if p < 1:
+            raise ValueError(f"mvlgamma needs a dimension of 1 or more, got {p}")
+        x = self._in_float()
+        total = x.lgamma()
+        for i in range(1, p):
+            total = total + (x - i / 2).lgamma()
+        return (total + p * (p - 1) / 4 * math.log(math.pi))._narrowed(self.dtype)
+
+    def digamma(self) -> Self:
+        """The derivative of lgamma: infinite at 0, NaN below it at whole numbers.
+
+        >>> from tinygraft import Tensor
+        >>> round(Tensor(1.0).digamma().item(), 6)
+        -0.577216
+        """
+        x = self._in_float()
+        below = x < 0
+        y = below.where(1 - x, x)
+        small = y < 1
+        z = small.where(y + 1, y)
+        near = z < 3
+        c = near.where(z, 2.0)
+        high, low = _DIGAMMA_ZERO[x.dtype is dtypes.float64]
+        central = ((c - high) - low) * (c - 2)._fit(fits.DIGAMMA)
+        v = 1 / near.where(3.0, z)
+        far = near.where(3.0, z)._log() - v * 0.5 - (18 * v * v - 1)._fit(fits.DIGAMMA_FAR) * v * v
+        upper = near.where(central, far) - small.where(1 / small.where(y, 1.0), 0.0)
+        sine, cosine = below.where(x, 0.5)._sin_cos_pi()
+        pole = below & x.eq(x.floor())
+        lower = upper - math.pi * cosine / pole.where(1.0, sine)
+        return pole.where(math.nan, below.where(lower, upper))._narrowed(self.dtype)
+
+    def polygamma(self, n: int) -> Self:
+        """The n-th derivative of digamma. Right for more than -10.
+
+        >>> from tinygraft import Tensor
+        >>> round(Tensor(1.0).polygamma(1).item(), 5)
+        1.64493
+        """
+        if n < 0:
+            raise ValueError(f"polygamma needs n of 0 or more, got {n}")
+        if n == 0:
+            return self.digamma()
+        x = self._in_float()
+        return (x._hurwitz(n + 1) * float((-1) ** (n + 1) * math.factorial(n)))._narrowed(self.dtype)
+
+    def _hurwitz(self, s: Any) -> Self:
+        """The sum of (self + k)**-s over k = 0, 1, ...: some terms, and the rest by Euler and Maclaurin."""
+        line = type(self)._iota(_ZETA_TERMS, self.device)._cast(self.dtype)
+        powers = s if isinstance(s, int) else s.unsqueeze(-1)
+        total: Self = ((self.unsqueeze(-1) + line) ** -powers).sum(-1)
+        a = self + _ZETA_TERMS
+        power = a**-s
+        total = total + power * a / (s - 1) + power * 0.5
+        factor, power = s, power / a
+        for k, c in enumerate(_BERNOULLI):
+            total = total + power * factor * c
+            factor = factor * (s + (2 * k + 1)) * (s + (2 * k + 2))
+            power = power / (a * a)
+        return total
+
+    def zeta(self, q: Any) -> Self:
+        """The Hurwitz zeta function: the sum of (q + k)**-self over k = 0, 1, ... for self > 1. Right for q > -10."""
+        s, x = self._float_pair(q)
+        dtype, s, x = s.dtype, s._in_float(), x._in_float()
+        pole = (x <= 0) & x.eq(x.floor())
+        broken = (x < 0) & (s != s.floor())
+        odd = (s < 1) | broken
+        safe, base = (odd | s.eq(1)).where(2.0, s), (pole | broken).where(1.0, x)
+        found = pole.where(math.inf, base._hurwitz(safe))
+        found = s.eq(1).where(math.inf, odd.where(math.nan, found))
+        return found._cast(dtype)
+
+    # Bessel functions
+
+    def _bessel(self, near: fits.Fit, far: fits.Fit) -> tuple[Self, Self]:
+        """(magnitude, exp(-x) times a modified Bessel function of it; over x up to 8 if that is odd)."""
+        x = self._magnitude()[1]
+        low = x < 8
+        first = (low.where(x, 0.0) * 0.25 - 1)._fit(near)
+        large = low.where(8.0, x)
+        return low, low.where(first, (16 / large - 1)._fit(far) / large.sqrt())
+
+    def i0e(self) -> Self:
+        """exp(-|x|) times the modified Bessel function i0."""
+        return self._in_float()._bessel(fits.I0_NEAR, fits.I0_FAR)[1]._narrowed(self.dtype)
+
+    def i0(self) -> Self:
+        """The modified Bessel function of the first kind and order 0.
+
+        >>> from tinygraft import Tensor
+        >>> round(Tensor(1.0).i0().item(), 5)
+        1.26607
+        """
+        x = self._in_float()
+        return (x._bessel(fits.I0_NEAR, fits.I0_FAR)[1] * x._magnitude()[1]._exp())._narrowed(self.dtype)
+
+    def _i1e(self) -> Self:
+        low, found = self._bessel(fits.I1_NEAR, fits.I1_FAR)
+        below, size = self._magnitude()
+        upper = low.where(size, 1.0) * found
+        return below.where(-upper, upper)
+
+    def i1e(self) -> Self:
+        """exp(-|x|) times the modified Bessel function i1."""
+        return self._in_float()._i1e()._narrowed(self.dtype)
+
+    def i1(self) -> Self:
+        """The modified Bessel function of the first kind and order 1."""
+        x = self._in_float()
+        return (x._i1e() * x._magnitude()[1]._exp())._narrowed(self.dtype)
