@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from installed import installed
-from mutants import BACKENDS, MUTANTS, SOUND
+from mutants import BACKENDS, MUTANTS
+from sound import SOUND
 from tinygraft.conformance import DeviceConformance
 from tinygraft.conformance.suite import Suite
 
@@ -42,8 +43,8 @@ PARTS = [base for base in DeviceConformance.__mro__ if "_" in base.__module__.rp
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What the kit reports of each device, run once on all of them in a child process."""
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[str, Any]]]:
+    """What the kit prints, and reports of each device, run once on all of them in a child process."""
     folder = tmp_path_factory.mktemp("mutants")
     lines, asked = [f"from {Suite.__module__} import Suite"], []
     for name, tests in DEVICES.items():
@@ -60,7 +61,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
-    return {device["name"]: device for device in json.loads((folder / "found.json").read_text())["devices"]}
+    return done.stdout, {one["name"]: one for one in json.loads((folder / "found.json").read_text())["devices"]}
+
+
+@pytest.fixture(scope="module")
+def found(run: tuple[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """What the kit reports of each device."""
+    return run[1]
 
 
 def counts(report: dict[str, Any]) -> dict[str, int]:
@@ -85,3 +92,23 @@ def test_a_device_without_a_fault_passes(found: dict[str, dict[str, Any]], name:
     """All that its mutants are asked: so it is the fault that is caught."""
     assert found[name]["tests"] == {}
     assert counts(found[name]) == {"passed": len(DEVICES[name])}
+
+
+SENTENCES = (
+    "IDIV int (-33, 2): got -16, expected -17",  # op, dtype, operands, and both results
+    "constant -128: IDIV char (1,): got 0, expected -1",
+    "from dtypes.int\nE     CAST char (-2147483648,): got -128, expected 0",
+    "NEG float (0.0,): got 0.0, expected -0.0",
+    "EXP2 float (",
+    "units away where 1.3 are allowed",
+    "kernel E_33 wrote past the end of data0: byte ",
+    "a bool has the byte 255: it was not written, or not as 0 or 1",
+    "kernel E_59: what is a sine?",
+    "n = 5",
+)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_failure_says_what_is_wrong(run: tuple[str, dict[str, dict[str, Any]]], sentence: str) -> None:
+    """The op, the dtype, the operands, what came and what should have come."""
+    assert sentence in run[0]

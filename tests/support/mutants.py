@@ -1,4 +1,4 @@
-"""Devices with one fault each, and the five without a fault that they are made from.
+"""Devices with one fault each, made from devices that have none.
 
 MUTANTS says by name what each does wrong, which tests of the conformance kit catch it, and some that it passes. Every
 one is a device like any other: its entry point is "mutants:NAME".
@@ -7,115 +7,24 @@ one is a device like any other: its entry point is "mutants:NAME".
 from __future__ import annotations
 
 import queue
-import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from faults import VALUES as FAULTS
 from faults import Change, Faulty
-from gpusim import TARGET
-from host_groups import DIALECT, HostGroups
+from host_groups import DIALECT
+from sound import SOUND, Grid, Host, Kept, Queued, Shares
 from tinygraft.device.interfaces import Compiler, GraphExecutor, Handle, Program, Step
 from tinygraft.device.spec import ApiRange, DeviceSpec, Probe
+from tinygraft.dtype import dtypes
 from tinygraft.errors import CompileError
-from tinygraft.reference.python import HostAllocator, PythonBackend
+from tinygraft.reference.python import PythonBackend, PythonProgram
 from tinygraft.render.cstyle import CStyleRenderer
+from tinygraft.render.dialect import C_TYPES
 from tinygraft.uop.stages import Binary, Source
-
-Grid = tuple[int, int, int]
-
-
-# The devices without a fault: PythonBackend and
-
-
-class Queued(PythonBackend):
-    """The interpreter, whose launches return at once and run one after another in a thread of the device."""
-
-    def __init__(self, name: str, ordinal: int) -> None:
-        super().__init__(name, ordinal)
-        self.tasks: queue.Queue[Callable[[], None] | None] = self.line()
-        self.allocator = QueuedMemory(self)
-        self.thread = threading.Thread(target=self.work, daemon=True)
-        self.thread.start()
-
-    def line(self) -> queue.Queue[Callable[[], None] | None]:
-        """Where launches wait."""
-        return queue.Queue()
-
-    def work(self) -> None:
-        """Run what waits until there is nothing more to come."""
-        while (task := self.tasks.get()) is not None:
-            task()
-            self.tasks.task_done()
-
-    def load(self, binary: Binary) -> Program:
-        """A program that waits in the line."""
-        return QueuedProgram(self, super().load(binary))
-
-    def synchronize(self) -> None:
-        """Wait until the line is empty."""
-        self.tasks.join()
-
-    def close(self) -> None:
-        """End the thread."""
-        self.tasks.put(None)
-        self.thread.join()
-
-
-class QueuedProgram(Program):
-    """A kernel that is launched later."""
-
-    def __init__(self, backend: Queued, program: Program) -> None:
-        self.backend, self.program = backend, program
-
-    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> None:
-        """Get in line."""
-        self.backend.tasks.put(lambda: self.program.launch(buffers, variables, grid))
-
-
-class QueuedMemory(HostAllocator):
-    """Memory that is copied to and from once all launches before have run."""
-
-    reads_early = writes_early = False
-
-    def __init__(self, backend: Queued) -> None:
-        self.backend = backend
-
-    def copy_in(self, target: Handle, source: memoryview) -> None:
-        """Wait, then copy."""
-        if not self.writes_early:
-            self.backend.tasks.join()
-        super().copy_in(target, source)
-
-    def copy_out(self, target: memoryview, source: Handle) -> None:
-        """Wait, then copy."""
-        if not self.reads_early:
-            self.backend.tasks.join()
-        super().copy_out(target, source)
-
-
-class Kept(PythonBackend):
-    """The interpreter, whose binaries are kept on disk."""
-
-    def __init__(self, name: str, ordinal: int) -> None:
-        super().__init__(name, ordinal)
-        self.compiler.key = "kept"
-
-
-class Host(HostGroups):
-    """C, with a thread of the host for each thread of a group."""
-
-    def __init__(self, name: str, ordinal: int) -> None:
-        super().__init__()
-        self.name, self.ordinal = name, ordinal
-
-
-class Gpu(PythonBackend):
-    """The interpreter, with the Target of a GPU that has matrix units."""
-
-    def __init__(self, name: str, ordinal: int) -> None:
-        super().__init__(name, ordinal, TARGET)
-
 
 # Faults of a runtime
 
@@ -165,6 +74,16 @@ class ClosesAll(Queued):
         """A program, as long as nobody has closed the device."""
         assert not self.closed, "the device is closed"
         return super().load(binary)
+
+
+class TimesLaunches(Queued):
+    """timed_launch looks at the clock before the kernel has run."""
+
+    def timed_launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> float:
+        """How long it took to get in line."""
+        start = time.perf_counter()
+        program.launch(buffers, variables, grid)
+        return time.perf_counter() - start
 
 
 class TimesNothing(PythonBackend):
@@ -260,6 +179,56 @@ class TurnedGrid(Host):
         return Reordered(super().load(binary), lambda variables, grid: (variables, (grid[1], grid[0], grid[2])))
 
 
+class ShortIndices(Host):
+    """Indices are numbers of 32 bits."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.renderer = CStyleRenderer(replace(DIALECT, types=C_TYPES | {dtypes.index: "int"}))
+
+
+class Ones(Program):
+    """A kernel whose bools have all bits set where they are True."""
+
+    def __init__(self, program: PythonProgram) -> None:
+        self.program = program
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> None:
+        """Launch, then set all bits."""
+        self.program.launch(buffers, variables, grid)
+        for param, buffer in zip(self.program.signature.params, buffers, strict=True):
+            if param.written and param.dtype is dtypes.bool:
+                buffer[: param.size] = bytes(255 if byte else 0 for byte in buffer[: param.size])
+
+
+class BoolsOfOnes(PythonBackend):
+    """True is minus one."""
+
+    def load(self, binary: Binary) -> Program:
+        """The program with its bools changed."""
+        program = super().load(binary)
+        assert isinstance(program, PythonProgram)
+        return Ones(program)
+
+
+class LeavesAShare(Shares):
+    """The last share is nobody's."""
+
+    def load(self, binary: Binary) -> Program:
+        """The program with a share less."""
+        program = super().load(binary)
+        assert isinstance(program, PythonProgram)
+        program.group = partial(all_but_the_last, program.group)
+        return program
+
+
+def all_but_the_last(group: Callable[..., None], *arguments: Any) -> None:
+    """Run a share of a kernel, unless it is the last of several."""
+    *_, part, parts, _, _, _ = arguments
+    if parts == 1 or part < parts - 1:
+        group(*arguments)
+
+
 class NoBarrier(Host):
     """A barrier is no instruction at all."""
 
@@ -339,7 +308,6 @@ def rest(tests: tuple[str, ...], *caught: str) -> tuple[str, ...]:
     return tuple(test for test in tests if test not in caught)
 
 
-SOUND = {"SOUNDPYTHON": PythonBackend, "SOUNDKEPT": Kept, "SOUNDQUEUE": Queued, "SOUNDHOST": Host, "SOUNDGPU": Gpu}
 MUTANTS: dict[str, Mutant] = {
     **{name: Mutant(with_fault(SOUND[f"SOUND{fault.base}"], fault.change), fault.caught, fault.spared)
        for name, fault in FAULTS.items()},
@@ -349,6 +317,12 @@ MUTANTS: dict[str, Mutant] = {
     "LASTFIRST": Mutant(LastFirst, ("test_dependent_kernels",), ("test_synchronize_waits", "test_reading_waits")),
     "CLOSESALL": Mutant(ClosesAll, ("test_close_and_open_again",), ("test_graph_runs_in_order",)),
     "TIMESNOTHING": Mutant(TimesNothing, ("test_time",), GRAPHS),
+    "TIMESLAUNCHES": Mutant(TimesLaunches, ("test_time",), ("test_graph_of_many_steps",)),
+    "SHORTINDICES": Mutant(ShortIndices, ("test_indices_have_64_bits",), ("test_size[float32-33]",)),
+    "BOOLSOFONES": Mutant(BoolsOfOnes, ("test_elementwise[CMPLT-int32]", "test_cast[int32-bool]"),
+                          ("test_elementwise[WHERE-int32]",)),
+    "LEAVESASHARE": Mutant(LeavesAShare, ("test_action[matmul-parallel]", "test_action[transposed-parallel]"),
+                           ("test_size[int8-67]",)),
     "BYNAME": Mutant(ByName, ("test_elementwise[WHERE-float32]", "test_as_written[product-plus-float32]"),
                      ("test_elementwise[IDIV-int32]",)),
     "REFUSING": Mutant(Refusing, ("test_elementwise[SIN-float32]", "test_constants[SIN-float32]"),

@@ -42,11 +42,11 @@ def pack(values: Iterable[Any], dtype: DType) -> bytes:
 
 
 def unpack(data: bytes, dtype: DType) -> list[Any]:
-    """Memory as values of dtype."""
+    """Memory as values of dtype. Raises AssertionError for a bool that is neither 0 nor 1."""
     if dtype is dtypes.bfloat16:
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").tolist()  # type: ignore[no-any-return]
-    if dtype.kind == "bool":  # any byte but 0 is True
-        return [byte != 0 for byte in data]
+    if dtype.kind == "bool":
+        assert max(data, default=0) <= 1, f"a bool has the byte {max(data)}: it was not written, or not as 0 or 1"
     return np.frombuffer(data, NUMPY[dtype]).tolist()  # type: ignore[no-any-return]
 
 
@@ -113,7 +113,7 @@ def launched(backend: Backend, program: Program, run: Run) -> list[bytes]:
         backend.allocator.copy_out(memoryview(out), handle)
         backend.allocator.free(handle, len(out))
         behind = [i for i, (a, b) in enumerate(zip(out[len(data) :], GUARD, strict=True)) if a != b]
-        assert not behind, f"kernel {run.linear.name} wrote {behind[0]} bytes past the end of data{slot}"
+        assert not behind, f"kernel {run.linear.name} wrote past the end of data{slot}: byte {behind[0]} behind it"
         results.append(bytes(out[: len(data)]))
     return results
 

@@ -80,3 +80,13 @@ def counted(most: int) -> Linear:
     b.store(0, r, b.load(1, r) * a.cast(dtypes.int32))
     b.end(r)
     return b.done(("a", "n"))
+
+
+def far(size: int) -> Linear:
+    """out[i] = (v + i * 2**33) // 1000 % 1009, by numbers that 32 bits cannot hold; v is a variable."""
+    v = UOp.variable("v", 0, 1 << 40)
+    b = Build("far", (dtypes.int32, size))
+    r = b.range(size)
+    b.store(0, r, ((v + r * (1 << 33)) // 1000 % 1009).cast(dtypes.int32))
+    b.end(r)
+    return b.done(("v",))

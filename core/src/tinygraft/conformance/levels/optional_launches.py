@@ -13,7 +13,7 @@ from tinygraft.conformance.expressions import Array, numbers
 from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import load, pack, param, programs, store, unpack
 from tinygraft.conformance.linears import Build
-from tinygraft.conformance.shared import counted
+from tinygraft.conformance.shared import counted, far
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Handle, Step
 from tinygraft.device.registry import Device
@@ -35,10 +35,10 @@ def mapped(change: Callable[[UOp], UOp], size: int = SIZE) -> UOp:
 
 
 def counting() -> UOp:
-    """A kernel: out[i] = x[i] * n for i below n, a variable."""
-    n = UOp.variable("n", 0, SIZE)
+    """A kernel: out[i] = x[i] * n + a for i below n; a and n are variables."""
+    a, n = UOp.variable("a", 0, 1000), UOp.variable("n", 0, SIZE)
     i = UOp.range(n, 0)
-    value = load(param(1, INT, SIZE), i) * n.cast(INT)
+    value = load(param(1, INT, SIZE), i) * n.cast(INT) + a.cast(INT)
     return UOp(Ops.SINK, src=(store(param(0, INT, SIZE), i, value),))
 
 
@@ -71,16 +71,21 @@ class Memory:
         self.backend.allocator.copy_out(memoryview(out), handle)
         return unpack(bytes(out), INT)
 
+    def see(self, handle: Handle) -> int:
+        """The first element as it is now: by the host's view where there is one, which waits for nothing."""
+        view = self.backend.allocator.as_host(handle)
+        return self.read(handle, 1)[0] if view is None else int.from_bytes(view[:4], "little", signed=True)
+
 
 class Graph:
-    """A captured list of launches, as TinyJit makes them: x + 1 to y, y to z by a copy, z times n to w below n."""
+    """A captured list of launches, as TinyJit makes them: x + 1 to y, y to z by a copy, z * n + a to w below n."""
 
     def __init__(self, backend: Backend, memory: Memory) -> None:
         linears = [to_linear(Kernel(sink), backend.target) for sink in (mapped(lambda x: x + 1), counting())]
         add, count = programs(backend, linears)
         grids: list[tuple[sint, sint, sint]] = [linear.signature.grid for linear in linears]
         steps = [Step(add, (1, 0), grid=grids[0]), Step(None, (2, 1), nbytes=4 * SIZE),
-                 Step(count, (3, 2), ("n",), grids[1])]  # fmt: skip
+                 Step(count, (3, 2), linears[1].signature.variables, grids[1])]  # fmt: skip
         self.backend, self.memory, self.steps = backend, memory, len(steps)
         self.executor = backend.graph(steps)
 
@@ -90,8 +95,8 @@ class Graph:
             self.executor.set_buffer(place, handle)
 
     def run(self, n: int) -> None:
-        """Run all steps with a value of the variable."""
-        self.executor.set_values({"n": n})
+        """Run all steps with a value of n, and with a = n + 100."""
+        self.executor.set_values({"n": n, "a": n + 100})
         done = 0
         while done < self.steps:
             after = self.executor.run(done)
@@ -102,7 +107,7 @@ class Graph:
 
 def below(n: int, values: Sequence[int], before: int) -> list[int]:
     """What counting leaves of values."""
-    return [x * n if i < n else before for i, x in enumerate(values)]
+    return [x * n + n + 100 if i < n else before for i, x in enumerate(values)]
 
 
 class Launches:
@@ -121,7 +126,7 @@ class Launches:
         graph.give(places)
         graph.run(SIZE)
         plus = list(range(1, SIZE + 1))
-        assert [memory.read(places[p]) for p in (1, 2, 3)] == [plus, plus, [x * SIZE for x in plus]]
+        assert [memory.read(places[p]) for p in (1, 2, 3)] == [plus, plus, below(SIZE, plus, -1)]
 
     def test_graph_takes_other_values(self, backend: Backend, memory: Memory) -> None:
         """A replay uses the values that were set last, also for the size of its grid."""
@@ -175,7 +180,7 @@ class Launches:
             want = 1
             for i in range(turns):
                 want ^= 7 + i
-            assert memory.read(out, 1) == [want]
+            assert memory.see(out) == want
         assert times[0] < times[1]
 
     @pytest.mark.parametrize("most", [1, 37])
@@ -186,6 +191,14 @@ class Launches:
             x, out = memory.make(range(1, most + 1)), memory.make([-1] * most)
             program.launch([out, x], [5, n], (1, 1, 1))
             assert memory.read(out, most) == [5 * (i + 1) if i < n else -1 for i in range(most)]
+
+    def test_indices_have_64_bits(self, backend: Backend, memory: Memory) -> None:
+        """Variables and what is computed from loop counters are not cut to 32 bits."""
+        (program,) = programs(backend, [far(SIZE)])
+        out = memory.make([-1] * SIZE)
+        for v in (1 << 40, (1 << 31) + 5):
+            program.launch([out], [v], (1, 1, 1))
+            assert memory.read(out) == [(v + i * 2**33) // 1000 % 1009 for i in range(SIZE)]
 
     @pytest.mark.parametrize("name", ["sum", "softmax", "product"])
     def test_symbolic(self, device: str, name: str) -> None:

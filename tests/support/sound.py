@@ -1,0 +1,119 @@
+"""Devices without a fault, which mutants are made from: PYTHON and others like it, and one in C with threads."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gpusim import TARGET
+from host_groups import HostGroups
+from tinygraft.device.interfaces import Handle, Program
+from tinygraft.reference.python import TARGET as PYTHON
+from tinygraft.reference.python import HostAllocator, PythonBackend
+from tinygraft.uop.stages import Binary
+
+Grid = tuple[int, int, int]
+
+
+class Queued(PythonBackend):
+    """The interpreter, whose launches return at once and run one after another in a thread of the device."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.tasks: queue.Queue[Callable[[], None] | None] = self.line()
+        self.allocator = QueuedMemory(self)
+        self.thread = threading.Thread(target=self.work, daemon=True)
+        self.thread.start()
+
+    def line(self) -> queue.Queue[Callable[[], None] | None]:
+        """Where launches wait."""
+        return queue.Queue()
+
+    def work(self) -> None:
+        """Run what waits until there is nothing more to come."""
+        while (task := self.tasks.get()) is not None:
+            task()
+            self.tasks.task_done()
+
+    def load(self, binary: Binary) -> Program:
+        """A program that waits in the line."""
+        return QueuedProgram(self, super().load(binary))
+
+    def synchronize(self) -> None:
+        """Wait until the line is empty."""
+        self.tasks.join()
+
+    def close(self) -> None:
+        """End the thread."""
+        self.tasks.put(None)
+        self.thread.join()
+
+
+class QueuedProgram(Program):
+    """A kernel that is launched later."""
+
+    def __init__(self, backend: Queued, program: Program) -> None:
+        self.backend, self.program = backend, program
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> None:
+        """Get in line."""
+        self.backend.tasks.put(lambda: self.program.launch(buffers, variables, grid))
+
+
+class QueuedMemory(HostAllocator):
+    """Memory that is copied to and from once all launches before have run."""
+
+    reads_early = writes_early = False
+
+    def __init__(self, backend: Queued) -> None:
+        self.backend = backend
+
+    def copy_in(self, target: Handle, source: memoryview) -> None:
+        """Wait, then copy."""
+        if not self.writes_early:
+            self.backend.tasks.join()
+        super().copy_in(target, source)
+
+    def copy_out(self, target: memoryview, source: Handle) -> None:
+        """Wait, then copy."""
+        if not self.reads_early:
+            self.backend.tasks.join()
+        super().copy_out(target, source)
+
+
+class Kept(PythonBackend):
+    """The interpreter, whose binaries are kept on disk."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.compiler.key = "kept"
+
+
+class Host(HostGroups):
+    """C, with a thread of the host for each thread of a group."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__()
+        self.name, self.ordinal = name, ordinal
+
+
+class Gpu(PythonBackend):
+    """The interpreter, with the Target of a GPU that has matrix units."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal, TARGET)
+
+
+class Shares(PythonBackend):
+    """The interpreter, whose loops four threads would share."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal, replace(PYTHON, chunks=4))
+
+
+SOUND = {
+    "SOUNDPYTHON": PythonBackend, "SOUNDKEPT": Kept, "SOUNDQUEUE": Queued, "SOUNDHOST": Host, "SOUNDGPU": Gpu,
+    "SOUNDSHARES": Shares,
+}  # fmt: skip
