@@ -53,6 +53,8 @@ def conform(
 
 @pytest.fixture(scope="session")
 def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with core and all plugins."""
+    """The Python of an environment with core and all that its extra asks for, which our wheels are."""
     plugins = [f"{wheel(plugin)}{EXTRAS.get(plugin, '')}" for plugin in PLUGINS]
-    return environment(tmp_path_factory.mktemp("together") / "venv", wheel("tinygraft"), *plugins)
+    index = [word for plugin in PLUGINS for word in ("--find-links", wheel(plugin).parent)]  # the extra looks there
+    core = f"{wheel('tinygraft')}[all]"
+    return environment(tmp_path_factory.mktemp("together") / "venv", core, *plugins, *index)
