@@ -54,6 +54,7 @@ class KitRun:
         code_of_pytest = pytest.main([
             what, "-c", os.devnull, f"--rootdir={self.folder}", "--noconftest", "-s",
             "-p", "tinygraft.conformance.plugin", "-p", "no:cacheprovider", "--import-mode=importlib", "--tb=short",
+            "-p", "no:unraisableexception",  # which collects garbage of the whole process, five times
             f"--tinygraft-json={report}", *options,
         ], plugins)  # fmt: skip
         text = "".join(self.capsys.readouterr())

@@ -78,9 +78,11 @@ class Kit:
     def mark_defects(self, items: Iterable[pytest.Item]) -> None:
         """Mark the tests that a conformance.toml names. Raises UsageError for a file that cannot be right."""
         governed: dict[Path, list[pytest.Item]] = {}
+        files: dict[Path, Path | None] = {}
         for item in items:
-            file = Path(self.xfail) if self.xfail else find(item.path, self.config.rootpath)
-            if file is not None:
+            if item.path not in files:
+                files[item.path] = Path(self.xfail) if self.xfail else find(item.path, self.config.rootpath)
+            if (file := files[item.path]) is not None:
                 governed.setdefault(file, []).append(item)
         try:
             for file, tests in governed.items():
