@@ -28,7 +28,8 @@ class Moving(TensorBase):
     def to(self, device: str | Sequence[str] | None) -> Self:
         """The values on a device (None is the default one); this tensor itself when they are there.
 
-        Several names give a tensor of which each device has all. What is cut over several devices is put together.
+        Several names give a tensor of which each device has all; one that lies on these very devices stays as it is,
+        also where it is cut. What is cut over several devices is put together on one.
         A gradient that this tensor has goes along; gradients of the result come back to this tensor's device.
 
         >>> from tinygraft import Tensor
