@@ -17,8 +17,8 @@ MOST_BOXES = 600  # past this a drawing is no longer read, and its page grows sl
 
 KINDS: dict[str, frozenset[Ops]] = {
     "number": frozenset({Ops.CONST, Ops.IOTA, Ops.VARIABLE, Ops.BIND, Ops.DEVICE}),
-    "memory": frozenset({Ops.BUFFER, Ops.MULTI, Ops.PARAM, Ops.LOCAL, Ops.LOAD, Ops.STORE, Ops.CONTIGUOUS,
-                         Ops.COPY, Ops.SHARD, Ops.ASSIGN, Ops.GATHER, Ops.SCATTER, Ops.REG, Ops.GET, Ops.TILE, Ops.PUT}),
+    "memory": frozenset({Ops.BUFFER, Ops.MULTI, Ops.PARAM, Ops.LOCAL, Ops.LOAD, Ops.STORE, Ops.CONTIGUOUS, Ops.COPY,
+                         Ops.SHARD, Ops.ASSIGN, Ops.GATHER, Ops.SCATTER, Ops.REG, Ops.GET, Ops.TILE, Ops.PUT}),
     "movement": MOVEMENT | {Ops.CAT, Ops.FOLD},
     "math": ELEMENTWISE,
     "reduce": frozenset({Ops.REDUCE_AXIS, Ops.REDUCE, Ops.SCAN, Ops.ACCUM, Ops.LANES, Ops.DOT, Ops.MATRIX,
