@@ -111,7 +111,9 @@ def test_public_names_exist():
         tinygraft.Tensors  # noqa: B018
 
 
-@pytest.mark.parametrize("command", ["--help", "devices --no-probe", "devices --no-probe --json", "settings", "devices", "doctor NULL"])
+@pytest.mark.parametrize(
+    "command", ["--help", "devices --no-probe", "devices --no-probe --json", "settings", "devices", "doctor NULL"]
+)
 def test_commands_that_import_no_plugin(command):
     """Commands import no plugin in their own process: those that need one have a child process for it."""
     code = f"sys.argv = ['tinygraft', *{command.split()!r}]\nfrom tinygraft.cli.main import main\n"
