@@ -259,11 +259,10 @@ class MemoryLevel:
         for count in (0, 1, 13):
             data = noise(count * dtype.itemsize, 10)
             data = bytes(byte & 1 for byte in data) if dtype is dtypes.bool else data
-            there = Buffer(device, count, dtype)
-            there.copy_in(memoryview(bytearray(data)))
-            back = Buffer(device, count, dtype)
-            other = Buffer(PYTHON.name, count, dtype).copy_in(there.copy_out(memoryview(bytearray(len(data)))))
-            back.copy_in(other.copy_out(memoryview(bytearray(len(data)))))
+            there = Buffer(device, count, dtype).copy_in(memoryview(bytearray(data)))
+            other = Buffer(PYTHON.name, count, dtype).copy_from(there)
+            assert bytes(other.copy_out(memoryview(bytearray(len(data))))) == data
+            back = Buffer(device, count, dtype).copy_from(other)
             assert bytes(back.copy_out(memoryview(bytearray(len(data))))) == data
 
     @pytest.mark.parametrize("name", DTYPES)
