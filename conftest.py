@@ -54,8 +54,9 @@ def missing(need: str) -> str | None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the option that refreshes golden files."""
+    """Declare the option that refreshes golden files, and that of the lanes of packaging."""
     parser.addoption("--update-golden", action="store_true", help="write golden files anew instead of comparing")
+    parser.addoption("--whole", action="store_true", help="packages run the whole conformance kit, not quick levels")
 
 
 @pytest.fixture
@@ -75,7 +76,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
-    config.addinivalue_line("markers", "needs(*what): skipped where cc, ext, opencl or index is missing, see conftest.py")
+    config.addinivalue_line(
+        "markers", "needs(*what): skipped where cc, ext, opencl or index is missing: conftest.py"
+    )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -13,11 +13,6 @@ from packages import EXTRAS, PLUGINS, device_of, environment, run, wheel
 QUICK = "spec,render,memory"  # levels of the kit that take seconds
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the option of .ci/lane."""
-    parser.addoption("--whole", action="store_true", help="run every level of the conformance kit, not the quick ones")
-
-
 @pytest.fixture(scope="session")
 def core_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with core's wheel and what that asks for, and nothing else."""
@@ -41,7 +36,7 @@ def conform(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, with_plugin: Callable[[str, Path], Path]
 ) -> Callable[[str, Path], None]:
     """Run the conformance kit on a plugin's device with a wheel of core, once, from a folder with no source of ours."""
-    levels = [] if request.config.getoption("--whole", default=False) else ["--level", QUICK]
+    levels = [] if request.config.getoption("--whole") else ["--level", QUICK]
 
     @cache
     def check(plugin: str, core: Path) -> None:
