@@ -17,7 +17,7 @@ from tinygraft.conformance.expressions import (
     numbers,
     of_shape,
 )
-from tinygraft.dtype import DType, dtypes
+from tinygraft.dtype import BY_NAME, DType, dtypes
 from tinygraft.tensor.tensor import Tensor
 
 SHAPED = [pytest.param(shape, name, id=f"{name}-{'x'.join(map(str, shape))}")
@@ -80,6 +80,11 @@ class Tensors:
         """Arithmetic on halves has the bits that PYTHON has, native or widened, in one kernel of several ops."""
         assert half_steps(device, dtype) == half_steps("PYTHON", dtype)
 
+    @pytest.mark.parametrize("name", [dtype.name for dtype in dtypes.fp8s])
+    def test_floats_of_a_byte(self, device: str, name: str) -> None:
+        """So has arithmetic on floats of 8 bits, which a device only stores as bytes."""
+        assert half_steps(device, BY_NAME[name]) == half_steps("PYTHON", BY_NAME[name])
+
     def test_random_numbers(self, device: str) -> None:
         """rand and randint give PYTHON's bits for the same seed."""
         assert drawn(device) == drawn("PYTHON")
@@ -91,7 +96,7 @@ class Tensors:
 
 
 def half_steps(device: str, dtype: DType) -> bytes:
-    """A few ops on halves, all in one kernel."""
+    """A few ops on small floats, all in one kernel."""
     x = Tensor(np.arange(1, 40, dtype=np.float32) / 7, device=device).cast(dtype)
     return ((x * x + x) / 3 - x * x).float().numpy().tobytes()
 
