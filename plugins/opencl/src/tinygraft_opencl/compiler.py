@@ -41,7 +41,8 @@ class ClCompiler(Compiler):
         except (self.cl.Error, RuntimeError) as error:
             log = str(error).strip()
             where = f"{self.device.name.strip()} ({self.device.platform.name.strip()})"
-            raise CompileError(f"{where} refused kernel {source.name}:\n{log}", source.text, log) from error
+            why = f"{log}\n{pocl.GET_OTHER}" if pocl.REFUSAL in log else log
+            raise CompileError(f"{where} refused kernel {source.name}:\n{why}", source.text, log) from error
         return Binary(source.name, data, source.signature, _text(data) if DEBUG.value >= 7 else "")
 
 

@@ -98,9 +98,4 @@ def _devices(cl: Any, platform: Any) -> list[Any]:
 def _prepare_pocl(device: Any) -> None:
     if missing := pocl.why_unusable():
         raise DeviceUnavailable(f"{missing}; {pocl.GET_LINKER}")
-    if device.version.endswith("-generic") and not pocl.name_processor(device):
-        raise DeviceUnavailable(
-            f"this PoCL ({device.platform.version.strip()}) does not know the processor {device.name.strip()} and "
-            "cannot compile for it; install a newer PoCL, or Intel's runtime (pip install intel-opencl-rt "
-            "intel-cmplr-lib-rt)"
-        )
+    pocl.name_processor(device)

@@ -19,6 +19,11 @@ NAME = "Portable Computing Language"
 LINKER = "ld"
 GET_LINKER = "install binutils (apt-get install binutils), or choose another platform with OPENCL_PLATFORM"
 UNKNOWN = b"generic\0"
+REFUSAL = "unknown target CPU"  # what PoCL's compiler says of a processor that it does not know
+GET_OTHER = (
+    "this PoCL does not know the processor; install a newer one, or Intel's runtime (pip install intel-opencl-rt "
+    "intel-cmplr-lib-rt)"
+)
 SIZE = 4096  # bytes of a description that are searched
 
 # Names no longer than the one they replace, the most able first, each with what a processor of that name has.
@@ -50,7 +55,8 @@ def name_processor(device: Any) -> str:
     """Give a device whose processor PoCL does not know a name that it does; that name, empty where there is none.
 
     device is pyopencl's. It is looked at through the system's own door to this process, where a wrong address is an
-    error and no crash; nothing is written unless exactly one place holds the name that is replaced.
+    error and no crash; nothing is written unless exactly one place holds the name that is replaced. Where it fails, the
+    compiler refuses, or does not: newer ones of PoCL know what to do.
     """
     if not device.version.endswith("-generic"):
         return ""
