@@ -126,3 +126,22 @@ def test_a_value_whose_tensor_is_gone_passes_the_gradient_on() -> None:
     x.numpy()
     x.sum().backward()
     assert leaf.grad is not None and leaf.grad.tolist() == [8.0, 16.0]
+
+
+@pytest.mark.parametrize(
+    ("index", "lazily"),
+    [(slice(None), [0.0, 0.0, 0.0]), (slice(None, None, 2), [0.0, 4.0, 0.0]), ([0, 1], [0.0, 0.0, 6.0])],
+)
+def test_a_computed_value_that_was_assigned_to_has_no_history(index, lazily):
+    """Once a write into it is realised, what it was computed from says nothing about its gradient any more."""
+    x = Tensor([1.0, 2.0, 3.0], requires_grad=True).realize()
+    y = (x * 1).realize()
+    y[index] = 5.0
+    assert (y * y).sum().gradient(x)[0].tolist() == lazily
+    y.realize()
+    with pytest.raises(GraphError) as caught:
+        (y * y).sum().backward()
+    assert str(caught.value) == (
+        "backward reaches a value that was assigned to after it was computed from others, and has no history\n"
+        "  hint: call backward before it is realized, or detach() the tensor before it is assigned to"
+    )

@@ -220,6 +220,27 @@ def test_an_assigned_value_is_in_the_memory_that_it_was_assigned_to() -> None:
     assert list(plan.memory.values()) == [a.src[0]]
 
 
+def test_a_value_assigned_after_others_is_there_too() -> None:
+    """The last of several is copied back where a kernel reads it beside one that it replaces, turned around."""
+    a = filled([1.0, 2.0])
+    second = assign(a, a + 1.0)
+    third = assign(second, second * 10.0)
+    both = second + UOp(Ops.FLIP, F, (third,), (0,))
+    plan = schedule([third, both], lambda _: BACKEND.target)
+    assert plan.memory[third] is a.src[0]
+    results, _, copies = run(third, both)
+    assert (results, copies) == ([[20.0, 30.0], [32.0, 23.0]], 1)
+
+
+def test_a_wanted_value_is_not_copied_over() -> None:
+    """Where an older value is wanted in the memory, the last one stays apart."""
+    a = filled([1.0, 2.0])
+    second = assign(a, a + 1.0)
+    third = assign(second, second * 10.0)
+    results, _, _ = run(second, third)
+    assert results == [[2.0, 3.0], [20.0, 30.0]]
+
+
 def test_names_of_tensors_do_not_matter() -> None:
     """The schedule of equal graphs has equal kernels."""
     plans = []

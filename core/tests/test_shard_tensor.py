@@ -195,6 +195,19 @@ def test_random_numbers_are_those_of_one_device() -> None:
     assert drawn(TWO) == drawn("PYTHON")
 
 
+def test_a_call_may_draw_more_than_once() -> None:
+    """Two draws in one call are captured: the state of the random numbers stays in its memory."""
+    found = []
+    for wrap in (lambda f: f, TinyJit):
+        Tensor.manual_seed(5)
+        x = Tensor.ones(40, device=TWO).shard(TWO, 0).realize()
+        with Tensor.train():
+            call = wrap(lambda x: (x.dropout(0.5) * 2).dropout(0.5).realize())
+            found.append([call(x).tolist() for _ in range(5)])
+    assert found[0] == found[1]
+    assert call.captured == 1
+
+
 def test_what_is_read_twice_is_put_together_once() -> None:
     """A replicated tensor is read without a copy; of a cut one the parts are copied each time, none computed again."""
     whole, cut = numbers(4).shard(TWO).realize(), numbers(4).shard(TWO, 0).realize()
@@ -228,6 +241,17 @@ def test_an_assignment_stays_in_its_memory() -> None:
     t.realize()
     assert t.uop.base.realized == before
     assert t.tolist() == [[9.0, 5.0], [0.0, 6.0], [9.0, 7.0], [7.0, 8.0]]
+
+
+def test_writes_into_different_parts_of_one_memory() -> None:
+    """A tensor and its twin over the same memory, each written to where the other is not: both are right."""
+    t = numbers(4, 2).shard(TWO, 0).realize()
+    twin = t.detach()
+    twin[0] = 8
+    t[3] = 9
+    t.realize(twin)
+    assert twin.tolist() == [[8.0, 8.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]
+    assert t.tolist() == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [9.0, 9.0]]
 
 
 def test_pickles_copies_and_files(tmp_path: Any) -> None:

@@ -19,6 +19,7 @@ from tinygraft.uop.uop import UOp, rebuild, toposort
 
 LONGEST = 256  # realised values on the way to a leaf; a loop that realises its state would keep every turn otherwise
 REPLAYED = -1  # in place of a length: the value was computed by a replay, and its history is not kept
+WRITTEN = -2  # the value was assigned to a tensor that had been computed from others
 
 _past: weakref.WeakKeyDictionary[UOp, tuple[UOp, int]] = weakref.WeakKeyDictionary()
 _length: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # of the history of a BUFFER; 0 is cut off
@@ -56,6 +57,16 @@ def note_writes(buffers: Iterable[UOp]) -> None:
             time = UOp.next_buffer()
             for buffer in buffers:
                 _written[buffer] = time
+                if _length.get(buffer, 0) > 0:
+                    _length[buffer] = WRITTEN
+
+
+def note_assigned(memory: UOp, old: UOp) -> None:
+    """Remember that memory has a value that was assigned to old: it has no history either, if that had one."""
+    with _lock:
+        if any(_length.get(buffer, 0) not in (0, REPLAYED) for buffer in buffers_of(old)):
+            for buffer in buffers_of(memory):
+                _length[buffer] = WRITTEN
 
 
 def clear() -> None:
@@ -90,6 +101,11 @@ def unfold(root: UOp) -> tuple[Nodes, Nodes]:
             raise GraphError(
                 "backward reaches a result of a TinyJit that was replayed, and has no history\n"
                 "  hint: call backward inside the function under TinyJit, or detach() the result"
+            )
+        if _length.get(node) == WRITTEN:
+            raise GraphError(
+                "backward reaches a value that was assigned to after it was computed from others, and has no history\n"
+                "  hint: call backward before it is realized, or detach() the tensor before it is assigned to"
             )
         if (past := _past.get(node)) is None:
             continue

@@ -129,8 +129,10 @@ def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work,
     A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from. What else
     is realised now is memory in a history, as it is memory in the tensors that hold it.
     """
-    assigned = [m for n, m in work.memory.items() if n.op is Ops.ASSIGN and _writes_memory(n)]
-    if written := [buffer for memory in assigned for buffer in buffers_of(memory)]:
+    assigned = {n: m for n, m in work.memory.items() if n.op is Ops.ASSIGN and _writes_memory(n)}
+    for node, memory in assigned.items():
+        history.note_assigned(memory, _assigned_to(node))
+    if written := [buffer for memory in assigned.values() for buffer in buffers_of(memory)]:
         history.note_writes(written)
     mine_ask = [tensor for tensor in tensors if tensor.requires_grad]
     asking = {t.uop for t in (*mine_ask, *others) if t.requires_grad} if mine_ask else set()
@@ -181,9 +183,14 @@ def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
 
 def _writes_memory(node: UOp) -> bool:
     """Whether an assignment replaces the value of a BUFFER; into an expression it can happen as often as one likes."""
+    return _assigned_to(node).op in HELD
+
+
+def _assigned_to(node: UOp) -> UOp:
+    """What an assignment, perhaps one of several after another, replaces the value of."""
     while node.op is Ops.ASSIGN:
         node = memory_base(node.src[0])
-    return node.op in HELD
+    return node
 
 
 def _overwritten(order: Iterable[UOp]) -> set[UOp]:

@@ -140,6 +140,8 @@ class _Plan:
         self.finished = {scatter: node for node, scatter in self.scattered.items()}
         for node in self.stored:
             self.memory[node] = self._home(node)
+        for base, node in self._last_assigned().items():
+            self._copy_back(node, base)
         self.needs = self._needs(stored)
 
     def _scattered(self) -> dict[UOp, UOp]:
@@ -171,15 +173,35 @@ class _Plan:
         self.versions[new] = [node]
         if node.op is Ops.SCATTER or (node.op is Ops.ASSIGN and len(node.src) == 3):
             self.fills.append((node, base))
-        if node.op is Ops.ASSIGN and base.op is Ops.BUFFER and node in self.private:
-            self._copy_back(node, base)
         return new
 
+    def _last_assigned(self) -> dict[UOp, UOp]:
+        """For each BUFFER the last of the values that were assigned to it one after another."""
+        last: dict[UOp, UOp] = {}
+        for node in self.stored:
+            base = memory_base(node.src[0]) if node.op is Ops.ASSIGN else node
+            root = base
+            while root.op is Ops.ASSIGN:
+                root = memory_base(root.src[0])
+            if node.op is Ops.ASSIGN and root.op is Ops.BUFFER and last.get(root, root) is base:
+                last[root] = node
+        return last
+
     def _copy_back(self, node: UOp, base: UOp) -> None:
-        """Plan to copy an assigned value, once nobody needs the old one, to where it belongs."""
-        after = UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, "after")
+        """Plan to copy an assigned value with memory of its own, once nobody needs an older one, to where it belongs.
+
+        Not where another value than those that it replaces has been written there, nor where one of these is wanted.
+        """
+        if self.memory[node] is base:
+            return
+        replaced = {base}
+        old = memory_base(node.src[0])
+        while old is not base:
+            replaced.add(old)
+            old = memory_base(old.src[0])
         versions = self.versions.setdefault(base, [base])
-        if versions[-1] is base:
+        if versions[-1] in replaced and replaced.isdisjoint(self.wanted):
+            after = UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, "after")
             versions.append(after)
             self.copies_back.append((base, node, after))
             self.final[node] = base

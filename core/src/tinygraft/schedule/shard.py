@@ -40,6 +40,16 @@ class Apart:
             src = tuple([self.alone[s] for s in node.src])
             self.alone[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
 
+    def written(self) -> set[UOp]:
+        """The BUFFERs that values are assigned to."""
+        found: set[UOp] = set()
+        for part in (*self.alone.values(), *(part for parts in self.parts.values() for part in parts)):
+            if part.op is Ops.ASSIGN:
+                while part.op is Ops.ASSIGN:
+                    part = memory_base(part.src[0])
+                found.add(part)
+        return found
+
     def of(self, source: UOp, wanted: Layout, devices: Sequence[str]) -> Parts:
         """A source in the layout that is wanted."""
         if source in self.parts:
@@ -56,9 +66,12 @@ def take_apart(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Parts]
     copied = {node for node in outputs if node in apart.parts or node.op is Ops.COPY}
     kept = {node for node in outputs if node not in copied or node.op is Ops.ASSIGN}
     taken = {memory_base(part) for node in kept for part in found[node]}
+    written = apart.written()
     for node in outputs:
         if node not in kept:
             found[node] = _own(found[node], taken)
+        elif node in apart.parts:  # a part that this leaves as it is may be one that another value goes into
+            found[node] = tuple([_copied(part) if memory_base(part) in written else part for part in found[node]])
     return {node: tuple([memory_base(part) for part in parts]) for node, parts in found.items()}
 
 
@@ -68,10 +81,15 @@ def _own(parts: Parts, taken: set[UOp]) -> Parts:
     for number, node in enumerate(parts):
         base = memory_base(node)
         if base.op in LEAVES or base.op is Ops.ASSIGN or base in taken:
-            base = UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, ("part", number))
+            base = _copied(node, number)
         taken.add(base)
         done.append(base)
     return tuple(done)
+
+
+def _copied(node: UOp, number: int = 0) -> UOp:
+    """The value of node in new memory; number tells equal ones apart."""
+    return UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, ("part", number))
 
 
 def together(node: UOp, buffers: Sequence[UOp]) -> UOp:
