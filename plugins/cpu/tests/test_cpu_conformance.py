@@ -19,6 +19,7 @@ class TestCpu(DeviceConformance):
     device = "CPU"
 
 
+@pytest.mark.slow
 @pytest.mark.needs("cc")
 def test_the_kit_passes_through_the_c_compiler(tmp_path: Path) -> None:
     """A device is opened once in a process, so that the other way of compiling has one of its own."""
