@@ -203,6 +203,10 @@ def _function(n: UOp, s: Sources) -> UOp:
     return UOp(Ops.FUNCTION, n.dtype, sources, FunctionArg(n.arg.name, rule))
 
 
+def _after(n: UOp, s: Sources) -> UOp:
+    return UOp(Ops.AFTER, n.dtype, (s.lifted(0), s.nodes[1]), None)
+
+
 RULES: dict[Ops, Rule] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     Ops.RESHAPE: _reshape,
@@ -219,6 +223,7 @@ RULES: dict[Ops, Rule] = {
     Ops.SCATTER: _scatter,
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY), _unary),
     Ops.ASSIGN: _assign,
+    Ops.AFTER: _after,
     Ops.SHARD: _shard,
     Ops.FUNCTION: _function,
 }

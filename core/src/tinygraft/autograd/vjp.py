@@ -222,6 +222,7 @@ VJP: dict[Ops, Row] = {
     Ops.SCATTER: (select.scatter_base, None, select.scatter_value),
     # memory and order
     Ops.CONTIGUOUS: (_same,),
+    Ops.AFTER: (_same, None),
     Ops.CONTIGUOUS_BACKWARD: (_contiguous,),
     Ops.COPY: (_copy, None),
     Ops.SHARD: (_copy, None),

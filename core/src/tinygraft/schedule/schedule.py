@@ -27,6 +27,7 @@ from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.shard import take_apart, together
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
 from tinygraft.schedule.views import flatten
+from tinygraft.schedule.waits import Waits, in_turn, without_waits
 from tinygraft.target import Target
 from tinygraft.uop import spec
 from tinygraft.uop.ops import Ops
@@ -62,17 +63,28 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         outputs = list(dict.fromkeys(part for node in asked for part in parts[node]))
         spec.check(spec.PARTED, outputs, "taking a graph apart")
         order = postorder(*outputs)
+    waits: Waits = {}
+    if any(node.op is Ops.AFTER for node in order):
+        plain, waits = without_waits(order)
+        parts = {node: tuple([plain[part] for part in parts[node]]) for node in asked}
+        outputs = [plain[node] for node in outputs]
+        order = postorder(*outputs)
     if regrouped := regroup(order):
         parts = {node: tuple([regrouped[part] for part in parts[node]]) for node in asked}
         outputs = [regrouped[node] for node in outputs]
+        waits = {regrouped[n]: regrouped[w] for n, w in waits.items() if n in regrouped and w in regrouped}
         order = postorder(*outputs)
+    if waits:  # nobody waits for what is not computed
+        there = set(order)
+        waits = {node: awaited for node, awaited in waits.items() if node in there and awaited in there}
+        order = in_turn(outputs, waits)
     wanted = {node for node in outputs if node.op is not Ops.BUFFER}
     target = _target(order, outputs, target_of)
     stored = decide(order, wanted | _bases(order), target)
     private: set[UOp] = set()
     book = Book()
     while True:
-        plan = _Plan(order, stored, private, wanted)
+        plan = _Plan(order, stored, private, wanted, waits)
         try:
             ordered = in_order(plan.tasks(target, book), plan.versions, plan.kept)
         except StoreMore as more:
@@ -124,8 +136,9 @@ def _bases(order: list[UOp]) -> set[UOp]:
 class _Plan:
     """Buffers for the stored nodes, and tasks that fill them."""
 
-    def __init__(self, order: list[UOp], stored: set[UOp], private: set[UOp], wanted: set[UOp]) -> None:
-        self.order, self.private, self.wanted = order, private, wanted
+    def __init__(self, order: list[UOp], stored: set[UOp], private: set[UOp], wanted: set[UOp], waits: Waits) -> None:
+        self.order, self.private, self.wanted, self.waits = order, private, wanted, waits
+        self.awaited: dict[UOp, frozenset[UOp]] = {}  # what a stored node waits for although it may not read it
         self.final: dict[UOp, UOp] = {}  # where a value is in the end, when that is not where it was computed
         self.stored = [n for n in order if n in stored]
         self.memory: dict[UOp, UOp] = {}
@@ -215,9 +228,10 @@ class _Plan:
         return base.op not in (Ops.BUFFER, Ops.ASSIGN) and self.users.get(base, 0) == 1
 
     def _needs(self, stored: set[UOp]) -> dict[UOp, set[UOp]]:
-        """The memory that each node is computed from: stored nodes and BUFFERs."""
+        """The memory that each node is computed from, or waits for: stored nodes and BUFFERs."""
         needs: dict[UOp, set[UOp]] = {}
         reach: dict[UOp, frozenset[UOp]] = {}
+        late: dict[UOp, frozenset[UOp]] = {}  # of reach, what is waited for
         empty: frozenset[UOp] = frozenset()
         for node in self.order:
             # an assigned value replaces the old one whole, so it does not need it
@@ -227,9 +241,15 @@ class _Plan:
                 below = frozenset((source,)) if source in stored or source.op is Ops.BUFFER else reach[source]
                 if below and not below <= found:
                     found = found | below if found else below
+            if self.waits:
+                late[node] = empty.union(*(late[source] for source in sources if source not in stored))
+                if (awaited := self.waits.get(node)) is not None:
+                    late[node] |= {awaited} if awaited in stored else reach[awaited]
+                found |= late[node]
             reach[node] = found
             if node in stored:
                 needs[node] = set(found)
+                self.awaited[node] = late.get(node, empty)
         return needs
 
     def tasks(self, target: Target, book: Book) -> list[Task]:
@@ -291,9 +311,10 @@ class _Plan:
         mine = set(group.nodes)
         buffers = group.buffers
         reads = {(self._buffer(n), n) for n in group.needs if n not in mine}
+        awaited = {(self._buffer(n), n) for node in group.nodes for n in self.awaited.get(node, ()) if n not in mine}
         written = {*group.nodes, *(self.finished[n] for n in group.nodes if n in self.finished)}
         writes = {(self.memory[n], n) for n in written}
-        return Task(group.call, {r for r in reads if r[0] in buffers}, writes)
+        return Task(group.call, {r for r in reads if r[0] in buffers} | awaited, writes)
 
     def _check_overwritten(self, group: Group | Draft) -> None:
         """Raise NeedsOwnMemory when a kernel reads a buffer at another place than where it writes it."""

@@ -1,9 +1,9 @@
 """checkpoint: what a function computes on the way is not kept for its gradient but computed again.
 
-The value is that of the function, over a FUNCTION node whose derivative is that of the function's graph once more,
-over nodes of its own: what is computed for the gradient is not what was computed for the value, so nothing of it has to
-stay in memory in between. It costs one more run of the function. The idea is that of Chen et al., "Training deep nets
-with sublinear memory cost", 2016.
+The value is that of the function, over a FUNCTION node whose derivative is that of the function's graph once more, over
+nodes of its own that come AFTER the gradient of the value. What is computed for the gradient is then not what was
+computed for the value, and nothing of that has to stay in memory in between. It costs one more run of the function. The
+idea is that of Chen et al., "Training deep nets with sublinear memory cost", 2016.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _forgetful(call: Call, result: Tensor) -> Tensor:
     graph = rebuild([result.uop], dict(zip((*call.inside, *read), unknown, strict=True)))[result.uop]
 
     def derive(node: UOp, start: Tensor, wanted: list[bool]) -> Sequence[Tensor | None]:
-        known = [stand_in(source) for source in node.src[1:]]
+        known = [UOp(Ops.AFTER, source.dtype, (stand_in(source), start.uop)) for source in node.src[1:]]
         found = gradient(graph, unknown, start.uop)
         asked = [part for part, want in zip(found, wanted, strict=True) if part is not None and want]
         again = rebuild(asked, dict(zip(unknown, known, strict=True)))

@@ -201,7 +201,8 @@ def _nothing(op: Ops, src: Sources, arg: Any) -> Shape:
 
 _RULES: dict[Ops, Callable[[Ops, Sources, Any], Shape]] = {
     **dict.fromkeys(ELEMENTWISE, _same),
-    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.SCAN, Ops.FUNCTION), _first),
+    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH), _first),
+    **dict.fromkeys((Ops.AFTER, Ops.COPY, Ops.SCAN, Ops.FUNCTION), _first),
     Ops.BUFFER: lambda op, src, arg: (arg.size,),
     Ops.PLACEHOLDER: lambda op, src, arg: arg.shape,
     Ops.IOTA: lambda op, src, arg: arg,

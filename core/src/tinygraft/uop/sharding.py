@@ -111,6 +111,11 @@ def as_it_lies(src: Sources, arg: Any, shape: Shape) -> Way:
     return _alike(src, src[0].sharding)
 
 
+def after(src: Sources, arg: Any, shape: Shape) -> Way:
+    """The first source as it lies, once the other one is there, as that lies."""
+    return Way(src[0].sharding, tuple(source.sharding for source in src))
+
+
 def reshape(src: Sources, arg: Any, shape: Shape) -> Way:
     """Cut along the axis that starts where the old one did, if its steps are no longer than the parts."""
     layout = src[0].sharding
@@ -268,6 +273,7 @@ WAYS: dict[Ops, Rule] = {
         on_each,
     ),
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.FUNCTION), as_it_lies),
+    Ops.AFTER: after,
     Ops.RESHAPE: reshape,
     Ops.EXPAND: expand,
     Ops.PERMUTE: permute,

@@ -89,7 +89,7 @@ TENSOR = Spec(
     frozenset({
         Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.PLACEHOLDER, Ops.FOLD, Ops.CAT,
         Ops.REDUCE_AXIS, Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH,
-        Ops.COPY, Ops.ASSIGN, Ops.SINK, Ops.FUNCTION, Ops.SHARD, Ops.MULTI, *MOVEMENT, *ELEMENTWISE,
+        Ops.COPY, Ops.ASSIGN, Ops.AFTER, Ops.SINK, Ops.FUNCTION, Ops.SHARD, Ops.MULTI, *MOVEMENT, *ELEMENTWISE,
     }),
     (one_device,),
 )  # fmt: skip
