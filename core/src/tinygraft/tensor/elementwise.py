@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError
-from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.base import Scalar, TensorBase
 from tinygraft.tensor.casting import Casting
 from tinygraft.uop.ops import Ops
 
@@ -51,18 +51,22 @@ class Elementwise(Casting):
 
     # Arithmetic
 
-    def add(self, x: Any, reverse: bool = False) -> Self:
-        """self + x.
+    def add(self, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Self:
+        """self + alpha * x.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2]).add(0.5).tolist()
         [1.5, 2.5]
         """
-        return self._binary(Ops.ADD, x, reverse)
+        return self._binary(Ops.ADD, self._times(x, alpha), reverse)
 
-    def sub(self, x: Any, reverse: bool = False) -> Self:
-        """self - x; x - self if reverse."""
-        return self._binary(Ops.SUB, x, reverse)
+    def sub(self, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Self:
+        """self - alpha * x; alpha * x - self if reverse."""
+        return self._binary(Ops.SUB, self._times(x, alpha), reverse)
+
+    @staticmethod
+    def _times(x: Any, alpha: Scalar) -> Any:
+        return x if alpha == 1 else x._op(Ops.MUL, alpha) if isinstance(x, TensorBase) else x * alpha
 
     def mul(self, x: Any, reverse: bool = False) -> Self:
         """self * x."""
@@ -250,8 +254,8 @@ class Elementwise(Casting):
         whole = self._op(Ops.TRUNC)
         return whole._op(Ops.CMPLT, self)._op(Ops.WHERE, whole._op(Ops.ADD, 1), whole)
 
-    def round(self) -> Self:
-        """To the nearest whole number, a half to the even one.
+    def round(self, decimals: int = 0) -> Self:
+        """To the nearest whole number, or number of so many decimals, a half to the even one.
 
         >>> from tinygraft import Tensor
         >>> Tensor([0.5, 1.5, -2.5, 2.6]).round().tolist()
@@ -259,6 +263,10 @@ class Elementwise(Casting):
         """
         if not self._is_float():
             return self
+        if decimals:
+            scale = 10.0 ** abs(decimals)
+            up, down = (Ops.MUL, Ops.FDIV) if decimals > 0 else (Ops.FDIV, Ops.MUL)
+            return self._in_float()._op(up, scale).round()._op(down, scale)._narrowed(self.dtype)
         whole = self._op(Ops.TRUNC)
         rest = self._op(Ops.SUB, whole).abs()
         half = whole._op(Ops.MUL, 0.5)

@@ -98,8 +98,10 @@ class Joining(Movement):
         times = as_sizes(repeats, "the list of repeats")
         return self.repeat((1,) * (self.ndim - len(times)) + times)
 
-    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
+    def repeat_interleave(self, repeats: Any, dim: int | None = None, output_size: int | None = None) -> Self:
         """Each element repeated in place, along dim or in the flat tensor.
+
+        repeats is one number for all, or a list or tensor of one for each, which is read; output_size adds nothing.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2]).repeat_interleave(2).tolist()
@@ -107,8 +109,24 @@ class Joining(Movement):
         """
         x, axis = (self.flatten(), 0) if dim is None else (self, self._axis(dim))
         before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+        if isinstance(repeats, (TensorBase, list, tuple)):
+            return x._each_repeated(repeats, axis)
         grown = x._reshape((*before, size, 1, *after)).expand((*before, size, repeats, *after))
         return grown._reshape((*before, lengths.mul(size, repeats), *after))
+
+    def _each_repeated(self, repeats: Any, axis: int) -> Self:
+        """The slices along axis repeated, each as often as a list or tensor of numbers says."""
+        import numpy as np
+
+        times = np.asarray(repeats.numpy() if isinstance(repeats, TensorBase) else repeats)  # type: ignore[attr-defined]
+        size = lengths.as_int(self.shape[axis], "repeat_interleave")
+        if times.ndim > 1 or times.dtype.kind not in "iu" or (times.size not in (1, size)) or (times < 0).any():
+            raise ShapeError(
+                f"repeat_interleave needs a number of 0 or more for each slice of axis {axis} of {self.shape}, "
+                f"got {times.tolist()}"
+            )
+        places = np.repeat(np.arange(size, dtype=np.int32), times if times.ndim else int(times))
+        return self._join(Ops.GATHER, type(self)(places, device=self.device), arg=axis)  # type: ignore[call-arg]
 
     def meshgrid(self, *args: Any, indexing: Literal["ij", "xy"] = "ij") -> tuple[Self, ...]:
         """Grids of the coordinates in one-dimensional tensors.

@@ -312,13 +312,3 @@ class Movement(TensorBase):
         start = max(-offset, 0) * columns + max(offset, 0)
         part = flat._part(flat.ndim - 1, start, start + (length - 1) * (columns + 1) + 1)
         return part._every((1,) * (flat.ndim - 1) + (columns + 1,))
-
-    def diag(self) -> Self:
-        """A matrix with these elements on its diagonal; of a matrix, its diagonal."""
-        if self.ndim == 2:
-            return self.diagonal()
-        if self.ndim != 1:
-            raise ShapeError(f"diag needs one or two axes, got {self.shape}")
-        n = lengths.as_int(self.shape[0], "diag")
-        wide = self._reshape((n, 1))._move(Ops.PAD, ((0, 0), (0, n)))
-        return wide._reshape((n * (n + 1),))._part(0, 0, n * n)._reshape((n, n))

@@ -104,28 +104,40 @@ class Reduce(Activation, Joining, Creation):
         """
         return self._in_float()._mean(axis, keepdim)._narrowed(self.dtype)
 
-    def _var(self, axis: Axis, keepdim: bool, correction: int) -> Self:
+    def _var(self, axis: Axis, keepdim: bool, correction: float) -> Self:
         apart = self._op(Ops.SUB, self._mean(axis, True))
         squares = apart._op(Ops.MUL, apart)._reduce(Ops.ADD, axis, keepdim)
         count = self._count(axis)
-        left = max(0, count - correction) if isinstance(count, int) else lengths.sub(count, correction)
+        left = max(0, count - correction) if isinstance(count, int) else lengths.sub(count, int(correction))
         return squares._op(Ops.FDIV, left)
 
-    def var(self, axis: Axis = None, keepdim: bool = False, correction: int = 1) -> Self:
-        """The variance: squared distances from the mean, summed and divided by their number less correction."""
-        return self._in_float()._var(axis, keepdim, correction)._narrowed(self.dtype)
+    def var(
+        self, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
+    ) -> Self:
+        """The variance: squared distances from the mean, summed and divided by their number less correction.
 
-    def var_mean(self, axis: Axis = None, keepdim: bool = False, correction: int = 1) -> tuple[Self, Self]:
+        unbiased is another way to say correction: True for 1, False for 0.
+        """
+        return self._in_float()._var(axis, keepdim, _correction(correction, unbiased))._narrowed(self.dtype)
+
+    def var_mean(
+        self, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
+    ) -> tuple[Self, Self]:
         """(var, mean)."""
-        return self.var(axis, keepdim, correction), self.mean(axis, keepdim)
+        return self.var(axis, keepdim, correction, unbiased), self.mean(axis, keepdim)
 
-    def std(self, axis: Axis = None, keepdim: bool = False, correction: int = 1) -> Self:
+    def std(
+        self, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
+    ) -> Self:
         """The square root of the variance."""
-        return self._in_float()._var(axis, keepdim, correction)._op(Ops.SQRT)._narrowed(self.dtype)
+        x = self._in_float()
+        return x._var(axis, keepdim, _correction(correction, unbiased))._op(Ops.SQRT)._narrowed(self.dtype)
 
-    def std_mean(self, axis: Axis = None, keepdim: bool = False, correction: int = 1) -> tuple[Self, Self]:
+    def std_mean(
+        self, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
+    ) -> tuple[Self, Self]:
         """(std, mean)."""
-        return self.std(axis, keepdim, correction), self.mean(axis, keepdim)
+        return self.std(axis, keepdim, correction, unbiased), self.mean(axis, keepdim)
 
     # Softmax and its relatives
 
@@ -255,3 +267,10 @@ class Reduce(Activation, Joining, Creation):
     def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:
         """The place of the least value, the first of equals, as int32; NaN counts as least."""
         return self._first_place(Ops.MIN, "argmin", axis, keepdim)
+
+
+def _correction(correction: float | None, unbiased: bool | None) -> float:
+    """What is taken from the number of elements, said in either way; 1 where neither says."""
+    if unbiased is not None:
+        return int(unbiased)
+    return 1 if correction is None else correction

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Self
 
-from tinygraft.dtype import accumulator, dtypes
+from tinygraft.dtype import DTypeLike, accumulator, dtypes
 from tinygraft.tensor import lengths
 from tinygraft.tensor.reduce import Reduce
 from tinygraft.uop.ops import Ops, ScanArg
@@ -23,18 +23,23 @@ class Scan(Reduce):
         axis = self._axis(axis)
         return self._move(Ops.SCAN, ScanArg(op, axis)) if self.ndim else self
 
-    def cumsum(self, axis: int = 0) -> Self:
-        """The running sum. Small integers are summed in 32 bits, half types in float32.
+    def _summed(self, op: Ops, axis: int, dtype: DTypeLike | None) -> Self:
+        if dtype is not None:
+            return self._cast(dtype)._scan(op, axis)
+        return self._cast(accumulator(self.dtype))._scan(op, axis)._narrowed(self.dtype)
+
+    def cumsum(self, axis: int = 0, dtype: DTypeLike | None = None) -> Self:
+        """The running sum. Small integers are summed in 32 bits, half types in float32; with a dtype, all in that.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3]).cumsum().tolist()
         [1, 3, 6]
         """
-        return self._cast(accumulator(self.dtype))._scan(Ops.ADD, axis)._narrowed(self.dtype)
+        return self._summed(Ops.ADD, axis, dtype)
 
-    def cumprod(self, axis: int) -> Self:
-        """The running product."""
-        return self._cast(accumulator(self.dtype))._scan(Ops.MUL, axis)._narrowed(self.dtype)
+    def cumprod(self, axis: int, dtype: DTypeLike | None = None) -> Self:
+        """The running product, in a dtype as for cumsum."""
+        return self._summed(Ops.MUL, axis, dtype)
 
     def _running(self, op: Ops, axis: int) -> tuple[Self, Self]:
         values = self._scan(op, axis)

@@ -125,6 +125,19 @@ class Shaping(Operators):
         square = padded._part(self.ndim - 1, 0, n * n)._reshape((*self.shape[:-1], n, n))
         return square.movedim((-2, -1), (a, b))
 
+    def diag(self, diagonal: int = 0) -> Self:
+        """A matrix with these elements on a diagonal, zeros elsewhere; of a matrix, that diagonal.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1, 2]).diag().tolist(), Tensor([[1, 2], [3, 4]]).diag(1).tolist()
+        ([[1, 0], [0, 2]], [2])
+        """
+        if self.ndim == 2:
+            return self.diagonal(diagonal)
+        if self.ndim != 1:
+            raise ShapeError(f"diag needs one or two axes, got {self.shape}")
+        return self.diag_embed(diagonal)
+
     def diagflat(self, offset: int = 0) -> Self:
         """A matrix with all elements on a diagonal, zeros elsewhere."""
         return self.flatten().diag_embed(offset)

@@ -26,8 +26,10 @@ class Sorting(Indexing):
 
     __slots__ = ()
 
-    def sort(self, dim: int = -1, descending: bool = False) -> tuple[Self, Self]:
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Self, Self]:
         """The elements along dim in order, and the int32 places they came from. Equal elements keep their order.
+
+        They do so also where stable is False.
 
         >>> from tinygraft import Tensor
         >>> values, places = Tensor([3, 1, 2]).sort()
@@ -39,8 +41,8 @@ class Sorting(Indexing):
         places = self.argsort(dim, descending)
         return self.gather(self._axis(dim), places), places
 
-    def argsort(self, dim: int = -1, descending: bool = False) -> Self:
-        """The places along dim of the elements in order, as int32.
+    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Self:
+        """The places along dim of the elements in order, as int32. Equal elements keep their order, whatever stable is.
 
         >>> from tinygraft import Tensor
         >>> Tensor([3, 1, 2]).argsort().tolist()

@@ -43,6 +43,22 @@ class Special(Pointwise):
         below = self < 0
         return below, below.where(-self, self)
 
+    def cbrt(self) -> Self:
+        """The cube root, negative below zero; its gradient at 0 is infinite.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-8.0, 27.0]).cbrt().round(5).tolist()
+        [-2.0, 3.0]
+        """
+        x = self._in_float()
+        below, size = x._magnitude()
+        plain = (size > 0) & (size < math.inf)
+        safe = plain.where(size, 1.0)
+        first = (safe.log2() * (1 / 3)).exp2()
+        root = first - (first - safe / (first * first)) * (1 / 3)  # Newton's step
+        found = plain.where(root, size.sqrt())  # 0, infinity and NaN are their own roots
+        return below.where(-found, found)._narrowed(self.dtype)
+
     # Around the error function
 
     def _bell(self, share: float = 1.0) -> Self:

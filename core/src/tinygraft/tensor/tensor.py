@@ -44,8 +44,8 @@ __all__ = ["Tensor"]
 
 
 class Tensor(
-    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Fourier, Norms, Products, Loss, Versions, Linalg,
-    Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels, Moving, metaclass=TensorType,
+    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Fourier, Norms, Products, Loss, Versions,
+    Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels, Moving, metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
 
