@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tinygraft import Context, Tensor, Variable
+from tinygraft import Context, Device, Tensor, Variable
 from tinygraft.codegen.options import Options
 from tinygraft.dtype import dtypes
 from tinygraft.engine import database, diskcache, pack, plan, realize
@@ -228,3 +229,10 @@ def test_a_second_process_has_the_plans_of_the_first(tmp_path):
     compiled, launched = run(tmp_path)
     assert compiled > 1
     assert run(tmp_path) == (0, launched)
+
+
+def test_signed_zeros_have_plans_of_their_own() -> None:
+    """Two leaves that compare equal and are not the same number."""
+    for device in (Device.DEFAULT, "PYTHON"):
+        found = [(1.0 / Tensor(zero, device=device)).item() for zero in (0.0, -0.0, 0.0)]
+        assert found == [math.inf, -math.inf, math.inf]

@@ -14,7 +14,7 @@ from tinygraft.uop import bounds, shape
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, Ops
 
 ROOT = Path(__file__).parents[2]
-TENSOR_OPS = {op for op in Ops if op < Ops.PARAM}  # Ops lists them by stage
+TENSOR_OPS = {op for op in Ops if op < Ops.PARAM} | {Ops.AFTER}  # Ops lists them by stage
 TOLD = {
     Ops.CONST, Ops.VARIABLE, Ops.RANGE, Ops.LOCAL, Ops.LOAD, Ops.STORE, Ops.AFTER, Ops.BARRIER, Ops.REG, Ops.ACCUM,
     Ops.GET, Ops.LANES, Ops.END, Ops.TILE, Ops.PRODUCT, Ops.PUT,

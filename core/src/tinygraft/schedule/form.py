@@ -54,7 +54,9 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
             same.add(node)
             key.append(node)
             continue
-        if op is Ops.BUFFER:
+        if op is Ops.CONST and arg == 0:
+            arg = repr(arg)  # 0.0 and -0.0 are equal, and give other results
+        elif op is Ops.BUFFER:
             buffers.append(node)
             arg = arg.size
         elif op is Ops.BIND:
