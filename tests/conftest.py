@@ -49,6 +49,7 @@ class FakeDistributions:
         count: int | None = 1,
         record: bool = True,
         requires: str = "",
+        entry: str = "",
     ) -> str:
         """A distribution that provides device. code is added to a plugin that works, or replaces it with code that
         starts with '#!'. Gives the name of its module."""
@@ -56,8 +57,8 @@ class FakeDistributions:
         module = module or distribution.replace("-", "_")
         text = PLUGIN.format(device=device, module=module, priority=priority, count=count)
         code = textwrap.dedent(code)
-        entry = f"[tinygraft.devices]\n{device.lower()} = {target or module + ':SPEC'}\n"
-        return self._write(distribution, version, module, code if code.startswith("#!") else text + code, entry,
+        entries = f"[tinygraft.devices]\n{entry or device.lower()} = {target or module + ':SPEC'}\n"
+        return self._write(distribution, version, module, code if code.startswith("#!") else text + code, entries,
                            requires, record)  # fmt: skip
 
     def add_hooks(self, code: str, *, name: str = "extra", distribution: str = "", version: str = "1.0") -> str:

@@ -81,7 +81,21 @@ def test_fallback_warns_once(fakes):
         "To silence this, set DEV=TOY or TINYGRAFT_DISABLE_PLUGINS=FAST; "
         "details: python -m tinygraft doctor"
     ]
+    assert said[0].filename == __file__  # where the user's program made the choice necessary
     assert registry.DEFAULT == "TOY"  # without another warning
+
+
+def test_two_providers_are_passed_over_once(fakes):
+    """A name that two distributions claim is one reason of the warning, not two."""
+    for distribution in ("acme-two", "best-two"):
+        fakes.add("TWO", distribution=distribution)
+    fakes.add("TOY")
+    with pytest.warns(DeviceFallbackWarning) as said:
+        assert fakes.registry().DEFAULT == "TOY"
+    assert str(said[0].message) == (
+        "using TOY; passed over: TWO is ambiguous: it is provided by acme-two 1.0 and best-two 1.0. To silence this, "
+        "set DEV=TOY or TINYGRAFT_DISABLE_PLUGINS=TWO; details: python -m tinygraft doctor"
+    )
 
 
 def test_strict_forbids_the_fallback(fakes, setting):
@@ -149,6 +163,16 @@ def test_name_setting_of_no_device_is_ignored(fakes, monkeypatch):
     fakes.add("TOY")
     monkeypatch.setenv("METAL", "1")
     assert fakes.registry().DEFAULT == "TOY"
+
+
+def test_a_setting_of_ours_chooses_no_device(fakes, monkeypatch):
+    """DEBUG=1 means what it always does, also where a plugin calls its device so; DEV=DEBUG is that device."""
+    fakes.add("DEBUG", priority=10)
+    fakes.add("FAST", priority=100)
+    monkeypatch.setenv("DEBUG", "1")
+    assert fakes.registry().DEFAULT == "FAST"
+    with Context(DEV="DEBUG"):
+        assert fakes.registry().DEFAULT == "DEBUG"
 
 
 def test_two_name_settings(fakes, monkeypatch):

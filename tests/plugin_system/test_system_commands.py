@@ -69,6 +69,20 @@ def test_json(fakes, listing):
     assert code == 1
 
 
+def test_only_the_chosen_provider_is_the_default(fakes, listing, setting, monkeypatch):
+    """Where TINYGRAFT_PROVIDER decides between two, the other one's line has no mark."""
+    for distribution in ("acme-toy", "best-toy"):
+        fakes.add("TOY", distribution=distribution)
+    setting(config.TINYGRAFT_PROVIDER, "TOY=acme-toy")
+    monkeypatch.setenv("TINYGRAFT_PROVIDER", "TOY=acme-toy")  # for the child that chooses
+    _, text = listing("--json")
+    assert {r["distribution"]: (r["status"], r["default"]) for r in json.loads(text)} == {
+        "acme-toy": ("available", True),
+        "best-toy": ("disabled", False),
+    }
+    assert listing()[1].count("*") == 1
+
+
 def test_verbose(fakes, listing):
     """-v adds entry point, hint, what each step cost, what is shadowed, and the traceback."""
     fakes.add("TOY", version="2.0")

@@ -25,6 +25,8 @@ class Backend(NullBackend):
         log.append("close " + self.name)
         if self.ordinal == 1:
             raise OSError("stuck")
+        if self.ordinal == 3:
+            raise SystemExit(3)
 """
 
 
@@ -56,14 +58,18 @@ def test_eight_threads_open_a_device_once(fakes):
 
 
 def test_closing_in_reverse_order(fakes):
-    """close() closes the last opened first; one that fails is warned about and keeps no other open."""
+    """close() closes the last opened first; one that fails or exits is warned about and keeps no other open."""
     registry, log = counting(fakes)
-    for name in ("TOY", "TOY:1", "TOY:2"):
+    for name in ("TOY", "TOY:1", "TOY:2", "TOY:3"):
         registry[name]
     log.clear()
-    with pytest.warns(RuntimeWarning, match="TOY:1 could not be closed: OSError: stuck"):
+    with pytest.warns(RuntimeWarning) as said:
         registry.close()
-    assert log == ["close TOY:2", "close TOY:1", "close TOY"]
+    assert [str(w.message) for w in said] == [
+        "TOY:3 could not be closed: SystemExit: 3",
+        "TOY:1 could not be closed: OSError: stuck",
+    ]
+    assert log == ["close TOY:3", "close TOY:2", "close TOY:1", "close TOY"]
     assert registry.opened() == []
 
 

@@ -1,5 +1,7 @@
 """What is a device's name, and what is said about a name that nobody provides."""
 
+import sys
+
 import pytest
 
 from tinygraft.device import known
@@ -7,6 +9,7 @@ from tinygraft.device.known import FIRST_PARTY, KNOWN, how_to_install
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError, DeviceUnavailable
 from tinygraft.installed.entries import normalised
+from tinygraft.installed.records import Status
 
 
 @pytest.mark.parametrize(
@@ -26,6 +29,24 @@ def test_what_is_not_a_name(fakes, name):
     with pytest.raises(DeviceError, match="is not the name of a device; write NAME or NAME:ordinal") as caught:
         fakes.registry().canonicalize(name)
     assert repr(name) in str(caught.value)
+
+
+def test_an_unknown_name_is_one_error(fakes):
+    """The error about a name has no other one before it: how names are looked up is nobody's concern."""
+    for name in ("QQQQ", 3):
+        with pytest.raises(DeviceError) as caught:
+            fakes.registry().canonicalize(name)
+        assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("entry", ["toy:1", "my toy", "../../toy", "*", "toy[1]"])
+def test_an_entry_whose_name_no_device_can_have(fakes, entry):
+    """It is invalid from its metadata on, which is all that is read of it; what it is called stands in the reason."""
+    module = fakes.add("TOY", "#!\nraise OSError\n", entry=entry)
+    (record,) = fakes.registry().records()
+    assert (record.status, module in sys.modules) == (Status.INVALID, False)
+    assert record.detail == f"its entry point is called {entry!r}; a device has letters, digits and _ in its name"
+    assert record.hint == "tell the authors of tinygraft-toy 1.0"
 
 
 @pytest.mark.parametrize("name", [3, b"TOY", [3]])

@@ -72,6 +72,17 @@ def test_broken_import(fakes):
     assert registry["OTHER"].name == "OTHER"
 
 
+@pytest.mark.parametrize("target", ["no module", "tinygraft_toy:SPEC:more", "-"])
+def test_an_entry_that_names_nothing(fakes, target):
+    """An entry point whose value is not module:name is invalid, and what it says is quoted."""
+    fakes.add("TOY", target=target)
+    registry = fakes.registry()
+    message = refused(registry)
+    assert "TOY is installed (tinygraft-toy 1.0) but is not a proper plugin:\n" in message
+    assert f"  its metadata names {target!r}, which is not module:name\n" in message
+    assert record_of(registry).status is Status.INVALID
+
+
 def test_a_plugin_that_exits(fakes):
     """SystemExit at import is a broken plugin, not the end of the process."""
     fakes.add("TOY", "#!\nraise SystemExit(3)\n")
@@ -98,7 +109,14 @@ def test_stale_metadata(fakes):
 
 
 @pytest.mark.parametrize(
-    "line", ["from tinygraft.plugin import Teleporter", "import tinygraft.hyperspace", "from tinygraft import Warp"]
+    "line",
+    [
+        "from tinygraft.plugin import Teleporter",
+        "import tinygraft.hyperspace",
+        "from tinygraft import Warp",
+        "import tinygraft.plugin as t; t.Teleporter",
+        "import tinygraft; tinygraft.Warp",
+    ],
 )
 def test_skew_looks_like_an_import_error(fakes, line):
     """A plugin that imports what this core does not have is incompatible, not broken."""

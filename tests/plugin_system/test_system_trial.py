@@ -43,6 +43,15 @@ def test_a_plugin_that_kills_its_process(fakes):
     assert crash.hint == "pip uninstall tinygraft-crash, or set TINYGRAFT_DISABLE_PLUGINS=CRASH"
 
 
+def test_looking_at_what_works_imports_no_third_party(fakes):
+    """The devices that work here are told by their trials: one that kills its process does not end this one."""
+    crash = fakes.add("CRASH", "#!\nimport os; os.abort()\n")
+    fakes.add("GONE", "def probe():\n    return Probe(ok=False, detail='no card')\n")
+    toy = fakes.add("TOY")
+    assert fakes.registry().get_available_devices() == ["TOY"]
+    assert not {crash, toy} & set(sys.modules)
+
+
 def test_a_plugin_that_ends_its_process_quietly(fakes):
     """os._exit in a spec is noticed by the missing answer."""
     fakes.add("QUIET", "#!\nimport os; os._exit(0)\n")

@@ -146,10 +146,15 @@ def in_child(job: dict[str, Any], tell: Tell) -> None:
     tell({"default": choice.default, "said": choice.said, "failed": choice.failed})
 
 
+def _is_default(record: Record, default: str) -> bool:
+    """Whether the default device is this record's; of two providers one is switched off."""
+    return record.name == default.partition(":")[0] and record.status is not Status.DISABLED
+
+
 def _row(record: PluginRecord, default: str) -> tuple[str, ...]:
     count = record.probe.count if record.probe is not None and record.probe.ok else 0
     ordinals = "any" if count is None else str(count or "-")
-    chosen = record.name == default.partition(":")[0]
+    chosen = _is_default(record, default)
     detail = record.detail + (f" (chosen: priority {record.priority})" if chosen and record.priority else "")
     return "*" if chosen else "", record.name, record.status.value, ordinals, record.provided_by, detail
 
@@ -185,7 +190,7 @@ def _as_json(record: Record, default: str) -> dict[str, Any]:
         "kind": "device" if is_device else "hooks",
         "name": record.name,
         "status": record.status.value,
-        "default": is_device and record.name == default.partition(":")[0],
+        "default": is_device and _is_default(record, default),
         "devices": record.probe.count if isinstance(record, PluginRecord) and record.probe is not None else None,
         "distribution": record.distribution,
         "version": record.version,

@@ -12,6 +12,15 @@ from tinygraft.installed.entries import apply_lists, normalised, origin
 from tinygraft.installed.records import Status
 
 
+def is_name(base: str) -> bool:
+    """Whether a device can be called that, without an ordinal.
+
+    >>> is_name("TOY_2"), is_name("TOY:2"), is_name("")
+    (True, False, False)
+    """
+    return base.replace("_", "").isalnum()
+
+
 def discover(entries: Iterable[EntryPoint]) -> dict[str, list[PluginRecord]]:
     """Records by device name; more than one only where two distributions provide a name."""
     records: dict[str, list[PluginRecord]] = {}
@@ -26,6 +35,9 @@ def discover(entries: Iterable[EntryPoint]) -> dict[str, list[PluginRecord]]:
     for same_name in records.values():
         for record in same_name:
             apply_lists(record)
+            if record.status is Status.DECLARED and not is_name(record.name):
+                detail = f"its entry point is called {record.entry.name!r}; a device has letters, digits and _ in its"
+                record.move(Status.INVALID, f"{detail} name", f"tell the authors of {record.provided_by}")
         _apply_provider([record for record in same_name if record.status is Status.DECLARED])
     return records
 

@@ -59,7 +59,7 @@ def nothing_to_run_on(problems: Sequence[PluginRecord]) -> str:
     if problems:
         lines = [
             "no device to run on: none of those installed can be used",
-            *(f"  {why(record)}" for record in problems),
+            *(f"  {reason}" for reason in _reasons(problems)),
         ]
     if all(record.name != FIRST_CHOICE for record in problems):
         lines.append(f"  fix: {how_to_install(FIRST_CHOICE)}")
@@ -69,11 +69,16 @@ def nothing_to_run_on(problems: Sequence[PluginRecord]) -> str:
 
 def passed_over(chosen: str, problems: Sequence[PluginRecord]) -> str:
     """The warning of an automatic choice that could not take what it should have taken."""
-    names = ",".join(record.name for record in problems)
+    names = ",".join(dict.fromkeys(record.name for record in problems))
     return (
-        f"using {chosen}; passed over: {'; '.join(why(record) for record in problems)}. To silence this, set "
+        f"using {chosen}; passed over: {'; '.join(_reasons(problems))}. To silence this, set "
         f"DEV={chosen} or TINYGRAFT_DISABLE_PLUGINS={names}; details: python -m tinygraft doctor"
     )
+
+
+def _reasons(problems: Sequence[PluginRecord]) -> list[str]:
+    """Why each cannot be used; two that claim one name have one reason."""
+    return list(dict.fromkeys(why(record) for record in problems))
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -20,15 +20,16 @@ from tinygraft import events
 from tinygraft.config import DEBUG, TINYGRAFT_STRICT_PLUGINS, finders
 from tinygraft.config import Context as Context  # `tinygraft.Context` is found here, so that it knows plugins' settings
 from tinygraft.device import messages
-from tinygraft.device.discover import discover
+from tinygraft.device.discover import discover, is_name
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.known import KNOWN
 from tinygraft.device.load import STARTED, backend_class, fault_of_backend, load, owns_setting, probe
 from tinygraft.device.pool import pool_of
 from tinygraft.device.records import PluginRecord
-from tinygraft.device.select import Asked, asked_by_context, asked_by_environment, automatic, wanted_by_plugins
+from tinygraft.device.select import Asked, asked_by_context, asked_by_environment, automatic, look_at, wanted_by_plugins
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError, TinygraftError
 from tinygraft.events import DeviceEvent
+from tinygraft.helpers import user_line
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.entries import DEVICES, forget, installed_entries
 from tinygraft.installed.records import Status, describe
@@ -74,8 +75,14 @@ class Registry:
         return self[self.DEFAULT]
 
     def get_available_devices(self) -> list[str]:
-        """The names of the devices that work here, by what their probes say; none is opened."""
-        return [name for name in self.names() if self.probe(name).status in (Status.AVAILABLE, Status.OPEN)]
+        """The names of the devices that work here, by what their probes say; none is opened.
+
+        Specs of third parties are seen in child processes, as for the automatic choice.
+        """
+        with self._lock:
+            records = self.records()
+            look_at(records)
+            return [record.name for record in records if record.status in (Status.AVAILABLE, Status.OPEN)]
 
     def refresh(self) -> None:
         """Look again at what is installed and at the settings. What is open stays open."""
@@ -108,10 +115,8 @@ class Registry:
         """
         if name is None:
             return self.DEFAULT
-        try:
-            return self._names[name]
-        except (KeyError, TypeError):
-            return self._check_name(name)
+        known = self._names.get(name) if isinstance(name, str) else None
+        return self._check_name(name) if known is None else known
 
     def _check_name(self, name: object) -> Any:
         if isinstance(name, (tuple, list)):
@@ -122,7 +127,7 @@ class Registry:
         if not isinstance(name, str):
             raise DeviceError(f"a device is named by a string NAME or NAME:ordinal, got {name!r}")
         base, colon, ordinal = name.strip().upper().partition(":")
-        if not base.replace("_", "").isalnum() or (colon and not (ordinal.isascii() and ordinal.isdigit())):
+        if not is_name(base) or (colon and not (ordinal.isascii() and ordinal.isdigit())):
             raise DeviceError(f"{name!r} is not the name of a device; write NAME or NAME:ordinal, such as NULL:1")
         if base not in self._table() and base not in KNOWN:
             raise DeviceUnavailable(messages.not_there(base, self.names()))
@@ -190,7 +195,7 @@ class Registry:
     def _report(self, text: str) -> None:
         if TINYGRAFT_STRICT_PLUGINS.value:
             raise DeviceError(f"TINYGRAFT_STRICT_PLUGINS=1 does not allow this: {text}")
-        warnings.warn(text, DeviceFallbackWarning, stacklevel=5)
+        warnings.warn_explicit(text, DeviceFallbackWarning, *user_line())
 
     # Opening and closing
 
@@ -276,7 +281,7 @@ class Registry:
                 try:
                     pool_of(backend).close()
                     backend.close()
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     warnings.warn(f"{name} could not be closed: {describe(error)}", RuntimeWarning, stacklevel=2)
                 for record in (self._records or {}).get(name.partition(":")[0], ()):
                     if record.status is Status.OPEN:

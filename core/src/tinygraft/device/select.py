@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tinygraft.config import DEV, TINYGRAFT_DEVICE
+from tinygraft.config import DEV, SETTINGS, TINYGRAFT_DEVICE
 from tinygraft.device.known import FIRST_PARTY
 from tinygraft.device.load import probe
 from tinygraft.device.records import PluginRecord
@@ -43,12 +43,13 @@ def asked_by_context() -> Asked | None:
 def asked_by_environment(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> Asked | None:
     """What the environment asks for.
 
-    NAME=1 counts only for the name of a declared device and the value 1. Raises SettingError when two are set.
+    NAME=1 counts only for the name of a declared device that is no setting of ours, and the value 1. Raises
+    SettingError when two are set.
     """
     for setting in (TINYGRAFT_DEVICE, DEV):
         if text := setting.value:
             return Asked(text, f"{setting.name}={text}")
-    chosen = sorted(name for name in names if environment.get(name) == "1")
+    chosen = sorted(name for name in names if environment.get(name) == "1" and name not in SETTINGS)
     if len(chosen) > 1:
         settings = " and ".join(f"{name}=1" for name in chosen)
         raise SettingError(

@@ -21,6 +21,7 @@ from tinygraft.config import TINYGRAFT_TRACE_PLUGINS
 from tinygraft.errors import SettingError
 
 CHANGE_SETTING = "change that setting, or unset it"
+_CORE = __name__.partition(".")[0]
 
 
 class Status(Enum):
@@ -89,12 +90,15 @@ def describe(error: BaseException) -> str:
 
 def blame(record: Record, error: BaseException, prefix: str = "", hint: str = "") -> None:
     """Move a record by an exception of its code. What looks like another version of core is called that."""
-    core = __name__.partition(".")[0]
+    if record.entry.pattern.match(record.entry.value) is None:
+        detail = f"its metadata names {record.entry.value!r}, which is not module:name"
+        record.move(Status.INVALID, detail, f"tell the authors of {record.provided_by}", error)
+        return
     missing = (error.name or "") if isinstance(error, ImportError) else ""
     module = record.entry.module
-    if missing.partition(".")[0] == core or (isinstance(error, TypeError) and "DeviceSpec.__init__" in str(error)):
-        detail = f"it wants something that this {core} does not have: {describe(error)}"
-        record.move(Status.INCOMPATIBLE, detail, f"pip install -U {core} {record.distribution}", error)
+    if _wants_another_core(error):
+        detail = f"it wants something that this {_CORE} does not have: {describe(error)}"
+        record.move(Status.INCOMPATIBLE, detail, f"pip install -U {_CORE} {record.distribution}", error)
     elif missing and (module == missing or module.startswith(missing + ".")):
         detail = f"its metadata names the module {module}, which is not there"
         hint = f"reinstall it, or pip uninstall {record.distribution}"
@@ -104,3 +108,13 @@ def blame(record: Record, error: BaseException, prefix: str = "", hint: str = ""
     else:
         hint = hint or f"pip install --force-reinstall {record.distribution}"
         record.move(Status.BROKEN, prefix + describe(error), hint, error)
+
+
+def _wants_another_core(error: BaseException) -> bool:
+    """Whether an exception is about something of core's that is not there, which is how skew looks."""
+    text = str(error)
+    if isinstance(error, ImportError):
+        return (error.name or "").partition(".")[0] == _CORE
+    if isinstance(error, AttributeError):
+        return text.startswith((f"module '{_CORE}'", f"module '{_CORE}."))
+    return isinstance(error, TypeError) and "DeviceSpec.__init__" in text
