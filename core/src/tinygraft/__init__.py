@@ -49,6 +49,7 @@ _HOME = {  # public name -> the module it lives in and what it is called there
     "function": ("tinygraft.functions", "function"),
     "getenv": ("tinygraft.config", "getenv"),
     "hooks": ("tinygraft.hooks", ""),
+    "array_api": ("tinygraft.tensor.array_api", ""),
     "nn": ("tinygraft.nn", ""),
     **{
         name: ("tinygraft.transforms", name)
@@ -65,6 +66,7 @@ __all__ = [
     "TinyJit",
     "UOp",
     "Variable",
+    "array_api",
     "checkpoint",
     "dtypes",
     "fetch",

@@ -8,6 +8,7 @@ expression that was not computed yet sees it too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, Self
 
 from tinygraft.device.buffer import buffer_of
@@ -97,6 +98,27 @@ class Sharing(Indexing):
         return new
 
     # DLPack
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """The functions of the Python array API standard. Raises ValueError for a version that they do not follow.
+
+        >>> from tinygraft import Tensor
+        >>> xp = Tensor([1.0]).__array_namespace__()
+        >>> xp.concat([xp.zeros(1), xp.ones(1)]).tolist()
+        [0.0, 1.0]
+        """
+        from tinygraft.tensor import array_api
+
+        if api_version not in (None, *array_api.VERSIONS):
+            known = ", ".join(array_api.VERSIONS)
+            raise ValueError(f"the array API standard is here in the versions {known}, asked for {api_version!r}")
+        return array_api
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Self:
+        """to, as the array API standard names it; stream must be None."""
+        if stream is not None:
+            raise ValueError(f"a copy between devices takes no stream, got {stream!r}")
+        return self.to(device)  # type: ignore[no-any-return, attr-defined]
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """The kind of memory and its number: host memory. Raises BufferError where this tensor's is not."""

@@ -1,0 +1,126 @@
+"""Functions that make arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.tensor.tensor import Tensor
+
+Shape = int | tuple[int, ...]
+Number = bool | int | float
+
+
+def _shape(shape: Shape) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def asarray(obj: Any, /, *, dtype: DType | None = None, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor of obj: numbers, nested sequences of them, a tensor, or memory of another library.
+
+    A tensor stays the same one unless copy=True, or another dtype or device is asked for; copy=False raises ValueError
+    where a copy has to be made.
+    """
+    if not isinstance(obj, Tensor):
+        if copy is False:
+            if hasattr(obj, "__dlpack__") and dtype is None:
+                return Tensor.from_dlpack(obj, device, copy=False)
+            raise ValueError(f"copy=False, but a tensor made of {type(obj).__name__} has memory of its own")
+        return Tensor(obj, device=device, dtype=dtype)
+    found = obj if dtype is None or dtype is obj.dtype else obj.cast(dtype)
+    found = found if device is None else found.to(device)
+    if copy is False and found.uop is not obj.uop:
+        raise ValueError("copy=False, but another dtype or device needs memory of its own")
+    return found.clone() if copy and found is obj else found
+
+
+def arange(
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DType | None = None, device: str | None = None
+) -> Tensor:
+    """Numbers from start (0, where only one is given) to below stop, step apart."""
+    return Tensor.arange(start, stop, step, device=device, dtype=dtype)
+
+
+def empty(shape: Shape, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """A tensor with whatever values memory holds."""
+    return Tensor.empty(_shape(shape), device=device, dtype=dtype)
+
+
+def empty_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """empty with x's shape, dtype and device."""
+    return empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+
+
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: str | None = None
+) -> Tensor:
+    """Ones on diagonal number k, zeros elsewhere."""
+    rows = Tensor.arange(n_rows, device=device).reshape(n_rows, 1)
+    columns = Tensor.arange(n_rows if n_cols is None else n_cols, device=device)
+    return (rows + k).eq(columns).cast(dtype or dtypes.default_float())
+
+
+def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of another library."""
+    return Tensor.from_dlpack(x, device, copy=copy)
+
+
+def full(shape: Shape, fill_value: Number, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """One number everywhere."""
+    return Tensor.full(_shape(shape), fill_value, device=device, dtype=dtype)
+
+
+def full_like(x: Tensor, /, fill_value: Number, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """full with x's shape, dtype and device."""
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
+
+
+def linspace(
+    start: float,
+    stop: float,
+    /,
+    num: int,
+    *,
+    dtype: DType | None = None,
+    device: str | None = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """num numbers from start to stop, evenly spaced; without stop itself where endpoint is False."""
+    if endpoint:
+        return Tensor.linspace(start, stop, num, device=device, dtype=dtype)
+    return Tensor.linspace(start, stop, num + 1, device=device, dtype=dtype)[:num]
+
+
+def meshgrid(*arrays: Tensor, indexing: Literal["ij", "xy"] = "xy") -> list[Tensor]:
+    """The coordinates of a grid, from those along each axis."""
+    return list(arrays[0].meshgrid(*arrays[1:], indexing=indexing)) if arrays else []
+
+
+def ones(shape: Shape, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """Ones."""
+    return Tensor.ones(_shape(shape), device=device, dtype=dtype)
+
+
+def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """ones with x's shape, dtype and device."""
+    return ones(x.shape, dtype=dtype or x.dtype, device=device or x.device)
+
+
+def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """The lower triangle, up to diagonal number k; 0 above."""
+    return x.tril(k)
+
+
+def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """The upper triangle, from diagonal number k on; 0 below."""
+    return x.triu(k)
+
+
+def zeros(shape: Shape, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """Zeros."""
+    return Tensor.zeros(_shape(shape), device=device, dtype=dtype)
+
+
+def zeros_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """zeros with x's shape, dtype and device."""
+    return zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device)

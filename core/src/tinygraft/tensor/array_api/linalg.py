@@ -1,0 +1,143 @@
+"""The linear algebra extension of the standard: matrices lie in the last two axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from tinygraft.dtype import DType
+from tinygraft.tensor.factor import Eigen
+from tinygraft.tensor.solve import Slogdet
+from tinygraft.tensor.tensor import Tensor
+
+
+class QR(NamedTuple):
+    """An orthogonal and an upper triangular factor."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SVD(NamedTuple):
+    """Singular vectors of one side, singular values, singular vectors of the other side."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
+    """The triangular L with L @ L' equal to a positive definite x; L' if upper."""
+    return x.cholesky(upper)
+
+
+def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The vector product along an axis of three numbers."""
+    return x1.cross(x2, axis)
+
+
+def det(x: Tensor, /) -> Tensor:
+    """The determinant."""
+    return x.det()
+
+
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
+    """The diagonal, a positive offset above the main one."""
+    return x.diagonal(offset, -2, -1)
+
+
+def eigh(x: Tensor, /) -> Eigen:
+    """Eigenvalues and eigenvectors of a symmetric matrix."""
+    return x.eigh()
+
+
+def eigvalsh(x: Tensor, /) -> Tensor:
+    """Eigenvalues of a symmetric matrix."""
+    return x.eigvalsh()
+
+
+def inv(x: Tensor, /) -> Tensor:
+    """The inverse."""
+    return x.inv()
+
+
+def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The matrix product."""
+    return x1 @ x2
+
+
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    """The norm of a matrix: fro, nuc, 1, -1, 2, -2, inf or -inf."""
+    return x.matrix_norm(ord, (-2, -1), keepdims)
+
+
+def matrix_power(x: Tensor, n: int, /) -> Tensor:
+    """The n-th power of a square matrix."""
+    return x.matrix_power(n)
+
+
+def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+    """How many singular values exceed rtol times the largest."""
+    return x.matrix_rank(rtol=rtol)
+
+
+def matrix_transpose(x: Tensor, /) -> Tensor:
+    """The last two axes exchanged."""
+    return x.transpose(-2, -1)
+
+
+def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The products of all elements of one vector with all of another."""
+    return x1.outer(x2)
+
+
+def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+    """The Moore-Penrose inverse."""
+    return x.pinv(rtol)
+
+
+def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QR:
+    """An orthogonal times an upper triangular matrix."""
+    return QR(*x.qr(mode))
+
+
+def slogdet(x: Tensor, /) -> Slogdet:
+    """The sign of the determinant and the logarithm of its absolute value."""
+    return x.slogdet()
+
+
+def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The solution of x1 @ solution = x2; x2 is a vector only where it has one axis."""
+    return x1.solve(x2.unsqueeze(-1)).squeeze(-1) if x2.ndim == 1 else x1.solve(x2)
+
+
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVD:
+    """U, S and Vh with U @ diag(S) @ Vh equal to x."""
+    return SVD(*x.svd(full_matrices))
+
+
+def svdvals(x: Tensor, /) -> Tensor:
+    """Singular values, from the greatest on."""
+    return x.svdvals()
+
+
+def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """The sum of products over some axes of both."""
+    return x1.tensordot(x2, axes)
+
+
+def trace(x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
+    """The sum of the diagonal."""
+    return x.diagonal(offset, -2, -1).sum(-1, dtype=dtype)
+
+
+def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The sum of products along an axis."""
+    return x1.vecdot(x2, axis)
+
+
+def vector_norm(
+    x: Tensor, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: Any = 2
+) -> Tensor:
+    """The norm of order ord along some axes."""
+    return x.vector_norm(ord, axis, keepdims)

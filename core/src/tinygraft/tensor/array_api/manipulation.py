@@ -1,0 +1,117 @@
+"""Functions that move elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygraft.dtype import promote
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.tensor import Tensor
+
+Arrays = tuple[Tensor, ...] | list[Tensor]
+
+
+def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
+    """Arrays in their common shape."""
+    shape = broadcast_shapes(*(array.shape for array in arrays))
+    return [array.expand(shape) if shape else array for array in arrays]
+
+
+def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The shape that shapes broadcast to. Raises ShapeError."""
+    return Tensor.broadcast_shapes(*shapes)
+
+
+def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
+    """x repeated to a shape."""
+    return x.expand(tuple(shape)) if shape else x
+
+
+def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Tensor:
+    """Arrays one behind the other along an axis; all of them flat, for None."""
+    dtype = promote(*(array.dtype for array in arrays))
+    parts = [(array.flatten() if axis is None else array).cast(dtype) for array in arrays]
+    return parts[0].cat(*parts[1:], dim=axis or 0)
+
+
+def expand_dims(x: Tensor, /, *, axis: int | tuple[int, ...] = 0) -> Tensor:
+    """x with a new axis of length 1, or several, at the places that they have in the result."""
+    axes = (axis,) if isinstance(axis, int) else axis
+    rank = x.ndim + len(axes)
+    if any(not -rank <= a < rank for a in axes) or len({a % rank for a in axes}) != len(axes):
+        raise IndexError(
+            f"expand_dims of shape {x.shape} has no place for new axes at {axis}: choose from {-rank} to {rank - 1}"
+        )
+    sizes = iter(x.shape)
+    added = {a % rank for a in axes}
+    return x.reshape(tuple(1 if a in added else next(sizes) for a in range(rank)))
+
+
+def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
+    """x read backwards along some axes, or all."""
+    return x.flip(tuple(range(x.ndim)) if axis is None else axis) if x.ndim else x
+
+
+def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
+    """x with some axes moved to other places."""
+    return x.movedim(source, destination)
+
+
+def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
+    """x with its axes in another order."""
+    return x.permute(*axes) if axes else x
+
+
+def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
+    """Each element as often as repeats says, one number or one for each."""
+    source, along = (x.flatten(), 0) if axis is None else (x, axis)
+    if isinstance(repeats, int):
+        return source.repeat_interleave(repeats, along)
+    counts = [int(n) for n in repeats.flatten().tolist()]
+    if len(counts) == 1:
+        return source.repeat_interleave(counts[0], along)
+    if len(counts) != source.shape[along]:
+        raise ShapeError(f"repeat needs a number for each of {source.shape[along]} elements, got {len(counts)}")
+    places = [place for place, count in enumerate(counts) for _ in range(count)]
+    return source.index_select(along, Tensor(places, device=x.device, dtype="int32"))
+
+
+def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
+    """x in another shape; a -1 in it is found out."""
+    found = x.reshape(tuple(shape))
+    return found.clone() if copy else found
+
+
+def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Tensor:
+    """x moved on by some places, what leaves at the end entering at the front."""
+    if axis is None:
+        return x.flatten().roll(shift, 0).reshape(x.shape)
+    axes = (axis,) if isinstance(axis, int) else axis
+    shifts = (shift,) * len(axes) if isinstance(shift, int) else shift
+    return x.roll(shifts, axes)
+
+
+def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
+    """x without some axes, each of length 1. Raises ValueError for another one."""
+    axes = (axis,) if isinstance(axis, int) else axis
+    for a in axes:
+        if x.shape[a] != 1:
+            raise ValueError(f"squeeze takes away axes of length 1, axis {a} of shape {x.shape} has {x.shape[a]}")
+    return x.squeeze(tuple(axes))
+
+
+def stack(arrays: Arrays, /, *, axis: int = 0) -> Tensor:
+    """Arrays of one shape beside each other along a new axis."""
+    dtype = promote(*(array.dtype for array in arrays))
+    parts = [array.cast(dtype) for array in arrays]
+    return parts[0].stack(*parts[1:], dim=axis)
+
+
+def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
+    """x repeated as a whole, so often along each axis; axes are added in front on the side that has fewer."""
+    return x.tile(*(1,) * (x.ndim - len(repetitions)), *repetitions)
+
+
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The parts of x along an axis, which goes."""
+    return tuple(x.unbind(axis))

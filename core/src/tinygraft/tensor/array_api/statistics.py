@@ -1,0 +1,98 @@
+"""Functions that make one value of many, or a running one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygraft.dtype import DType, accumulator
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.tensor import Tensor
+
+Axes = int | tuple[int, ...] | None
+
+
+def accumulated(dtype: DType) -> DType:
+    """The dtype of a sum or product: integers of less than 32 bits have 32, floats stay."""
+    return dtype if dtype.kind == "float" else accumulator(dtype)
+
+
+def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Whether every element is true."""
+    return x.all(axis, keepdims)
+
+
+def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """Whether some element is true."""
+    return x.any(axis, keepdims)
+
+
+def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The greatest element; NaN if there is one."""
+    return x.max(axis, keepdims)
+
+
+def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The least element; NaN if there is one."""
+    return x.min(axis, keepdims)
+
+
+def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
+    """The mean."""
+    return x.mean(axis, keepdims)
+
+
+def sum(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
+    """The sum, of small integers in 32 bits."""
+    return x.sum(axis, keepdims, dtype)
+
+
+def prod(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
+    """The product, of small integers in 32 bits."""
+    wide = dtype or accumulated(x.dtype)
+    return x.cast(wide).prod(axis, keepdims)
+
+
+def std(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The standard deviation, the root of var."""
+    return var(x, axis=axis, correction=correction, keepdims=keepdims).sqrt()
+
+
+def var(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The mean of the squares of distances from the mean, over the number of elements less correction."""
+    return x.var(axis, keepdims, correction)
+
+
+def _one_axis(what: str, x: Tensor, axis: int | None) -> int:
+    if axis is None and x.ndim != 1:
+        raise ShapeError(f"{what} of shape {x.shape} needs an axis")
+    return axis or 0
+
+
+def _running(what: str, x: Tensor, axis: int | None, dtype: DType | None, include_initial: bool, first: int) -> Tensor:
+    along = _one_axis(what, x, axis) % x.ndim if x.ndim else 0
+    wide = x.cast(dtype or accumulated(x.dtype))
+    found = wide.cumsum(along) if first == 0 else wide.cumprod(along)
+    found = found.cast(wide.dtype)
+    if not include_initial:
+        return found
+    shape = tuple(1 if a == along else size for a, size in enumerate(x.shape))
+    return Tensor.full(shape, first, device=x.device, dtype=wide.dtype).cat(found, dim=along)
+
+
+def cumulative_sum(
+    x: Tensor, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
+) -> Tensor:
+    """The sums of the first elements, one more each time; with a 0 in front for include_initial."""
+    return _running("cumulative_sum", x, axis, dtype, include_initial, 0)
+
+
+def cumulative_prod(
+    x: Tensor, /, *, axis: int | None = None, dtype: DType | None = None, include_initial: bool = False
+) -> Tensor:
+    """The products of the first elements, one more each time; with a 1 in front for include_initial."""
+    return _running("cumulative_prod", x, axis, dtype, include_initial, 1)
+
+
+def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+    """The differences of neighbours, n times over."""
+    return x.diff(n, axis, prepend, append)

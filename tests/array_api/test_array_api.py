@@ -1,0 +1,462 @@
+"""The array API standard: every function of array-api-strict is here with its signature, and gives the same.
+
+What is generated goes through both; shapes, kinds of dtypes and values have to agree, special values too. The
+interpreter runs it, since most inputs have a form of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import array_api as generated
+
+from tinygraft import Context, Tensor
+from tinygraft import array_api as xp
+
+strict = pytest.importorskip("array_api_strict")
+xps = generated.make_strategies_namespace(xp)
+
+# Names that are not here, and why.
+ABSENT = {
+    "complex64": "there are no complex dtypes", "complex128": "there are no complex dtypes",
+    "fft": "an extension, which needs complex dtypes; Tensor has the functions on pairs of real numbers",
+    **dict.fromkeys(
+        ("Device", "set_array_api_strict_flags", "get_array_api_strict_flags", "reset_array_api_strict_flags",
+         "ArrayAPIStrictFlags", "__version__"), "no part of the standard",
+    ),
+}  # fmt: skip
+# Functions that do not agree on some input, which is not generated, and why.
+DEVIATIONS = {
+    "pow": "an integer to a negative power, which the standard leaves open",
+    "floor_divide": "integers by zero, which the standard leaves open; here they give 0",
+    "remainder": "integers by zero, which the standard leaves open; here they give 0",
+    "bitwise_left_shift": "by the width or more, which the standard leaves open; here that gives 0",
+    "sum": "of small integers: the default integer here has 32 bits",
+}
+Array = np.ndarray[Any, Any]
+FLOATS, INTEGERS = ["float32", "float64"], ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+BOOL = ["bool"]
+NUMERIC, ALL = [*FLOATS, *INTEGERS], [*FLOATS, *INTEGERS, *BOOL]
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, math.inf, -math.inf, math.nan, 1e-3, 100.0]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def interpreter() -> Iterator[None]:
+    """All of this runs on the PYTHON device."""
+    with Context(DEV="PYTHON"):
+        yield
+
+
+def case(count: int) -> Callable[[Any], Any]:
+    """So many examples, the same in every run."""
+    return settings(
+        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+
+
+def elements(dtype: str) -> Any:
+    """Values of a dtype: specials and small numbers."""
+    if dtype == "bool":
+        return st.booleans()
+    if dtype in FLOATS:
+        return st.sampled_from(SPECIAL) | st.floats(-50, 50, width=32)
+    low = 0 if dtype.startswith("u") else -6
+    return st.integers(low, 7) | st.sampled_from([np.iinfo(dtype).max, np.iinfo(dtype).min])
+
+
+@st.composite
+def arrays(draw: Any, dtypes: Any, shape: Any = None, low: int = 0, dims: int = 0) -> Array:
+    """An array of one of some dtypes, of up to three axes of up to four elements."""
+    dtype = draw(st.sampled_from(dtypes)) if isinstance(dtypes, list) else dtypes
+    if shape is None:
+        shape = draw(st.lists(st.integers(low, 4), min_size=dims, max_size=3).map(tuple))
+    count = math.prod(shape)
+    values = draw(st.lists(elements(dtype), min_size=count, max_size=count))
+    return np.array(values, dtype=dtype).reshape(shape)
+
+
+def same(found: Any, wanted: Any, exact: bool = True) -> None:
+    """Results of both sides agree: shape, dtype and values, or each of several results."""
+    if isinstance(wanted, (tuple, list)):
+        assert len(found) == len(wanted)
+        for a, b in zip(found, wanted, strict=True):
+            same(a, b, exact)
+        return
+    theirs = np.asarray(wanted)
+    if not isinstance(found, Tensor):
+        assert found == wanted
+        return
+    ours = found.numpy()
+    assert ours.shape == theirs.shape
+    kinds = (ours.dtype.kind, theirs.dtype.kind)
+    assert kinds[0] == kinds[1] or set(kinds) <= {"i", "u"}
+    if theirs.dtype.kind == "f":
+        tolerance = 0 if exact else 3e-6 if ours.dtype == np.float32 else 1e-13
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+        zero = (theirs == 0) & exact
+        assert (np.signbit(ours) == np.signbit(theirs))[zero].all()
+    else:
+        np.testing.assert_array_equal(ours, theirs.astype(ours.dtype))
+
+
+def both(name: str, *args: Any, exact: bool = True, **kwargs: Any) -> None:
+    """A function of both namespaces with the same arguments."""
+    home, other = xp, strict
+    for part in name.split(".")[:-1]:
+        home, other = getattr(home, part), getattr(other, part)
+    last = name.rpartition(".")[2]
+
+    def put(arg: Any, make: Callable[[Any], Any]) -> Any:
+        if isinstance(arg, np.ndarray):
+            return make(arg)
+        return type(arg)(put(item, make) for item in arg) if isinstance(arg, (list, tuple)) else arg
+
+    with np.errstate(all="ignore"):
+        wanted = getattr(other, last)(
+            *(put(a, strict.asarray) for a in args), **{k: put(v, strict.asarray) for k, v in kwargs.items()}
+        )
+    found = getattr(home, last)(*(put(a, Tensor) for a in args), **{k: put(v, Tensor) for k, v in kwargs.items()})
+    same(found, wanted, exact)
+
+
+def test_every_name_is_here() -> None:
+    """What array-api-strict has, but for what is listed with a reason; linalg too."""
+    assert {name for name in strict.__all__ if not hasattr(xp, name)} == set(ABSENT)
+    assert {name for name in strict.linalg.__all__ if not hasattr(xp.linalg, name)} == set()
+    assert set(xp.__all__) <= set(dir(xp))
+
+
+@pytest.mark.parametrize("name", [*strict.__all__, *(f"linalg.{m}" for m in strict.linalg.__all__)])
+def test_signatures(name: str) -> None:
+    """Parameters have the names and kinds of the standard; those with defaults there have defaults here."""
+    home, other, last = (xp.linalg, strict.linalg, name[7:]) if name.startswith("linalg.") else (xp, strict, name)
+    wanted = getattr(other, last)
+    if last in ABSENT or not inspect.isfunction(wanted):
+        return
+    ours, theirs = inspect.signature(getattr(home, last)).parameters, inspect.signature(wanted).parameters
+    kinds = {p.name: p.kind for p in ours.values()}
+    positional = [p.kind for p in theirs.values() if p.kind is inspect.Parameter.POSITIONAL_ONLY]
+    mine = [p.kind for p in ours.values() if p.kind is inspect.Parameter.POSITIONAL_ONLY]
+    assert len(mine) == len(positional)
+    for parameter in theirs.values():
+        if parameter.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+            assert parameter.name in kinds
+            if parameter.default is not inspect.Parameter.empty:
+                assert ours[parameter.name].default is not inspect.Parameter.empty
+
+
+EXACT_ONE = {
+    "abs": NUMERIC, "bitwise_invert": [*INTEGERS, *BOOL], "ceil": NUMERIC, "floor": NUMERIC, "round": NUMERIC,
+    "trunc": NUMERIC, "isfinite": NUMERIC, "isinf": NUMERIC, "isnan": NUMERIC, "logical_not": BOOL, "negative": FLOATS,
+    "positive": NUMERIC, "sign": NUMERIC, "signbit": FLOATS, "sqrt": FLOATS, "square": FLOATS, "reciprocal": FLOATS,
+}  # fmt: skip
+NEAR_ONE = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log1p", "log2",
+            "log10", "sin", "sinh", "tan", "tanh"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*EXACT_ONE, *NEAR_ONE])
+def test_functions_of_one(name: str) -> None:
+    """Each of its dtypes, special values included."""
+
+    @case(12)
+    @given(arrays(EXACT_ONE.get(name, FLOATS)))
+    def check(x: Array) -> None:
+        both(name, x, exact=name in EXACT_ONE)
+
+    check()
+
+
+TWO = {
+    "add": NUMERIC, "subtract": NUMERIC, "multiply": NUMERIC, "divide": FLOATS, "equal": ALL, "not_equal": ALL,
+    "greater": NUMERIC, "greater_equal": NUMERIC, "less": NUMERIC, "less_equal": NUMERIC, "maximum": NUMERIC,
+    "minimum": NUMERIC, "bitwise_and": [*INTEGERS, *BOOL], "bitwise_or": [*INTEGERS, *BOOL],
+    "bitwise_xor": [*INTEGERS, *BOOL], "logical_and": BOOL, "logical_or": BOOL, "logical_xor": BOOL, "copysign": FLOATS,
+    "nextafter": FLOATS,
+}  # fmt: skip
+NEAR_TWO = {
+    "atan2": FLOATS,
+    "hypot": FLOATS,
+    "logaddexp": FLOATS,
+    "pow": FLOATS,
+    "remainder": FLOATS,
+    "floor_divide": FLOATS,
+}
+
+
+@pytest.mark.parametrize("name", [*TWO, *NEAR_TWO])
+def test_functions_of_two(name: str) -> None:
+    """Broadcast together, special values on both sides."""
+
+    @case(12)
+    @given(st.data(), st.sampled_from(TWO.get(name) or NEAR_TWO[name]))
+    def check(data: Any, dtype: str) -> None:
+        a = data.draw(arrays(dtype))
+        shape = data.draw(st.sampled_from([a.shape, a.shape[1:], (*a.shape[:-1], 1) if a.shape else (2,), ()]))
+        both(name, a, data.draw(arrays(dtype, shape)), exact=name in TWO)
+
+    check()
+
+
+@pytest.mark.parametrize("name", ["pow", "floor_divide", "remainder", "bitwise_left_shift", "bitwise_right_shift"])
+def test_integers_where_the_standard_says_what_comes_out(name: str) -> None:
+    """Small positive second operands: powers, quotients, remainders and shifts."""
+
+    @case(12)
+    @given(st.data(), st.sampled_from(INTEGERS))
+    def check(data: Any, dtype: str) -> None:
+        a = data.draw(arrays(dtype))
+        b = data.draw(st.lists(st.integers(1, 3), min_size=a.size, max_size=a.size))
+        a = np.asarray(np.clip(a, 0 if dtype.startswith("u") else -5, 5)).astype(dtype)
+        both(name, a, np.array(b, dtype=dtype).reshape(a.shape))
+
+    check()
+
+
+def test_numbers_are_weak() -> None:
+    """A Python number on either side takes the dtype of the other."""
+    x = np.array([1, 2, 3], dtype="int8")
+    both("add", x, 1)
+    both("subtract", 10, x)
+    both("maximum", np.array([1.5], dtype="float32"), 2.0)
+    assert xp.add(Tensor(x), 1).dtype is xp.int8
+
+
+REDUCTIONS = {
+    "all": ALL, "any": ALL, "max": NUMERIC, "min": NUMERIC, "sum": NUMERIC, "prod": NUMERIC, "mean": FLOATS,
+    "std": FLOATS, "var": FLOATS, "count_nonzero": ALL,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name: str) -> None:
+    """Over all axes, one and several, kept or not."""
+
+    @case(14)
+    @given(st.data(), st.booleans())
+    def check(data: Any, keepdims: bool) -> None:
+        low = 1 if name in ("max", "min", "mean", "std", "var") else 0
+        x = data.draw(arrays(REDUCTIONS[name], low=low))
+        if x.dtype.kind == "f" and name not in ("max", "min", "all", "any", "count_nonzero"):
+            x = np.asarray(np.nan_to_num(x, posinf=2.0, neginf=-3.0))
+        elif name in ("sum", "prod") and x.dtype.kind != "b":
+            x = np.asarray(x % 3).astype(x.dtype)
+        axes = [None, *range(-x.ndim, x.ndim), *([(0, -1)] if x.ndim > 1 else [])]
+        kwargs: dict[str, Any] = {"axis": data.draw(st.sampled_from(axes)), "keepdims": keepdims}
+        if name in ("std", "var"):
+            kwargs["correction"] = 0.0
+        both(name, x, exact=False, **kwargs)
+
+    check()
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin", "sort", "argsort", "cumulative_sum", "cumulative_prod", "diff"])
+def test_along_one_axis(name: str) -> None:
+    """Places, orders, running values and differences."""
+
+    @case(12)
+    @given(st.data(), st.booleans())
+    def check(data: Any, flag: bool) -> None:
+        x = data.draw(arrays(NUMERIC, low=1, dims=1))
+        if x.dtype.kind == "f":
+            x = np.nan_to_num(x, nan=0.25, posinf=2.0, neginf=-3.0)
+        axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+        if name.startswith("cumulative"):
+            x = (np.clip(x, 0, 5) % 3).astype(x.dtype)
+            both(name, x, axis=axis, include_initial=flag, exact=False)
+        elif name == "diff":
+            both(name, x, axis=axis, n=1 + flag)
+        elif name.startswith("arg") and name != "argsort":
+            both(name, x, axis=data.draw(st.sampled_from([axis, None])), keepdims=flag)
+        else:
+            both(name, x, axis=axis, descending=flag)
+
+    check()
+
+
+def test_moving_elements() -> None:
+    """Shapes are changed as the standard says."""
+
+    @case(40)
+    @given(st.data())
+    def check(data: Any) -> None:
+        x = data.draw(arrays(ALL))
+        axis = data.draw(st.integers(-x.ndim, max(x.ndim - 1, 0))) if x.ndim else 0
+        both("expand_dims", x, axis=axis)
+        both("flip", x)
+        both("reshape", x, (-1,) if x.size else x.shape)
+        both("broadcast_to", x, (2, *x.shape))
+        both("broadcast_arrays", x, x[None])
+        both("stack", [x, x], axis=axis)
+        both("tile", x, (2, 1))
+        if x.ndim:
+            both("concat", [x, x], axis=axis)
+            both("flip", x, axis=axis)
+            both("roll", x, 2, axis=axis)
+            both("permute_dims", x, tuple(reversed(range(x.ndim))))
+            both("moveaxis", x, 0, axis)
+            both("unstack", x, axis=axis)
+            both("repeat", x, 2, axis=axis)
+            both("take", x, np.array([0] if x.shape[axis] else [], dtype="int64"), axis=axis)
+            both("nonzero", x)
+        both("concat", [x, x], axis=None)
+        both("roll", x, -1)
+        both("squeeze", x[None], 0)
+        both("where", x.astype(bool), x, x)
+
+    check()
+
+
+def test_sets_and_searches() -> None:
+    """Distinct values, membership, places in sorted arrays, and elements along an axis."""
+
+    @case(25)
+    @given(st.data(), st.sampled_from(NUMERIC))
+    def check(data: Any, dtype: str) -> None:
+        x = np.asarray(np.nan_to_num(data.draw(arrays(dtype)), posinf=2.0, neginf=-3.0))
+        both("unique_values", x)
+        both("unique_counts", x)
+        both("unique_inverse", x)
+        both("unique_all", x)
+        if dtype in INTEGERS:
+            both("isin", x, x.reshape(-1)[:2])
+            absent = xp.isin(Tensor(x), Tensor(x.reshape(-1)[:2]), invert=True)  # array-api-strict forgets to invert
+            same(absent, ~np.isin(x, x.reshape(-1)[:2]))
+        ordered = np.sort(x.reshape(-1))
+        for side in ("left", "right"):
+            both("searchsorted", ordered, x, side=side)
+        if x.ndim and x.size:
+            both("take_along_axis", x, np.zeros((*x.shape[:-1], 1), dtype="int64"), axis=-1)
+
+    check()
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_creation(dtype: str) -> None:
+    """Every function that makes an array, of every dtype."""
+    ours, theirs = getattr(xp, dtype), getattr(strict, dtype)
+    for name, args in {
+        "zeros": ((2, 3),), "ones": (3,), "full": ((2, 0), 1), "eye": (2, 3), "empty": ((2, 3),),
+    }.items():  # fmt: skip
+        found, wanted = getattr(xp, name)(*args, dtype=ours), getattr(strict, name)(*args, dtype=theirs)
+        assert (found.dtype, found.shape) == (ours, wanted.shape)
+        if name != "empty":
+            same(found, wanted)
+        like = getattr(xp, f"{name}_like", None)
+        if like is not None:
+            assert like(found, *([1] if name == "full" else [])).dtype is ours
+    same(xp.eye(3, 4, k=1, dtype=ours), strict.eye(3, 4, k=1, dtype=theirs))
+    if dtype != "bool":
+        same(xp.arange(1, 7, 2, dtype=ours), strict.arange(1, 7, 2, dtype=theirs))
+    if dtype in FLOATS:
+        for endpoint in (True, False):
+            a = xp.linspace(0.0, 2.0, 5, dtype=ours, endpoint=endpoint)
+            same(a, strict.linspace(0.0, 2.0, 5, dtype=theirs, endpoint=endpoint), exact=False)
+    x = np.arange(12).reshape(3, 4).astype(dtype)
+    both("tril", x, k=1)
+    both("triu", x, k=-1)
+    both("meshgrid", x[0], x[1], indexing="ij")
+    both("meshgrid", x[0], x[1])
+
+
+def test_asarray_and_dtypes() -> None:
+    """Copies where asked, promotion, kinds, limits and what the namespace says of itself."""
+    t = xp.asarray([1, 2], dtype=xp.int64)
+    assert xp.asarray(t) is t
+    assert xp.asarray(t, copy=True) is not t
+    with pytest.raises(ValueError, match=r"^copy=False, but a tensor made of list has memory of its own$"):
+        xp.asarray([1], copy=False)
+    with pytest.raises(ValueError, match=r"^copy=False, but another dtype or device needs memory of its own$"):
+        xp.asarray(t, dtype=xp.int8, copy=False)
+    assert xp.astype(t, xp.float32).dtype is xp.float32
+    for a in ALL:
+        for b in ALL:
+            try:
+                wanted = strict.result_type(getattr(strict, a), getattr(strict, b))
+            except TypeError:
+                continue  # kinds that the standard does not mix
+            assert xp.result_type(getattr(xp, a), getattr(xp, b)) is getattr(xp, str(wanted).rpartition(".")[2])
+            assert xp.can_cast(getattr(xp, a), getattr(xp, b)) == strict.can_cast(
+                getattr(strict, a), getattr(strict, b)
+            )
+        for kind in (
+            "bool",
+            "signed integer",
+            "unsigned integer",
+            "integral",
+            "real floating",
+            "complex floating",
+            "numeric",
+        ):
+            assert xp.isdtype(getattr(xp, a), kind) == strict.isdtype(getattr(strict, a), kind)
+    for name in FLOATS:
+        ours, theirs = xp.finfo(getattr(xp, name)), np.finfo(name)
+        assert (ours.bits, ours.eps, ours.max, ours.min, ours.smallest_normal) == (
+            theirs.bits, theirs.eps, theirs.max, theirs.min, theirs.smallest_normal
+        )  # fmt: skip
+    for name in INTEGERS:
+        limits = xp.iinfo(getattr(xp, name))
+        assert (limits.bits, limits.max, limits.min) == (np.iinfo(name).bits, np.iinfo(name).max, np.iinfo(name).min)
+    info = xp.__array_namespace_info__()
+    assert set(info.dtypes()) == set(ALL)
+    assert set(info.dtypes(kind="integral")) == set(INTEGERS)
+    assert info.default_device() in info.devices()
+    assert info.default_dtypes() == {"real floating": xp.float32, "integral": xp.int32, "indexing": xp.int32}
+    with pytest.raises(
+        ValueError, match=r"^the array API standard is here in the versions 2021.12, .*, asked for '1999.01'$"
+    ):
+        t.__array_namespace__(api_version="1999.01")
+
+
+def test_linear_algebra() -> None:
+    """The extension, on matrices that are well conditioned."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 3, 3)) + 3 * np.eye(3), rng.normal(size=(2, 3, 2))
+    p = a @ a.transpose(0, 2, 1)
+    for name in (
+        "det",
+        "inv",
+        "slogdet",
+        "matrix_norm",
+        "matrix_rank",
+        "pinv",
+        "svdvals",
+        "trace",
+        "diagonal",
+        "matrix_transpose",
+    ):
+        both(f"linalg.{name}", a, exact=False)
+    both("linalg.cholesky", p, exact=False)
+    both("linalg.eigvalsh", p, exact=False)
+    both("linalg.solve", a, b, exact=False)
+    both("linalg.matrix_power", a, 3, exact=False)
+    both("linalg.vector_norm", a, axis=1, keepdims=True, ord=1, exact=False)
+    both("linalg.cross", b.transpose(0, 2, 1), b.transpose(0, 2, 1)[::-1].copy(), exact=False)
+    both("linalg.outer", b[0, 0], b[1, 1], exact=False)
+    for name in ("matmul", "tensordot", "vecdot"):
+        kwargs: dict[str, Any] = {"axes": 1} if name == "tensordot" else {}
+        both(name, a[0], p[0], exact=False, **kwargs)
+        both(f"linalg.{name}", a[0], p[0], exact=False, **kwargs)
+    for name in ("qr", "svd", "eigh"):
+        found = getattr(xp.linalg, name)(Tensor(p))
+        assert type(found)._fields == type(getattr(strict.linalg, name)(strict.asarray(p)))._fields
+    q, r = xp.linalg.qr(Tensor(b))
+    np.testing.assert_allclose((q @ r).numpy(), b, atol=1e-12)
+
+
+def test_hypothesis_can_generate_arrays() -> None:
+    """The strategies of hypothesis for array libraries work with this one."""
+
+    @case(5)
+    @given(xps.arrays(xp.float32, (2, 3), elements={"min_value": -1, "max_value": 1}))
+    def check(x: Any) -> None:
+        assert (x.shape, x.dtype) == ((2, 3), xp.float32)
+        assert xp.all(xp.abs(x) <= 1).item()
+
+    check()
