@@ -387,6 +387,14 @@ def test_the_list_can_be_named(kit: KitRun, install: Any, tmp_path: Path) -> Non
     assert "/no/such.toml cannot be read" in done.text
 
 
+def test_counts_need_a_folder(kit: KitRun, tmp_path: Path) -> None:
+    """Where --tinygraft-json cannot be written, that is said before a test is run."""
+    for file in (tmp_path / "none" / "counts.json", tmp_path):
+        done = kit(BAD, f"--tinygraft-json={file}")
+        assert done.code == pytest.ExitCode.USAGE_ERROR
+        assert f"--tinygraft-json: {file} cannot be written: it is a folder, or there is none to put it in" in done.text
+
+
 def test_fixtures_of_others_do_not_hide_the_kits(kit: KitRun, install: Any) -> None:
     """A plugin's tests may have a fixture named backend or device of their own."""
     install("MINI")

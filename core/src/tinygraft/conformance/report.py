@@ -67,6 +67,10 @@ class Report:
     """Counts as reports come in."""
 
     def __init__(self, file: str) -> None:
+        """Raises UsageError for a file that cannot be written, before the tests run rather than after."""
+        if file and (Path(file).is_dir() or not Path(file).absolute().parent.is_dir()):
+            where = "it is a folder, or there is none to put it in"
+            raise pytest.UsageError(f"--tinygraft-json: {file} cannot be written: {where}")
         self.file = file
         self.found: dict[str, Found] = {}
 
