@@ -259,3 +259,14 @@ def test_requires_grad_is_kept() -> None:
         assert make(2).requires_grad is None
     assert Tensor.glorot_uniform(2, 2, requires_grad=True).requires_grad is True
     assert Tensor.arange(2.0, requires_grad=True).requires_grad is True
+
+
+def test_geometric_numbers_and_new_tensors() -> None:
+    """logspace multiplies by the same number each time; new_* take device and dtype from a tensor."""
+    np.testing.assert_allclose(Tensor.logspace(-1, 2, 4).numpy(), np.logspace(-1, 2, 4), rtol=1e-6)
+    np.testing.assert_array_equal(Tensor.logspace(0, 5, 6, base=2, dtype=dtypes.int64).numpy(), [1, 2, 4, 8, 16, 32])
+    assert Tensor.logspace(0, 1, 0).shape == (0,)
+    like = Tensor([1, 2], dtype=dtypes.int16)
+    for made, value in ((like.new_zeros(2, 1), 0), (like.new_ones((2, 1)), 1), (like.new_full((2, 1), 7), 7)):
+        assert (made.dtype, made.device, made.tolist()) == (dtypes.int16, like.device, [[value], [value]])
+    assert like.new_empty(3, dtype=dtypes.float32).dtype is dtypes.float32

@@ -116,6 +116,19 @@ class Casting(Movement):
         """cast to int16."""
         return self._cast(dtypes.int16)
 
+    def byte(self) -> Self:
+        """Cast to uint8."""
+        return self._cast(dtypes.uint8)
+
+    def char(self) -> Self:
+        """Cast to int8.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.5, -2.0]).char()[1].item()
+        -2
+        """
+        return self._cast(dtypes.int8)
+
     def bool(self) -> Self:
         """cast to bool: False for zero, True for all else."""
         return self._cast(dtypes.bool)

@@ -181,6 +181,40 @@ class Creation(Casting):
         """
         return cls(b, dtype=dtype)  # type: ignore[call-arg]
 
+    @classmethod
+    def logspace(
+        cls, start: Scalar, stop: Scalar, steps: int, base: float = 10.0, dtype: DTypeLike | None = None,
+        device: Place = None, requires_grad: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """That many numbers from base**start to base**stop, each the same multiple of the one before.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.logspace(0, 2, 3).round(3).tolist()
+        [1.0, 10.0, 100.0]
+        """
+        to = to_dtype(dtype or dtypes.default_float())
+        wide = dtypes.float64 if to is dtypes.float64 or to.kind != "float" else dtypes.float32
+        powers = cls.linspace(start, stop, steps, dtype=wide, device=device)
+        return cls._from(powers._const(base, wide)._op(Ops.POW, powers)._cast(to).uop, requires_grad)
+
+    # The device and dtype of another tensor
+
+    def new_full(self, size: Any, fill_value: Scalar, **kwargs: Any) -> Self:
+        """fill_value in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
+        return type(self).full(size, fill_value, **self._like(kwargs))
+
+    def new_zeros(self, *size: Any, **kwargs: Any) -> Self:
+        """0 in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
+        return self.new_full(as_sizes(size, "a shape"), 0, **kwargs)
+
+    def new_ones(self, *size: Any, **kwargs: Any) -> Self:
+        """1 in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
+        return self.new_full(as_sizes(size, "a shape"), 1, **kwargs)
+
+    def new_empty(self, *size: Any, **kwargs: Any) -> Self:
+        """Memory in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
+        return type(self).empty(as_sizes(size, "a shape"), **self._like(kwargs))
+
     # The same shape, device and dtype as another tensor
 
     def full_like(

@@ -39,12 +39,19 @@ class Movement(TensorBase):
         for axis, size in enumerate(new):
             if size is None:
                 if axis >= len(old):
-                    raise ShapeError(f"None keeps axis {axis} of {old}, which has no such axis")
+                    raise ShapeError(
+                        f"None keeps axis {axis} of {old}, which has no such axis\n  made at {self._where()}"
+                    )
                 new[axis] = old[axis]
-        return self._reshape(self._fill(tuple(new), lengths.product(old)))
+        return self._reshape(self._fill(tuple(new), lengths.product(old), f"{old}"))
 
-    def _fill(self, shape: Shape, total: sint) -> Shape:
-        """shape with its -1, if it has one, replaced by what is left of total elements."""
+    def _fill(self, shape: Shape, total: sint, what: str) -> Shape:
+        """shape with its -1, if it has one, replaced by what is left of total elements. what is cut into it."""
+        if any(isinstance(size, int) and size < -1 for size in shape):
+            raise ShapeError(
+                f"cannot reshape {what} to {shape}: a size is 0 or more, and -1 stands for what is left\n"
+                f"  made at {self._where()}"
+            )
         free = [axis for axis, size in enumerate(shape) if isinstance(size, int) and size == -1]
         if not free:
             return shape
@@ -53,7 +60,7 @@ class Movement(TensorBase):
         known = lengths.product(size for axis, size in enumerate(shape) if axis != free[0])
         if isinstance(known, int) and isinstance(total, int) and (known == 0 or total % known):
             raise ShapeError(
-                f"cannot reshape {self.shape} to {shape}: {total} elements are no multiple of {known}\n"
+                f"cannot reshape {what} to {shape}: {total} elements are no multiple of {known}\n"
                 f"  made at {self._where()}"
             )
         return (*shape[: free[0]], lengths.div(total, known), *shape[free[0] + 1 :])
@@ -80,7 +87,10 @@ class Movement(TensorBase):
             return self._reshape((1,))
         start, end = self._axis(start_dim), self._axis(end_dim)
         if start > end:
-            raise ShapeError(f"flatten needs start_dim <= end_dim, got {start_dim} and {end_dim} for {self.shape}")
+            raise ShapeError(
+                f"flatten needs start_dim <= end_dim, got {start_dim} and {end_dim} for shape {self.shape}\n"
+                f"  made at {self._where()}"
+            )
         middle = lengths.product(self.shape[start : end + 1])
         return self._reshape((*self.shape[:start], middle, *self.shape[end + 1 :]))
 
@@ -91,8 +101,8 @@ class Movement(TensorBase):
         >>> Tensor.ones(3, 4, 1).unflatten(1, (2, 2)).shape
         (3, 2, 2, 1)
         """
-        axis = self._axis(dim)
-        inner = self._fill(as_sizes((sizes,), "a shape"), self.shape[axis])
+        axis = self._own_axis("unflatten", dim)
+        inner = self._fill(as_sizes((sizes,), "a shape"), self.shape[axis], f"axis {axis} of {self.shape}")
         return self._reshape((*self.shape[:axis], *inner, *self.shape[axis + 1 :]))
 
     def squeeze(self, dim: int | Sequence[int] | None = None) -> Self:
@@ -115,9 +125,16 @@ class Movement(TensorBase):
         """
         wanted = as_sizes((shape, *args), "a shape")
         if len(wanted) < self.ndim:
-            raise ShapeError(f"cannot expand {self.shape} to {wanted}, which has fewer axes")
+            raise ShapeError(f"cannot expand {self.shape} to {wanted}, which has fewer axes\n  made at {self._where()}")
         old = (1,) * (len(wanted) - self.ndim) + self.shape
         new = tuple(o if n is None or (isinstance(n, int) and n == -1) else n for o, n in zip(old, wanted, strict=True))
+        for axis, (o, size) in enumerate(zip(old, new, strict=True), -len(new)):
+            if isinstance(o, int) and isinstance(size, int) and (size < 0 or o not in (1, size)):
+                why = "a size is 0 or more" if size < 0 else "only axes of size 1 grow"
+                raise ShapeError(
+                    f"cannot expand {self.shape} to {new}: axis {axis} is {o} and would be {size}, and {why}\n"
+                    f"  made at {self._where()}"
+                )
         wide = self._reshape(old)
         return wide if wide.shape == new else wide._move(Ops.EXPAND, new)
 
@@ -171,7 +188,10 @@ class Movement(TensorBase):
         from_axes = [self._axis(a) for a in ((source,) if isinstance(source, int) else source)]
         to_axes = [self._axis(a) for a in ((destination,) if isinstance(destination, int) else destination)]
         if len(from_axes) != len(to_axes):
-            raise ShapeError(f"movedim needs as many sources as destinations, got {source} and {destination}")
+            raise ShapeError(
+                f"movedim needs as many sources as destinations, got {source} and {destination} for shape "
+                f"{self.shape}\n  made at {self._where()}"
+            )
         rest = iter(axis for axis in range(self.ndim) if axis not in from_axes)
         moved = dict(zip(to_axes, from_axes, strict=True))
         return self.permute([moved[axis] if axis in moved else next(rest) for axis in range(self.ndim)])
@@ -196,7 +216,10 @@ class Movement(TensorBase):
         (2, 3)
         """
         if len(arg) != self.ndim:
-            raise ShapeError(f"shrink needs one (start, end) or None for each axis of {self.shape}, got {tuple(arg)}")
+            raise ShapeError(
+                f"shrink needs one (start, end) or None for each axis of {self.shape}, got {tuple(arg)}\n"
+                f"  made at {self._where()}"
+            )
         pairs = tuple((0, size) if pair is None else tuple(pair) for pair, size in zip(arg, self.shape, strict=True))
         if all(lengths.same(a, 0) and lengths.same(b, n) for (a, b), n in zip(pairs, self.shape, strict=True)):
             return self._wrap(self.uop)
@@ -220,8 +243,16 @@ class Movement(TensorBase):
         """start to end along one axis."""
         return self.shrink([(start, end) if i == axis else None for i in range(self.ndim)])
 
+    def _own_axis(self, what: str, axis: int) -> int:
+        """_axis, for a method that needs one. Raises ShapeError for a number, which has no axis."""
+        if not self.ndim:
+            raise ShapeError(f"{what} needs an axis, got a tensor of shape ()\n  made at {self._where()}")
+        return self._axis(axis)
+
     def narrow(self, dim: int, start: int, length: int) -> Self:
-        """length elements along dim, from start on."""
+        """length elements along dim, from start on. Raises ShapeError for a tensor without axes."""
+        if not self.ndim:
+            raise ShapeError(f"narrow needs an axis, got shape ()\n  made at {self._where()}")
         axis = self._axis(dim)
         start = operator.index(start) if isinstance(start, TensorBase) else start
         first = start + self.shape[axis] if start < 0 else start
@@ -248,31 +279,40 @@ class Movement(TensorBase):
         >>> [part.shape for part in Tensor.arange(10).split(4)]
         [(4,), (4,), (2,)]
         """
-        axis = self._axis(dim)
+        axis = self._own_axis("split", dim)
         total = self.shape[axis]
         if not isinstance(total, int):
             raise ShapeError(f"split needs a size that is known, axis {axis} of {self.shape} is symbolic")
         if isinstance(sizes, int):
             if sizes < 1:
-                raise ShapeError(f"split needs parts of at least 1 element, got {sizes}")
+                raise ShapeError(
+                    f"split needs parts of at least 1 element, got {sizes} for axis {axis} of {self.shape}\n"
+                    f"  made at {self._where()}"
+                )
             parts = [min(sizes, total - start) for start in range(0, max(total, 1), sizes)]
         else:
-            parts = list(sizes)
-        if sum(parts) != total:
-            raise ShapeError(f"split needs sizes that add up to {total}, axis {axis} of {self.shape}; {parts} do not")
+            parts = list(as_ints(as_sizes((sizes,), "the list of sizes"), "split"))
+        if sum(parts) != total or min(parts, default=0) < 0:
+            raise ShapeError(
+                f"split needs sizes that add up to {total}, axis {axis} of {self.shape}, and none below 0; "
+                f"{parts} do not\n  made at {self._where()}"
+            )
         starts = [sum(parts[:i]) for i in range(len(parts))]
         return tuple(self._part(axis, start, start + n) for start, n in zip(starts, parts, strict=True))
 
     def chunk(self, chunks: int, dim: int = 0) -> list[Self]:
         """At most that many parts of equal size along dim, the last one smaller."""
-        size = lengths.as_int(self.shape[self._axis(dim)], "chunk")
+        axis = self._own_axis("chunk", dim)
+        size = lengths.as_int(self.shape[axis], "chunk")
         if chunks < 1:
-            raise ShapeError(f"chunk needs at least 1 part, got {chunks}")
+            raise ShapeError(
+                f"chunk needs at least 1 part, got {chunks} for axis {axis} of {self.shape}\n  made at {self._where()}"
+            )
         return list(self.split(-(-size // chunks), dim) if size else self.split([0] * chunks, dim))
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
         """The slices along dim, without that axis."""
-        axis = self._axis(dim)
+        axis = self._own_axis("unbind", dim)
         rest = self.shape[:axis] + self.shape[axis + 1 :]
         size = lengths.as_int(self.shape[axis], "unbind")
         return tuple(self._part(axis, i, i + 1)._reshape(rest) for i in range(size))
@@ -289,7 +329,10 @@ class Movement(TensorBase):
             return self._reshape((1,)).unfold(0, size, step)._reshape((size,))
         length = lengths.as_int(self.shape[axis], "unfold")
         if not 0 < size <= length or step < 1:
-            raise ShapeError(f"a window of {size} elements, {step} apart, does not fit axis {axis} of {self.shape}")
+            raise ShapeError(
+                f"a window of {size} elements, {step} apart, does not fit axis {axis} of {self.shape}\n"
+                f"  made at {self._where()}"
+            )
         windows = self.movedim(axis, -1)._move(Ops.WINDOW, WindowArg((length,), (size,), (step,), (1,)))
         return windows.movedim(-2, axis)
 
@@ -302,7 +345,9 @@ class Movement(TensorBase):
         """
         a, b = self._axis(dim1), self._axis(dim2)
         if a == b:
-            raise ShapeError(f"diagonal needs two axes, got {dim1} and {dim2} of {self.shape}")
+            raise ShapeError(
+                f"diagonal needs two axes, got {dim1} and {dim2} of {self.shape}\n  made at {self._where()}"
+            )
         x = self.movedim((a, b), (-2, -1))
         rows, columns = as_ints(x.shape[-2:], "diagonal")
         length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
