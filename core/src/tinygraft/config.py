@@ -176,7 +176,12 @@ KEEP_MB = Setting(
 )
 # Checks
 CHECK_INDEX = Setting(
-    "CHECK_INDEX", 0, "1 reads every index tensor when it is used and raises where it leaves its axis", 0, 1
+    "CHECK_INDEX",
+    0,
+    "1 reads every index tensor when it is used and raises where it leaves its axis; TinyJit replays "
+    "no function that uses one",
+    0,
+    1,
 )
 # Training
 TRAINING = Setting(
@@ -187,7 +192,7 @@ CACHEDIR = Setting("TINYGRAFT_CACHE", "", "the folder of the disk caches; empty 
 CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk", 0)
 
 # What a captured graph depends on, and so is part of its key
-CHANGE_CODE = (NOOPT, BEAM, TRAINING, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
+CHANGE_CODE = (NOOPT, BEAM, TRAINING, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
 
 
 def getenv(name: str, default: Any = 0) -> Any:

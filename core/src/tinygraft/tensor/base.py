@@ -182,10 +182,8 @@ class TensorBase:
         if not isinstance(axis, int):
             axis = self._integer(axis)
         if not -ndim <= axis < max(ndim, 1) and not (ndim == 0 and axis == -1):
-            raise ShapeError(
-                f"axis {axis} is not an axis of shape {self.shape}: choose from {-ndim} to {ndim - 1}\n"
-                f"  made at {self._where()}"
-            )
+            choice = f"choose from {-ndim} to {ndim - 1}" if ndim else "it has none"
+            raise ShapeError(f"axis {axis} is not an axis of shape {self.shape}: {choice}\n  made at {self._where()}")
         return axis % ndim if ndim else 0
 
     def _integer(self, axis: Any) -> int:
@@ -193,7 +191,9 @@ class TensorBase:
         try:
             return operator.index(axis)
         except TypeError:
-            raise DTypeError(f"an axis is an integer, got {axis!r} for shape {self.shape}") from None
+            raise DTypeError(
+                f"an axis is an integer, got {axis!r} for shape {self.shape}\n  made at {self._where()}"
+            ) from None
 
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
         """One axis, several, or None for all, as a sorted tuple counted from the front."""
@@ -201,7 +201,9 @@ class TensorBase:
             return tuple(range(self.ndim))
         axes = tuple(self._axis(a) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
         if len(set(axes)) != len(axes):
-            raise ShapeError(f"each axis can be named once, got {axis} for shape {self.shape}")
+            raise ShapeError(
+                f"each axis can be named once, got {axis} for shape {self.shape}\n  made at {self._where()}"
+            )
         return tuple(sorted(axes)) if self.ndim else ()
 
     def _where(self) -> str:

@@ -13,12 +13,12 @@ from typing import Any, Self
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
-from tinygraft.tensor import lengths, ondisk
+from tinygraft.tensor import checked, lengths, ondisk
 from tinygraft.tensor.access import Access
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.creation import Creation
 from tinygraft.tensor.joining import Joining
-from tinygraft.tensor.positions import Gap, One, Part, Pick, Places, basic, check, parse
+from tinygraft.tensor.positions import Gap, One, Part, Pick, Places, basic, parse
 from tinygraft.uop.ops import FACTS, Ops, ScanArg, ScatterArg
 from tinygraft.uop.shape import Shape, sint
 
@@ -151,16 +151,13 @@ class Indexing(Joining, Creation, Access):
 
     def _flat_places(self, dim: int, index: Any) -> Any:
         """For each element of index, its place in the flat tensor when it replaces the coordinate of axis dim."""
-        if index.dtype.kind not in ("int", "uint"):
-            raise DTypeError(f"an index is made of integers, got a tensor of {index.dtype}\n  made at {index._where()}")
         shape = lengths.as_ints(self.shape, "an index tensor")
-        check(self, index, dim)
         if index.ndim != self.ndim or any(
             n > m for axis, (n, m) in enumerate(zip(index.shape, shape, strict=False)) if axis != dim
         ):
             raise ShapeError(
-                f"an index of shape {index.shape} does not fit a tensor of shape {shape} along axis {dim}: every other "
-                f"axis must be no longer than the tensor's\n"
+                f"an index of shape {index.shape} does not fit a tensor of shape {shape} along axis {dim}: it needs as "
+                f"many axes, and each other one must be no longer than the tensor's\n"
                 f"  index made at {index._where()}      tensor made at {self._where()}"
             )
         place, fits = wrapped(index, shape[dim])
@@ -183,6 +180,7 @@ class Indexing(Joining, Creation, Access):
         [[1, 1], [4, 3]]
         """
         axis = self._axis(dim)
+        index = checked.given(self, index, axis, "gather")
         if not self.ndim or not index.ndim:
             return _lined(self).gather(0, _lined(index))._reshape(index.shape)  # type: ignore[no-any-return]
         if 0 in index.shape:
@@ -204,6 +202,7 @@ class Indexing(Joining, Creation, Access):
 
     def _scattered(self, dim: int, index: Any, src: Any, op: Ops | None) -> Self:
         axis = self._axis(dim)
+        index = checked.given(self, index, axis, "scatter")
         if not self.ndim or not index.ndim:
             row = _lined(src) if isinstance(src, TensorBase) else src
             return _lined(self)._scattered(0, _lined(index), row, op)._reshape(self.shape)  # type: ignore[no-any-return]
@@ -280,7 +279,10 @@ class Indexing(Joining, Creation, Access):
         """
         shape = broadcast_shape(self.shape, mask.shape)
         if shape is None:
-            raise ShapeError(f"a mask of shape {mask.shape} does not fit a tensor of shape {self.shape}")
+            raise ShapeError(
+                f"a mask of shape {mask.shape} does not fit a tensor of shape {self.shape}\n"
+                f"  mask made at {mask._where()}      tensor made at {self._where()}"
+            )
         where: Any = mask._wrap(mask.uop)
         flat = self.expand(shape).flatten()
         places = where.expand(shape).flatten()._true_at(size)
@@ -385,7 +387,10 @@ def _plan(view: Any, picks: Sequence[Pick]) -> Plan | None:
         return None
     shapes = [pick.index.shape for _, pick in chosen]
     if broadcast_shape(*shapes) is None:
-        raise IndexOutOfRange(f"index tensors of shapes {', '.join(map(str, shapes))} do not broadcast together")
+        made = "      ".join(f"{pick.index.shape} made at {pick.index._where()}" for _, pick in chosen)
+        raise IndexOutOfRange(
+            f"index tensors of shapes {', '.join(map(str, shapes))} do not broadcast together\n  {made}"
+        )
     at = [axis for axis, _ in chosen]
     first = at[0]
     order = (*range(first), *at, *(axis for axis in range(first, view.ndim) if axis not in at))

@@ -35,10 +35,13 @@ class Joining(Movement):
         steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
         axes = (dims,) if isinstance(dims, int) else tuple(dims)
         if len(steps) != len(axes):
-            raise ShapeError(f"roll needs one shift for each axis, got {shifts} and {dims}")
+            raise ShapeError(
+                f"roll needs one shift for each axis, got {shifts} and {dims} for shape {self.shape}\n"
+                f"  made at {self._where()}"
+            )
         result = self
         for step, dim in zip(steps, axes, strict=True):
-            axis = self._axis(dim)
+            axis = self._own_axis("roll", dim)
             size = lengths.as_int(self.shape[axis], "roll")
             if size and (cut := -step % size):
                 result = result._part(axis, cut, size).cat(result._part(axis, 0, cut), dim=axis)
@@ -55,7 +58,7 @@ class Joining(Movement):
         """
         parts: list[Self] = several("cat", self, args)
         first = parts[0]
-        axis = first._axis(dim)
+        axis = first._own_axis("cat", dim)
         for part in parts[1:]:
             _check_alike("cat", first, part, axis)
         if len(parts) == 1:
@@ -85,8 +88,11 @@ class Joining(Movement):
         [[1, 2, 1, 2], [1, 2, 1, 2]]
         """
         times = as_sizes((repeats, *args), "the list of repeats")
-        if len(times) < self.ndim:
-            raise ShapeError(f"repeat needs a number for each axis of {self.shape}, got {times}")
+        if len(times) < self.ndim or any(isinstance(r, int) and r < 0 for r in times):
+            raise ShapeError(
+                f"repeat needs a number for each axis of {self.shape}, got {times}; none is negative\n"
+                f"  made at {self._where()}"
+            )
         old = (1,) * (len(times) - self.ndim) + self.shape
         between = tuple(size for n in old for size in (1, n))
         grown = tuple(size for r, n in zip(times, old, strict=True) for size in (r, n))
@@ -107,10 +113,15 @@ class Joining(Movement):
         >>> Tensor([1, 2]).repeat_interleave(2).tolist()
         [1, 1, 2, 2]
         """
-        x, axis = (self.flatten(), 0) if dim is None else (self, self._axis(dim))
+        x, axis = (self.flatten(), 0) if dim is None else (self, self._own_axis("repeat_interleave", dim))
         before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
         if isinstance(repeats, (TensorBase, list, tuple)):
             return x._each_repeated(repeats, axis)
+        if isinstance(repeats, int) and repeats < 0:
+            raise ShapeError(
+                f"repeat_interleave needs a number of 0 or more, got {repeats} for shape {self.shape}\n"
+                f"  made at {self._where()}"
+            )
         grown = x._reshape((*before, size, 1, *after)).expand((*before, size, repeats, *after))
         return grown._reshape((*before, lengths.mul(size, repeats), *after))
 
@@ -123,7 +134,7 @@ class Joining(Movement):
         if times.ndim > 1 or times.dtype.kind not in "iu" or (times.size not in (1, size)) or (times < 0).any():
             raise ShapeError(
                 f"repeat_interleave needs a number of 0 or more for each slice of axis {axis} of {self.shape}, "
-                f"got {times.tolist()}"
+                f"got {times.tolist()}\n  made at {self._where()}"
             )
         places = np.repeat(np.arange(size, dtype=np.int32), times if times.ndim else int(times))
         return self._join(Ops.GATHER, type(self)(places, device=self.device), arg=axis)  # type: ignore[call-arg]
@@ -139,7 +150,11 @@ class Joining(Movement):
             raise ShapeError(f"meshgrid knows the indexing 'ij' and 'xy', got {indexing!r}")
         given: list[Self] = several("meshgrid", self, args)
         if any(t.ndim > 1 for t in given):
-            raise ShapeError(f"meshgrid needs one axis each, got {', '.join(str(t.shape) for t in given)}")
+            wide = next(t for t in given if t.ndim > 1)
+            raise ShapeError(
+                f"meshgrid needs one axis each, got {', '.join(str(t.shape) for t in given)}\n"
+                f"  {wide.shape} made at {wide._where()}"
+            )
         axes = list(range(len(given)))
         if indexing == "xy" and len(axes) > 1:
             axes[0], axes[1] = 1, 0
@@ -180,10 +195,17 @@ class Joining(Movement):
         given = tuple(padding)
         if any(pair is None or isinstance(pair, (tuple, list)) for pair in given):
             if len(given) != self.ndim:
-                raise ShapeError(f"pad needs one pair or None for each axis of {self.shape}, got {given}")
-            return [(0, 0) if pair is None else (pair[0], pair[1]) for pair in given]
+                raise ShapeError(
+                    f"pad needs one pair or None for each axis of {self.shape}, got {given}\n  made at {self._where()}"
+                )
+            sides = [as_sizes((pair or (0, 0),), "a padding") for pair in given]
+            return [(before, after) for before, after in sides]
+        given = as_sizes(given, "a padding")
         if len(given) % 2 or len(given) > 2 * self.ndim:
-            raise ShapeError(f"pad needs pairs of numbers, at most one pair for each axis of {self.shape}, got {given}")
+            raise ShapeError(
+                f"pad needs pairs of numbers, at most one pair for each axis of {self.shape}, got {given}\n"
+                f"  made at {self._where()}"
+            )
         flat = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
         return [(0, 0)] * (self.ndim - len(flat)) + flat[::-1]
 
@@ -209,7 +231,10 @@ class Joining(Movement):
         size = lengths.as_int(x.shape[axis], "pad")
         limit = {"reflect": size - 1, "circular": size}.get(mode)
         if (limit is not None and max(before, after) > limit) or size == 0:
-            raise ShapeError(f"pad with mode {mode} has room for {max(limit or 0, 0)} on axis {axis} of {self.shape}")
+            raise ShapeError(
+                f"pad with mode {mode} has room for {max(limit or 0, 0)} on axis {axis} of {self.shape}, "
+                f"asked for {before} before and {after} after\n  made at {self._where()}"
+            )
         if mode == "reflect":
             left = x._part(axis, 1, before + 1).flip(axis)
             right = x._part(axis, size - 1 - after, size - 1).flip(axis)
@@ -225,7 +250,9 @@ class Joining(Movement):
         """Filled up with value at the end of each axis, to the sizes of shape; None keeps an axis."""
         wanted = as_sizes((shape, *args), "a shape")
         if len(wanted) != self.ndim:
-            raise ShapeError(f"pad_to needs a size or None for each axis of {self.shape}, got {wanted}")
+            raise ShapeError(
+                f"pad_to needs a size or None for each axis of {self.shape}, got {wanted}\n  made at {self._where()}"
+            )
         return self.pad(
             [None if n is None else (0, lengths.sub(n, old)) for n, old in zip(wanted, self.shape, strict=True)],
             value=value,
@@ -250,7 +277,7 @@ def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
     for other in others:
         given += other if isinstance(other, (list, tuple)) else [other]
     if not given:
-        raise ShapeError("at least one tensor is needed, got none")
+        raise ShapeError(f"{what} needs at least one tensor, got none")
     for part in given:
         if not isinstance(part, TensorBase):
             raise DTypeError(f"{what} takes tensors, got {part!r}; an axis is given by its name, as in dim=1")

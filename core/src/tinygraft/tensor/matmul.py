@@ -14,7 +14,7 @@ from typing import Any, Self
 from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, promote, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.base import TensorBase, broadcast_shape
 from tinygraft.tensor.random import Random
 from tinygraft.tensor.reduce import Reduce
 from tinygraft.uop.ops import Ops
@@ -45,7 +45,10 @@ class Matmul(Reduce, Random):
         """
         other = self._operand(Ops.MUL, x)
         if not isinstance(other, TensorBase):
-            raise ShapeError(f"matmul needs tensors of one axis or more, got the number {x}; multiply by * instead")
+            raise ShapeError(
+                f"matmul needs tensors of one axis or more, got shape {self.shape} and the number {x}; multiply by * "
+                f"instead\n  made at {self._where()}"
+            )
         other = type(self)._from(other.uop, other.requires_grad) if not isinstance(other, type(self)) else other
         return other._product(self, dtype) if reverse else self._product(other, dtype)
 
@@ -67,6 +70,7 @@ class Matmul(Reduce, Random):
                 f"axis -1 of the left is {self.shape[-1]} and axis {inner} of the right is {x.shape[inner]}\n"
                 f"  left  made at {self._where()}      right made at {x._where()}"
             )
+        self._check_batches(x)
         inside, outside = self._wide(dtype, x)
         left, right = self._cast(inside), x._cast(inside)
         if x.ndim > 1:
@@ -87,6 +91,17 @@ class Matmul(Reduce, Random):
         result = self._op(Ops.MUL, weight) if weight.ndim == 1 else self.matmul(weight)
         return result if bias is None else result._op(Ops.ADD, bias)
 
+    def _check_batches(self, x: Self) -> None:
+        """The axes in front of the matrices must broadcast together."""
+        a, b = self.shape, x.shape
+        for axis in range(-3, -min(len(a), len(b)) - 1, -1):
+            if broadcast_shape((a[axis],), (b[axis],)) is None:
+                raise ShapeError(
+                    f"cannot multiply shapes {a} and {b} as matrices: axis {axis} is {a[axis]} on the left and "
+                    f"{b[axis]} on the right, and neither is 1\n"
+                    f"  left  made at {self._where()}      right made at {x._where()}"
+                )
+
     @classmethod
     def einsum(cls, formula: str, *operands: Any, dtype: DTypeLike | None = None) -> Self:
         """The sum of products that formula says, such as "ij,jk->ik". "..." stands for any axes, broadcast.
@@ -103,7 +118,7 @@ class Matmul(Reduce, Random):
         for operand in tensors:
             if not isinstance(operand, TensorBase):
                 raise DTypeError(f"einsum multiplies tensors, got {operand!r}")
-        inputs, output = _parse(formula, [t.ndim for t in tensors])
+        inputs, output = _parse(formula, tensors)
         inside, outside = tensors[0]._wide(dtype, *tensors[1:])
         order = list(output) + sorted({letter for letters in inputs for letter in letters} - set(output))
         sizes = _sizes(formula, inputs, tensors)
@@ -136,8 +151,11 @@ class Matmul(Reduce, Random):
         dropout_p: float = 0.0,
         is_causal: bool = False,
         enable_gqa: bool = False,
+        scale: float | None = None,
     ) -> Self:
-        """softmax(self @ key.T / sqrt(d) + mask) @ value, for queries (..., L, d), keys and values (..., S, d).
+        """softmax(self @ key.T * scale + mask) @ value, for queries (..., L, d), keys and values (..., S, d).
+
+        scale None is 1 / sqrt(d).
 
         attn_mask is added, or where it is bool keeps what is True; is_causal keeps keys up to the query's place;
         enable_gqa repeats the heads (axis -3) of key and value to those of the queries.
@@ -153,7 +171,9 @@ class Matmul(Reduce, Random):
             key = key.repeat_interleave(repeats[0] // repeats[1], -3)
             value = value.repeat_interleave(repeats[0] // repeats[1], -3)
         wide = promote(self.dtype, key.dtype, dtypes.float32)
-        scores = self.matmul(key.transpose(-2, -1), dtype=wide)._op(Ops.MUL, 1 / math.sqrt(self.shape[-1]))
+        scores = self.matmul(key.transpose(-2, -1), dtype=wide)._op(
+            Ops.MUL, 1 / math.sqrt(self.shape[-1]) if scale is None else scale
+        )
         if is_causal:
             future = scores._places(scores.ndim - 2)._op(Ops.CMPLT, scores._places(scores.ndim - 1))
             scores = future._op(Ops.WHERE, -math.inf, scores)
@@ -164,18 +184,22 @@ class Matmul(Reduce, Random):
         return scores.softmax(-1)._cast(self.dtype).dropout(dropout_p).matmul(value)
 
 
-def _parse(formula: str, ndims: Sequence[int]) -> tuple[list[list[str]], list[str]]:
+def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]], list[str]]:
     """The letters of each operand and of the result, with one name for each axis that "..." stands for."""
     left, arrow, right = formula.replace(" ", "").partition("->")
     parts = left.split(",")
-    if len(parts) != len(ndims):
-        raise ShapeError(f"einsum {formula!r} names {len(parts)} operands, got {len(ndims)}")
+    if len(parts) != len(tensors):
+        shapes = ", ".join(str(t.shape) for t in tensors)
+        raise ShapeError(f"einsum {formula!r} names {len(parts)} operands, got {len(tensors)} of shapes {shapes}")
     inputs = []
-    for part, ndim in zip(parts, ndims, strict=True):
+    for part, tensor in zip(parts, tensors, strict=True):
         before, dots, after = part.partition("...")
-        hidden = ndim - len(before) - len(after)
+        hidden = tensor.ndim - len(before) - len(after)
         if hidden < 0 or (hidden > 0 and not dots):
-            raise ShapeError(f"einsum {formula!r} gives {part!r} to an operand of {ndim} axes")
+            raise ShapeError(
+                f"einsum {formula!r} gives {part!r} to an operand of {tensor.ndim} axes, shape {tensor.shape}\n"
+                f"  made at {tensor._where()}"
+            )
         if not (before + after).isalpha() and before + after:
             raise ShapeError(f"einsum {formula!r} is made of letters, commas, '...' and one '->'")
         inputs.append([*before, *(f".{i}" for i in range(-hidden, 0)), *after])

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tinygraft.config import CHECK_INDEX
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
-from tinygraft.tensor import lengths
+from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.base import TensorBase
 from tinygraft.uop.shape import Shape, sint
 from tinygraft.uop.uop import UOp
@@ -65,10 +64,15 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
     items = _unmasked(tensor, list(index) if isinstance(index, tuple) else [index])
     used = sum(1 for item in items if item is not None and item is not Ellipsis)
     if used > len(shape):
-        raise IndexOutOfRange(f"{used} indices for a tensor of {len(shape)} axes, shape {shape}")
+        raise IndexOutOfRange(
+            f"{used} indices for a tensor of {len(shape)} axes, shape {shape}\n  made at {tensor._where()}"
+        )
     dots = [place for place, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
-        raise IndexOutOfRange("an index can have one ellipsis (...)")
+        raise IndexOutOfRange(
+            f"an index can have one ellipsis (...), got {len(dots)} for a tensor of shape {shape}\n"
+            f"  made at {tensor._where()}"
+        )
     rest: list[Any] = [slice(None)] * (len(shape) - used) or [Ellipsis] * len(dots)
     place = dots[0] if dots else len(items)
     items = items[:place] + rest + items[place + len(dots) :]
@@ -88,7 +92,7 @@ def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
     found: list[Any] = []
     for number, item in enumerate(items):
         if isinstance(item, bool):
-            raise DTypeError(f"an index is made of integers, slices, None, ... and tensors, got {item}")
+            raise DTypeError(_no_index(tensor, item))
         if isinstance(item, (list, tuple)) or (_is_array(item) and item.ndim):
             item = _array(tensor, item)
         if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool:
@@ -116,17 +120,26 @@ def _array(tensor: Any, item: Any) -> Any:
     if found.size == 0:
         return found.astype(np.int32)
     if found.dtype.kind not in "iu":
-        raise DTypeError(f"an index is made of integers or bools, got a list or array of {found.dtype}")
+        raise DTypeError(
+            f"an index is made of integers or bools, got a list or array of {found.dtype} for a tensor of shape "
+            f"{tensor.shape}\n  made at {tensor._where()}"
+        )
     return found
 
 
 def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
     """Where a mask over axes from axis on is true: an index for each of them. Reads the mask."""
+    if mask.ndim == 0:
+        raise IndexOutOfRange(
+            f"a mask has axes of the tensor, got one of shape () for shape {tensor.shape}\n"
+            f"  mask made at {mask._where()}\n"
+            "  hint: mask.where(a, b) chooses between two tensors"
+        )
     covered = tensor.shape[axis : axis + mask.ndim]
-    if covered != mask.shape or mask.ndim == 0:
+    if covered != mask.shape:
         raise IndexOutOfRange(
             f"a mask of shape {mask.shape} does not fit axes {axis} to {axis + mask.ndim - 1} of shape {tensor.shape}\n"
-            f"  mask made at {mask._where()}"
+            f"  mask made at {mask._where()}      tensor made at {tensor._where()}"
         )
     import numpy as np
 
@@ -147,27 +160,24 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
             raise DTypeError(
                 f"an index is made of integers or bools, got a tensor of {item.dtype}\n  made at {item._where()}"
             )
-        return _places(tensor, item, axis)
+        checked.check(tensor, item, axis)
+        return Places(item, False)
     if _is_array(item) and item.ndim:
         return _listed(tensor, item, axis)
     try:
         place = item.__index__()
     except (AttributeError, TypeError):
-        raise DTypeError(
-            f"an index is made of integers, slices, None, ... and tensors, got {type(item).__name__}"
-        ) from None
+        raise DTypeError(_no_index(tensor, type(item).__name__)) from None
     if not isinstance(size, int):
         return One(place if place >= 0 else lengths.add(size, place))
-    if not -size <= place < size:
-        raise IndexOutOfRange(_outside(tensor, place, axis))
+    checked.use(tensor, axis).check(place)
     return One(place % size)
 
 
-def _outside(tensor: Any, place: int, axis: int) -> str:
+def _no_index(tensor: Any, found: object) -> str:
     return (
-        f"index {place} is out of range for axis {axis} of shape {tensor.shape}: "
-        f"it has {tensor.shape[axis] if tensor.ndim else 1} elements\n"
-        f"  made at {tensor._where()}"
+        f"an index is made of integers, slices, None, ... and tensors, got {found} for a tensor of shape "
+        f"{tensor.shape}\n  made at {tensor._where()}"
     )
 
 
@@ -175,37 +185,25 @@ def _listed(tensor: Any, places: Any, axis: int) -> Places:
     """An array of integers, every one of them checked."""
     import numpy as np
 
-    size = lengths.as_int(tensor.shape[axis] if tensor.ndim else 1, "a list as an index")
-    for place in places[(places < -size) | (places >= size)][:1].tolist():
-        raise IndexOutOfRange(_outside(tensor, place, axis))
+    size = lengths.as_int(tensor.shape[axis], "a list as an index")
+    checked.use(tensor, axis).check(places)
     front = np.where(places < 0, places.astype(np.int64) + size, places)
     return Places(type(tensor)(front.astype(np.int32 if size < 2**31 else np.int64), device=tensor.device), True)
 
 
-def _places(tensor: Any, index: Any, axis: int) -> Places:
-    """An index tensor, negative places counted from the end."""
-    check(tensor, index, axis)
-    return Places(index, False)
-
-
-def check(tensor: Any, index: Any, axis: int) -> None:
-    """Raise IndexOutOfRange where an index tensor is known to leave an axis. CHECK_INDEX=1 reads it to know."""
-    size, node = tensor.shape[axis] if tensor.ndim else 1, index.uop
-    if not isinstance(size, int) or not index.size:
-        return
-    if CHECK_INDEX.value:
-        _listed(tensor, index.numpy(), axis)
-    elif node.lo is not None:
-        for bound, outside in ((node.lo, node.lo >= size), (node.hi, node.hi < -size)):
-            if outside:
-                raise IndexOutOfRange(_outside(tensor, bound, axis))
-
-
 def _part(tensor: Any, item: slice, axis: int) -> Part:
     size = tensor.shape[axis]
+    for part in (item.start, item.stop, item.step):
+        if part is not None and not isinstance(part, UOp) and not hasattr(part, "__index__"):
+            raise DTypeError(
+                f"a slice is made of integers, got {part!r} for axis {axis} of shape {tensor.shape}\n"
+                f"  made at {tensor._where()}"
+            )
     step = 1 if item.step is None else item.step.__index__()
     if step == 0:
-        raise ShapeError("a slice needs a step other than 0")
+        raise ShapeError(
+            f"a slice needs a step other than 0, on axis {axis} of shape {tensor.shape}\n  made at {tensor._where()}"
+        )
     bounds = (item.start, item.stop)
     if isinstance(size, int) and not any(isinstance(bound, UOp) for bound in bounds):
         first, end = (None if b is None else b.__index__() for b in bounds)

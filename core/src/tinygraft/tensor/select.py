@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
-from tinygraft.tensor import lengths, positions
+from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.indexing import REDUCE_OPS, wrapped
 from tinygraft.tensor.operators import Operators
@@ -28,20 +28,11 @@ class Select(Operators):
 
     def _line(self, what: str, index: Any, axis: int) -> Any:
         """An index of one axis (or none), places counted from the front."""
-        if not isinstance(index, TensorBase):
-            index = type(self)(index, device=self.device)  # type: ignore[call-arg]
+        whole = self if self.ndim else self._reshape((1,))
+        index = checked.given(whole, index, axis, what)
         if index.ndim > 1:
             raise ShapeError(f"{what} needs an index of one axis, got shape {index.shape}\n  made at {index._where()}")
-        line = index if index.ndim else index.reshape(1)
-        return self._along(what, line, axis)
-
-    def _along(self, what: str, index: Any, axis: int) -> Any:
-        """Places along an axis, counted from the front. Raises DTypeError, and IndexOutOfRange for known ones."""
-        if index.dtype.kind not in ("int", "uint"):
-            raise DTypeError(f"{what} needs an index of integers, got {index.dtype}\n  made at {index._where()}")
-        whole = self if self.ndim else self._reshape((1,))
-        positions.check(whole, index, axis)
-        return wrapped(index, whole.shape[axis])[0]
+        return wrapped(index if index.ndim else index.reshape(1), whole.shape[axis])[0]
 
     def index_select(self, dim: int, index: Any) -> Self:
         """The slices along dim that index names, in its order.
@@ -154,14 +145,9 @@ class Select(Operators):
         >>> Tensor([[1, 2], [3, 4]]).take(Tensor([3, 0])).tolist()
         [4, 1]
         """
-        index = self._other_index(index)
         flat = self.flatten()
-        if not flat.size and index.size:
-            raise IndexOutOfRange(f"take cannot read a tensor of shape {self.shape}, which has no elements")
-        return flat._join(Ops.GATHER, flat._along("take", index, 0), arg=0)
-
-    def _other_index(self, index: Any) -> Any:
-        return index if isinstance(index, TensorBase) else type(self)(index, device=self.device)  # type: ignore[call-arg]
+        index = checked.given(flat, index, 0, "take")
+        return flat._join(Ops.GATHER, wrapped(index, flat.shape[0])[0], arg=0)
 
     def put(self, index: Any, source: Any, accumulate: bool = False) -> Self:
         """With the elements of source stored at places of the flat tensor, or added there.
@@ -170,12 +156,14 @@ class Select(Operators):
         >>> Tensor([1, 2, 3]).put(Tensor([2, 0]), Tensor([7, 8])).tolist()
         [8, 2, 7]
         """
-        index = self._other_index(index)
+        flat = self.flatten()
+        index = checked.given(flat, index, 0, "put")
         if index.size != source.size:
-            raise ShapeError(f"put needs as many places as elements, got shapes {index.shape} and {source.shape}")
-        if not self.size and index.size:
-            raise IndexOutOfRange(f"put cannot write to a tensor of shape {self.shape}, which has no elements")
-        places = self.flatten()._along("put", index, 0)
+            raise ShapeError(
+                f"put needs as many places as elements, got shapes {index.shape} and {source.shape}\n"
+                f"  index made at {index._where()}      source made at {source._where()}"
+            )
+        places = wrapped(index, flat.shape[0])[0]
         return self._stored_at(places, source.reshape(index.shape), Ops.ADD if accumulate else None)
 
     def index_put(self, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Self:
@@ -185,9 +173,13 @@ class Select(Operators):
         >>> Tensor([1, 2]).index_put((Tensor([0, 0]),), Tensor([5, 7]), accumulate=True).tolist()
         [13, 2]
         """
-        places = self._numbered()[tuple(slice(None) if index is None else index for index in indices)]
+        chosen = tuple(slice(None) if index is None else index for index in indices)
+        places = self._numbered()._op(Ops.ADD, 1)[chosen]._op(Ops.SUB, 1)  # a read outside gives 0: that is no place
         if broadcast_shape(values.shape, places.shape) != places.shape:
-            raise ShapeError(f"cannot write values of shape {values.shape} to places of shape {places.shape}")
+            raise ShapeError(
+                f"cannot write values of shape {values.shape} to places of shape {places.shape}\n"
+                f"  values made at {values._where()}      tensor made at {self._where()}"
+            )
         return self._stored_at(places, values, Ops.ADD if accumulate else None)
 
     def take_along_dim(self, index: Any, dim: int | None = None) -> Self:
@@ -198,11 +190,17 @@ class Select(Operators):
         >>> t.take_along_dim(t.argsort(1), 1).tolist()
         [[1, 3], [2, 4]]
         """
+        if not isinstance(index, TensorBase):
+            index = type(self)(index, device=self.device)  # type: ignore[call-arg]
         if dim is None:
             return self.flatten().gather(0, index.flatten())
         if self.ndim != index.ndim:
-            raise ShapeError(f"take_along_dim needs as many axes in both, got shapes {self.shape} and {index.shape}")
+            raise ShapeError(
+                f"take_along_dim needs as many axes in both, got shapes {self.shape} and {index.shape}\n"
+                f"  tensor made at {self._where()}      index made at {index._where()}"
+            )
         axis = self._axis(dim)
+        index = checked.given(self, index, axis, "take_along_dim")
         ones = [tuple(1 if a == axis else n for a, n in enumerate(t.shape)) for t in (self, index)]
         shape = broadcast_shape(*ones)
         if shape is None:
@@ -304,10 +302,15 @@ class Select(Operators):
         if mask.dtype is not dtypes.bool:
             raise DTypeError(f"masked_scatter needs a mask of bool, got {mask.dtype}\n  made at {mask._where()}")
         if source.dtype is not self.dtype:
-            raise DTypeError(f"masked_scatter needs a source of {self.dtype}, got {source.dtype}")
+            raise DTypeError(
+                f"masked_scatter needs a source of {self.dtype}, got {source.dtype}\n  made at {source._where()}"
+            )
         shape = broadcast_shape(self.shape, mask.shape)
         if shape is None:
-            raise ShapeError(f"a mask of shape {mask.shape} does not broadcast with shape {self.shape}")
+            raise ShapeError(
+                f"a mask of shape {mask.shape} does not broadcast with shape {self.shape}\n"
+                f"  mask made at {mask._where()}      tensor made at {self._where()}"
+            )
         wide, where = self.expand(shape), mask.expand(shape)
         if not source.size:
             return self._wrap(wide.uop)

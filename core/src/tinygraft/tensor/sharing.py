@@ -14,7 +14,7 @@ from typing import Any, Self
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
-from tinygraft.errors import DTypeError, UnsupportedError
+from tinygraft.errors import DTypeError, ShapeError, UnsupportedError
 from tinygraft.files import fetch
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
@@ -78,8 +78,12 @@ class Sharing(Indexing):
         >>> t.assign(t + 1).tolist(), numbers.tolist()
         ([[2.0, 3.0], [4.0, 5.0]], [2.0, 3.0, 4.0, 5.0])
         """
+        if not isinstance(ptr, int):
+            raise DTypeError(f"from_blob needs an address, which is an integer, got {ptr!r} for shape {shape}")
         of = to_dtype(dtype) if dtype is not None else dtypes.default_float()
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        sizes = lengths.as_ints(lengths.as_sizes((shape,), "a shape"), "from_blob")
+        if min(sizes, default=0) < 0:
+            raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
         name = Device.canonicalize(device)
         if reason := _unusable(ptr, sizes, of, name):
             raise ValueError(f"from_blob cannot use the memory at {ptr:#x}: {reason}")
@@ -240,7 +244,12 @@ def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -
 def _capsule_of(x: Any) -> Any:
     """The capsule that an array gives, of the newest version that it knows; x itself when it is one."""
     if not hasattr(x, "__dlpack__"):
-        return x
+        if type(x).__name__ == "PyCapsule":
+            return x
+        raise DTypeError(
+            "from_dlpack takes an array of another library, which has a method __dlpack__, or its capsule, got "
+            f"{type(x).__name__}\n  hint: Tensor(data) takes numbers and lists"
+        )
     try:
         return x.__dlpack__(max_version=(1, 0))
     except TypeError:  # an older library

@@ -13,6 +13,7 @@ from typing import Any
 from tinygraft.autograd.batch import batched
 from tinygraft.autograd.build import expand, permute, reshape
 from tinygraft.errors import ShapeError
+from tinygraft.tensor import checked
 from tinygraft.tensor.nested import tensors_in
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import UOp
@@ -51,8 +52,12 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         given = _paired("in_axes", tuple(args), tuple(axes), one)
         named = _paired("in_axes", kwargs, 0, one)
         count = _count(tensors, list(examples.values()))
-        result = function(*given, **named)
+        with checked.waiting() as uses:
+            result = function(*given, **named)
         first, *others = tensors
+        for index, use in uses:
+            whole, _ = batched([index.uop], examples, count)[0]
+            checked.read(index._wrap(whole), use)
         made: list[Tensor] = tensors_in(result)  # type: ignore[assignment]
         found = dict(zip(map(id, made), batched([t.uop for t in made], examples, count), strict=True))
 
