@@ -14,10 +14,10 @@ from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
+from tinygraft.tensor.alike import Alike
 from tinygraft.tensor.base import leaf
 from tinygraft.tensor.digest import Digest
 from tinygraft.tensor.distinct import Distinct
-from tinygraft.tensor.fourier import Fourier
 from tinygraft.tensor.gradient import Gradient
 from tinygraft.tensor.kernels import Kernels
 from tinygraft.tensor.linalg import Linalg
@@ -28,6 +28,7 @@ from tinygraft.tensor.norms import Norms
 from tinygraft.tensor.ondisk import file_node
 from tinygraft.tensor.products import Products
 from tinygraft.tensor.rearrange import Rearrange
+from tinygraft.tensor.reflectors import Reflectors
 from tinygraft.tensor.resize import Resize
 from tinygraft.tensor.samples import Samples
 from tinygraft.tensor.scan import Scan
@@ -36,6 +37,7 @@ from tinygraft.tensor.select import Select
 from tinygraft.tensor.shaping import Shaping
 from tinygraft.tensor.sharing import Sharing
 from tinygraft.tensor.special import Special
+from tinygraft.tensor.spectrum import Spectrum
 from tinygraft.tensor.statistics import Statistics
 from tinygraft.tensor.versions import Versions
 from tinygraft.uop.uop import Place, UOp
@@ -44,8 +46,9 @@ __all__ = ["Tensor"]
 
 
 class Tensor(
-    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Fourier, Norms, Products, Loss, Versions,
-    Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels, Moving, metaclass=TensorType,
+    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Alike, Spectrum, Reflectors,
+    Norms, Products, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels, Moving,
+    metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
 

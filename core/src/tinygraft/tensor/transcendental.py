@@ -227,8 +227,9 @@ class Transcendental(Elementwise):
         """
         parts = _HALF_PI[self.dtype is dtypes.float64]
         turns = self._op(Ops.MUL, 1 / math.pi)
-        before = turns.detach().floor()
-        middle = turns.detach()._op(Ops.SUB, before)._op(Ops.SUB, 0.5)._below(0.25)[0]
+        still = turns._move(Ops.DETACH, None)
+        before = still.floor()
+        middle = still._op(Ops.SUB, before)._op(Ops.SUB, 0.5)._below(0.25)[0]
         near = middle._op(Ops.AND, self._below(_EXACT_TURNS[self.dtype is dtypes.float64])[0])
         odd = near._op(Ops.WHERE, before, 0.0)._op(Ops.MUL, -2.0)._op(Ops.SUB, 1.0)
         rest = self

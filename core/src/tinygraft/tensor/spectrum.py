@@ -1,0 +1,108 @@
+"""Short-time Fourier transforms: a signal cut into overlapping pieces, each transformed, and put together again.
+
+Complex numbers are pairs along a last axis of 2, as in `fourier.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from tinygraft.errors import ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.fourier import Fourier
+from tinygraft.uop.ops import Ops, WindowArg
+
+
+class Spectrum(Fourier):
+    """Methods on signals."""
+
+    __slots__ = ()
+
+    def _window_of(self, what: str, n_fft: int, win_length: int | None, window: Any) -> Self:
+        """A window of n_fft numbers: the one given, or ones, in the middle of zeros."""
+        count = n_fft if win_length is None else win_length
+        if not 0 < count <= n_fft or (window is not None and window.shape != (count,)):
+            raise ShapeError(
+                f"{what} needs a window of {count} numbers, at least 1 and at most n_fft = {n_fft}, got "
+                f"{None if window is None else window.shape}"
+            )
+        ones = type(self).ones(count, device=self.device, dtype=self._in_float().dtype, requires_grad=False)
+        found: Self = ones if window is None else window
+        left = (n_fft - count) // 2
+        return found.pad(((left, n_fft - count - left),))
+
+    def stft(
+        self, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
+        center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
+        return_complex: bool | None = None,
+    ) -> Self:  # fmt: skip
+        """The transforms of pieces of n_fft numbers, hop_length (n_fft // 4) apart: (..., frequencies, pieces, 2).
+
+        Each piece is multiplied by window. With center the signal is padded by n_fft // 2 on both sides, so that pieces
+        lie around their place. onesided (True unless it is False) leaves the n_fft // 2 + 1 frequencies that determine
+        the others; normalized divides by the root of n_fft; return_complex is accepted. Raises ShapeError.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor.ones(8).stft(4, center=False).shape
+        (3, 5, 2)
+        """
+        if self.ndim not in (1, 2):
+            raise ShapeError(
+                f"stft needs a signal of one axis or a batch of two, got {self.shape}\n  made at {self._where()}"
+            )
+        hop = n_fft // 4 if hop_length is None else hop_length
+        weights = self._window_of("stft", n_fft, win_length, window)
+        signal = self._in_float()
+        if center:
+            around = [(0, 0)] * (self.ndim - 1) + [(n_fft // 2, n_fft // 2)]
+            signal = signal.pad(tuple(around), mode=pad_mode)
+        length = lengths.as_int(signal.shape[-1], "stft")
+        if hop < 1 or length < n_fft:
+            raise ShapeError(
+                f"stft needs a hop of at least 1 and {n_fft} numbers, got {hop} and {length}\n  made at {self._where()}"
+            )
+        pieces = signal._move(Ops.WINDOW, WindowArg((length,), (n_fft,), (hop,), (1,)))
+        norm = "ortho" if normalized else None
+        weighted = pieces * weights
+        found = weighted.fft(norm=norm) if onesided is False else weighted.rfft(norm=norm)
+        return found.transpose(-3, -2)._narrowed(self.dtype)
+
+    def istft(
+        self, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
+        center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
+        return_complex: bool = False,
+    ) -> Self:  # fmt: skip
+        """The signal whose stft this is (pairs, (..., frequencies, pieces, 2)), as least squares have it; real.
+
+        >>> from tinygraft import Tensor
+        >>> signal = Tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+        >>> [round(x, 3) for x in signal.stft(4).istft(4).tolist()]
+        [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+        """
+        half = onesided is not False
+        wanted = n_fft // 2 + 1 if half else n_fft
+        if self.ndim not in (3, 4) or not lengths.same(self.shape[-1], 2) or not lengths.same(self.shape[-3], wanted):
+            raise ShapeError(
+                f"istft needs pairs of shape (..., {wanted}, pieces, 2), got {self.shape}\n  made at {self._where()}"
+            )
+        hop = n_fft // 4 if hop_length is None else hop_length
+        weights = self._window_of("istft", n_fft, win_length, window)
+        norm = "ortho" if normalized else None
+        spectrum = self._in_float().transpose(-3, -2)
+        if half:
+            pieces = spectrum.irfft(n_fft, norm=norm, pairs=True)
+        else:
+            pieces = spectrum.ifft(norm=norm, pairs=True)._part(spectrum.ndim - 1, 0, 1).squeeze(-1)
+        count = lengths.as_int(pieces.shape[-2], "istft")
+        total = n_fft + hop * (count - 1)
+        arg = WindowArg((total,), (n_fft,), (hop,), (1,))
+        added = (pieces * weights)._move(Ops.FOLD, arg)
+        share = (weights * weights).expand(count, n_fft)._move(Ops.FOLD, arg)
+        signal = added / share.eq(0.0).where(1.0, share)
+        start = n_fft // 2 if center else 0
+        end = total - n_fft // 2 if center and length is None else min(total, start + (length or total))
+        found = signal._part(signal.ndim - 1, start, end)
+        missing = 0 if length is None else length - (end - start)
+        if missing > 0:
+            found = found.pad(tuple([(0, 0)] * (found.ndim - 1) + [(0, missing)]))
+        return found._narrowed(self.dtype)
