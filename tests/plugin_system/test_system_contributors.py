@@ -96,9 +96,12 @@ def test_passes_run_in_order(register):
         (lambda request: [CodegenPass(id="x", version=1, run=lambda sink, target: sink)] * 2,
          "the plugin and the plugin both contribute a codegen pass 'x'"),
         (lambda request: [CodegenPass(id="x", version=1, run=lambda sink, target: None)],
-         "the codegen pass 'x' gave NoneType, not the SINK of a kernel"),
+         "the codegen pass 'x' of the plugin gave NoneType, not the SINK of a kernel"),
         (lambda request: [CodegenPass(id="x", version=1, run=lambda sink, target: [][1])],
-         "the codegen pass 'x' raised IndexError: list index out of range"),
+         "the codegen pass 'x' of the plugin raised IndexError: list index out of range"),
+        (lambda request: [CodegenPass(id="x", version=1, run=lambda sink, target: sys.exit("bye"))],
+         "the codegen pass 'x' of the plugin raised SystemExit: bye"),
+        (lambda request: sys.exit(5), "tinygraft_codegen_passes of the plugin raised SystemExit: 5"),
     ],
 )  # fmt: skip
 def test_a_contributor_that_fails_is_named(register, given, sentence):

@@ -272,6 +272,33 @@ def test_hook_plugins_that_raise_are_failed_checks(fakes, examined):
     assert code == 2
 
 
+@pytest.mark.parametrize(("chosen", "line"), [
+    ("None", "  [ok]   chooses no default device among those declared"),
+    ("'python:1, null'", "  [ok]   chooses python:1, null as the default device"),
+    ("3", "  [FAIL] tinygraft_choose_default of tinygraft-extra 1.0 gave a int, not a name or None"),
+    ("'NOPE'", "  [FAIL] tinygraft-extra 1.0 chooses NOPE: no plugin provides a device NOPE (installed: "),
+    ("exit(3)", "  [FAIL] tinygraft_choose_default of tinygraft-extra 1.0 raised SystemExit: 3"),
+])  # fmt: skip
+def test_the_default_that_a_hook_plugin_chooses(fakes, examined, chosen, line):
+    """A hook plugin that chooses the default is asked for it; what is no device's name is a failed line."""
+    fakes.add_hooks(f"@hookimpl\ndef tinygraft_choose_default(request):\n    return {chosen}\n")
+    code, lines = examined("extra")
+    assert [said for said in lines if said.startswith(line)], lines
+    assert code == (2 if "FAIL" in line else 0)
+
+
+def test_a_choice_that_fails_is_a_problem(fakes, examined, capsys):
+    """Where a hook plugin fails to choose the default nothing runs unasked: doctor and devices end with 1."""
+    fakes.add("TOY", COMPUTES)
+    code = "if any(c.status == 'available' for c in request.candidates): raise OSError('no dice')"
+    fakes.add_hooks(f"@hookimpl\ndef tinygraft_choose_default(request):\n    {code}\n")
+    sentence = "tinygraft_choose_default of tinygraft-extra 1.0 raised OSError: no dice"
+    code, lines = examined()
+    assert (code, lines[-2:]) == (1, [sentence, "Exit 1: 1 problem (the default device). Usable default: none"])
+    assert main(["devices"]) == 1
+    assert sentence in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("version", "bounds", "holds"),
     [

@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 
+import hooked
 from hooked import large, values
 from tinygraft import Context, Device, Tensor, config, events, hooks
 from tinygraft.engine import compile, plan
@@ -142,24 +143,25 @@ def test_an_observer_changes_nothing(register):
     assert (len(schedules), len(launches)) == (0, 1)
 
 
-def test_an_observer_that_raises_is_dropped(register):
-    """An observer that raises is dropped with one warning that names it; the others and the program go on."""
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_an_observer_that_raises_is_dropped(register, error):
+    """An observer that raises or exits is dropped with one warning that names it; the others and the program go on."""
     seen = []
 
     def broken(event):
-        raise ValueError("out of ink")
+        raise error("out of ink")
 
     register(on_launch=broken)
     register(on_launch=seen.append)
     sentence = (
-        "the observer tinygraft_on_launch of the plugin raised ValueError: out of ink when told of a LaunchEvent; "
-        "it is not told of anything else of that kind"
+        f"the observer tinygraft_on_launch of the plugin raised {error.__name__}: out of ink when told of a "
+        "LaunchEvent; it is not told of anything else of that kind"
     )
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert values(1, 2) == [4, 6]
         assert values(3, 4) == [8, 10]
-    assert [str(warning.message) for warning in said] == [sentence]
+    assert [(str(warning.message), warning.filename) for warning in said] == [(sentence, hooked.__file__)]
     assert len(seen) == 2
 
 

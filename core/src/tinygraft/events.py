@@ -10,10 +10,11 @@ Plugins and users observe through `tinygraft.hooks`; this is what their hooks st
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from tinygraft.helpers import warn_user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,14 +165,13 @@ def tell(event: object) -> None:
     for callback in _observers.get(type(event), ()):
         try:
             callback(event)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if _drop(callback, type(event)):
                 what = f"the stage {event.name!r}" if isinstance(event, StageEvent) else f"a {type(event).__name__}"
-                warnings.warn(
+                warn_user(
                     f"the observer {_named(callback)} raised {type(error).__name__}: {error} when told of {what}; "
                     "it is not told of anything else of that kind",
                     RuntimeWarning,
-                    stacklevel=3,
                 )
 
 

@@ -10,6 +10,7 @@ import gc
 import math
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -199,3 +200,8 @@ def user_line() -> tuple[str, int]:
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE + "."):
         frame = frame.f_back
     return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the line of the nearest caller outside this package, however deep in it this is."""
+    warnings.warn_explicit(text, category, *user_line())

@@ -15,6 +15,7 @@ from tinygraft.config import Context
 from tinygraft.device.load import load
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.registry import Device
+from tinygraft.device.select import default_request
 from tinygraft.device.spec import PLUGIN_API
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TinygraftError
@@ -151,6 +152,7 @@ def hook_plugin(job: dict[str, Any], tell: Tell) -> None:
             step(tell, False, failure, f"tell the authors of {record.provided_by}")
         if registry.commands:
             step(tell, True, f"adds the commands {', '.join(registry.commands)}")
+    _choice(plugin, names, tell)
     _checks(record, plugin, tell)
 
 
@@ -163,6 +165,24 @@ def _passes(plugin: Any, names: list[str], tell: Tell) -> None:
         step(tell, False, str(error), error=error)
     else:
         step(tell, True, f"codegen passes for a plain Target: {', '.join(found) or 'none'}")
+
+
+def _choice(plugin: Any, names: list[str], tell: Tell) -> None:
+    """The default device that a plugin wants while none has been probed: None, or names of devices."""
+    if "choose_default" not in names:
+        return
+    asked = ""
+    try:
+        if (found := plugin.choose_default(default_request(Device.records()))) is None:
+            step(tell, True, "chooses no default device among those declared")
+            return
+        asked = f"{found[1]} chooses {found[0]}: "
+        for name in found[0].split(","):
+            Device.canonicalize(name)
+    except TinygraftError as error:
+        step(tell, False, f"{asked}{error}", error=error)
+    else:
+        step(tell, True, f"chooses {found[0]} as the default device")
 
 
 def _checks(record: Record, plugin: Any, tell: Tell) -> None:

@@ -12,14 +12,14 @@ import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tinygraft.device.load import probe
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.registry import Device
 from tinygraft.device.trial import examine
-from tinygraft.errors import TinygraftError
+from tinygraft.errors import HookError, TinygraftError
 from tinygraft.hooks.load import examine as examine_hooks
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.child import Child, ChildEnded, Tell
@@ -36,13 +36,13 @@ AT_ONCE = 4  # child processes
 class Choice:
     """The default device as a child process chose it: its name, what it said on the way, and what failed to open.
 
-    died says that the process did not live to tell.
+    wrong says that the process did not live to tell, or that a hook plugin failed to choose.
     """
 
     default: str = ""
     said: list[str] = field(default_factory=list)
     failed: list[list[str]] = field(default_factory=list)
-    died: bool = False
+    wrong: bool = False
 
 
 def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
                 print(_details(record), end="")
         for line in choice.said:
             print(line)
-    return int(choice.died or any(record.status.is_problem for record in everything))
+    return int(choice.wrong or any(record.status.is_problem for record in everything))
 
 
 def look_at(records: Sequence[PluginRecord], plugins: Sequence[Record]) -> None:
@@ -120,7 +120,7 @@ def choose(records: Sequence[PluginRecord]) -> Choice:
         with Child("tinygraft.cli.devices:in_child", {"search": Device.path}, "choosing the default", say) as child:
             choice = Choice(**(child.message(OPEN_LIMIT) or {}))
     except ChildEnded as end:
-        return Choice(said=[f"{end}; python -m tinygraft doctor says which device that was"], died=True)
+        return Choice(said=[f"{end}; python -m tinygraft doctor says which device that was"], wrong=True)
     for name, distribution, detail, hint, traceback in choice.failed:
         for record in records:
             if (record.name, record.distribution) == (name, distribution):
@@ -138,12 +138,12 @@ def in_child(job: dict[str, Any], tell: Tell) -> None:
         try:
             choice.default = Device.DEFAULT
         except TinygraftError as error:
-            choice.said = [str(error)]
+            choice.said, choice.wrong = [str(error)], isinstance(error, HookError)
     choice.said += [str(warning.message) for warning in said]
     for r in Device.records():
         if r.status is Status.FAILED:
             choice.failed.append([r.name, r.distribution, r.detail, r.hint, r.traceback])
-    tell({"default": choice.default, "said": choice.said, "failed": choice.failed})
+    tell(asdict(choice))
 
 
 def _is_default(record: Record, default: str) -> bool:

@@ -73,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not choice.default:
         for line in choice.said:
             print(line)
+    bad += ["the default device"] if choice.wrong and not bad else []
     count = f"{len(bad)} problem{'s' * (len(bad) != 1)}" + (f" ({', '.join(bad)})" if bad else "")
     print(f"Exit {int(bool(bad))}: {count}. Usable default: {choice.default or 'none'}")
     return int(bool(bad))

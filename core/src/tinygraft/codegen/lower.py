@@ -92,12 +92,13 @@ def _with_contributed(target: Target) -> list[Pass]:
 
 def _contributed(one: CodegenPass) -> Pass:
     def run(state: State, target: Target, options: Options) -> State:
+        what = f"the codegen pass {one.id!r} of {hooks.owner_of(one)}"
         try:
             sink = one.run(state.sink, target)
-        except Exception as error:
-            raise HookError(f"the codegen pass {one.id!r} raised {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            raise HookError(f"{what} raised {type(error).__name__}: {error}") from error
         if not isinstance(sink, UOp) or sink.op is not Ops.SINK:
-            raise HookError(f"the codegen pass {one.id!r} gave {type(sink).__name__}, not the SINK of a kernel")
+            raise HookError(f"{what} gave {type(sink).__name__}, not the SINK of a kernel")
         return State(sink, state.actions)
 
     return Pass(one.id, run)

@@ -11,7 +11,6 @@ import atexit
 import os
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +28,7 @@ from tinygraft.device.records import PluginRecord
 from tinygraft.device.select import Asked, asked_by_context, asked_by_environment, automatic, look_at, wanted_by_plugins
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError, TinygraftError
 from tinygraft.events import DeviceEvent
-from tinygraft.helpers import user_line
+from tinygraft.helpers import warn_user
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.entries import DEVICES, forget, installed_entries
 from tinygraft.installed.records import Status, describe
@@ -195,7 +194,7 @@ class Registry:
     def _report(self, text: str) -> None:
         if TINYGRAFT_STRICT_PLUGINS.value:
             raise DeviceError(f"TINYGRAFT_STRICT_PLUGINS=1 does not allow this: {text}")
-        warnings.warn_explicit(text, DeviceFallbackWarning, *user_line())
+        warn_user(text, DeviceFallbackWarning)
 
     # Opening and closing
 
@@ -282,7 +281,7 @@ class Registry:
                     pool_of(backend).close()
                     backend.close()
                 except (Exception, SystemExit) as error:
-                    warnings.warn(f"{name} could not be closed: {describe(error)}", RuntimeWarning, stacklevel=2)
+                    warn_user(f"{name} could not be closed: {describe(error)}", RuntimeWarning)
                 for record in (self._records or {}).get(name.partition(":")[0], ()):
                     if record.status is Status.OPEN:
                         record.move(Status.AVAILABLE, record.detail)

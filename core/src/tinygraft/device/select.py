@@ -64,10 +64,15 @@ def wanted_by_plugins(records: Sequence[PluginRecord]) -> Asked | None:
     if not hooks.has_choice:
         return None
     look_at(records)
-    found = hooks.choose_default(DefaultRequest(candidates=tuple(
-        Candidate(name=r.name, status=r.status.value, priority=r.priority, provided_by=r.provided_by) for r in records
-    )))  # fmt: skip
+    found = hooks.choose_default(default_request(records))
     return None if found is None else Asked(found[0], f"{found[1]} chooses {found[0]}")
+
+
+def default_request(records: Sequence[PluginRecord]) -> DefaultRequest:
+    """What a hook plugin is told when it is asked for the default device."""
+    return DefaultRequest(candidates=tuple(
+        Candidate(name=r.name, status=r.status.value, priority=r.priority, provided_by=r.provided_by) for r in records
+    ))  # fmt: skip
 
 
 def look_at(records: Iterable[PluginRecord]) -> None:

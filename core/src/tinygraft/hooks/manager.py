@@ -11,7 +11,6 @@ import atexit
 import os
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from tinygraft import events
 from tinygraft.config import PROFILE, TINYGRAFT_STRICT_PLUGINS, TINYGRAFT_TRACE_PLUGINS
 from tinygraft.errors import HookError
 from tinygraft.events import CompileEvent, DeviceEvent, LaunchEvent, MemoryEvent, RenderEvent, ScheduleEvent
+from tinygraft.helpers import warn_user
 from tinygraft.hooks.load import examine, load, said_of, why_refused
 from tinygraft.hooks.requests import (
     STAGES,
@@ -58,6 +58,7 @@ class Hooks:
         self._manager: PluginManager | None = None
         self._undo: list[Callable[[], None]] = []  # of the installed ones
         self._passes: dict[tuple[str, Target], tuple[CodegenPass, ...]] = {}
+        self._owners: dict[str, str] = {}  # of passes, by their ids
         self._lock = threading.RLock()
 
     # Plugins
@@ -157,7 +158,7 @@ class Hooks:
             text = said_of(record)
             if TINYGRAFT_STRICT_PLUGINS.value:
                 raise HookError(f"TINYGRAFT_STRICT_PLUGINS=1 does not allow this: {text}")
-            warnings.warn(f"{text}; details: python -m tinygraft doctor", RuntimeWarning, stacklevel=2)
+            warn_user(f"{text}; details: python -m tinygraft doctor", RuntimeWarning)
 
     def _changed(self) -> None:
         self._passes.clear()
@@ -179,7 +180,7 @@ class Hooks:
             _trace(hook, impl)
             try:
                 given = impl.function(*request[: len(impl.argnames)])
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise HookError(f"{hook} of {impl.plugin_name} raised {describe(error)}") from error
             if given is not None:
                 yield impl.plugin_name, given
@@ -197,8 +198,13 @@ class Hooks:
                         raise HookError(f"{owner} and {owners[one.id]} both contribute a codegen pass {one.id!r}")
                     owners[one.id] = owner
                     passes.append(one)
+            self._owners |= owners
             found = self._passes[stage, target] = tuple(sorted(passes, key=lambda one: (one.order, one.id)))
         return found
+
+    def owner_of(self, one: CodegenPass) -> str:
+        """The name of the plugin that contributes a pass."""
+        return self._owners[one.id]
 
     def pass_keys(self, targets: Iterable[Target]) -> tuple[str, ...]:
         """What the kernels of Targets depend on: stage, id and version of each contributed pass, Target by Target."""
@@ -239,7 +245,7 @@ class Hooks:
             before = dict(registry.commands)
             try:
                 impl.function(*[registry][: len(impl.argnames)])
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 registry.commands.clear()
                 registry.commands.update(before)
                 failures.append(f"tinygraft_cli of {impl.plugin_name} raised {describe(error)}")
@@ -268,8 +274,8 @@ class Hooks:
             for owner, sink in sinks:
                 try:
                     sink.close()
-                except Exception as error:
-                    warnings.warn(f"the profiler of {owner} raised {describe(error)} at its end", RuntimeWarning, 4)
+                except (Exception, SystemExit) as error:
+                    warn_user(f"the profiler of {owner} raised {describe(error)} at its end", RuntimeWarning)
 
 
 class _Observer:
