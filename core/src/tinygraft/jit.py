@@ -10,7 +10,9 @@ the function reads from outside is frozen at capture; memory that it reads is re
 function in every call and raises when it launched something else than what was captured. A tensor that the function
 makes from Python's data is frozen too; a function that writes into such a one, or gives it back, is run in every
 call. So is one in which a variable has two values, and one that reads a value (item, numpy, tolist, a boolean mask):
-what it does next may depend on it.
+what it does next may depend on it. And so is one that does something which launches cannot do again: it changes a list
+or dict of its arguments, leaves a tensor somewhere that is not computed yet, or gives one back inside an object that
+is no list, tuple or dict.
 
 A pickle of a TinyJit has its captures, with the memory that they read from outside as data, and no function.
 """
@@ -29,9 +31,9 @@ from tinygraft.errors import GraphError
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments, is_over, take_apart
 from tinygraft.tensor.base import assigned_tensors, live_tensors
-from tinygraft.tensor.captured import Launched, Record, Trace, difference
+from tinygraft.tensor.captured import Launched, Record, Trace, difference, leaves_work
 from tinygraft.tensor.filled import Before
-from tinygraft.tensor.nested import tensors_in
+from tinygraft.tensor.nested import items_in, same_items, tensors_in
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")
@@ -104,6 +106,7 @@ class TinyJit(Generic[P, R]):
         """Run the function and compare what it launched with what was seen before."""
         assert self.fxn is not None
         start = UOp.next_buffer()
+        given = items_in((args, kwargs))
         live = live_tensors()
         before = Before(live)
         with capturing(live) as capture, parts.noting() as taken:
@@ -118,7 +121,12 @@ class TinyJit(Generic[P, R]):
         if ready is not None:
             if trace.launched != ready.launched:
                 raise GraphError(difference(self._name(), ready.launched, trace.launched))
-        elif self._once.pop(arguments.key, None) == trace.launched and trace.may_repeat(result):
+        elif (
+            self._once.pop(arguments.key, None) == trace.launched
+            and trace.may_repeat(result)
+            and same_items(given, items_in((args, kwargs)))
+            and not leaves_work(capture)
+        ):
             self._ready[arguments.key] = Record(trace, arguments, result, taken, filled)
         else:
             self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}

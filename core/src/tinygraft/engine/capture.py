@@ -73,6 +73,11 @@ class Capture:
     read: bool = False
     varied: bool = False
 
+    def had(self, tensor: object) -> bool:
+        """Whether a tensor was there before the capture was opened."""
+        entry = self.before.get(id(tensor))
+        return entry is not None and entry[0]() is tensor
+
     def add(self, launch: Recorded, buffers: Sequence[Buffer]) -> None:
         """Record a launch on its buffers."""
         self.launches.append(launch)
@@ -104,11 +109,7 @@ def is_from_before(tensor: object, node: UOp) -> bool:
 
     What a capture computed for it would be computed again, and differently, by each replay.
     """
-    for capture in _open.captures:
-        entry = capture.before.get(id(tensor))
-        if entry is not None and entry[0]() is tensor and entry[1]() is node:
-            return True
-    return False
+    return any(capture.had(tensor) and capture.before[id(tensor)][1]() is node for capture in _open.captures)
 
 
 @contextmanager

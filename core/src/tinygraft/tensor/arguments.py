@@ -10,6 +10,7 @@ memory of the tensors and the values of bound variables, also of those in symbol
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,7 +85,7 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
             mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
             form = () if item.uop is base else _form(item.uop, base, found)
             key.append((mine, base.dtype, base.device, base.shape, base.sharding, item.requires_grad, form))
-        elif isinstance(item, (list, tuple)):
+        elif isinstance(item, (list, tuple, deque)):
             key.append((type(item), len(item)))
             stack.extend(reversed(item))
         elif isinstance(item, dict):
@@ -137,13 +138,20 @@ def _plain(item: Any) -> Any:
     """What tells an argument that is no tensor from others."""
     if item is None:
         return item
+    if isinstance(item, (set, frozenset)):
+        return type(item), frozenset(map(_plain, item))
+    if hasattr(type(item), "tobytes"):
+        form = getattr(item, "dtype", None) or getattr(item, "typecode", None) or getattr(item, "format", None)
+        return type(item), item.tobytes(), getattr(item, "shape", None), str(form)
+    if isinstance(item, bytearray):
+        return bytearray, bytes(item)
+    if hasattr(type(item), "__dlpack__"):
+        return object()  # the array of another library, which may change at any time: no call is like this one
     hashed: Any = type(item).__hash__
     if hashed is object.__hash__:
         return Same(item)
     try:
         hash(item)
     except TypeError:
-        if hasattr(item, "tobytes"):
-            return type(item), item.tobytes(), getattr(item, "shape", None), str(getattr(item, "dtype", ""))
         return Same(item)
     return type(item), repr(item) if isinstance(item, float) else item

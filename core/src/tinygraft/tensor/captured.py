@@ -12,14 +12,14 @@ from tinygraft.engine.capture import Capture, Memory, Recorded
 from tinygraft.engine.compile import Compiled
 from tinygraft.engine.realize import Nodes, before_replay, copied, exclusive
 from tinygraft.engine.replay import Form, Replay
-from tinygraft.schedule.stored import buffers_of
+from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
 from tinygraft.tensor.base import TensorBase, live_tensors
 from tinygraft.tensor.filled import Gradients, is_over
-from tinygraft.tensor.nested import mapped, tensors_in
+from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
 from tinygraft.tensor.results import Held
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, postorder
 
 Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER
 Launched = list[tuple[Compiled | None, tuple[Role, ...]]]
@@ -55,9 +55,9 @@ class Trace:
 
         Not where Python was told a value or a variable had two, nor where it writes to data from Python or gives it
         back, which is there only once, nor where it reads what no launch has written, nor where memory from outside is
-        gone.
+        gone, nor where a tensor of the result is in an object that is no container.
         """
-        if self.once:
+        if self.once or hides_tensors(result):
             return False
         known: set[int] = set()
         for launch in self.launches:
@@ -71,6 +71,16 @@ class Trace:
             known.update(written)
         mine = (node for t in tensors_in(result) for node in buffers_of(t.uop.base) if node.arg.size)
         return all(node.arg.uid < self.start or node.arg.uid in known for node in mine)
+
+
+def leaves_work(capture: Capture) -> bool:
+    """Whether a call has left a tensor somewhere whose value has to be computed, for which nothing was launched."""
+    return any(
+        tensor.uop.base.op not in HELD
+        and not capture.had(tensor)
+        and any(node.op in HELD for node in postorder(tensor.uop))
+        for tensor in live_tensors()
+    )
 
 
 def _is_read(launch: Recorded, capture: Capture) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+from collections import deque
 from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any
 
 from tinygraft.tensor.base import TensorBase
+from tinygraft.uop.uop import UOp
 
 
 def tensors_in(nested: Any) -> list[TensorBase]:
@@ -31,5 +36,49 @@ def mapped(nested: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     if isinstance(nested, (list, tuple)):
         return type(nested)(mapped(item, kind, change) for item in nested)
     if isinstance(nested, dict):
-        return {name: mapped(item, kind, change) for name, item in nested.items()}
+        changed: Any = {} if type(nested) is dict else copy.copy(nested)
+        changed.update((name, mapped(item, kind, change)) for name, item in nested.items())
+        return changed
     return nested
+
+
+def items_in(nested: Any) -> list[Any]:
+    """Everything in nested containers, keys of dicts too, and how many items each container has."""
+    found, stack = [], [nested]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (list, tuple, dict, set, deque)):
+            found.append(len(item))
+            stack.extend(item)
+            if isinstance(item, dict):
+                stack.extend(item.values())
+        else:
+            found.append(item)
+    return found
+
+
+def same_items(before: list[Any], now: list[Any]) -> bool:
+    """Whether containers that were items_in before have the same objects now."""
+    return len(before) == len(now) and all(a is b for a, b in zip(before, now, strict=True))
+
+
+def hides_tensors(nested: Any) -> bool:
+    """Whether tensors are, or may be, where tensors_in does not look: in an object, a set, an iterator, a closure.
+
+    A symbolic integer counts as one: it has another value in another call.
+    """
+    seen: set[int] = set()
+    stack = [(nested, False)]
+    while stack:
+        item, inside = stack.pop()
+        if isinstance(item, UOp) or (inside and isinstance(item, TensorBase)):
+            return True
+        if isinstance(item, (list, tuple)):
+            stack.extend((each, inside) for each in item)
+        elif isinstance(item, dict):
+            stack.extend((each, inside) for each in item.values())
+        elif not isinstance(item, (TensorBase, type, ModuleType)) and id(item) not in seen:
+            seen.add(id(item))
+            whole = (item.__closure__, item.__defaults__) if isinstance(item, FunctionType) else gc.get_referents(item)
+            stack.extend((each, True) for each in whole)
+    return False
