@@ -12,10 +12,11 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from judge import KINDS, Verdict, judge, operators
-from reasons import entry_for, outdated, read, unexplained
+from reasons import Reasons, entry_for, outdated, read, unexplained
 
 
 def _judged(task: tuple[str, int | None]) -> tuple[Verdict, float]:
@@ -23,13 +24,14 @@ def _judged(task: tuple[str, int | None]) -> tuple[Verdict, float]:
     return judge(operators()[task[0]], task[1]), time.perf_counter() - start
 
 
-def verdicts(names: list[str], most: int | None, jobs: int = 1) -> list[tuple[Verdict, float]]:
-    """The verdict of each operator and the seconds it took, from that many processes."""
+def verdicts(names: list[str], most: int | None, jobs: int = 1) -> Iterator[tuple[Verdict, float]]:
+    """The verdict of each operator and the seconds it took, one after another, from that many processes."""
     tasks = [(name, most) for name in names]
     if jobs == 1:
-        return [_judged(task) for task in tasks]
+        yield from map(_judged, tasks)
+        return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        return pool.map(_judged, tasks, chunksize=4)
+        yield from pool.imap(_judged, tasks, chunksize=4)
 
 
 def _percent(part: int, whole: int) -> str:
@@ -53,25 +55,22 @@ def summary(found: list[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def listing(found: list[tuple[Verdict, float]]) -> str:
-    """Each operator that is missing or wrong, with what is known about it."""
-    table, lines = read(), []
-    for v, seconds in found:
-        entry = entry_for(v.op, table.wrong if v.found else table.missing)
-        why = f"({entry.reason})" if entry else "(NO REASON)"
-        if v.found is None:
-            lines.append(f"missing  {v.op}  {why}")
-        elif v.wrong:
-            total = sum(v.asked.values())
-            lines.append(
-                f"wrong    {v.op}  {len(v.wrong)} of {total} in {seconds:.1f} s: {', '.join(v.failing)}  {why}"
-            )
-            shown = set()
-            for kind, number, problem in v.wrong:
-                if problem[:40] not in shown:
-                    shown.add(problem[:40])
-                    lines.append(f"           {kind} {number}: {problem}")
-    return "\n".join(lines)
+def described(v: Verdict, seconds: float, table: Reasons) -> str:
+    """An operator that is missing or wrong, with what is known about it; nothing about one that is right."""
+    entry = entry_for(v.op, table.wrong if v.found else table.missing)
+    why = f"({entry.reason})" if entry else "(NO REASON)"
+    if v.found is None:
+        return f"missing  {v.op}  {why}\n"
+    if not v.wrong:
+        return ""
+    total = sum(v.asked.values())
+    text = f"wrong    {v.op}  {len(v.wrong)} of {total} in {seconds:.1f} s: {', '.join(v.failing)}  {why}\n"
+    shown = set()
+    for kind, number, problem in v.wrong:
+        if problem[:40] not in shown:
+            shown.add(problem[:40])
+            text += f"           {kind} {number}: {problem}\n"
+    return text
 
 
 def main() -> int:
@@ -83,9 +82,10 @@ def main() -> int:
     args = parser.parse_args()
     every = list(operators())
     chosen = [n for n in every if not args.names or any(part in n or fnmatchcase(n, part) for part in args.names)]
-    found = verdicts(chosen, args.samples, args.jobs)
-    judged, table = [v for v, _ in found], read()
-    print(listing(found))
+    judged, table = [], read()
+    for verdict, seconds in verdicts(chosen, args.samples, args.jobs):
+        judged.append(verdict)
+        print(described(verdict, seconds, table), end="", flush=True)
     print(summary(judged))
     complaints = unexplained(judged, table)
     if chosen == every and args.samples is None:

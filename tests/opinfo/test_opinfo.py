@@ -46,7 +46,7 @@ def test_every_sample_of_every_operator():
 
 def test_a_reason_that_is_no_longer_needed_is_named():
     """The table is strict both ways: an operator that is there, and a kind that is right, have no place in it."""
-    verdict, _ = verdicts(["abs"], 2)[0]
+    verdict, _ = next(verdicts(["abs"], 2))
     table = Reasons((Entry("abs", "not yet"),), (Entry("ab*", "not yet", ("float32",)),))
     assert outdated([verdict], table) == [
         "[missing] 'abs': nothing is missing",

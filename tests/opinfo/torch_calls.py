@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.testing._internal.common_methods_invocations import op_db
 
 from tinygraft import Tensor, dtypes
 
@@ -20,21 +21,26 @@ from tinygraft import Tensor, dtypes
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "axes": ("dims",), "condition": ("self",), "dim": ("axis", "dims"), "dimension": ("dim", "axis"),
     "dims": ("axis", "dim", "order"), "end": ("stop",), "equation": ("formula",), "exponent": ("x",),
-    "fill_value": ("value",), "indices": ("index",), "input": ("self",), "input_list": ("args",), "k": ("diagonal",),
+    "fill_value": ("value",), "idx": ("self",), "indices": ("index",), "input": ("self",), "input_list": ("args",),
+    "k": ("diagonal",),
     "mask": ("attn_mask",), "mat2": ("x", "w", "other"), "max": ("max_",), "min": ("min_",),
     "negative_slope": ("neg_slope",), "normalized_shape": ("shape",), "ord": ("p",), "other": ("x",),
-    "pad": ("padding",), "reps": ("repeats",), "self": ("x",), "size": ("shape",), "sorted": ("sorted_",),
+    "pad": ("padding",), "reps": ("repeats",), "size": ("shape",), "sorted": ("sorted_",),
     "source": ("src",), "split_size": ("sizes",), "split_size_or_sections": ("sizes",), "split_sizes": ("sizes",),
     "src": ("source",), "target": ("Y",), "tensor": ("x", "w", "other"), "tensors": ("args", "operands"),
     "value": ("fill_value", "src"), "vec": ("x", "w", "other"), "vec2": ("x", "w", "other"),
 }  # fmt: skip
-# Arguments that say nothing about the values: where memory lies, how strides run, which engine draws.
+# Arguments that say nothing about the values: where memory lies, which engine draws, how wide an integer is, in what
+# parts work is done.
 IGNORED = {
     "layout", "device", "pin_memory", "memory_format", "generator", "non_blocking", "inplace", "sparse_grad",
-    "requires_grad",
+    "requires_grad", "out_int32", "options",
 }  # fmt: skip
 # Parts of a name that only say where PyTorch keeps it.
 HOMES = ("nn.functional.", "special.", "linalg.", "fft.", "signal.windows.")
+
+
+_PLAIN = {op.name for op in op_db if "." not in op.name}
 
 
 class Left(Exception):
@@ -44,12 +50,16 @@ class Left(Exception):
 def names_of(name: str) -> list[str]:
     """What an operator may be called under Tensor, the most telling name first.
 
-    >>> names_of("linalg.norm"), names_of("nn.functional.relu"), names_of("masked.sum")
-    (['linalg_norm', 'norm'], ['relu'], ['masked_sum'])
+    A function of nn.functional whose name another operator has too needs its whole name.
+
+    >>> names_of("linalg.norm"), names_of("nn.functional.relu"), names_of("nn.functional.unfold")
+    (['linalg_norm', 'norm'], ['relu'], ['functional_unfold'])
     """
     home = next((home for home in HOMES if name.startswith(home)), "")
     short = name.removeprefix(home)
     found = [short.replace(".", "_")]
+    if home == "nn.functional." and short in _PLAIN:
+        return [f"functional_{short}"]
     if home not in ("", "nn.functional."):
         found.insert(0, name.replace("signal.windows", "window").replace(".", "_"))
     return found
@@ -81,6 +91,8 @@ def convert(value: Any, seen: dict[int, Tensor], grads: bool) -> Any:
         return several if isinstance(value, list) else tuple(several)
     if isinstance(value, dict):
         return {key: convert(v, seen, grads) for key, v in value.items()}
+    if callable(value):
+        raise Left("a function of PyTorch's tensors")
     return value
 
 
@@ -140,7 +152,8 @@ def parameters(op: Any, values: list[Any], keywords: dict[str, Any]) -> list[str
         for schema in _schemas(name):
             place = [a for a in schema.arguments if not a.kwarg_only]
             every = {a.name for a in schema.arguments}
-            if len(place) < len(values) or not set(keywords) <= every | IGNORED:
+            spoken = {a.name for a in place[: len(values)]}
+            if len(place) < len(values) or not set(keywords) <= (every - spoken) | IGNORED:
                 continue
             if all(_suits(str(a.type), v) for a, v in zip(place, values, strict=False)):
                 return [a.name for a in place[: len(values)]]
@@ -158,6 +171,8 @@ def arranged(op: Any, target: Any, values: list[Any], keywords: dict[str, Any]) 
     left: list[tuple[int, Any]] = []
     open_ = {p.name for p in bound if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
     asked = "condition" in (*names, *keywords) and method  # torch.where(condition, x, y) asks the condition
+    asked |= bool(names) and names[0] in [p.name for p in bound[1:]]  # a table before the numbers of its rows
+    names = ["x" if asked and name == "self" else name for name in names]
     if method and values and not asked:
         taken[bound[0].name] = values[0]
 
@@ -172,6 +187,8 @@ def arranged(op: Any, target: Any, values: list[Any], keywords: dict[str, Any]) 
         if not (method and place == 0 and not asked) and not claim(name, value):
             left.append((place, value))
     extra = {}
+    if keywords.get("layout", torch.strided) is not torch.strided:
+        raise Left(f"a tensor with layout {keywords['layout']}")
     for name, value in keywords.items():
         if not claim(name, value) and name not in IGNORED:
             extra[name] = value
