@@ -456,3 +456,16 @@ def test_an_ellipsis_for_no_axis_parts_index_tensors() -> None:
         value = np.arange(x[index].size, dtype=np.float32).reshape(x[index].shape)
         written[ours], wanted[index] = Tensor(value), value
         np.testing.assert_array_equal(written.numpy(), wanted)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_mask_without_axes_is_an_axis_of_one_or_none(flag: bool) -> None:
+    """As in numpy, where it also takes what is written."""
+    t, mask = Tensor(X), Tensor(flag)
+    for index in (mask, (mask, 0), (Ellipsis, mask), (0, mask, slice(1, 3))):
+        plain = tuple(
+            np.array(flag) if part is mask else part for part in (index if isinstance(index, tuple) else (index,))
+        )
+        np.testing.assert_array_equal(t[index].numpy(), X[plain])
+    t[mask] = 0
+    assert bool((t == 0).all()) is flag

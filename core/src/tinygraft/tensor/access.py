@@ -166,6 +166,8 @@ class Access(Casting):
     def numpy(self) -> ndarray[Any, Any]:
         """The values as a numpy array of its own memory; bfloat16 and fp8 become float32.
 
+        Raises ShapeError for more axes than numpy has (64, or 32 before numpy 2).
+
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3, 4]).numpy()
         array([1, 2, 3, 4], dtype=int32)
@@ -175,8 +177,18 @@ class Access(Casting):
         if self.dtype.fmt is None:
             bits = np.frombuffer(self._bytes(), np.uint16 if self.dtype.itemsize == 2 else np.uint8)
             table: ndarray[Any, Any] = np.array(values_of(self.dtype), np.float32)
-            return np.asarray(table[bits]).reshape(self.shape)
-        return np.frombuffer(self._bytes(), NUMPY_NAME[self.dtype]).reshape(self.shape)
+            return self._shaped(np.asarray(table[bits]))
+        return self._shaped(np.frombuffer(self._bytes(), NUMPY_NAME[self.dtype]))
+
+    def _shaped(self, flat: ndarray[Any, Any]) -> ndarray[Any, Any]:
+        """The flat array in this shape. Raises ShapeError for more axes than numpy has."""
+        try:
+            return flat.reshape(self.shape)
+        except ValueError:
+            raise ShapeError(
+                f"a numpy array cannot have {self.ndim} axes, as this tensor has\n  made at {self._where()}\n"
+                "  hint: reshape it first"
+            ) from None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray[Any, Any]:
         found = self.numpy()

@@ -210,7 +210,10 @@ class Fourier(Operators):
             )
         axes = [axis % ndim for axis in chosen]
         if len(set(axes)) != len(axes) or not axes:
-            raise ShapeError(f"{what} needs different axes, got {chosen} for shape {self.shape[:ndim]}")
+            raise ShapeError(
+                f"{what} needs at least one axis, and different ones, got {chosen} for shape {self.shape[:ndim]}\n"
+                f"  made at {self._where()}"
+            )
         given = [None] * len(axes) if s is None else [None if n == -1 else n for n in s]
         sizes = [lengths.as_int(self.shape[a], what) if n is None else n for a, n in zip(axes, given, strict=True)]
         if min(sizes) < 1:

@@ -172,7 +172,7 @@ class Matmul(Reduce, Random):
             value = value.repeat_interleave(repeats[0] // repeats[1], -3)
         wide = promote(self.dtype, key.dtype, dtypes.float32)
         scores = self.matmul(key.transpose(-2, -1), dtype=wide)._op(
-            Ops.MUL, 1 / math.sqrt(self.shape[-1]) if scale is None else scale
+            Ops.MUL, 1 / math.sqrt(max(self.shape[-1], 1)) if scale is None else scale
         )
         if is_causal:
             future = scores._places(scores.ndim - 2)._op(Ops.CMPLT, scores._places(scores.ndim - 1))

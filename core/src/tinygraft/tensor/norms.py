@@ -144,6 +144,8 @@ class Norms(Solve):
 
     def pdist(self, p: float = 2.0) -> Self:
         """The distances of all pairs of different rows of (n, d), n (n - 1) / 2 of them."""
+        if self.ndim != 2:
+            raise ShapeError(f"pdist needs rows of numbers (n, d), got shape {self.shape}\n  made at {self._where()}")
         n = lengths.as_int(self.shape[0], "pdist")
         first = [i for i in range(n) for _ in range(i + 1, n)]
         second = [j for i in range(n) for j in range(i + 1, n)]

@@ -37,7 +37,9 @@ class One:
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """A new axis of size 1."""
+    """A new axis of size 1, or of 0 where a mask without axes is False."""
+
+    size: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
     """  # fmt: skip
     shape: Shape = tensor.shape
     items = _unmasked(tensor, list(index) if isinstance(index, tuple) else [index])
-    used = sum(1 for item in items if item is not None and item is not Ellipsis)
+    used = sum(map(_has_axis, items))
     if used > len(shape):
         raise IndexOutOfRange(
             f"{used} indices for a tensor of {len(shape)} axes, shape {shape}\n  made at {tensor._where()}"
@@ -79,8 +81,8 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
     picks: list[Pick] = []
     axis = 0
     for item in items:
-        if item is None or item is Ellipsis:
-            picks.append(New() if item is None else Gap())
+        if not _has_axis(item):
+            picks.append(item or New() if item is not Ellipsis else Gap())
             continue
         picks.append(_pick(tensor, item, axis))
         axis += 1
@@ -98,11 +100,16 @@ def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
         if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool:
             found.append(item)
             continue
-        before = sum(1 for f in found if f is not None and f is not Ellipsis)
-        after = sum(1 for i in items[number + 1 :] if i is not None and i is not Ellipsis)
+        before = sum(map(_has_axis, found))
+        after = sum(map(_has_axis, items[number + 1 :]))
         dotted = any(f is Ellipsis for f in found)
         found += _true_places(tensor, item, tensor.ndim - item.ndim - after if dotted else before)
     return found
+
+
+def _has_axis(item: Any) -> bool:
+    """Whether an item of an index stands for an axis of the tensor."""
+    return item is not None and item is not Ellipsis and not isinstance(item, New)
 
 
 def _is_array(item: Any) -> bool:
@@ -130,11 +137,7 @@ def _array(tensor: Any, item: Any) -> Any:
 def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
     """Where a mask over axes from axis on is true: an index for each of them. Reads the mask."""
     if mask.ndim == 0:
-        raise IndexOutOfRange(
-            f"a mask has axes of the tensor, got one of shape () for shape {tensor.shape}\n"
-            f"  mask made at {mask._where()}\n"
-            "  hint: mask.where(a, b) chooses between two tensors"
-        )
+        return [New(int(mask.item()))]
     covered = tensor.shape[axis : axis + mask.ndim]
     if covered != mask.shape:
         raise IndexOutOfRange(
@@ -242,4 +245,8 @@ def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
         size = 1 if isinstance(pick, New) else next(sizes)
         if not isinstance(pick, One):
             shape.append(size)
-    return view._reshape(tuple(shape))
+    view = view._reshape(tuple(shape))
+    kept = [pick for pick in picks if not isinstance(pick, (One, Gap))]
+    for axis in (axis for axis, pick in enumerate(kept) if isinstance(pick, New) and not pick.size):
+        view = view._part(axis, 0, 0)
+    return view

@@ -326,8 +326,8 @@ class Statistics(Operators, Scan):
         return start._join(Ops.SCATTER, inside.where(place, -1), ones, arg=ScatterArg(0, Ops.ADD)), edges
 
     def _ends(self, x: Self) -> tuple[float, float]:
-        """The least and the greatest value, read; 0 and 0 of none."""
-        return (float(x.min().item()), float(x.max().item())) if x.size else (0.0, 0.0)
+        """The least and the greatest value, read; 0 and 1 of none."""
+        return (float(x.min().item()), float(x.max().item())) if x.size else (0.0, 1.0)
 
 
 def _with_one(shape: Sequence[Any], axis: int) -> tuple[Any, ...]:
