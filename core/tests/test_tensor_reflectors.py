@@ -1,11 +1,11 @@
-"""Reflections, short-time transforms and new tensors beside others, against numpy, PyTorch and what they mean."""
+"""Reflections and short-time Fourier transforms, against PyTorch and what they mean."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tinygraft import Tensor, dtypes
+from tinygraft import Tensor
 from tinygraft.errors import ShapeError
 
 rng = np.random.default_rng(0)
@@ -66,19 +66,6 @@ def test_short_time_transforms(kind: dict[str, int]) -> None:
         whole = found.istft(window=Tensor(window), length=60, **kind)  # type: ignore[arg-type]
         assert whole.shape == (2, 60)
         np.testing.assert_allclose(whole.numpy()[:, :48], signal[:, :48], atol=1e-12)
-
-
-def test_new_tensors_beside_others() -> None:
-    """Of the dtype and on the device of the first one, unless said otherwise."""
-    t = Tensor([1, 2], dtype=dtypes.int16)
-    for new in (t.new_zeros(2, 3), t.new_ones((2, 3)), t.new_full((2, 3), 4), t.new_empty(2, 3)):
-        assert (new.shape, new.dtype, new.device) == ((2, 3), dtypes.int16, t.device)
-    assert t.new_ones(2, dtype=dtypes.float).tolist() == [1.0, 1.0]
-    assert t.new_tensor([1.5]).dtype is dtypes.float
-    assert (Tensor.scalar_tensor(3).dtype, t.byte().dtype, t.char().dtype) == (dtypes.float, dtypes.uint8, dtypes.int8)
-    assert [part.tolist() for part in Tensor([1, 2, 3]).split_with_sizes([1, 2])] == [[1], [2, 3]]
-    np.testing.assert_allclose(Tensor.logspace(-1, 3, 5, dtype="double").numpy(), np.logspace(-1, 3, 5), rtol=1e-14)
-    np.testing.assert_allclose(Tensor.logspace(0, 3, 4, base=2).numpy(), [1, 2, 4, 8])
 
 
 def test_mistakes_have_sentences() -> None:

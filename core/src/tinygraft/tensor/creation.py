@@ -199,6 +199,11 @@ class Creation(Casting):
 
     # The device and dtype of another tensor
 
+    @classmethod
+    def scalar_tensor(cls, s: Scalar, dtype: DTypeLike | None = None, device: Place = None) -> Self:
+        """A number as a tensor without axes, of the default float dtype unless dtype says otherwise."""
+        return cls.full((), s, device=device, dtype=dtype or dtypes.default_float())
+
     def new_full(self, size: Any, fill_value: Scalar, **kwargs: Any) -> Self:
         """fill_value in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
         return type(self).full(size, fill_value, **self._like(kwargs))

@@ -300,6 +300,10 @@ class Movement(TensorBase):
         starts = [sum(parts[:i]) for i in range(len(parts))]
         return tuple(self._part(axis, start, start + n) for start, n in zip(starts, parts, strict=True))
 
+    def split_with_sizes(self, split_sizes: Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """split into parts of given sizes."""
+        return self.split(list(split_sizes), dim)
+
     def chunk(self, chunks: int, dim: int = 0) -> list[Self]:
         """At most that many parts of equal size along dim, the last one smaller."""
         axis = self._own_axis("chunk", dim)

@@ -14,7 +14,6 @@ from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
-from tinygraft.tensor.alike import Alike
 from tinygraft.tensor.base import leaf
 from tinygraft.tensor.digest import Digest
 from tinygraft.tensor.distinct import Distinct
@@ -46,7 +45,7 @@ __all__ = ["Tensor"]
 
 
 class Tensor(
-    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Alike, Spectrum, Reflectors,
+    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Spectrum, Reflectors,
     Norms, Products, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels, Moving,
     metaclass=TensorType,
 ):  # fmt: skip
