@@ -105,6 +105,7 @@ def test_long_names_keep_lines_short(new: New, tmp_path: Path) -> None:
         (["tinygraft-acme"], "tinygraft-acme begins with tinygraft-, which is put before every name; leave it out"),
         (["acme", "--device", "A:1"],
          "'A:1' is no name for a device: letters, digits and _, such as ACME; give one with --device"),
+        (["debug"], "DEBUG is a setting of tinygraft; choose another name, or another device with --device"),
         (["cuda"], "tinygraft-cuda is one of tinygraft's own packages; choose another name"),
         (["acme", "--device", "cuda"],
          "CUDA is the device of tinygraft-cuda; choose another name, or another device with --device"),

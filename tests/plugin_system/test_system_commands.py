@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -139,6 +141,31 @@ def test_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -m tinygraft settings | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", 1)
+
+
+HANGS = "#!\nimport pathlib, time\npathlib.Path(__file__).with_suffix('.there').touch()\ntime.sleep(3600)\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no signals here")
+@pytest.mark.parametrize("code", [
+    "import sys; from tinygraft.cli.main import main; sys.exit(main(['devices']))",
+    "from tinygraft.installed import trial; trial.LIMIT = 60.0\n"
+    "from tinygraft import Device\ntry: Device.DEFAULT\nexcept KeyboardInterrupt: raise SystemExit(130)",
+], ids=["devices", "the choice"])  # fmt: skip
+def test_ctrl_c_does_not_wait_for_plugins_that_hang(fakes, code):
+    """Ctrl-C ends what waits for child processes at once, and the child processes too."""
+    for name in ("ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX"):
+        fakes.add(name, HANGS)
+    environment = os.environ | {"PYTHONPATH": str(fakes.folder), "TINYGRAFT_CACHE": str(fakes.folder / "cache")}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)  # fmt: skip
+    until = time.monotonic() + 30
+    while len(list(fakes.folder.glob("*.there"))) < 4 and time.monotonic() < until:
+        time.sleep(0.05)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    assert time.monotonic() - start < 5
 
 
 SLOW_TO_OPEN = """

@@ -428,3 +428,9 @@ def test_the_command_says_how_it_ended(kit: KitRun, install: Any, capsys: pytest
     said = capsys.readouterr()
     assert why in said.err
     assert ("conformance of MINI" in said.out) is (code == 0)
+
+
+def test_ctrl_c_ends_the_command_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 130, and not with the 2 of a device that cannot be tested."""
+    monkeypatch.setattr(pytest, "main", lambda words: pytest.ExitCode.INTERRUPTED)
+    assert main(["conformance", "--device", "PYTHON"]) == 130

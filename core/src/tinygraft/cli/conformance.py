@@ -49,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     code = int(pytest.main(_pytest_arguments(arguments, opened.name)))
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("no test of the kit has such a name in these levels", file=sys.stderr)
+    if code == pytest.ExitCode.INTERRUPTED:
+        return 130  # Ctrl-C, as of every command
     return code if code in (0, 1) else 2
 
 

@@ -11,8 +11,8 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 from tinygraft.device.load import probe
@@ -22,14 +22,13 @@ from tinygraft.device.trial import examine
 from tinygraft.errors import HookError, TinygraftError
 from tinygraft.hooks.load import examine as examine_hooks
 from tinygraft.hooks.manager import here as hooks
-from tinygraft.installed.child import Child, ChildEnded, Tell
+from tinygraft.installed.child import Child, ChildEnded, Tell, together
 from tinygraft.installed.entries import CORE
 from tinygraft.installed.records import Record, Status
 
 HEAD = ("", "NAME", "STATUS", "DEVICES", "PROVIDED BY", "DETAIL")
 LIMIT = 10.0  # seconds that loading a plugin may take; somebody waits for the answer
 OPEN_LIMIT = 120.0  # seconds that opening the default device may take
-AT_ONCE = 4  # child processes
 
 
 @dataclass(slots=True)
@@ -85,11 +84,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def look_at(records: Sequence[PluginRecord], plugins: Sequence[Record]) -> None:
     """Take records as far as they get without opening anything, a plugin's in a child process, several at once."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        done = [pool.submit(_look, record) for record in records]
-        done += [pool.submit(examine_hooks, p, LIMIT, waiting(p)) for p in plugins if p.status is Status.DECLARED]
-        for one in done:
-            one.result()
+    jobs = [partial(_look, record) for record in records]
+    jobs += [partial(examine_hooks, p, LIMIT, waiting(p)) for p in plugins if p.status is Status.DECLARED]
+    together(jobs)
 
 
 def _look(record: PluginRecord) -> None:

@@ -16,6 +16,7 @@ from string import Template
 from typing import Any
 
 from tinygraft import __version__
+from tinygraft.config import SETTINGS
 from tinygraft.device.known import FIRST_PARTY, KNOWN
 from tinygraft.device.registry import Device
 from tinygraft.device.spec import PLUGIN_API
@@ -126,6 +127,8 @@ def _fault(name: str, device: str) -> str | None:
         return f"{name!r} is no name for a plugin: small letters, digits and single dashes, such as acme or my-chip"
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", device):
         return f"{device!r} is no name for a device: letters, digits and _, such as ACME; give one with --device"
+    if device in SETTINGS:
+        return f"{device} is a setting of tinygraft; choose another name, or another device with --device"
     distribution = f"tinygraft-{name}"
     if distribution in FIRST_PARTY:
         return f"{distribution} is one of tinygraft's own packages; choose another name"

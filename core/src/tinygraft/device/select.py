@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tinygraft.config import DEV, SETTINGS, TINYGRAFT_DEVICE
@@ -18,10 +19,9 @@ from tinygraft.device.trial import examine
 from tinygraft.errors import SettingError
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import Candidate, DefaultRequest
+from tinygraft.installed.child import together
 from tinygraft.installed.entries import CORE
 from tinygraft.installed.records import Status
-
-AT_ONCE = 4  # child processes
 
 
 class Asked(NamedTuple):
@@ -86,14 +86,10 @@ def look_at(records: Iterable[PluginRecord]) -> None:
             unknown.append(record)
         elif not record.tried:
             probe(record)
-    if len(unknown) < 2:
-        for record in unknown:
-            examine(record)
-        return
-    from concurrent.futures import ThreadPoolExecutor  # for those few who have several
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(examine, unknown))
+    if len(unknown) == 1:
+        examine(unknown[0])
+    elif unknown:
+        together(partial(examine, record) for record in unknown)
 
 
 def automatic(records: Iterable[PluginRecord]) -> Iterator[PluginRecord]:

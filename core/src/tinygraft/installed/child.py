@@ -16,12 +16,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+import weakref
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 START_LIMIT = 20.0  # seconds that a Python process may take to start on a busy machine
+AT_ONCE = 4  # child processes that are waited for together
 MOST_SAID = 4000  # characters of what a child that died had printed that are kept
 
 _COMMAND = (
@@ -37,6 +40,10 @@ class ChildEnded(Exception):
     def __init__(self, text: str, said: str = "") -> None:
         super().__init__(text)
         self.said = said
+
+
+class _Abandoned(Exception):
+    """Nobody wants the answer of a child any more."""
 
 
 class Child:
@@ -59,6 +66,8 @@ class Child:
         except BaseException:
             self._said.close()
             raise
+        self._abandoned = False
+        _running.add(self)
         self._lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
         self._started = False
@@ -84,6 +93,8 @@ class Child:
                 line = self._lines.get(timeout=limit - 1.0)
             if line is not None:
                 return line
+            if self._abandoned:
+                raise _Abandoned
             ending = _ending(self._process.wait(timeout=2.0))
         except (queue.Empty, subprocess.TimeoutExpired):
             raise ChildEnded(f"{self.what} in a child process took more than {limit:g} s", self._words()) from None
@@ -105,14 +116,45 @@ class Child:
 
     def __exit__(self, *_: object) -> None:
         """End the child and whatever it started."""
+        _running.discard(self)
         if self._process.poll() is None:
-            with suppress(ProcessLookupError, PermissionError):  # it ended just now
-                if hasattr(os, "killpg"):
-                    os.killpg(self._process.pid, signal.SIGKILL)
-                else:
-                    self._process.kill()
+            self._kill()
             self._process.wait()
         self._said.close()
+
+    def abandon(self) -> None:
+        """End it while another thread waits for its answer, which gets an exception that is no ChildEnded."""
+        self._abandoned = True
+        if self._process.poll() is None:
+            self._kill()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # it ended just now
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+
+
+_running: weakref.WeakSet[Child] = weakref.WeakSet()
+
+
+def together(jobs: Iterable[Callable[[], object]]) -> None:
+    """Call functions that wait for child processes, several at once. Ctrl-C waits for none of the processes."""
+    from concurrent.futures import ThreadPoolExecutor  # for those few who have several
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        done = [pool.submit(job) for job in jobs]
+        try:
+            for one in done:
+                one.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not all(one.done() for one in done):  # one may be about to start its child
+                for child in list(_running):
+                    child.abandon()
+                time.sleep(0.01)
+            raise
 
 
 def _ending(code: int) -> str:
