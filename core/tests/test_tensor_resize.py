@@ -48,7 +48,10 @@ def test_interpolate_of_the_documentation() -> None:
 
 def test_interpolate_errors() -> None:
     """An unknown mode and sizes that do not fit are refused."""
-    with pytest.raises(ValueError, match="interpolate knows the modes linear, nearest, nearest-exact, got 'cubic'"):
+    with pytest.raises(
+        ValueError,
+        match="knows the modes linear, nearest, nearest-exact, bilinear, trilinear, bicubic, area, got 'cubic'",
+    ):
         Tensor.ones(3).interpolate((2,), mode="cubic")
     with pytest.raises(ShapeError, match=r"sizes of at least 1 for the last axes of \(3,\), got \(2, 2\)"):
         Tensor.ones(3).interpolate((2, 2))

@@ -63,12 +63,21 @@ class Activation(Transcendental):
         away = self._swapped(Ops.CMPLT, 0.0)._op(Ops.WHERE, self._op(Ops.NEG), self)
         return self._op(Ops.MAX, 0.0)._op(Ops.ADD, away._exp()._log1p())
 
-    def softplus(self, beta: float = 1.0) -> Self:
-        """log(1 + exp(beta * x)) / beta, without overflow."""
+    def softplus(self, beta: float = 1.0, threshold: float | None = None) -> Self:
+        """log(1 + exp(beta * x)) / beta, without overflow; x itself where beta * x is above a threshold.
+
+        >>> from tinygraft import Tensor
+        >>> round(Tensor([0.0]).softplus().item(), 5)
+        0.69315
+        """
         x = self._in_float()
-        if beta != 1.0:
-            return x._op(Ops.MUL, beta)._softplus()._op(Ops.MUL, 1 / beta)._narrowed(self.dtype)
-        return x._softplus()._narrowed(self.dtype)
+        if beta == 1.0:
+            found = x._softplus()
+        else:
+            found = x._op(Ops.MUL, beta)._softplus()._op(Ops.MUL, 1 / beta)
+        if threshold is not None:
+            found = x._swapped(Ops.CMPLT, threshold / beta)._op(Ops.WHERE, x, found)
+        return found._narrowed(self.dtype)
 
     def softsign(self) -> Self:
         """x / (1 + |x|)."""
@@ -140,5 +149,14 @@ class Activation(Transcendental):
         return self._op(Ops.MUL, self._op(Ops.ADD, 3).relu6())._op(Ops.MUL, 1 / 6)
 
     def hardtanh(self, min_val: float = -1, max_val: float = 1) -> Self:
-        """x, kept between min_val and max_val."""
+        """x, kept between min_val and max_val; for integers these are cut to whole numbers.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([-2.0, 0.5]).hardtanh().tolist()
+        [-1.0, 0.5]
+        """
+        if min_val > max_val:
+            raise ValueError(f"hardtanh needs a min_val of at most max_val, got {min_val} and {max_val}")
+        if not self._is_float():
+            min_val, max_val = int(min_val), int(max_val)
         return self.clamp(min_val, max_val)

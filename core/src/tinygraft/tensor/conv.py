@@ -1,7 +1,7 @@
 """Convolutions over any number of spatial axes.
 
-Tensors of shape (batch, channels, *spatial) in and out. Windows are one WINDOW node, and what slides back is one
-FOLD; then a multiplication and a sum over the last axes, as in a matrix product.
+Tensors of shape (batch, channels, *spatial), or without the batch, in and out. Windows are one WINDOW node, and what
+slides back is one FOLD; then a multiplication and a sum over the last axes, as in a matrix product.
 
 Stride, dilation and padding are given as for pooling, see `pool.py`.
 """
@@ -30,24 +30,29 @@ class Conv(Pool):
         groups: int = 1,
         stride: Sizes = 1,
         dilation: Sizes = 1,
-        padding: Sizes = 0,
+        padding: Sizes | str = 0,
         dtype: DTypeLike | None = None,
     ) -> Self:
         """The cross-correlation with weight (out, in/groups, *kernel), plus bias (out,); any number of spatial axes.
 
-        Half types are multiplied and summed in float32, or everything in dtype. Raises ShapeError where channels,
-        groups, kernel or padding do not fit.
+        padding "valid" is none, "same" (for a stride of 1) as much as keeps the size. Half types are
+        multiplied and summed in float32, or everything in dtype. Raises ShapeError where channels, groups, kernel or
+        padding do not fit.
 
         >>> from tinygraft import Tensor
         >>> Tensor.arange(9).reshape(1, 1, 3, 3).conv2d(Tensor.ones(1, 1, 2, 2)).tolist()
         [[[[8.0, 12.0], [20.0, 24.0]]]]
         """
         n = weight.ndim - 2
+        if self.ndim == n + 1 and self.shape[:1] == (weight.shape[1] * groups,):
+            each = self.unsqueeze(0).conv2d(weight, bias, groups, stride, dilation, padding, dtype)
+            return each._reshape(each.shape[1:])
         self._check_conv("conv2d", weight, groups, weight.shape[1:2], weight.shape[:1])
         kernel = lengths.as_ints(weight.shape[2:], "a kernel")
         inside, outside = self._wide(dtype, weight)
-        x = self._cast(inside)._padded(each_side("conv2d", padding, n))
-        x = x._windows(kernel, each_axis("stride", stride, n), each_axis("dilation", dilation, n))
+        steps, gaps = each_axis("stride", stride, n), each_axis("dilation", dilation, n)
+        sides = _named_sides(padding, kernel, steps, gaps) if isinstance(padding, str) else padding
+        x = self._cast(inside)._padded(each_side("conv2d", sides, n))._windows(kernel, steps, gaps)
         batch, channels, count = x.shape[0], weight.shape[1], x.shape[2 : 2 + n]
         each = weight.shape[0] // groups
         x = x._reshape((batch, groups, 1, channels, *count, *kernel))
@@ -99,6 +104,10 @@ class Conv(Pool):
         [[[[1.0, 3.0, 2.0]]]]
         """
         n = weight.ndim - 2
+        if self.ndim == n + 1 and self.shape[:1] == weight.shape[:1]:
+            whole = self.unsqueeze(0)
+            each = whole.conv_transpose2d(weight, bias, groups, stride, dilation, padding, output_padding)
+            return each._reshape(each.shape[1:])
         self._check_conv("conv_transpose2d", weight, groups, (weight.shape[0] // max(groups, 1),), (groups,))
         kernel, count = lengths.as_ints(weight.shape[2:], "a kernel"), lengths.as_ints(self.shape[2:], "a convolution")
         steps, gaps = each_axis("stride", stride, n), each_axis("dilation", dilation, n)
@@ -116,6 +125,58 @@ class Conv(Pool):
         cut = [(-before, more - after) for (before, after), more in zip(sides, extra, strict=True)]
         return folded._padded(cut)._cast(outside)._biased(bias)
 
+    # Over one and three axes
+
+    def _spatial_weight(self, what: str, n: int, weight: Self) -> None:
+        if weight.ndim != n + 2 or self.ndim not in (n + 1, n + 2):
+            raise ShapeError(
+                f"{what} needs (batch, channels, ...) or (channels, ...) with {n} spatial axes and a weight of {n + 2} "
+                f"axes, got {self.shape} and {weight.shape}\n"
+                f"  input made at {self._where()}      weight made at {weight._where()}"
+            )
+
+    def conv1d(
+        self, weight: Self, bias: Self | None = None, *, stride: Sizes = 1, padding: Sizes | str = 0,
+        dilation: Sizes = 1, groups: int = 1,
+    ) -> Self:  # fmt: skip
+        """conv2d over one axis. What follows the bias is named: its order is not the same everywhere.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[[1.0, 2.0, 3.0]]]).conv1d(Tensor.ones(1, 1, 2)).tolist()
+        [[[3.0, 5.0]]]
+        """
+        self._spatial_weight("conv1d", 1, weight)
+        return self.conv2d(weight, bias, groups, stride, dilation, padding)
+
+    def conv3d(
+        self, weight: Self, bias: Self | None = None, *, stride: Sizes = 1, padding: Sizes | str = 0,
+        dilation: Sizes = 1, groups: int = 1,
+    ) -> Self:  # fmt: skip
+        """conv2d over three axes."""
+        self._spatial_weight("conv3d", 3, weight)
+        return self.conv2d(weight, bias, groups, stride, dilation, padding)
+
+    def conv_transpose1d(
+        self, weight: Self, bias: Self | None = None, *, stride: Sizes = 1, padding: Sizes = 0,
+        output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
+    ) -> Self:  # fmt: skip
+        """conv_transpose2d over one axis. What follows the bias is named.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[[1.0, 2.0]]]).conv_transpose1d(Tensor.ones(1, 1, 2)).tolist()
+        [[[1.0, 3.0, 2.0]]]
+        """
+        self._spatial_weight("conv_transpose1d", 1, weight)
+        return self.conv_transpose2d(weight, bias, groups, stride, dilation, padding, output_padding)
+
+    def conv_transpose3d(
+        self, weight: Self, bias: Self | None = None, *, stride: Sizes = 1, padding: Sizes = 0,
+        output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
+    ) -> Self:  # fmt: skip
+        """conv_transpose2d over three axes. What follows the bias is named."""
+        self._spatial_weight("conv_transpose3d", 3, weight)
+        return self.conv_transpose2d(weight, bias, groups, stride, dilation, padding, output_padding)
+
     def sequential(self, ll: Sequence[Callable[[Self], Self]]) -> Self:
         """Each function applied to the result of the one before.
 
@@ -127,3 +188,15 @@ class Conv(Pool):
         for function in ll:
             result = function(result)
         return result
+
+
+def _named_sides(name: str, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int]) -> tuple[int, ...]:
+    """A padding said in words: (left, right, top, bottom, ...), from the last axis on."""
+    if name == "valid":
+        return (0,) * (2 * len(kernel))
+    if name != "same":
+        raise ValueError(f"padding is a number, several, 'valid' or 'same', got {name!r}")
+    if any(step != 1 for step in steps):
+        raise ValueError(f"padding 'same' keeps the size for a stride of 1, got {tuple(steps)}")
+    more = [gap * (size - 1) for gap, size in zip(gaps, kernel, strict=True)]
+    return tuple(side for total in reversed(more) for side in (total // 2, total - total // 2))

@@ -170,7 +170,8 @@ class Joining(Movement):
         """More elements around, or fewer where a number is negative.
 
         padding is a (before, after) or None for each axis, or a flat list from the last axis on: left, right, top,
-        bottom, ... mode is constant (filled with value), reflect, replicate or circular.
+        bottom, ... mode is constant (filled with value), reflect, replicate or circular. A whole number as value leaves
+        integers what they are.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3]).pad((1, 1)).tolist()
@@ -221,11 +222,17 @@ class Joining(Movement):
         padded = x._move(Ops.PAD, grow)
         if value == 0:
             return padded
+        if isinstance(value, float) and value.is_integer() and self.dtype.kind != "float":
+            value = bool(value) if self.dtype is dtypes.bool and value == 1 else int(value)
         inside = x._const(True, dtypes.bool)._move(Ops.PAD, grow)
         return inside._op(Ops.WHERE, padded, value)
 
     def _pad_axis(self, axis: int, before: int, after: int, mode: str) -> Self:
         """One axis padded from its own elements."""
+        whole = lengths.as_int(self.shape[axis], "pad")
+        if mode == "replicate" and whole and min(before, after) <= -whole:  # all are cut but the edge is still repeated
+            total, edge = whole + before + after, 0 if before > 0 else whole - 1
+            return self._part(axis, edge, edge + 1).expand(_with(self.shape, axis, max(total, 0)))
         x = self._part(axis, max(-before, 0), self.shape[axis] + min(after, 0))
         before, after = max(before, 0), max(after, 0)
         size = lengths.as_int(x.shape[axis], "pad")

@@ -84,9 +84,15 @@ class Loss(Reduce):
             return losses.sum()._op(Ops.FDIV, counted.sum())._narrowed(self.dtype)
         return losses._narrowed(self.dtype)._reduced(reduction)
 
-    def cross_entropy(self, Y: Self, reduction: str = "mean", label_smoothing: float = 0.0) -> Self:
+    def cross_entropy(
+        self, Y: Self, reduction: str = "mean", label_smoothing: float = 0.0, weight: Self | None = None,
+        ignore_index: int | None = None,
+    ) -> Self:  # fmt: skip
         """The cross entropy of logits (batch, classes, ...) and labels (batch, ...), or probabilities in the shape of
         the logits. The class axis is 1, or 0 where there is no batch.
+
+        weight (classes,) scales the loss of each class; samples with the label ignore_index count nothing. A mean is
+        over the weights of the labels that count; of probabilities over all samples.
 
         >>> from tinygraft import Tensor
         >>> t = Tensor([[-1, 2, -3], [1, -2, 3]])
@@ -95,15 +101,48 @@ class Loss(Reduce):
         """
         _check_reduction(reduction)
         axis, x = min(1, self.ndim - 1), self._in_float()
+        wide = None if weight is None else self._by_class("cross_entropy", weight, axis)._cast(x.dtype)
         if Y.shape != self.shape:
             self._check_labels(Y, axis)
-            return x._label_loss(Y, axis, label_smoothing)._narrowed(self.dtype)._reduced(reduction)
+            if wide is None and ignore_index is None:
+                return x._label_loss(Y, axis, label_smoothing)._narrowed(self.dtype)._reduced(reduction)
+            losses, scale = x._scaled_label_loss(Y, axis, label_smoothing, wide, ignore_index)
+            losses = losses.sum()._op(Ops.FDIV, scale.sum()) if reduction == "mean" else losses._reduced(reduction)
+            return losses._narrowed(self.dtype)
         _check_smoothing(label_smoothing)
         likely = Y
         if label_smoothing:
             likely = Y._op(Ops.MUL, 1 - label_smoothing)._op(Ops.ADD, label_smoothing / self.shape[axis])
+        if wide is not None:
+            likely = likely._op(Ops.MUL, wide)
         losses = x.log_softmax(axis)._op(Ops.MUL, likely)._reduce(Ops.ADD, axis)._op(Ops.NEG)
         return losses._narrowed(self.dtype)._reduced(reduction)
+
+    def _by_class(self, what: str, weight: Self, axis: int) -> Self:
+        """A number for each class in the shape of this tensor. Raises ShapeError for another number of them."""
+        if weight.shape != self.shape[axis : axis + 1]:
+            raise ShapeError(
+                f"{what} of shape {self.shape} needs a weight for each of {self.shape[axis]} classes, "
+                f"got shape {weight.shape}\n  weight made at {weight._where()}"
+            )
+        return weight._reshape((*weight.shape, *(1,) * (self.ndim - 1 - axis))).expand(self.shape)
+
+    def _scaled_label_loss(
+        self, Y: Self, axis: int, smoothing: float, wide: Self | None, ignore_index: int | None
+    ) -> tuple[Self, Self]:
+        """(_label_loss with a weight for each class, the weight of each sample); 0 for the label ignore_index."""
+        _check_smoothing(smoothing)
+        shares = self.log_softmax(axis)
+        wide = shares._const(1.0) if wide is None else wide
+        shares = shares._op(Ops.MUL, wide)
+        losses, scale = shares._picked(Y, axis)._op(Ops.NEG), wide._picked(Y, axis)
+        if smoothing:
+            spread = shares._mean(axis, False)._op(Ops.MUL, -smoothing)
+            losses = losses._op(Ops.MUL, 1 - smoothing)._op(Ops.ADD, spread)
+        if ignore_index is None or (ignore_index < 0 and Y.dtype.kind == "uint"):
+            return losses, scale
+        counted = Y._op(Ops.CMPNE, ignore_index)
+        return counted._op(Ops.WHERE, losses, 0.0), counted._op(Ops.WHERE, scale, 0.0)
 
     def nll_loss(
         self, Y: Self, weight: Self | None = None, ignore_index: int | None = None, reduction: str = "mean"

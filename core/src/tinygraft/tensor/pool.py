@@ -45,11 +45,12 @@ class Pool(Matmul):
         padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
+        divisor_override: int | None = None,
     ) -> Self:
         """The mean of each window. stride None is the size of the kernel.
 
         ceil_mode keeps a last window that is not full; places beyond the padding never count, padding only where
-        count_include_pad.
+        count_include_pad. With divisor_override sums are divided by that instead.
 
         >>> from tinygraft import Tensor
         >>> Tensor.arange(4).reshape(1, 1, 2, 2).avg_pool2d().tolist()
@@ -58,6 +59,10 @@ class Pool(Matmul):
         p = _Pool.of("avg_pool2d", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
         x = self._in_float()
         total = x._padded(p.sides)._windows(p.kernel, p.stride, p.dilation)._reduce(Ops.ADD, p.last)
+        if divisor_override is not None:
+            if not divisor_override:
+                raise ValueError("avg_pool2d divides by divisor_override, which must not be 0")
+            return total._op(Ops.FDIV, divisor_override)._narrowed(self.dtype)
         inner = p.asked if count_include_pad else [(0, 0)] * len(p.kernel)
         if p.sides == inner:
             return total._op(Ops.FDIV, math.prod(p.kernel))._narrowed(self.dtype)
@@ -85,14 +90,16 @@ class Pool(Matmul):
         """
         p = _Pool.of("max_pool2d", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
         windows = self._padded(p.sides, dtypes.min(self.dtype))._windows(p.kernel, p.stride, p.dilation)
-        values = windows._reduce(Ops.MAX, p.last)
         if not return_indices:
-            return values
+            return windows._reduce(Ops.MAX, p.last)
         total = math.prod(p.length)
         places = self._iota(total, self.device)._reshape(p.length)._padded(p.sides, total)
-        hit = windows._is_among(windows._reduce(Ops.MAX, p.last, True))
-        found = hit._op(Ops.WHERE, places._windows(p.kernel, p.stride, p.dilation), total)
-        return values, found._reduce(Ops.MIN, p.last)
+        return windows._greatest(places._windows(p.kernel, p.stride, p.dilation), p.last, total)
+
+    def _greatest(self, places: Self, axes: tuple[int, ...], total: int) -> tuple[Self, Self]:
+        """(the greatest value along axes, the least place of those that equal it); places are below total."""
+        hit = self._is_among(self._reduce(Ops.MAX, axes, True))
+        return self._reduce(Ops.MAX, axes), hit._op(Ops.WHERE, places, total)._reduce(Ops.MIN, axes)
 
     def max_unpool2d(
         self,
@@ -142,12 +149,20 @@ class _Pool:
         self = cls()
         self.kernel = (kernel, kernel) if isinstance(kernel, int) else tuple(kernel)
         n = len(self.kernel)
+        if any(size < 1 for size in self.kernel):
+            raise ShapeError(f"{what} needs a kernel of at least 1 element along each axis, got {kernel}")
         if len(shape) < n:
             raise ShapeError(f"{what} over {n} axes needs as many, got shape {shape}")
         self.length = lengths.as_ints(shape[len(shape) - n :], what)
-        self.stride = self.kernel if stride is None else each_axis("stride", stride, n)
+        self.stride = self.kernel if stride in (None, (), []) else each_axis("stride", stride, n)
         self.dilation = each_axis("dilation", dilation, n)
         self.asked = each_side(what, padding, n)
+        for (before, after), gap, size in zip(self.asked, self.dilation, self.kernel, strict=True):
+            if 2 * max(before, after) > gap * (size - 1) + 1:
+                raise ShapeError(
+                    f"{what} needs a padding of at most half of the {gap * (size - 1) + 1} elements that its kernel "
+                    f"spans, got {padding}"
+                )
         self.last = tuple(range(-n, 0))
         self.sides = list(self.asked)
         if ceil:
@@ -174,8 +189,9 @@ class _Pool:
 
 
 def each_axis(what: str, value: Sizes, n: int, least: int = 1) -> tuple[int, ...]:
-    """One number for each of n axes."""
+    """One number for each of n axes; a sequence of one is for all of them."""
     found = (value,) * n if isinstance(value, int) else tuple(value)
+    found = found * n if len(found) == 1 else found
     if len(found) != n or any(v < least for v in found):
         raise ShapeError(f"{what} needs a number or {n} numbers of at least {least}, got {value}")
     return found
@@ -184,6 +200,7 @@ def each_axis(what: str, value: Sizes, n: int, least: int = 1) -> tuple[int, ...
 def each_side(what: str, padding: Sizes, n: int) -> list[tuple[int, int]]:
     """(before, after) for each of n axes."""
     given = (padding,) * n if isinstance(padding, int) else tuple(padding)
+    given = given * n if len(given) == 1 else given
     if len(given) not in (n, 2 * n) or any(side < 0 for side in given):
         raise ShapeError(
             f"the padding of {what} is one number, {n} numbers or {2 * n} numbers, none negative, got {padding}"

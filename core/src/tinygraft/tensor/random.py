@@ -281,8 +281,10 @@ class Random(Sorting, Creation):
 
     # Random choices
 
-    def dropout(self, p: float = 0.5) -> Self:
+    def dropout(self, p: float = 0.5, training: bool | None = None) -> Self:
         """Each element kept with probability 1 - p and scaled by 1 / (1 - p), else 0; only in training mode.
+
+        training None is whether Tensor.train says so.
 
         >>> from tinygraft import Tensor
         >>> Tensor.manual_seed(42)
@@ -290,17 +292,29 @@ class Random(Sorting, Creation):
         ...     Tensor.ones(4).dropout(0.5).tolist()
         [2.0, 2.0, 2.0, 0.0]
         """
+        return self._dropped(p, training, self.shape)
+
+    def _dropped(self, p: float, training: bool | None, shape: Shape) -> Self:
+        """dropout with one draw for all elements that a shape with sizes of 1 puts together."""
         if not 0 <= p <= 1:
             raise ShapeError(f"dropout needs a probability from 0 to 1, got {p}")
-        if not TRAINING.value or p == 0:
+        if not self._is_training(training) or p == 0:
             return self
         if p == 1:
             return self._op(Ops.WHERE, self._const(0), self._const(0)) if self.dtype is dtypes.bool else self._const(0)
-        drawn = type(self).rand(self.shape, device=self.device, dtype=dtypes.default_float(), contiguous=False)
-        keep = drawn._op(Ops.CMPLT, p)._op(Ops.NOT)
-        kept = keep._wrap(UOp(Ops.CONTIGUOUS, dtypes.bool, (laid_like(keep.uop, self.uop),)))
-        chosen = kept._op(Ops.WHERE, self, 0)
+        chosen = self._kept(p, shape)._op(Ops.WHERE, self, 0)
         return self._wrap(chosen._op(Ops.MUL, 1 / (1 - p)).uop)
+
+    def _is_training(self, training: bool | None) -> bool:
+        """What a caller says, or else the mode."""
+        return bool(TRAINING.value if training is None else training)
+
+    def _kept(self, p: float, shape: Shape) -> Self:
+        """Whether each is kept, with probability 1 - p."""
+        drawn = type(self).rand(shape, device=self.device, dtype=dtypes.default_float(), contiguous=False)
+        keep = drawn._op(Ops.CMPLT, p)._op(Ops.NOT)
+        node = laid_like(keep.uop, self.uop) if shape == self.shape else keep.uop
+        return keep._wrap(UOp(Ops.CONTIGUOUS, dtypes.bool, (node,)))
 
     def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Self:
         """Indices drawn with these weights, along the last axis of one or two.

@@ -15,39 +15,43 @@ from tinygraft.errors import DTypeError
 from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
 from tinygraft.tensor.base import leaf
+from tinygraft.tensor.ctc import CTC
 from tinygraft.tensor.digest import Digest
 from tinygraft.tensor.distinct import Distinct
+from tinygraft.tensor.dropouts import Dropouts
+from tinygraft.tensor.embedding import Embedding
+from tinygraft.tensor.gates import Gates
 from tinygraft.tensor.gradient import Gradient
+from tinygraft.tensor.heads import Heads
 from tinygraft.tensor.kernels import Kernels
-from tinygraft.tensor.linalg import Linalg
-from tinygraft.tensor.loss import Loss
+from tinygraft.tensor.margins import Margins
+from tinygraft.tensor.masked import Masked
 from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.moving import Moving
-from tinygraft.tensor.norms import Norms
+from tinygraft.tensor.normalization import Normalization
 from tinygraft.tensor.ondisk import file_node
+from tinygraft.tensor.patches import Patches
 from tinygraft.tensor.products import Products
 from tinygraft.tensor.rearrange import Rearrange
 from tinygraft.tensor.reflectors import Reflectors
 from tinygraft.tensor.resize import Resize
 from tinygraft.tensor.samples import Samples
-from tinygraft.tensor.scan import Scan
+from tinygraft.tensor.sampling import Sampling
 from tinygraft.tensor.searching import Searching
-from tinygraft.tensor.select import Select
 from tinygraft.tensor.shaping import Shaping
 from tinygraft.tensor.sharing import Sharing
-from tinygraft.tensor.special import Special
 from tinygraft.tensor.spectrum import Spectrum
-from tinygraft.tensor.statistics import Statistics
 from tinygraft.tensor.versions import Versions
+from tinygraft.tensor.windows import Windows
 from tinygraft.uop.uop import Place, UOp
 
 __all__ = ["Tensor"]
 
 
 class Tensor(
-    Statistics, Distinct, Samples, Searching, Select, Shaping, Special, Spectrum, Reflectors,
-    Norms, Products, Loss, Versions, Linalg, Scan, Resize, Gradient, Rearrange, Sharing, Digest, Kernels, Moving,
-    metaclass=TensorType,
+    Masked, Windows, Embedding, Margins, CTC, Heads, Sampling, Normalization, Patches, Dropouts, Gates, Distinct,
+    Samples, Searching, Shaping, Spectrum, Reflectors, Products, Versions, Resize, Gradient, Rearrange, Sharing,
+    Digest, Kernels, Moving, metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
 

@@ -1,0 +1,118 @@
+"""Connectionist temporal classification: the loss of sequences whose alignment is not known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import ShapeError
+from tinygraft.tensor import lengths
+from tinygraft.tensor.loss import Loss
+from tinygraft.tensor.operators import Operators
+from tinygraft.uop.ops import Ops
+
+
+class CTC(Operators, Loss):
+    """The loss of labels without their places."""
+
+    __slots__ = ()
+
+    def ctc_loss(
+        self, targets: Self, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+        zero_infinity: bool = False,
+    ) -> Self:  # fmt: skip
+        """The negative log likelihood of label sequences under all alignments with log probabilities (T, N, classes).
+
+        targets are (N, S) labels, or those of all samples one after another; lengths are tensors or lists of N
+        integers (read, where they say how targets are cut). Without N in the probabilities there is one sample. A
+        mean is over samples, each divided by its target length; zero_infinity gives 0 (and no gradient) where no
+        alignment fits. The T steps are a loop in Python, so the graph grows with T.
+
+        Source: Graves et al., "Connectionist temporal classification", ICML 2006.
+
+        >>> from tinygraft import Tensor
+        >>> steps = Tensor([[[0.5, 0.5]], [[0.5, 0.5]]]).log()
+        >>> round(steps.ctc_loss(Tensor([[1]]), [2], [1], reduction="sum").exp().item(), 4)  # 1 / (3 of 4 alignments)
+        1.3333
+        """
+        if self.ndim not in (2, 3):
+            raise ShapeError(
+                f"ctc_loss needs log probabilities (T, batch, classes) or (T, classes), got shape {self.shape}\n"
+                f"  made at {self._where()}"
+            )
+        x = self._in_float() if self.ndim == 3 else self._in_float().unsqueeze(1)
+        classes = lengths.as_int(x.shape[2], "ctc_loss")
+        if not 0 <= blank < classes:
+            raise ValueError(f"ctc_loss needs a blank of its {classes} classes, got {blank}")
+        ends, sizes = x._lengths("input_lengths", input_lengths), x._lengths("target_lengths", target_lengths)
+        labels = x._labels(targets, target_lengths, sizes)
+        alpha = x._forward(labels, ends, blank)
+        states = alpha._places(1)
+        last = 2 * sizes.unsqueeze(1)
+        final = ((states.eq(last)) | (states.eq(last - 1))).where(alpha, -math.inf)
+        losses: Self = -_sum_of_powers(final, 1)
+        if zero_infinity:
+            losses = losses.isinf().where(0.0, losses)
+        if reduction == "mean":
+            return (losses / sizes.clamp(1)._cast(losses.dtype)).mean()._narrowed(self.dtype)
+        losses = losses if self.ndim == 3 else losses._reshape(())
+        return losses._narrowed(self.dtype)._reduced(reduction)
+
+    def _lengths(self, name: str, given: Any) -> Self:
+        """A length for each sample, as a tensor."""
+        if isinstance(given, int) or (isinstance(given, Sequence) and not isinstance(given, str)):
+            found: Self = type(self)(given, device=self.device, dtype=dtypes.int32)  # type: ignore[call-arg]
+        else:
+            found = given
+        if found.dtype.kind == "float" or lengths.product(found.shape) != self.shape[1]:
+            raise ShapeError(
+                f"ctc_loss needs {name} of {self.shape[1]} integers, got shape {found.shape} of {found.dtype}"
+            )
+        return found._reshape((self.shape[1],))._cast(dtypes.int32)
+
+    def _labels(self, targets: Self, given: Any, sizes: Self) -> Self:
+        """Labels (N, S), also from those of all samples one after another."""
+        count = self.shape[1]
+        if targets.ndim == 2 and lengths.same(targets.shape[0], count):
+            return targets
+        if targets.ndim != 1:
+            raise ShapeError(
+                f"ctc_loss of {count} samples needs targets ({count}, S) or (all,), got shape {targets.shape}\n"
+                f"  targets made at {targets._where()}"
+            )
+        known = [int(n) for n in (given if isinstance(given, Sequence) else sizes.tolist())]
+        if sum(known) != targets.shape[0]:
+            raise ShapeError(
+                f"ctc_loss needs target_lengths that add up to {targets.shape[0]}, the number of targets; "
+                f"{sum(known)} is what they give"
+            )
+        starts = type(self)([sum(known[:i]) for i in range(len(known))], device=self.device)  # type: ignore[call-arg]
+        places = starts.unsqueeze(1) + self._iota(max(known, default=0), self.device)
+        return targets._join(Ops.GATHER, places, arg=0)
+
+    def _forward(self, labels: Self, ends: Self, blank: int) -> Self:
+        """The log likelihood (N, 2 S + 1) of ending in each state: blank, label, blank, ..., after the last step."""
+        steps, count, _ = lengths.as_ints(self.shape, "ctc_loss")
+        size = 2 * lengths.as_int(labels.shape[1], "ctc_loss") + 1
+        wide = labels._cast(dtypes.int32)
+        named = wide._const(blank).stack(wide, dim=2)._reshape((count, size - 1)).pad(((0, 0), (0, 1)), value=blank)
+        emitted = self.gather(2, named.unsqueeze(0).expand(steps, count, size)).contiguous()
+        before = named.pad(((0, 0), (2, 0)), value=blank)[:, :size]
+        skips = named.ne(blank) & named.ne(before)
+        alpha = (named._places(1) < 2).where(emitted[0], -math.inf)
+        for t in range(1, steps):
+            moved = alpha.pad(((0, 0), (2, 0)), value=-math.inf)
+            jumped = skips.where(moved[:, :size], -math.inf)
+            total = _sum_of_powers(alpha.stack(moved[:, 1 : size + 1], jumped, dim=2), 2) + emitted[t]
+            alpha = (ends > t).unsqueeze(1).where(total, alpha).contiguous()
+        return alpha
+
+
+def _sum_of_powers(x: Any, axis: int) -> Any:
+    """logsumexp along an axis, with no gradient where all are -inf."""
+    most = x.detach().max(axis, keepdim=True)
+    none = most.eq(-math.inf)
+    total = (x - none.where(0.0, most)).exp().sum(axis, keepdim=True)
+    return none.where(-math.inf, none.where(1.0, total).log() + none.where(0.0, most)).squeeze(axis)
