@@ -18,6 +18,7 @@ class Operators(Matmul, Access):
 
     __slots__ = ()
     __hash__ = object.__hash__
+    __array_priority__ = 1000.0  # array + tensor is the tensor's to answer: numpy would read it and lose its graph
 
     def __neg__(self) -> Self:
         return self.neg()
