@@ -86,7 +86,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'tinygraft' has no attribute {name!r}")
+        raise AttributeError(f"module 'tinygraft' has no attribute {name!r}{_elsewhere(name)}")
     from importlib import import_module
 
     module, path = _HOME[name]
@@ -94,6 +94,21 @@ def __getattr__(name: str) -> Any:
     value = attrgetter(path)(found) if path else found
     globals()[name] = value
     return value
+
+
+def _elsewhere(name: str) -> str:
+    """Where a name of NumPy or PyTorch is to be found here, as a hint."""
+    from importlib.util import find_spec
+
+    if name.startswith("_") or find_spec(f"{__name__}.{name}"):  # a module is asked for here before it is imported
+        return ""
+    from tinygraft.dtype import dtypes
+    from tinygraft.tensor import array_api
+    from tinygraft.tensor.tensor import Tensor
+
+    homes = {"Tensor": Tensor, "dtypes": dtypes, "array_api": array_api}
+    found = [f"{home}.{name}" for home, where in homes.items() if hasattr(where, name)]
+    return f"\n  hint: it is {' or '.join(found)} here" if found else ""
 
 
 def __dir__() -> list[str]:

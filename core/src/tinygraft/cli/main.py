@@ -33,7 +33,8 @@ def _run(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="tinygraft",
         description="A tensor library whose devices are plugins.",
-        epilog="Hook plugins may add commands; `tinygraft doctor` names them.",
+        epilog="`tinygraft COMMAND --help` has more. Hook plugins may add commands; `tinygraft doctor` names them.",
+        formatter_class=_Aligned,
     )
     parser.add_argument("--version", action="version", version=f"tinygraft {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -43,6 +44,17 @@ def _run(argv: Sequence[str]) -> int:
         _add_commands_of_plugins(subparsers)
     arguments = parser.parse_args(argv)
     return int(arguments.run(arguments) or 0)
+
+
+class _Aligned(argparse.HelpFormatter):
+    """What commands do stands beside their names, where argparse would put that of a long name below it."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if not isinstance(action, argparse._SubParsersAction):
+            return super()._format_action(action)
+        commands = list(action._get_subactions())
+        width = max(len(command.dest) for command in commands)
+        return "".join(f"  {command.dest:<{width}}  {command.help}\n" for command in commands)
 
 
 def _add_commands_of_plugins(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

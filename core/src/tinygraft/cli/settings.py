@@ -28,7 +28,13 @@ Row = tuple[str, str, str]  # name, value, meaning
 
 def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add `settings` to the parser."""
-    parser = subparsers.add_parser("settings", help="print every setting, its value here and its meaning")
+    text = (
+        "Print every setting of core and of the installed plugins, its value here and its meaning. A setting is set in "
+        "the environment, NAME=value, or for a block of a script by Context(NAME=value)."
+    )
+    parser = subparsers.add_parser(
+        "settings", help="print every setting, its value here and its meaning", description=text
+    )
     parser.set_defaults(run=run)
 
 

@@ -1,0 +1,83 @@
+"""Names that people know from NumPy and PyTorch and look for in the wrong place: the error says where they are."""
+
+from __future__ import annotations
+
+import pytest
+
+import tinygraft
+from tinygraft import Tensor, nn
+from tinygraft.cli.main import main
+
+
+@pytest.mark.parametrize(("name", "where"), [
+    ("manual_seed", "Tensor.manual_seed"), ("zeros", "Tensor.zeros or array_api.zeros"),
+    ("float32", "dtypes.float32 or array_api.float32"), ("asarray", "array_api.asarray"),
+    ("linalg", "array_api.linalg"),
+])  # fmt: skip
+def test_the_package_says_where_a_name_is(name: str, where: str) -> None:
+    """There is one home for each name, and tinygraft.zeros is not it."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(tinygraft, name)
+    assert str(caught.value) == f"module 'tinygraft' has no attribute {name!r}\n  hint: it is {where} here"
+    for home in where.split(" or "):
+        first, _, second = home.partition(".")
+        assert hasattr(getattr(tinygraft, first), second)
+
+
+def test_a_name_that_is_nowhere_has_no_hint() -> None:
+    """Nor has one that Python itself asks for."""
+    for name in ("Tensors", "__wrapped__"):
+        with pytest.raises(AttributeError) as caught:
+            getattr(tinygraft, name)
+        assert str(caught.value) == f"module 'tinygraft' has no attribute {name!r}"
+
+
+@pytest.mark.parametrize(("layer", "method"), [
+    ("ReLU", "relu"), ("GELU", "gelu"), ("MaxPool2d", "max_pool2d"), ("Flatten", "flatten"), ("Dropout", "dropout"),
+    ("CrossEntropyLoss", "cross_entropy"),
+])  # fmt: skip
+def test_layers_without_weights_are_methods(layer: str, method: str) -> None:
+    """nn has what holds weights."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(nn, layer)
+    assert str(caught.value) == (
+        f"module 'tinygraft.nn' has no attribute {layer!r}\n  hint: it has no weights, and is Tensor.{method} here"
+    )
+    assert callable(getattr(Tensor, method))
+
+
+@pytest.mark.parametrize("name", ["Module", "Parameter", "functional", "Sequential", "ModuleList", "utils", "init"])
+def test_what_is_done_in_place_of_other_classes_is_said(name: str) -> None:
+    """No base class, no containers: the hint says what a model is made of here."""
+    with pytest.raises(AttributeError, match=rf"module 'tinygraft.nn' has no attribute '{name}'\n  hint: \w"):
+        getattr(nn, name)
+    with pytest.raises(AttributeError) as caught:
+        getattr(nn, name + "s")
+    assert str(caught.value) == f"module 'tinygraft.nn' has no attribute '{name}s'"
+
+
+def test_help_lists_a_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """tinygraft --help: what each command does stands beside its name."""
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    listed = printed.partition("commands:\n")[2].partition("\n\n")[0].splitlines()
+    names = ["devices", "doctor", "settings", "explain", "tune", "new-plugin", "conformance"]
+    assert [line.split()[0] for line in listed] == names
+    assert len({len(line) - len(line[2:].lstrip("-abcdefghijklmnopqrstuvwxyz").lstrip()) for line in listed}) == 1
+
+
+@pytest.mark.parametrize("name", ["devices", "doctor", "settings", "explain", "tune", "new-plugin", "conformance"])
+def test_help_of_a_command_says_what_it_does(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole sentences between the usage and the options, in at most 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    printed = capsys.readouterr().out
+    description = printed.split("\n\n")[1]
+    assert description[0].isupper()
+    assert description.endswith(".")
+    assert max(map(len, printed.splitlines())) <= 80
