@@ -278,7 +278,9 @@ class TensorBase:
             return value
         if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
             return type(self)(value, device=self.device)  # type: ignore[call-arg]
-        raise DTypeError(f"cannot {verb(op)} a tensor and {type(value).__name__}")
+        raise DTypeError(
+            f"cannot {verb(op)} a tensor of shape {self.shape} and {type(value).__name__}\n  made at {self._where()}"
+        )
 
     def _beyond(self, value: Any) -> int:
         """1 for a number greater than all that an integer dtype holds, -1 for one less than all, else 0.

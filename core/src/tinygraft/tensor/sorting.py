@@ -77,7 +77,9 @@ class Sorting(Indexing):
         axis = self._axis(dim)
         size = lengths.as_int(self.shape[axis], "topk") if self.ndim else 1
         if not 0 <= k <= size:
-            raise ShapeError(f"topk cannot take {k} of {size} elements, axis {axis} of {self.shape}")
+            raise ShapeError(
+                f"topk cannot take {k} of {size} elements, axis {axis} of {self.shape}\n  made at {self._where()}"
+            )
         places = self.argsort(dim, descending=largest)
         places = places._part(axis, 0, k) if self.ndim else places
         return (self.gather(axis, places) if self.ndim else self._wrap(self.uop)), places

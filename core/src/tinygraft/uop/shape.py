@@ -130,10 +130,12 @@ def _window(op: Ops, src: Sources, arg: Any) -> Shape:
     old, n = src[0].shape, len(arg.length)
     if old[len(old) - n :] != arg.length:
         raise ShapeError(f"a window over {arg.length} does not fit the last axes of {old}")
-    for length, size, stride, dilation in zip(arg.length, arg.size, arg.stride, arg.dilation, strict=True):
+    each = zip(arg.length, arg.size, arg.stride, arg.dilation, strict=True)
+    for axis, (length, size, stride, dilation) in enumerate(each, -n):
         if size < 1 or stride < 1 or dilation < 1 or dilation * (size - 1) + 1 > length:
             raise ShapeError(
-                f"a window of size {size}, stride {stride} and dilation {dilation} does not fit an axis of {length}"
+                f"a window of size {size}, stride {stride} and dilation {dilation} does not fit axis {axis} of {old}, "
+                f"which has {length}"
             )
     return (*old[: len(old) - n], *arg.count, *arg.size)
 
