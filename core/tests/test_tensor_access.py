@@ -287,3 +287,14 @@ def test_schedule_lists_the_calls_and_runs_none() -> None:
     n = UOp.variable("n", 1, 4).bind(2)
     calls, bound = (Tensor([1, 2, 3, 4])[:n] + 1).sum().schedule_with_vars()
     assert (len(calls), bound) == (1, {"n": 2})
+
+
+def test_a_number_is_formatted_as_python_does() -> None:
+    """f"{loss:.3f}" is the number; without a spec it is what print shows; more numbers than one raise."""
+    assert f"{Tensor(2.0) / 3:.3f} {Tensor([7]):04d} {Tensor([[0.5]]):%}" == "0.667 0007 50.000000%"
+    t = Tensor([1.0, 2.0])
+    assert f"{t}" == str(t)
+    with pytest.raises(ShapeError) as caught:
+        f"{t:.3f}"
+    assert str(caught.value).splitlines()[0] == "a tensor of shape (2,) is not one number to be written as '.3f'"
+    assert str(caught.value).splitlines()[2] == "  hint: item() of one element, or tolist()"

@@ -202,6 +202,17 @@ class Access(Casting):
             )
         return bool(self.item())
 
+    def __format__(self, spec: str) -> str:
+        """f"{t:.3f}": the number of a tensor that has one; without a spec, what print shows."""
+        if not spec:
+            return str(self)
+        if self.numel() != 1:
+            raise ShapeError(
+                f"a tensor of shape {self.shape} is not one number to be written as {spec!r}\n"
+                f"  made at {self._where()}\n  hint: item() of one element, or tolist()"
+            )
+        return format(self.item(), spec)
+
     def __int__(self) -> int:
         return int(self.item())
 
