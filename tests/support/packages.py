@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[2]
 FOLDERS = [ROOT / "core", *sorted(file.parent for file in (ROOT / "plugins").glob("*/pyproject.toml"))]
 WHEELHOUSE = ROOT / "out" / "wheelhouse"
-LEFT_BEHIND = shutil.ignore_patterns("build", "dist", "*.so", "*.egg-info", "__pycache__", "tests", ".*")
+BUILT = ("build", "dist", "*.so", "*.egg-info", "__pycache__", ".*")
+LEFT_BEHIND = shutil.ignore_patterns(*BUILT)
 KEPT = 3600  # seconds that a wheel stays when the sources have changed
 OURS = ("TINYGRAFT_", "PYTHON", "PYTEST", "SPEC", "DEV", "DEBUG", "VIZ", "NOOPT", "CPU_")
 
@@ -78,10 +79,10 @@ def run(*command: object, cwd: Path | None = None, code: int = 0, timeout: float
 
 
 def digest(folder: Path) -> str:
-    """A name for the state of a folder, as far as it is built."""
+    """A name for the state of a folder, as far as it is built: without its tests, which no package holds."""
     found = hashlib.sha256(f"{sys.version} {os.environ.get('CC', '')}".encode())
     with tempfile.TemporaryDirectory() as empty:
-        copy = shutil.copytree(folder, Path(empty) / "copy", ignore=LEFT_BEHIND)
+        copy = shutil.copytree(folder, Path(empty) / "copy", ignore=shutil.ignore_patterns(*BUILT, "tests"))
         for file in sorted(f for f in copy.rglob("*") if f.is_file()):
             found.update(f"{file.relative_to(copy)}\0".encode() + file.read_bytes() + b"\0")
     return found.hexdigest()[:16]
