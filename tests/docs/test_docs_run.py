@@ -158,6 +158,12 @@ def test_links_and_paths_exist(document: str) -> None:
     assert missing == []
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    """A page that nobody is sent to is not read."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"(docs/{page.name})" not in text] == []
+
+
 def test_the_first_screen_has_the_two_commands() -> None:
     """make train and make test stand within the first forty lines of the README."""
     first = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:40]

@@ -33,7 +33,7 @@ _INSTEAD = {  # what other libraries have in their nn, and what is done here
     "functional": "what it has are methods of Tensor",
     "Sequential": "x.sequential([first, second]) calls one after the other",
     "ModuleList": "a list will do",
-    "utils": "nn.optim has what changes gradients; norms are methods of Tensor",
+    "utils": "gradients are tensors: change t.grad between backward() and step()",
     "init": "weights are made by Tensor.kaiming_uniform, glorot_uniform, normal and the like",
 }
 
