@@ -31,14 +31,9 @@ class Use:
     axis: int
     origin: str
 
-    @property
-    def size(self) -> int | None:
-        """How many elements the axis has, as far as it is known; a number counts as one."""
-        return lengths.now(self.shape[self.axis] if self.shape else 1)
-
     def check(self, places: Any) -> None:
         """Raise IndexOutOfRange for the first of places (an int, or a numpy array of integers) that lies outside."""
-        size = self.size
+        size = _length(self.shape, self.axis)
         if size is None:
             return
         if isinstance(places, int):
@@ -58,8 +53,13 @@ class Use:
         )
 
 
+def _length(shape: Shape, axis: int) -> int | None:
+    """How many elements an axis has, as far as it is known; a number counts as one."""
+    return lengths.now(shape[axis] if shape else 1)
+
+
 def use(tensor: Any, axis: int, index: Any = None) -> Use:
-    """The use of an index, a tensor where it has a line of its own, along an axis of a tensor."""
+    """The use of an index, a tensor where it has a line of its own, along an axis. It looks lines up, which takes time."""
     if index is None:
         return Use(tensor.shape, axis, f"made at {tensor._where()}")
     return Use(tensor.shape, axis, f"index made at {index._where()}      tensor made at {tensor._where()}")
@@ -88,17 +88,18 @@ def check(tensor: Any, index: Any, axis: int) -> None:
     """Raise IndexOutOfRange where an index tensor leaves an axis, if that is known or CHECK_INDEX=1 asks for it."""
     if not index.size:
         return
-    node, found = index.uop, use(tensor, axis, index)
-    size = found.size
+    size, node = _length(tensor.shape, axis), index.uop
     if size == 0:
         raise IndexOutOfRange(
             f"an index of shape {index.shape} cannot name places of axis {axis} of shape {tensor.shape}, which has no "
-            f"elements\n  {found.origin}"
+            f"elements\n  {use(tensor, axis, index).origin}"
         )
+    if size is not None and -size <= node.lo and node.hi < size:
+        return
     if CHECK_INDEX.value:
-        read(index, found)
+        read(index, use(tensor, axis, index))
     elif size is not None and (node.lo >= size or node.hi < -size):
-        found.check(int(node.lo if node.lo >= size else node.hi))
+        use(tensor, axis, index).check(int(node.lo if node.lo >= size else node.hi))
 
 
 def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
@@ -116,7 +117,8 @@ def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
             f"{what} needs an index of integers, got {places.dtype} for a tensor of shape {tensor.shape}\n"
             f"  made at {tensor._where()}"
         )
-    use(tensor, axis).check(places)
+    if places.size:
+        use(tensor, axis).check(places)
     return type(tensor)(places.astype(np.int64), device=tensor.device)
 
 

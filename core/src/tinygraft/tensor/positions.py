@@ -173,7 +173,8 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
         raise DTypeError(_no_index(tensor, type(item).__name__)) from None
     if not isinstance(size, int):
         return One(place if place >= 0 else lengths.add(size, place))
-    checked.use(tensor, axis).check(place)
+    if not -size <= place < size:
+        checked.use(tensor, axis).check(place)
     return One(place % size)
 
 
