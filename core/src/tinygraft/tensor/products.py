@@ -226,7 +226,7 @@ class Products(Operators):
 
     def linalg_vander(self, N: int | None = None) -> Self:
         """vander with the powers from 0 up."""
-        return self.vander(N, increasing=True)
+        return (self if self.ndim else self._reshape((1,))).vander(N, increasing=True)
 
     @classmethod
     def multi_dot(cls, tensors: Sequence[Self]) -> Self:
