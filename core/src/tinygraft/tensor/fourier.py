@@ -103,15 +103,7 @@ class Fourier(Operators):
 
     def rfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
         """rfft along the last of several axes, then fft along the others."""
-        axes, sizes = self._chosen_axes("rfftn", dim, s, self.ndim)
-        x = self._in_float()
-        for axis, size in zip(axes, sizes, strict=True):
-            x = x._resized(axis, size)
-        real, imaginary = _fourier(x._last(axes[-1]), None, inverse=False)
-        half = sizes[-1] // 2 + 1
-        parts = [part._part(part.ndim - 1, 0, half)._unlast(axes[-1]) for part in (real, imaginary)]
-        found = _several(parts[0], parts[1], axes[:-1], inverse=False)
-        return self._as_pairs(_scaled(found, sizes, norm, inverse=False))
+        return self._from_real("rfftn", s, dim, norm, inverse=False)
 
     def irfftn(
         self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None, pairs: bool = False
@@ -127,15 +119,7 @@ class Fourier(Operators):
 
     def ihfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
         """The inverse of hfftn of a real tensor, as pairs."""
-        axes, sizes = self._chosen_axes("ihfftn", dim, s, self.ndim)
-        x = self._in_float()
-        for axis, size in zip(axes, sizes, strict=True):
-            x = x._resized(axis, size)
-        real, imaginary = _fourier(x._last(axes[-1]), None, inverse=True)
-        half = sizes[-1] // 2 + 1
-        parts = [part._part(part.ndim - 1, 0, half)._unlast(axes[-1]) for part in (real, imaginary)]
-        found = _several(parts[0], parts[1], axes[:-1], inverse=True)
-        return self._as_pairs(_scaled(found, sizes, norm, inverse=True))
+        return self._from_real("ihfftn", s, dim, norm, inverse=True)
 
     def rfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
         """rfftn along two axes, the last ones unless dim says which."""
@@ -258,6 +242,18 @@ class Fourier(Operators):
             real = real._resized(axis, size)
             imaginary = None if imaginary is None else imaginary._resized(axis, size)
         found = _several(real, imaginary, axes, inverse)
+        return self._as_pairs(_scaled(found, sizes, norm, inverse))
+
+    def _from_real(self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, inverse: bool) -> Self:
+        """The half of the transform of a real tensor that determines the other half, as pairs."""
+        axes, sizes = self._chosen_axes(what, dim, s, self.ndim)
+        x = self._in_float()
+        for axis, size in zip(axes, sizes, strict=True):
+            x = x._resized(axis, size)
+        whole = _fourier(x._last(axes[-1]), None, inverse)
+        half = sizes[-1] // 2 + 1
+        real, imaginary = (part._part(part.ndim - 1, 0, half)._unlast(axes[-1]) for part in whole)
+        found = _several(real, imaginary, axes[:-1], inverse)
         return self._as_pairs(_scaled(found, sizes, norm, inverse))
 
     def _to_real(
