@@ -76,9 +76,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
-    config.addinivalue_line(
-        "markers", "needs(*what): skipped where cc, ext, opencl or index is missing: conftest.py"
-    )
+    config.addinivalue_line("markers", "needs(*what): skipped where cc, ext, opencl or index is missing: conftest.py")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
