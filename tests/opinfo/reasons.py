@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from judge import Verdict
+if TYPE_CHECKING:
+    from judge import Verdict
 
 PATH = Path(__file__).parent / "reasons.toml"
 
@@ -31,14 +33,16 @@ class Reasons:
 
     missing: tuple[Entry, ...]
     wrong: tuple[Entry, ...]
+    other: tuple[Entry, ...] = ()
 
 
 def read(path: Path = PATH) -> Reasons:
-    """The table of a file. In [missing] a pattern has a reason, in [wrong] the kinds that are wrong and a reason."""
+    """The table of a file: in [missing] and [other] an operator has a reason, in [wrong] the wrong kinds before it."""
     table = tomllib.loads(path.read_text())
     missing = [Entry(pattern, reason) for pattern, reason in table["missing"].items()]
     wrong = [Entry(pattern, row[-1], tuple(row[:-1])) for pattern, row in table["wrong"].items()]
-    return Reasons(tuple(missing), tuple(wrong))
+    other = [Entry(name, reason) for name, reason in table["other"].items()]
+    return Reasons(tuple(missing), tuple(wrong), tuple(other))
 
 
 def entry_for(op: str, entries: Iterable[Entry]) -> Entry | None:
@@ -51,7 +55,7 @@ def unexplained(verdicts: Iterable[Verdict], table: Reasons) -> list[str]:
     """What is missing or wrong and has no reason."""
     found = []
     for verdict in verdicts:
-        entry = entry_for(verdict.op, table.wrong if verdict.found else table.missing)
+        entry = entry_for(verdict.op, table.wrong if verdict.found else (*table.other, *table.missing))
         if verdict.found is None and entry is None:
             found.append(f"{verdict.op}: not found, and there is no reason for it in [missing]")
         for kind in verdict.failing:
@@ -66,11 +70,14 @@ def outdated(verdicts: Iterable[Verdict], table: Reasons) -> list[str]:
     every = list(verdicts)
     used: set[tuple[str, str]] = set()
     for verdict in every:
-        entry = entry_for(verdict.op, table.wrong if verdict.found else table.missing)
+        entry = entry_for(verdict.op, table.wrong if verdict.found else (*table.other, *table.missing))
         if entry is not None:
             used |= {(entry.pattern, kind) for kind in ("missing",) * (verdict.found is None) + (*verdict.failing,)}
     complaints = [
         f"[missing] {e.pattern!r}: nothing is missing" for e in table.missing if (e.pattern, "missing") not in used
+    ]
+    complaints += [
+        f"[other] {e.pattern!r}: nothing has that name" for e in table.other if (e.pattern, "missing") not in used
     ]
     for entry in table.wrong:
         right = [kind for kind in entry.kinds if (entry.pattern, kind) not in used]

@@ -73,6 +73,15 @@ def described(v: Verdict, seconds: float, table: Reasons) -> str:
     return text
 
 
+def below_the_bar(judged: list[Verdict]) -> list[str]:
+    """What the whole run has to reach: 400 operators found, and 99 of 100 of their samples right."""
+    there = [v for v in judged if v.found]
+    asked, right = (sum(sum(counts.values()) for counts in counted) for counted in
+                    ([v.asked for v in there], [v.right for v in there]))  # fmt: skip
+    short = [f"{len(there)} operators are found, fewer than 400"] if len(there) < 400 else []
+    return [*short, *([f"{right} of {asked} samples are right, less than 99 %"] if right < 0.99 * asked else [])]
+
+
 def main() -> int:
     """Print the report; 1 where something is wrong without a reason, or the table is out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -89,7 +98,7 @@ def main() -> int:
     print(summary(judged))
     complaints = unexplained(judged, table)
     if chosen == every and args.samples is None:
-        complaints += outdated(judged, table)
+        complaints += [*outdated(judged, table), *below_the_bar(judged)]
     print("\n".join(complaints))
     return bool(complaints)
 

@@ -17,7 +17,7 @@ if not torch.__version__.startswith("2.13."):
 
 from judge import difference, judge, operators  # noqa: E402
 from reasons import Entry, Reasons, entry_for, outdated, read, unexplained  # noqa: E402
-from report import verdicts  # noqa: E402
+from report import below_the_bar, verdicts  # noqa: E402
 from tinygraft import Tensor  # noqa: E402
 
 EVERY = list(operators())
@@ -52,6 +52,15 @@ def test_a_reason_that_is_no_longer_needed_is_named():
         "[missing] 'abs': nothing is missing",
         "[wrong] 'ab*': float32 is right everywhere",
     ]
+
+
+def test_the_bar_is_held():
+    """Too few operators and too many wrong samples are complaints."""
+    few = [judge(operators()["abs"], 2)]
+    assert below_the_bar(few) == ["1 operators are found, fewer than 400"]
+    for number in range(3):
+        few[0].note("int64", number, "shape (1,), not (2,)")
+    assert below_the_bar(few)[1].endswith("samples are right, less than 99 %")
 
 
 def test_what_has_no_reason_is_named():
