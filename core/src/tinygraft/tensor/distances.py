@@ -261,9 +261,11 @@ class Distances(Operators, Loss):
         """
 
         def distance(x: Self, y: Self) -> Self:
-            return x.pairwise_distance(y, p, eps)
+            return x._in_float().pairwise_distance(y._in_float(), p, eps)
 
-        return self.triplet_margin_with_distance_loss(positive, negative, distance, margin, swap, reduction)
+        dtype = promote(self.dtype, positive.dtype, negative.dtype)
+        losses = self.triplet_margin_with_distance_loss(positive, negative, distance, margin, swap, "none")
+        return losses._narrowed(dtype)._reduced(reduction)
 
     def triplet_margin_with_distance_loss(
         self, positive: Self, negative: Self, distance_function: Any = None, margin: float = 1.0, swap: bool = False,
