@@ -59,7 +59,7 @@ def _length(shape: Shape, axis: int) -> int | None:
 
 
 def use(tensor: Any, axis: int, index: Any = None) -> Use:
-    """The use of an index, a tensor where it has a line of its own, along an axis. It looks lines up, which takes time."""
+    """The use of an index (a tensor where it has a line of its own) along an axis. Looking up lines takes time."""
     if index is None:
         return Use(tensor.shape, axis, f"made at {tensor._where()}")
     return Use(tensor.shape, axis, f"index made at {index._where()}      tensor made at {tensor._where()}")
