@@ -292,3 +292,14 @@ def test_what_is_used_after_the_step_is_new() -> None:
         p.sum().backward()
         optimizer.step()
     assert (before.item(), (p * 10).item()) == (10.0, 5.0)
+
+
+@pytest.mark.parametrize(("given", "name"), [(nn.Linear(2, 2), "Linear"), (Tensor([1.0]), "Tensor")])
+def test_what_is_no_list_of_tensors_is_refused(given: Any, name: str) -> None:
+    """A model in the place of its parameters, or one of them alone."""
+    with pytest.raises(TypeError) as caught:
+        nn.optim.Adam(given)
+    assert str(caught.value) == (
+        f"an optimizer takes a list of tensors, got {name}\n"
+        "  hint: nn.state.get_parameters(model) finds those of a model"
+    )

@@ -86,3 +86,22 @@ def test_bitcast_errors_say_what_does_not_fit() -> None:
     with pytest.raises(ShapeError, match=r"cannot bitcast \(3,\) of dtypes.uchar to dtypes.uint: the last axis is no"):
         Tensor([1, 2, 3], dtype="uint8").bitcast("float32")
     assert Tensor.ones(0, dtype="uint8").bitcast("float32").shape == (0,)
+
+
+def test_dtypes_by_the_names_of_other_libraries() -> None:
+    """numpy's types and dtypes, PyTorch's by what they print as, and Python's types, which are the default ones."""
+
+    class Torch:
+        def __repr__(self) -> str:
+            return "torch.bfloat16"
+
+    for like, dtype in (
+        (np.float32, dtypes.float32), (np.dtype("int64"), dtypes.int64), (np.uint8, dtypes.uint8),
+        (np.dtype(">f8"), dtypes.float64), (np.bool_, dtypes.bool), (Torch(), dtypes.bfloat16), (float, dtypes.float),
+        (int, dtypes.int), (bool, dtypes.bool),
+    ):  # fmt: skip
+        assert Tensor([1, 0], dtype=like).dtype == dtype
+        assert Tensor([1, 0]).cast(like).dtype == dtype
+    for wrong in (np.complex64, object, 7, None):
+        with pytest.raises(DTypeError, match="there is no dtype"):
+            Tensor([1, 0]).cast(wrong)

@@ -202,11 +202,21 @@ def _default(setting: str, name: str, allowed: Sequence[DType]) -> DType:
     return found
 
 
+def _name_elsewhere(like: Any) -> str:
+    """The name of another library's dtype: np.dtype("int64"), np.bool_ or torch.float32, or of a type of Python."""
+    name = getattr(like, "name", None) or getattr(like, "__name__", None) or str(like)
+    return str(name).removeprefix("torch.").rstrip("_")
+
+
 def to_dtype(like: DTypeLike) -> DType:
-    """A dtype, or the one of that name ("float32" or "float"). Raises DTypeError for an unknown name."""
+    """A dtype, the one of that name ("float32" or "float"), or what NumPy, PyTorch and Python call the same.
+
+    Raises DTypeError for an unknown name.
+    """
     if isinstance(like, DType):
         return like
-    if isinstance(like, str) and (found := BY_NAME.get(like) or BY_NAME.get(like.lower())) is not None:
+    name = like if isinstance(like, str) else _name_elsewhere(like)
+    if (found := BY_NAME.get(name) or BY_NAME.get(name.lower())) is not None:
         return found
     raise DTypeError(f"there is no dtype {like!r}; the dtypes are {', '.join(sorted(BY_NAME))}")
 

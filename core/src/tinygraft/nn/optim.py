@@ -29,6 +29,11 @@ class Optimizer:
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float, device: Place = None) -> None:
+        if not isinstance(params, Iterable) or isinstance(params, Tensor):
+            raise TypeError(
+                f"an optimizer takes a list of tensors, got {type(params).__name__}\n"
+                "  hint: nn.state.get_parameters(model) finds those of a model"
+            )
         given = list({id(tensor): tensor for tensor in params}.values())
         self.params = [t for t in given if t.requires_grad is not False and dtypes.is_float(t.dtype)]
         self.buffers = [t for t in given if t.requires_grad is False or not dtypes.is_float(t.dtype)]
