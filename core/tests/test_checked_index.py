@@ -173,6 +173,29 @@ def test_inside_vmap_the_indices_of_all_examples_are_checked() -> None:
                 vmap(function)(rows)
 
 
+def test_labels_of_a_loss_are_classes_or_ignored() -> None:
+    """A label does not count from the end; without the setting nothing is picked for one that is no class."""
+    logits, labels = Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([0, -1])
+    losses: list[Callable[[Tensor], Tensor]] = [
+        logits.nll_loss,
+        logits.cross_entropy,
+        lambda y: logits.sparse_categorical_crossentropy(y, ignore_index=-100),
+    ]
+    with Context(CHECK_INDEX=1):
+        for loss in losses:
+            loss(Tensor([0, 1]))
+            with pytest.raises(IndexOutOfRange) as caught:
+                loss(labels)
+            assert re.fullmatch(
+                r"label -1, at \(1,\) of labels of shape \(2,\), is no class: axis 1 of the predictions, "
+                r"shape \(2, 2\), has 2\n  labels made at \S+:\d+      predictions made at \S+:\d+",
+                str(caught.value),
+            )
+        assert logits.nll_loss(labels, ignore_index=-1, reduction="none").tolist() == [-1.0, 0.0]
+        assert logits.sparse_categorical_crossentropy(labels).item() > 0
+    assert logits.nll_loss(labels, reduction="none").tolist() == [-1.0, 0.0]
+
+
 def test_nothing_is_read_unless_asked_for() -> None:
     """Without the setting an index tensor stays as lazy as it was."""
     index = Tensor([0, 1]) + 1

@@ -102,6 +102,24 @@ def check(tensor: Any, index: Any, axis: int) -> None:
         use(tensor, axis, index).check(int(node.lo if node.lo >= size else node.hi))
 
 
+def labels(predictions: Any, given: Any, axis: int, ignored: int | None) -> None:
+    """With CHECK_INDEX=1, raise IndexOutOfRange where a label is no class of an axis, nor the one that is ignored."""
+    size = _length(predictions.shape, axis)
+    if not CHECK_INDEX.value or size is None or any(source.op is Ops.PLACEHOLDER for source in toposort(given.uop)):
+        return
+    values = given.numpy()
+    outside = (values < 0) | (values >= size)
+    if ignored is not None:
+        outside &= values != ignored
+    if outside.any():
+        at = tuple(int(part[0]) for part in outside.nonzero()) if values.ndim else ()
+        raise IndexOutOfRange(
+            f"label {values[at]}, at {at} of labels of shape {values.shape}, is no class: axis {axis} of the "
+            f"predictions, shape {predictions.shape}, has {size}\n"
+            f"  labels made at {given._where()}      predictions made at {predictions._where()}"
+        )
+
+
 def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
     """An index of any number of axes as a tensor of integers. A list or an array is known, and so checked at once."""
     if isinstance(index, TensorBase):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor import checked
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.reduce import Reduce
 from tinygraft.uop.ops import Ops
@@ -74,7 +75,7 @@ class Loss(Reduce):
         0.09392
         """
         _check_reduction(reduction)
-        self._check_labels(Y, self.ndim - 1)
+        self._check_labels(Y, self.ndim - 1, ignore_index)
         losses = self._in_float()._label_loss(Y, self.ndim - 1, label_smoothing)
         if ignore_index < 0 and Y.dtype.kind == "uint":  # no label can be negative
             return losses._narrowed(self.dtype)._reduced(reduction)
@@ -103,7 +104,7 @@ class Loss(Reduce):
         axis, x = min(1, self.ndim - 1), self._in_float()
         wide = None if weight is None else self._by_class("cross_entropy", weight, axis)._cast(x.dtype)
         if Y.shape != self.shape:
-            self._check_labels(Y, axis)
+            self._check_labels(Y, axis, ignore_index)
             if wide is None and ignore_index is None:
                 return x._label_loss(Y, axis, label_smoothing)._narrowed(self.dtype)._reduced(reduction)
             losses, scale = x._scaled_label_loss(Y, axis, label_smoothing, wide, ignore_index)
@@ -158,7 +159,7 @@ class Loss(Reduce):
         """
         _check_reduction(reduction)
         axis = min(1, self.ndim - 1)
-        self._check_labels(Y, axis)
+        self._check_labels(Y, axis, ignore_index)
         losses = self._picked(Y, axis)._op(Ops.NEG)
         scale = None if weight is None else weight._join(Ops.GATHER, Y, arg=0)
         if ignore_index is not None:
@@ -170,8 +171,8 @@ class Loss(Reduce):
         losses = losses._op(Ops.MUL, scale)
         return losses.sum()._op(Ops.FDIV, scale.sum()) if reduction == "mean" else losses._reduced(reduction)
 
-    def _check_labels(self, Y: Self, axis: int) -> None:
-        """Labels must be integers, one for each place beside the class axis."""
+    def _check_labels(self, Y: Self, axis: int, ignored: int | None) -> None:
+        """Labels must be integers, one for each place beside the class axis; with CHECK_INDEX=1 classes, or ignored."""
         wanted = tuple(size for a, size in enumerate(self.shape) if a != axis)
         if not self.ndim or Y.shape != wanted:
             raise ShapeError(
@@ -182,6 +183,7 @@ class Loss(Reduce):
             raise DTypeError(
                 f"labels are integers, got {Y.dtype}\n  made at {Y._where()}\n  hint: cast them, as in Y.int()"
             )
+        checked.labels(self, Y, axis, ignored)
 
     def _picked(self, Y: Self, axis: int) -> Self:
         """The value at each label along axis; 0 for a label that is no class."""
