@@ -36,10 +36,35 @@ def test_priority_zero_is_never_automatic(fakes):
     with pytest.raises(DeviceUnavailable) as caught:
         fakes.registry().DEFAULT  # noqa: B018
     assert str(caught.value) == (
+        "no device to run on: nothing that works here is chosen by itself\n"
+        "  fix: set DEV=SHY, which works here and has priority 0\n"
+        f"  or {how_to_install('CPU')}\n"
+        "  or set DEV=PYTHON to use the interpreter: right, and slow"
+    )
+
+
+def test_nothing_is_installed(fakes):
+    """Without any plugin the error says what to install."""
+    with pytest.raises(DeviceUnavailable) as caught:
+        fakes.registry().DEFAULT  # noqa: B018
+    assert str(caught.value) == (
         "no device to run on: nothing but core's own interpreter is installed, which is never chosen by itself\n"
         f"  fix: {how_to_install('CPU')}\n"
         "  or set DEV=PYTHON to use the interpreter: right, and slow"
     )
+
+
+def test_what_works_unasked_is_named_beside_what_is_broken(fakes):
+    """Where one is broken and another has priority 0, the one that works is the first thing to try."""
+    fakes.add("SHY", priority=0)
+    fakes.add("WRECK", "#!\nraise OSError('wrecked')\n")
+    with pytest.raises(DeviceUnavailable) as caught:
+        fakes.registry().DEFAULT  # noqa: B018
+    assert str(caught.value).splitlines()[:3] == [
+        "no device to run on: none of those that are chosen by themselves can be used",
+        "  WRECK is installed (tinygraft-wreck 1.0) but could not be loaded: OSError: wrecked",
+        "  fix: set DEV=SHY, which works here and has priority 0",
+    ]
 
 
 def test_nothing_works_here(fakes):

@@ -53,18 +53,22 @@ def no_such_ordinal(name: str, base: str, count: int) -> str:
     return f"{name} does not exist: {there}"
 
 
-def nothing_to_run_on(problems: Sequence[PluginRecord]) -> str:
-    """The message when no device is left for the automatic choice."""
-    lines = ["no device to run on: nothing but core's own interpreter is installed, which is never chosen by itself"]
+def nothing_to_run_on(problems: Sequence[PluginRecord], unasked: Sequence[str]) -> str:
+    """The message when no device is left for the automatic choice. unasked are those that work and have priority 0."""
     if problems:
-        lines = [
-            "no device to run on: none of those installed can be used",
-            *(f"  {reason}" for reason in _reasons(problems)),
-        ]
+        why_none = f"none of those {'that are chosen by themselves' if unasked else 'installed'} can be used"
+    elif unasked:
+        why_none = "nothing that works here is chosen by itself"
+    else:
+        why_none = "nothing but core's own interpreter is installed, which is never chosen by itself"
+    lines = [f"no device to run on: {why_none}", *(f"  {reason}" for reason in _reasons(problems))]
+    ways = [f"set DEV={name}, which works here and has priority 0" for name in unasked[:1]]
     if all(record.name != FIRST_CHOICE for record in problems):
-        lines.append(f"  fix: {how_to_install(FIRST_CHOICE)}")
-    lines.append(f"  or set DEV={INTERPRETER} to use the interpreter: right, and slow")
-    return "\n".join(lines)
+        ways.append(how_to_install(FIRST_CHOICE))
+    ways.append(f"set DEV={INTERPRETER} to use the interpreter: right, and slow")
+    if len(ways) > 1:
+        lines.append(f"  fix: {ways.pop(0)}")
+    return "\n".join([*lines, *(f"  or {way}" for way in ways)])
 
 
 def passed_over(chosen: str, problems: Sequence[PluginRecord]) -> str:

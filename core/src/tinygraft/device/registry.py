@@ -30,7 +30,7 @@ from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailab
 from tinygraft.events import DeviceEvent
 from tinygraft.helpers import warn_user
 from tinygraft.hooks.manager import here as hooks
-from tinygraft.installed.entries import DEVICES, forget, installed_entries
+from tinygraft.installed.entries import CORE, DEVICES, forget, installed_entries
 from tinygraft.installed.records import Status, describe
 
 
@@ -189,7 +189,8 @@ class Registry:
                 self._report(messages.passed_over(chosen, problems))
             return chosen
         reasons = [r for r in records if r.status in messages.SENTENCES]
-        raise DeviceUnavailable(messages.nothing_to_run_on(reasons))
+        unasked = [r.name for r in records if r.distribution != CORE and r.status in (Status.AVAILABLE, Status.OPEN)]
+        raise DeviceUnavailable(messages.nothing_to_run_on(reasons, unasked))
 
     def _report(self, text: str) -> None:
         if TINYGRAFT_STRICT_PLUGINS.value:
