@@ -61,6 +61,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:reduction")
 @pytest.mark.parametrize(("call", "tensors", "options"), CASES, ids=[f"{row[0]}-{i}" for i, row in enumerate(CASES)])
 def test_loss(call: str, tensors: list[Any], options: dict[str, Any]) -> None:
     """Value and gradients are PyTorch's."""

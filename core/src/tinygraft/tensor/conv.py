@@ -47,12 +47,12 @@ class Conv(Pool):
         if self.ndim == n + 1 and self.shape[:1] == (weight.shape[1] * groups,):
             each = self.unsqueeze(0).conv2d(weight, bias, groups, stride, dilation, padding, dtype)
             return each._reshape(each.shape[1:])
-        self._check_conv("conv2d", weight, groups, weight.shape[1:2], weight.shape[:1])
+        self._check_conv(f"conv{max(n, 1)}d", weight, groups, weight.shape[1:2], weight.shape[:1])
         kernel = lengths.as_ints(weight.shape[2:], "a kernel")
         inside, outside = self._wide(dtype, weight)
         steps, gaps = each_axis("stride", stride, n), each_axis("dilation", dilation, n)
         sides = _named_sides(padding, kernel, steps, gaps) if isinstance(padding, str) else padding
-        x = self._cast(inside)._padded(each_side("conv2d", sides, n))._windows(kernel, steps, gaps)
+        x = self._cast(inside)._padded(each_side(f"conv{n}d", sides, n))._windows(kernel, steps, gaps)
         batch, channels, count = x.shape[0], weight.shape[1], x.shape[2 : 2 + n]
         each = weight.shape[0] // groups
         x = x._reshape((batch, groups, 1, channels, *count, *kernel))
@@ -108,7 +108,7 @@ class Conv(Pool):
             whole = self.unsqueeze(0)
             each = whole.conv_transpose2d(weight, bias, groups, stride, dilation, padding, output_padding)
             return each._reshape(each.shape[1:])
-        self._check_conv("conv_transpose2d", weight, groups, (weight.shape[0] // max(groups, 1),), (groups,))
+        self._check_conv(f"conv_transpose{max(n, 1)}d", weight, groups, (weight.shape[0] // max(groups, 1),), (groups,))
         kernel, count = lengths.as_ints(weight.shape[2:], "a kernel"), lengths.as_ints(self.shape[2:], "a convolution")
         steps, gaps = each_axis("stride", stride, n), each_axis("dilation", dilation, n)
         extra = each_axis("output_padding", output_padding, n, 0)
@@ -121,7 +121,7 @@ class Conv(Pool):
         length = tuple((c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(count, steps, gaps, kernel, strict=True))
         folded = places._move(Ops.FOLD, WindowArg(length, kernel, steps, gaps))
         folded = folded._reshape((batch, groups * each, *length))
-        sides = each_side("conv_transpose2d", padding, n)
+        sides = each_side(f"conv_transpose{n}d", padding, n)
         cut = [(-before, more - after) for (before, after), more in zip(sides, extra, strict=True)]
         return folded._padded(cut)._cast(outside)._biased(bias)
 

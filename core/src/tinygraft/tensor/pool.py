@@ -56,7 +56,7 @@ class Pool(Matmul):
         >>> Tensor.arange(4).reshape(1, 1, 2, 2).avg_pool2d().tolist()
         [[[[1.5]]]]
         """
-        p = _Pool.of("avg_pool2d", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
+        p = _Pool.of("avg_pool", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
         x = self._in_float()
         total = x._padded(p.sides)._windows(p.kernel, p.stride, p.dilation)._reduce(Ops.ADD, p.last)
         if divisor_override is not None:
@@ -88,7 +88,7 @@ class Pool(Matmul):
         >>> Tensor.arange(16).reshape(1, 1, 4, 4).max_pool2d().tolist()
         [[[[5, 7], [13, 15]]]]
         """
-        p = _Pool.of("max_pool2d", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
+        p = _Pool.of("max_pool", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
         windows = self._padded(p.sides, dtypes.min(self.dtype))._windows(p.kernel, p.stride, p.dilation)
         if not return_indices:
             return windows._reduce(Ops.MAX, p.last)
@@ -123,13 +123,13 @@ class Pool(Matmul):
         n = len(kernel)
         if self.shape != indices.shape or self.ndim < n:
             raise ShapeError(
-                f"max_unpool2d needs values and places of one shape with {n} spatial axes, got {self.shape} and "
+                f"max_unpool{n}d needs values and places of one shape with {n} spatial axes, got {self.shape} and "
                 f"{indices.shape}\n  values made at {self._where()}      places made at {indices._where()}"
             )
-        lead, length = self.shape[: self.ndim - n], lengths.as_ints(self.shape[self.ndim - n :], "max_unpool2d")
+        lead, length = self.shape[: self.ndim - n], lengths.as_ints(self.shape[self.ndim - n :], "max_unpool")
         if output_size is None:
             steps = kernel if stride is None else each_axis("stride", stride, n)
-            gaps, sides = each_axis("dilation", dilation, n), each_side("max_unpool2d", padding, n)
+            gaps, sides = each_axis("dilation", dilation, n), each_side(f"max_unpool{n}d", padding, n)
             numbers = zip(length, steps, gaps, kernel, sides, strict=True)
             size = tuple((c - 1) * s + d * (k - 1) + 1 - sum(p) for c, s, d, k, p in numbers)
         else:
@@ -149,6 +149,7 @@ class _Pool:
         self = cls()
         self.kernel = (kernel, kernel) if isinstance(kernel, int) else tuple(kernel)
         n = len(self.kernel)
+        what = f"{what}{n}d"
         if any(size < 1 for size in self.kernel):
             raise ShapeError(f"{what} needs a kernel of at least 1 element along each axis, got {kernel}")
         if len(shape) < n:

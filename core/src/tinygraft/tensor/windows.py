@@ -94,7 +94,7 @@ class Windows(Special):
         [0.0, 0.5, 1.0, 0.5, 0.0]
         """
         line, last = cls._places_of(M, sym, dtype, device)
-        return line + 1 if M == 1 else 1 - (line * (2 / last) - 1).abs()
+        return line + 1 if M == 1 else 1 - ((line * 2 - last) * (1 / last)).abs()
 
     @classmethod
     def window_cosine(cls, M: int, *, sym: bool = True, dtype: DTypeLike | None = None, device: Place = None) -> Self:
@@ -136,7 +136,7 @@ class Windows(Special):
         line, last = cls._places_of(M, sym, dtype, device)
         if M == 1:
             return line + 1
-        wave = (1 - (line * (2 / last) - 1).square()).clamp(0.0).sqrt() * beta
+        wave = (1 - ((line * 2 - last) * (1 / last)).square()).clamp(0.0).sqrt() * beta
         top: Any = wave._const(beta)
         # i0 is e**x * i0e, whose parts do not overflow
         found: Self = wave.i0e() / top.i0e() * (wave - beta).exp()
