@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,7 @@ from hypothesis import strategies as st
 
 from graph_numpy import evaluate, values
 from tinygraft import Tensor, dtypes
+from tinygraft.config import Context
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
@@ -467,5 +472,51 @@ def test_a_mask_without_axes_is_an_axis_of_one_or_none(flag: bool) -> None:
             np.array(flag) if part is mask else part for part in (index if isinstance(index, tuple) else (index,))
         )
         np.testing.assert_array_equal(t[index].numpy(), X[plain])
+        np.testing.assert_array_equal(t[plain].numpy(), X[plain])
     t[mask] = 0
     assert bool((t == 0).all()) is flag
+
+
+def some_index(draw: random.Random) -> tuple[Any, ...]:
+    """Up to four items of every kind."""
+    kinds: list[Callable[[], Any]] = [
+        lambda: draw.randint(-4, 3),
+        lambda: slice(draw.choice([None, -2, 0, 1, 5]), draw.choice([None, -1, 2, -9]), draw.choice([None, 2, -1, -2])),
+        lambda: None,
+        lambda: Ellipsis,
+        lambda: np.array([draw.randint(-3, 2) for _ in range(draw.randint(0, 3))], np.int64),
+        lambda: np.array([[draw.randint(-2, 1)]]),
+        lambda: np.array(draw.random() < 0.5),
+        lambda: np.array([draw.random() < 0.5 for _ in range(draw.randint(1, 3))]),
+    ]
+    return tuple(draw.choice(kinds)() for _ in range(draw.randint(0, 4)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_index_is_numpys(seed: int) -> None:
+    """Read and written, and refused where numpy refuses it, on shapes with axes of 0, 1 and more elements.
+
+    An index that lies outside is refused also where the result has no elements, which numpy warns that it will do.
+    """
+    draw, done = random.Random(seed), 0
+    with Context(DEV="PYTHON", SPEC=0):
+        for _ in range(400):
+            shape = tuple(draw.choice([0, 1, 2, 3]) for _ in range(draw.randint(0, 4)))
+            index, values = some_index(draw), np.arange(math.prod(shape)).reshape(shape)
+            written, t = values.copy(), Tensor(values)
+            try:
+                found = values[index]
+                written[index] = np.arange(found.size).reshape(found.shape)
+            except IndexError:
+                with pytest.raises(IndexError):
+                    t[index]
+                continue
+            if found.size == 0:
+                with contextlib.suppress(IndexOutOfRange):
+                    assert t[index].shape == found.shape, (shape, index)
+                continue
+            np.testing.assert_array_equal(t[index].numpy(), found, err_msg=f"{shape} {index}")
+            t[index] = np.arange(found.size).reshape(found.shape)
+            np.testing.assert_array_equal(t.numpy(), written, err_msg=f"{shape} {index}")
+            done += 1
+    assert done > 60

@@ -37,17 +37,20 @@ class One:
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """A new axis of size 1, or of 0 where a mask without axes is False."""
-
-    size: int = 1
+    """A new axis of size 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A tensor of integers: places along an axis. known says that all of them lie in it and are not negative."""
+    """A tensor of integers: places along an axis. known says that all of them lie in it and are not negative.
+
+    new says that the axis is one of size 1 that the tensor does not have: a mask without axes is its place 0, once or
+    not at all.
+    """
 
     index: Any
     known: bool
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
     axis = 0
     for item in items:
         if not _has_axis(item):
-            picks.append(item or New() if item is not Ellipsis else Gap())
+            picks.append(item if isinstance(item, Places) else Gap() if item is Ellipsis else New())
             continue
         picks.append(_pick(tensor, item, axis))
         axis += 1
@@ -95,7 +98,7 @@ def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
     for number, item in enumerate(items):
         if isinstance(item, bool):
             raise DTypeError(_no_index(tensor, item))
-        if isinstance(item, (list, tuple)) or (_is_array(item) and item.ndim):
+        if isinstance(item, (list, tuple)) or (_is_array(item) and (item.ndim or item.dtype == "bool")):
             item = _array(tensor, item)
         if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool:
             found.append(item)
@@ -109,7 +112,7 @@ def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
 
 def _has_axis(item: Any) -> bool:
     """Whether an item of an index stands for an axis of the tensor."""
-    return item is not None and item is not Ellipsis and not isinstance(item, New)
+    return item is not None and item is not Ellipsis and not (isinstance(item, Places) and item.new)
 
 
 def _is_array(item: Any) -> bool:
@@ -137,7 +140,7 @@ def _array(tensor: Any, item: Any) -> Any:
 def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
     """Where a mask over axes from axis on is true: an index for each of them. Reads the mask."""
     if mask.ndim == 0:
-        return [New(int(mask.item()))]
+        return [Places(type(tensor).zeros(int(mask.item()), dtype=dtypes.int32, device=tensor.device), True, new=True)]
     covered = tensor.shape[axis : axis + mask.ndim]
     if covered != mask.shape:
         raise IndexOutOfRange(
@@ -226,7 +229,7 @@ def _part(tensor: Any, item: slice, axis: int) -> Part:
 
 def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
     """The view that the picks without tensors make; axes with places stay whole."""
-    axes = [pick for pick in picks if not isinstance(pick, (New, Gap))]
+    axes = [pick for pick in picks if not isinstance(pick, (New, Gap)) and not (isinstance(pick, Places) and pick.new)]
     pairs: list[tuple[sint, sint] | None] = []
     for place in axes:
         if isinstance(place, Part):
@@ -243,11 +246,7 @@ def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
     for pick in picks:
         if isinstance(pick, Gap):
             continue
-        size = 1 if isinstance(pick, New) else next(sizes)
+        size = 1 if isinstance(pick, New) or (isinstance(pick, Places) and pick.new) else next(sizes)
         if not isinstance(pick, One):
             shape.append(size)
-    view = view._reshape(tuple(shape))
-    kept = [pick for pick in picks if not isinstance(pick, (One, Gap))]
-    for axis in (axis for axis, pick in enumerate(kept) if isinstance(pick, New) and not pick.size):
-        view = view._part(axis, 0, 0)
-    return view
+    return view._reshape(tuple(shape))
