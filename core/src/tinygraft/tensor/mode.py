@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from contextlib import ContextDecorator
 from contextvars import Token
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import TRAINING
+from tinygraft.tensor import missing
 
 
 class Mode(ContextDecorator):
@@ -47,3 +49,9 @@ class TensorType(type):
     def test(cls, mode: bool = True) -> Mode:
         """The opposite of train."""
         return Mode(not mode)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            """Say what to use for a name that the class does not have."""
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{missing.hint(name, cls)}")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft.dtype import DTypeLike
 from tinygraft.engine.plan import work_for
 from tinygraft.errors import GraphError, ShapeError, UnsupportedError
 from tinygraft.schedule.stored import memory_base
-from tinygraft.tensor import lengths
+from tinygraft.tensor import lengths, missing
 from tinygraft.tensor.access import Access, _is_constant, _is_stored
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.conv import Conv
@@ -34,6 +34,15 @@ class Versions(Conv, Access):
     """Names of other versions."""
 
     __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to use for a name that a tensor does not have."""
+            if any(name in vars(part) for part in type(self).__mro__):  # a property raised: its own error
+                return object.__getattribute__(self, name)
+            what = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(what + missing.hint(name, type(self)))
 
     # Sizes and flags
 
