@@ -488,6 +488,7 @@ def some_index(draw: random.Random) -> tuple[Any, ...]:
         lambda: np.array([[draw.randint(-2, 1)]]),
         lambda: np.array(draw.random() < 0.5),
         lambda: np.array([draw.random() < 0.5 for _ in range(draw.randint(1, 3))]),
+        lambda: np.array([[draw.random() < 0.5 for _ in range(draw.randint(1, 3))]] * draw.randint(1, 2)),
     ]
     return tuple(draw.choice(kinds)() for _ in range(draw.randint(0, 4)))
 
@@ -520,3 +521,9 @@ def test_any_index_is_numpys(seed: int) -> None:
             np.testing.assert_array_equal(t.numpy(), written, err_msg=f"{shape} {index}")
             done += 1
     assert done > 60
+
+
+def test_a_mask_of_two_axes_behind_an_ellipsis_and_another_mask() -> None:
+    """The axes of a mask are counted from the end by all that come behind it."""
+    first, second = np.array([True, False]), np.arange(12).reshape(3, 4) == 5
+    np.testing.assert_array_equal(Tensor(X)[..., first, second].numpy(), X[..., first, second])

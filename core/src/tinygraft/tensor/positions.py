@@ -67,7 +67,7 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
     """  # fmt: skip
     shape: Shape = tensor.shape
     items = _unmasked(tensor, list(index) if isinstance(index, tuple) else [index])
-    used = sum(map(_has_axis, items))
+    used = sum(map(_axes_of, items))
     if used > len(shape):
         raise IndexOutOfRange(
             f"{used} indices for a tensor of {len(shape)} axes, shape {shape}\n  made at {tensor._where()}"
@@ -84,7 +84,7 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
     picks: list[Pick] = []
     axis = 0
     for item in items:
-        if not _has_axis(item):
+        if not _axes_of(item):
             picks.append(item if isinstance(item, Places) else Gap() if item is Ellipsis else New())
             continue
         picks.append(_pick(tensor, item, axis))
@@ -94,25 +94,37 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
 
 def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
     """Items with lists as numpy arrays, and each mask as the places where it is true."""
+    items = [_as_index(tensor, item) for item in items]
     found: list[Any] = []
     for number, item in enumerate(items):
-        if isinstance(item, bool):
-            raise DTypeError(_no_index(tensor, item))
-        if isinstance(item, (list, tuple)) or (_is_array(item) and (item.ndim or item.dtype == "bool")):
-            item = _array(tensor, item)
         if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool:
             found.append(item)
             continue
-        before = sum(map(_has_axis, found))
-        after = sum(map(_has_axis, items[number + 1 :]))
+        before = sum(map(_axes_of, found))
+        after = sum(map(_axes_of, items[number + 1 :]))
         dotted = any(f is Ellipsis for f in found)
         found += _true_places(tensor, item, tensor.ndim - item.ndim - after if dotted else before)
     return found
 
 
-def _has_axis(item: Any) -> bool:
-    """Whether an item of an index stands for an axis of the tensor."""
-    return item is not None and item is not Ellipsis and not (isinstance(item, Places) and item.new)
+def _as_index(tensor: Any, item: Any) -> Any:
+    """An item with a list as an array, an array of bools as a mask, and a mask without axes as a place of a new one."""
+    if isinstance(item, bool):
+        raise DTypeError(_no_index(tensor, item))
+    if isinstance(item, (list, tuple)) or (_is_array(item) and (item.ndim or item.dtype == "bool")):
+        item = _array(tensor, item)
+    if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool or item.ndim:
+        return item
+    mask: Any = item
+    count = int(mask.item())
+    return Places(type(tensor).zeros(count, dtype=dtypes.int32, device=tensor.device), True, new=True)
+
+
+def _axes_of(item: Any) -> int:
+    """How many axes of the tensor an item of an index stands for."""
+    if item is None or item is Ellipsis or (isinstance(item, Places) and item.new):
+        return 0
+    return item.ndim if isinstance(item, TensorBase) and item.dtype is dtypes.bool else 1
 
 
 def _is_array(item: Any) -> bool:
@@ -139,8 +151,6 @@ def _array(tensor: Any, item: Any) -> Any:
 
 def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
     """Where a mask over axes from axis on is true: an index for each of them. Reads the mask."""
-    if mask.ndim == 0:
-        return [Places(type(tensor).zeros(int(mask.item()), dtype=dtypes.int32, device=tensor.device), True, new=True)]
     covered = tensor.shape[axis : axis + mask.ndim]
     if covered != mask.shape:
         raise IndexOutOfRange(
