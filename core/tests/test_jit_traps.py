@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import pickle
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -317,3 +318,19 @@ def test_an_error_of_a_shape_comes_from_the_function() -> None:
         jit(left, Tensor.ones(2, 3))
     assert jit(left, Tensor.ones(3, 2) * 2).tolist() == [[6.0, 6.0], [6.0, 6.0]]
     assert jit.captured == 1
+
+
+def test_it_says_what_it_has_captured() -> None:
+    """Its repr has the function's name, and how many kernels each kind of calls launches."""
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        return (x + 1).realize()
+
+    assert repr(step) == "<TinyJit of step: nothing captured>"
+    for size in (2, 3):
+        for _ in range(2):
+            step(Tensor([1.0] * size))
+    assert repr(step) == "<TinyJit of step: kinds of calls captured: 2, launches: 1, 1>"
+    assert repr(pickle.loads(pickle.dumps(step))) == repr(step)
+    assert repr(TinyJit(None, check=True)) == "<TinyJit of the function: nothing captured>"

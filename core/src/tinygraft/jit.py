@@ -79,7 +79,7 @@ class TinyJit(Generic[P, R]):
     @property
     def kernels(self) -> list[list[str]]:
         """For each kind of calls that is replayed, the names of the kernels that a replay launches, in order."""
-        return [record.names for record in self._ready.values()]
+        return [record.names for record in list(self._ready.values())]
 
     def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., R]:
         return self if instance is None else types.MethodType(self, instance)
@@ -134,6 +134,11 @@ class TinyJit(Generic[P, R]):
             while len(self._once) > ONCE:
                 del self._once[next(iter(self._once))]
         return result
+
+    def __repr__(self) -> str:
+        counts = [str(len(names)) for names in self.kernels]
+        has = f"kinds of calls captured: {len(counts)}, launches: {', '.join(counts)}" if counts else "nothing captured"
+        return f"<TinyJit of {self._name()}: {has}>"
 
     # Copies and pickles
 
