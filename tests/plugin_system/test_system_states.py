@@ -245,14 +245,26 @@ def test_a_device_that_fails_to_open(fakes):
     assert registry["TOY"].name == "TOY"
 
 
+def test_a_backend_that_says_itself_what_to_do(fakes):
+    """The words of a DeviceError stand alone: no type before them, and no hint of how to install what is there."""
+    opening = "def __init__(self, *_):\n        raise DeviceUnavailable('no toy is called bear; there are: doll')\n"
+    fakes.add("TOY", f"from tinygraft.plugin import DeviceUnavailable\nclass Backend(NullBackend):\n    {opening}")
+    assert refused(fakes.registry()) == (
+        "TOY is installed (tinygraft-toy 1.0) but could not be opened:\n  no toy is called bear; there are: doll\n"
+        "  installed: TOY      details: python -m tinygraft doctor TOY"
+    )
+
+
 def test_a_setting_error_while_opening_is_the_users(fakes):
     """A wrong value of a plugin's setting is raised as it is."""
     code = (
         "from tinygraft.plugin import SettingError\ndef Backend_(*_):\n    raise SettingError('TOY_SIZE must be big')\n"
     )
     fakes.add("TOY", code + "class Backend(NullBackend):\n    __init__ = Backend_\n")
+    registry = fakes.registry()
     with pytest.raises(config.SettingError, match="TOY_SIZE must be big"):
-        fakes.registry()["TOY"]
+        registry["TOY"]
+    assert record_of(registry).hint == "change that setting, or unset it"
 
 
 def test_a_plugin_that_asks_for_itself(fakes):

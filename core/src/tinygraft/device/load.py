@@ -12,9 +12,10 @@ from tinygraft.config import SETTINGS
 from tinygraft.device.interfaces import Allocator, Backend, Compiler
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
+from tinygraft.errors import DeviceError, SettingError
 from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE
-from tinygraft.installed.records import Status, blame, describe
+from tinygraft.installed.records import CHANGE_SETTING, Status, blame, describe
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
 
@@ -106,6 +107,15 @@ def backend_class(record: PluginRecord) -> type[Backend] | None:
     record.move(Status.INVALID, f"its backend {record.spec.backend} is no Backend class",
                 f"tell the authors of {record.provided_by}")  # fmt: skip
     return None
+
+
+def why_not_opened(record: PluginRecord, error: BaseException) -> tuple[str, str]:
+    """(reason, hint) of an exception of a backend that was being made. A DeviceError says itself what to do."""
+    if isinstance(error, DeviceError):
+        return " ".join(str(error).split()), ""
+    if isinstance(error, SettingError):
+        return describe(error), CHANGE_SETTING
+    return describe(error), record.spec.install_hint if record.spec is not None else ""
 
 
 def owns_setting(device: str, setting: str) -> bool:

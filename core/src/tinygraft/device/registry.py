@@ -22,7 +22,7 @@ from tinygraft.device import messages
 from tinygraft.device.discover import discover, is_name
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.known import KNOWN
-from tinygraft.device.load import STARTED, backend_class, fault_of_backend, load, owns_setting, probe
+from tinygraft.device.load import STARTED, backend_class, fault_of_backend, load, owns_setting, probe, why_not_opened
 from tinygraft.device.pool import pool_of
 from tinygraft.device.records import PluginRecord
 from tinygraft.device.select import Asked, asked_by_context, asked_by_environment, automatic, look_at, wanted_by_plugins
@@ -243,8 +243,7 @@ class Registry:
         try:
             backend = kind(name, int(ordinal or 0))
         except (Exception, SystemExit) as error:
-            hint = record.spec.install_hint if record.spec else ""
-            record.move(Status.FAILED, describe(error), hint, error)
+            record.move(Status.FAILED, *why_not_opened(record, error), error)
             if events.on_device:
                 self._tell("failed", name, record, record.detail)
             if isinstance(error, SettingError):  # the user's mistake, not the device's
