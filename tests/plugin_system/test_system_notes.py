@@ -7,7 +7,7 @@ import pytest
 
 from tinygraft import Device, Tensor, TinyJit
 from tinygraft.config import Context
-from tinygraft.errors import CompileError
+from tinygraft.errors import CompileError, DeviceError
 from tinygraft.installed.entries import forget
 
 PARTS = """
@@ -18,8 +18,10 @@ breaks = {}
 def breaking(thing, name):
     method = getattr(thing, name)
     def called(*arguments, **named):
-        if name in breaks:
+        if isinstance(breaks.get(name), Exception):
             raise breaks[name]
+        if name in breaks:
+            return breaks[name]
         return method(*arguments, **named)
     setattr(thing, name, called)
 
@@ -39,7 +41,7 @@ class Backend(PythonBackend):
 
 @pytest.fixture
 def breaks(fakes, monkeypatch):
-    """The errors that a method of the device TOY shall raise, by its name; the device is one of the process."""
+    """What a method of the device TOY shall raise or give, by its name; the device is one of the process."""
     forget()
     monkeypatch.setattr(Device, "path", [str(fakes.folder), *sys.path])
     Device.refresh()
@@ -69,6 +71,22 @@ def test_an_error_has_a_note(breaks, method, doing):
     with pytest.raises(OSError, match="jammed") as caught:
         compute(1, 2, 3)
     assert caught.value.__notes__ == [f"while {doing} on TOY (tinygraft-toy 1.0)"]
+    breaks.clear()
+    assert compute(1, 2, 3) == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "sentence"),
+    [("render", "text", "the renderer of TOY gave a str, not a Source"),
+     ("compile", b"code", "the compiler of TOY gave a bytes, not a Binary"),
+     ("load", None, "load of the backend of TOY gave a NoneType, not a Program")],
+)  # fmt: skip
+def test_what_is_of_another_type_is_named(breaks, method, given, sentence):
+    """What a part of a plugin gives has its type; what has not is said, and whose it is."""
+    breaks[method] = given
+    with pytest.raises(DeviceError) as caught:
+        compute(1, 2, 3)
+    assert str(caught.value) == sentence
     breaks.clear()
     assert compute(1, 2, 3) == [2, 4, 6]
 

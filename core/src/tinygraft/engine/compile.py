@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from tinygraft import events
 from tinygraft.codegen.lower import to_linear
@@ -24,9 +25,12 @@ from tinygraft.device.registry import Device, add_note
 from tinygraft.engine import diskcache
 from tinygraft.engine.crew import Crew
 from tinygraft.engine.show import show_compiled
+from tinygraft.errors import DeviceError
 from tinygraft.events import CompileEvent, RenderEvent
 from tinygraft.uop.stages import Binary, Call, CopyCall, Cost, Kernel, Linear, Signature, Source
 from tinygraft.uop.uop import UOp
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +75,8 @@ class _Job:
         """Compile, and keep the binary on disk. Raises CompileError."""
         start = time.perf_counter()
         try:
-            self.binary = self.backend.compiler.compile(self.source)
+            given = self.backend.compiler.compile(self.source)
+            self.binary = _proper(given, Binary, f"the compiler of {self.backend.name}")
         except Exception as error:
             add_note(error, f"compiling {self.source.name}", self.backend.name)
             raise
@@ -171,7 +176,7 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
     linear = to_linear(kernel, backend.target, options)
     start = time.perf_counter()
     try:
-        source = backend.renderer.render(linear)
+        source = _proper(backend.renderer.render(linear), Source, f"the renderer of {backend.name}")
     except Exception as error:
         add_note(error, f"rendering {linear.name}", backend.name)
         raise
@@ -196,10 +201,17 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
 
 def _load(backend: Backend, binary: Binary) -> Program:
     try:
-        return backend.load(binary)
+        return _proper(backend.load(binary), Program, f"load of the backend of {backend.name}")
     except Exception as error:
         add_note(error, f"loading {binary.name}", backend.name)
         raise
+
+
+def _proper(given: T, kind: type[Any], what: str) -> T:
+    """What a part of a plugin gave. Raises DeviceError for another type than it should be."""
+    if not isinstance(given, kind):
+        raise DeviceError(f"{what} gave a {type(given).__name__}, not a {kind.__name__}")
+    return given
 
 
 def _tell(name: str, backend: Backend, seconds: float, size: int, cached: bool) -> None:
