@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Tensor, dtypes
+from tinygraft import Tensor, checkpoint, dtypes, grad, hessian, vmap
 from tinygraft.errors import DTypeError, ShapeError
 
 rng = np.random.default_rng(0)
@@ -233,3 +233,48 @@ def test_mistakes_have_sentences() -> None:
         ValueError, match=r"^lu always swaps rows: without, it would divide by whatever stands on the diagonal$"
     ):
         Tensor.eye(2).lu(pivot=False)
+
+
+def test_spectra_of_every_kind() -> None:
+    """Values that are graded, equal, in clusters, and very large or small; what there is goes up to rounding."""
+    turn, _ = np.linalg.qr(np.random.default_rng(5).normal(size=(12, 12)))
+    spectra = {
+        "graded": np.logspace(0, -8, 12), "equal": np.where(np.arange(12) % 2, 1.0, -1.0),
+        "clusters": np.where(np.arange(12) < 7, 1.0, 2.0), "large": 1e200 * np.arange(12.0),
+        "small": 1e-300 * np.arange(12.0),
+    }  # fmt: skip
+    matrices = np.stack([(turn * s) @ turn.T for s in spectra.values()])
+    matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
+    sizes = np.abs(matrices).max((1, 2))[:, None]
+    w, v = (part.numpy() for part in Tensor(matrices).eigh())
+    np.testing.assert_allclose(w / sizes, np.linalg.eigvalsh(matrices) / sizes, atol=1e-14)
+    np.testing.assert_allclose(v.transpose(0, 2, 1) @ v, np.broadcast_to(np.eye(12), v.shape), atol=1e-13)
+    np.testing.assert_allclose(matrices / sizes[..., None] @ v, v * (w / sizes)[:, None], atol=1e-13)
+    u, s, turned = (part.numpy() for part in Tensor(matrices).svd())
+    np.testing.assert_allclose(s / sizes, np.linalg.svd(matrices)[1] / sizes, atol=1e-13)
+    np.testing.assert_allclose((u * (s / sizes)[:, None]) @ turned, matrices / sizes[..., None], atol=1e-13)
+
+
+def test_derivatives_of_spectra_in_batches_and_again() -> None:
+    """A gradient of vmap, a second derivative and a checkpoint of eigh and svd are those of PyTorch."""
+    torch = pytest.importorskip("torch")
+    x, weight = SQUARE[:, :3, :3].copy(), rng.normal(size=(3,))
+    mine: dict[str, Any] = {
+        "eigh": lambda a: (symmetric(a).eigh().eigenvalues * Tensor(weight)).sum(),
+        "svd": lambda a: (a.svd()[1] * Tensor(weight)).sum(),
+        "vectors": lambda a: (a.svd()[0].abs() * Tensor(weight)).sum() + (a.svd()[2].square() * Tensor(weight)).sum(),
+    }
+    other: dict[str, Any] = {
+        "eigh": lambda a: (torch.linalg.eigvalsh(symmetric(a)) * torch.tensor(weight)).sum(),
+        "svd": lambda a: (torch.linalg.svdvals(a) * torch.tensor(weight)).sum(),
+        "vectors": lambda a: (
+            (torch.linalg.svd(a)[0].abs() * torch.tensor(weight)).sum()
+            + (torch.linalg.svd(a)[2].square() * torch.tensor(weight)).sum()
+        ),
+    }
+    for name, ours in mine.items():
+        theirs = torch.func.grad(lambda a, name=name: sum(other[name](part) for part in a))(torch.tensor(x)).numpy()
+        close(grad(lambda a, ours=ours: vmap(ours)(a).sum())(Tensor(x)), theirs, 1e-8)
+        close(grad(checkpoint(ours))(Tensor(x[0])), theirs[0], 1e-8)
+        wanted = torch.autograd.functional.hessian(other[name], torch.tensor(x[0])).numpy()
+        close(hessian(ours)(Tensor(x[0])), wanted, 1e-6)

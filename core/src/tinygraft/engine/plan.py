@@ -39,7 +39,8 @@ from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 MOST = 256  # plans that are kept; the one used longest ago goes first
-Key = tuple[Any, ...]
+MOST_NODES = 1_000_000  # of all their graphs together
+Key = tuple[tuple[Any, ...], tuple[Backend, ...], Options]
 
 
 @dataclass(slots=True)
@@ -149,7 +150,7 @@ def _plan_for(form: Form, outputs: Sequence[UOp]) -> Plan:
     plan = _kept_or_made(form, backends, outputs)
     with _lock:
         _plans[key] = plan
-        while len(_plans) > MOST:
+        while len(_plans) > MOST or sum(len(form_key) for form_key, _, _ in _plans) > MOST_NODES:
             _plans.popitem(last=False)
     return plan
 

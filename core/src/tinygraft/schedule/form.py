@@ -18,7 +18,7 @@ from tinygraft.errors import GraphError
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp
 
-LARGEST = 20_000  # nodes of a graph that has a form
+LARGEST = 100_000  # nodes of a graph that has a form
 OTHERS = frozenset({Ops.BUFFER, Ops.BIND})  # what two graphs of one form may differ in
 Key = tuple[Any, ...]
 

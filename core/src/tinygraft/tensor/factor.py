@@ -1,4 +1,4 @@
-"""Factors of matrices: LU with pivots, Cholesky, eigenvalues of symmetric matrices, and triangular systems.
+"""Factors of matrices: LU with pivots, Cholesky, and triangular systems.
 
 Matrices of shape (..., m, n) in, any number at once, computed in float32 or wider. Each takes one step for a column,
 and all steps are the same kernels: which column it is, a kernel reads from memory. What cannot be factored (a matrix
@@ -25,13 +25,6 @@ class LU(NamedTuple):
 
     LU: Any
     pivots: Any
-
-
-class Eigen(NamedTuple):
-    """Eigenvalues in ascending order, and the eigenvectors as columns."""
-
-    eigenvalues: Any
-    eigenvectors: Any
 
 
 class Factor(Operators, Linalg):
@@ -293,53 +286,10 @@ class Factor(Operators, Linalg):
         n = self._square("cholesky_inverse")
         return self._identity_of(n, n).cholesky_solve(self, upper)
 
-    def eigh(self, UPLO: str = "L") -> Eigen:
-        """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n) of symmetric matrices, of which UPLO is read.
-
-        By one-sided Jacobi of the matrix plus as much of the identity as makes it positive; each eigenvalue is within
-        a few units in the last place of the largest. The sign of an eigenvector is not determined.
-
-        >>> from tinygraft import Tensor
-        >>> [round(x, 4) for x in Tensor([[2.0, 1.0], [1.0, 2.0]]).eigh().eigenvalues.tolist()]
-        [1.0, 3.0]
-        """
-        n, whole = self._square("eigh"), self._in_float()
-        if UPLO.upper() not in ("L", "U"):
-            raise ValueError(f"UPLO is L or U, got {UPLO!r}")
-        half = whole if UPLO.upper() == "L" else whole.transpose(-2, -1)
-        a = half.tril() + half.tril(-1).transpose(-2, -1)
-        values, vectors = a._eigen(n)
-
-        def of_values(gradient: Self, w: Self, a: Self) -> Self:
-            return (vectors * gradient.unsqueeze(-2)) @ vectors.transpose(-2, -1)
-
-        def of_vectors(gradient: Self, v: Self, a: Self) -> Self:
-            gaps = values.unsqueeze(-2) - values.unsqueeze(-1) + a._identity_of(n, n)
-            inner = (v.transpose(-2, -1) @ gradient) / gaps
-            inner = inner - inner * inner._identity_of(n, n)
-            whole = v @ inner @ v.transpose(-2, -1)
-            return (whole + whole.transpose(-2, -1)) * 0.5
-
-        w = self._with_gradient("eigh", values, [whole], of_values)
-        v = self._with_gradient("eigh", vectors, [whole], of_vectors)
-        return Eigen(w._narrowed(self.dtype), v._narrowed(self.dtype))
-
-    def _eigen(self, n: int) -> tuple[Self, Self]:
-        """Eigenvalues and eigenvectors of matrices that are symmetric."""
-        shift = self._bound() * 1.01
-        _, vectors = (self + shift * self._identity_of(n, n))._stored_now()._orthogonal_columns(n)
-        values = (vectors * (self @ vectors)).sum(-2)._stored_now()
-        order = values.argsort(-1)
-        return values.gather(-1, order), vectors.gather(-1, order.unsqueeze(-2).expand(vectors.shape))
-
     def _bound(self) -> Self:
         """The greatest sum of a row, which no eigenvalue exceeds; one number for each matrix."""
         sums = self.abs().sum(-1, keepdim=True)
         return sums.max(-2, keepdim=True) if lengths.as_int(sums.shape[-2], "a norm") else sums.sum(-2, keepdim=True)
-
-    def eigvalsh(self, UPLO: str = "L") -> Self:
-        """The eigenvalues of eigh."""
-        return self.eigh(UPLO).eigenvalues  # type: ignore[no-any-return]
 
 
 def _only_pivoted(what: str, pivot: bool) -> None:

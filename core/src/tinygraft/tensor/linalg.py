@@ -1,8 +1,7 @@
-"""Linear algebra: triangles, QR and singular value decompositions, Newton-Schulz orthogonalisation.
+"""Linear algebra: triangles, QR, Newton-Schulz orthogonalisation.
 
-Matrices of shape (..., m, n) in, any number at once. QR reflects one column after another (Householder), SVD turns
-pairs of columns until all are orthogonal (one-sided Jacobi), all pairs of a round at once; so the graph grows with the
-number of columns. Each step is stored, so that nothing is computed twice.
+Matrices of shape (..., m, n) in, any number at once. QR reflects one column after another (Householder), so the
+graph grows with the number of columns. Each step is stored, so that nothing is computed twice.
 """
 
 from __future__ import annotations
@@ -110,75 +109,9 @@ class Linalg(Matmul):
         scale = none._op(Ops.WHERE, 1.0, size)._op(Ops.RECIPROCAL)._op(Ops.MUL, 2.0)._op(Ops.SQRT)
         return none._op(Ops.WHERE, 0.0, v._op(Ops.MUL, scale))._stored_now()
 
-    def svd(self, full_matrices: bool = True) -> tuple[Self, Self, Self]:
-        """(U, S, V') with U @ diag(S) @ V' equal to self, S from the greatest on; U and V' square if full_matrices.
-
-        >>> from tinygraft import Tensor
-        >>> [round(s, 4) for s in Tensor([[0.0, 2.0], [1.0, 0.0]]).svd()[1].tolist()]
-        [2.0, 1.0]
-        """
-        self._matrix("svd")
-        m, n = lengths.as_ints(self.shape[-2:], "svd")
-        if m < n:
-            u, s, v = self.transpose(-2, -1).svd(full_matrices)
-            return v.transpose(-2, -1), s, u.transpose(-2, -1)
-        q, r = self._in_float().qr()
-        turned, v = r._part(r.ndim - 2, 0, n)._orthogonal_columns(n)
-        lengths_of = turned._op(Ops.MUL, turned)._reduce(Ops.ADD, -2)._op(Ops.SQRT)
-        order = lengths_of.argsort(-1, descending=True)
-        s = lengths_of.gather(-1, order)
-        columns = order.unsqueeze(-2).expand(*order.shape[:-1], n, n)
-        turned, v = turned.gather(-1, columns), v.gather(-1, columns)
-        u, upper = turned.qr()  # turned is u times the diagonal s, up to signs; u is orthogonal where s is 0 too
-        signs = upper.diagonal(0, upper.ndim - 2, upper.ndim - 1)._op(Ops.CMPLT, 0.0)
-        u = u._op(Ops.MUL, signs._op(Ops.WHERE, -1.0, signs._const(1.0, u.dtype)).unsqueeze(-2))
-        left = q._part(q.ndim - 1, 0, n).matmul(u)
-        if full_matrices and m > n:
-            left = left.cat(q._part(q.ndim - 1, n, m), dim=-1)
-        parts = (left, s, v.transpose(-2, -1))
-        return parts[0]._narrowed(self.dtype), parts[1]._narrowed(self.dtype), parts[2]._narrowed(self.dtype)
-
-    def _orthogonal_columns(self, n: int) -> tuple[Self, Self]:
-        """This square matrix times an orthogonal one, such that its columns are orthogonal; and that other one.
-
-        Rounds of a tournament: the first column stays, the others move on by one place, and each of the first half
-        meets its counterpart from the end. For an odd number a column of zeros takes part; after whole tournaments
-        it is the last one again.
-        """
-        both = self.cat(self._identity_like(n), dim=-2)
-        both = both.pad([None] * (both.ndim - 1) + [(0, n % 2)])
-        count, axis = n + n % 2, both.ndim - 1
-        if count < 2:
-            return self, self._identity_like(n)
-        for _ in range((count - 1) * (5 + n.bit_length())):
-            half = count // 2
-            left, right = both._part(axis, 0, half), both._part(axis, half, count).flip(axis)
-            cosine, sine = left._part(axis - 1, 0, n)._turn(right._part(axis - 1, 0, n))
-            new_left = left._op(Ops.MUL, cosine)._op(Ops.SUB, right._op(Ops.MUL, sine))
-            new_right = left._op(Ops.MUL, sine)._op(Ops.ADD, right._op(Ops.MUL, cosine))
-            both = new_left.cat(new_right.flip(axis), dim=-1)._stored_now()
-            parts = [both._part(axis, 0, 1), both._part(axis, count - 1, count), both._part(axis, 1, count - 1)]
-            both = parts[0].cat(*parts[1:], dim=-1) if count > 2 else both
-        both = both._part(axis, 0, n)
-        return both._part(axis - 1, 0, n), both._part(axis - 1, n, 2 * n)
-
     def _identity_like(self, n: int) -> Self:
         eye = type(self).eye(n, device=self.device, dtype=self.dtype, requires_grad=False)
         return eye.expand(*self.shape[:-2], n, n)
-
-    def _turn(self, other: Self) -> tuple[Self, Self]:
-        """(cosine, sine) of the turn that makes each pair of columns orthogonal."""
-        own = self._op(Ops.MUL, self)._reduce(Ops.ADD, -2, True)
-        others = other._op(Ops.MUL, other)._reduce(Ops.ADD, -2, True)
-        product = self._op(Ops.MUL, other)._reduce(Ops.ADD, -2, True)
-        done = product._op(Ops.CMPEQ, 0.0)
-        ratio = others._op(Ops.SUB, own)._op(Ops.FDIV, done._op(Ops.WHERE, 1.0, product)._op(Ops.MUL, 2.0))
-        root = ratio._op(Ops.MUL, ratio)._op(Ops.ADD, 1.0)._op(Ops.SQRT)
-        tangent = ratio.abs()._op(Ops.ADD, root)._op(Ops.RECIPROCAL)
-        tangent = ratio._op(Ops.CMPLT, 0.0)._op(Ops.WHERE, tangent._op(Ops.NEG), tangent)
-        tangent = done._op(Ops.WHERE, 0.0, tangent)
-        cosine = tangent._op(Ops.MUL, tangent)._op(Ops.ADD, 1.0)._op(Ops.SQRT)._op(Ops.RECIPROCAL)._stored_now()
-        return cosine, cosine._op(Ops.MUL, tangent)._stored_now()
 
     def newton_schulz(self, steps: int, params: Sequence[float], eps: float = 1e-7) -> Self:
         """Nearly the orthogonal matrix closest in direction: singular values are driven to 1.

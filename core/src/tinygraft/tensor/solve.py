@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.factor import Factor
+from tinygraft.tensor.spectral import Spectral
 from tinygraft.uop.ops import Ops
 
 
@@ -33,7 +33,7 @@ class Lstsq(NamedTuple):
     singular_values: Any
 
 
-class Solve(Factor):
+class Solve(Spectral):
     """Methods that solve."""
 
     __slots__ = ()
@@ -217,10 +217,6 @@ class Solve(Factor):
         return (
             (sizes > self._in_float()._smallest(sizes, rtol, atol if tol is None else tol)).sum(-1)._cast(dtypes.int64)
         )
-
-    def svdvals(self) -> Self:
-        """The singular values, from the greatest on."""
-        return self.svd(full_matrices=False)[1]
 
     def lstsq(self, B: Self, rcond: Any = None, *, driver: str | None = None) -> Lstsq:
         """The X for which the sum of the squares of self @ X - B is least, and of those the smallest.
