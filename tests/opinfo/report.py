@@ -57,7 +57,7 @@ def summary(found: list[Verdict]) -> str:
 
 def described(v: Verdict, seconds: float, table: Reasons) -> str:
     """An operator that is missing or wrong, with what is known about it; nothing about one that is right."""
-    entry = entry_for(v.op, table.wrong if v.found else table.missing)
+    entry = entry_for(v.op, table.wrong if v.found else (*table.other, *table.missing))
     why = f"({entry.reason})" if entry else "(NO REASON)"
     if v.found is None:
         return f"missing  {v.op}  {why}\n"
