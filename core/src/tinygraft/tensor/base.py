@@ -22,6 +22,7 @@ from typing import Any, Self
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.shard import together
+from tinygraft.tensor.spellings import with_spellings
 from tinygraft.uop.ops import COMPARE, Ops, Own, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, sint
 from tinygraft.uop.sharding import local_shapes
@@ -130,6 +131,10 @@ class TensorBase:
     requires_grad: bool | None
     grad: Self | None
     _made: tuple[CodeType, int]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        with_spellings(cls)
 
     def _set(self, uop: UOp, requires_grad: bool | None) -> None:
         """Fill the fields of a new tensor, and list it among the live ones."""
