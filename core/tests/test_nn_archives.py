@@ -219,3 +219,28 @@ def test_what_is_not_from_torch_is_refused(data: bytes, message: str) -> None:
     """Other files are named for what they are not."""
     with pytest.raises(FileFormatError, match=message):
         torch_load(Tensor(data) if data else Tensor.empty(0, dtype=dtypes.uint8))
+
+
+def test_a_broken_archive_is_named() -> None:
+    """A compressed stream that is damaged, and a member whose place or size is a lie, are errors of the file."""
+    noise = np.random.default_rng(0).bytes(2000)
+    packed = bytearray(zip_of({"a": noise.hex().encode()}, zipfile.ZIP_DEFLATED))
+    packed[40:80] = bytes(40)
+    with pytest.raises(FileFormatError, match="^'a' in this zip archive cannot be unpacked: "):
+        zip_extract(Tensor(bytes(packed)))
+    plain = zip_of({"a": noise}, zipfile.ZIP_STORED)
+    entry = plain.find(b"PK\1\2")
+    long = plain[: entry + 24] + (99999).to_bytes(4, "little") + plain[entry + 28 :]
+    with pytest.raises(
+        FileFormatError, match=rf"^'a' in this zip archive needs bytes 31 to 100030, the archive has {len(long)}$"
+    ):
+        zip_extract(Tensor(long))
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w:gz") as tar:
+        info = tarfile.TarInfo("a")
+        info.size = len(noise)
+        tar.addfile(info, io.BytesIO(noise))
+    damaged = bytearray(whole.getvalue())
+    damaged[14:60] = bytes([0xFF] * 46)
+    with pytest.raises(FileFormatError, match="^this is no tar archive, compressed or not: "):
+        tar_extract(Tensor(bytes(damaged)))

@@ -150,6 +150,17 @@ def test_what_is_no_tensor_is_refused(tmp_path: Path, path: Path) -> None:
         Tensor(path, dtype=dtypes.float32)
 
 
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    """What is no regular file has no bytes that wait; it is refused before it is opened, which could take for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(
+        FileFormatError,
+        match=r"/pipe is no regular file: what comes out of it cannot be read later, in parts\n"
+        r"  hint: make the tensor of its bytes, Tensor\(open\(path, 'rb'\)\.read\(\)\)$",
+    ):
+        Tensor(tmp_path / "pipe")
+
+
 def test_an_empty_file_is_an_empty_tensor(tmp_path: Path) -> None:
     """No bytes, no elements, nothing to read."""
     (tmp_path / "empty").write_bytes(b"")

@@ -8,6 +8,7 @@ keeps what it downloads. What only fetch needs is imported there, because this f
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import threading
 import time
@@ -55,6 +56,11 @@ class OpenFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
+        if not (stat.S_ISREG(mode := os.stat(path).st_mode) or stat.S_ISDIR(mode)):  # open says what a folder is
+            raise FileFormatError(
+                f"{self.path} is no regular file: what comes out of it cannot be read later, in parts\n"
+                "  hint: make the tensor of its bytes, Tensor(open(path, 'rb').read())"
+            )
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115  closed when nothing refers to it any more
         self._lock = threading.Lock()
         found = os.fstat(self._file.fileno())

@@ -7,10 +7,12 @@ it is read; one that is compressed is unpacked at once.
 from __future__ import annotations
 
 import io
+import lzma
 import os
 import struct
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +91,7 @@ def tar_extract(t: Archive) -> dict[str, Tensor]:
     try:
         with tarfile.open(fileobj=io.BufferedReader(TensorIO(data)), mode="r:*") as tar:
             return {m.name: _of(tar.extractfile(m).read()) for m in tar if m.isfile()}  # type: ignore[union-attr]
-    except (tarfile.ReadError, EOFError) as error:
+    except (tarfile.ReadError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise FileFormatError(f"this is no tar archive, compressed or not: {error}") from None
 
 
@@ -106,12 +108,22 @@ def zip_extract(t: Archive) -> dict[str, Tensor]:
 
 def _member(data: Tensor, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Tensor:
     """The bytes of a member: a part of the archive where they are stored as they are."""
-    if info.compress_type != zipfile.ZIP_STORED:
-        return _of(archive.read(info))
-    header = bytes(data[info.header_offset : info.header_offset + LOCAL_HEADER].data())
-    name, extra = struct.unpack("<HH", header[26:30])
-    start = info.header_offset + LOCAL_HEADER + name + extra
-    return data[start : start + info.file_size]
+    encrypted = info.flag_bits & 1
+    if info.compress_type != zipfile.ZIP_STORED or encrypted:
+        try:
+            return _of(archive.read(info))
+        except (zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:  # RuntimeError: a method or a password
+            raise FileFormatError(f"{info.filename!r} in this zip archive cannot be unpacked: {error}") from None
+    start, end = info.header_offset, info.header_offset + LOCAL_HEADER
+    if end <= data.size:
+        name, extra = struct.unpack("<HH", bytes(data[start:end].data())[26:30])
+        start = end + name + extra
+        end = start + info.file_size
+    if end > data.size:
+        raise FileFormatError(
+            f"{info.filename!r} in this zip archive needs bytes {start} to {end}, the archive has {data.size}"
+        )
+    return data[start:end]
 
 
 def _of(content: bytes) -> Tensor:
