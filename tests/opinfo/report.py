@@ -74,7 +74,7 @@ def described(v: Verdict, seconds: float, table: Reasons) -> str:
 
 
 def below_the_bar(judged: list[Verdict]) -> list[str]:
-    """What the whole run has to reach: 400 operators found, and 99 of 100 of their samples right."""
+    """What a run of all operators has to reach: 400 operators found, and 99 of 100 of their samples right."""
     there = [v for v in judged if v.found]
     asked, right = (sum(sum(counts.values()) for counts in counted) for counted in
                     ([v.asked for v in there], [v.right for v in there]))  # fmt: skip
@@ -97,8 +97,9 @@ def main() -> int:
         print(described(verdict, seconds, table), end="", flush=True)
     print(summary(judged))
     complaints = unexplained(judged, table)
-    if chosen == every and args.samples is None:
-        complaints += [*outdated(judged, table), *below_the_bar(judged)]
+    if chosen == every:
+        complaints += below_the_bar(judged)
+        complaints += outdated(judged, table) if args.samples is None else []
     print("\n".join(complaints))
     return bool(complaints)
 

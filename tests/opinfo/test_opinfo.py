@@ -1,6 +1,6 @@
 """Tensor's methods against PyTorch's database of operators: values, gradients, refusals.
 
-What is missing or wrong is in reasons.toml, with a reason each; the whole run holds that table to be right both ways.
+What is missing or wrong is in reasons.toml, with a reason each; report.py holds that table to be right both ways.
 """
 
 import os
@@ -33,10 +33,21 @@ def test_a_few_samples_of_every_operator(part):
 
 
 @pytest.mark.slow
-def test_every_sample_of_every_operator():
-    """The table of reasons is complete and holds nothing else; 400 operators are found, 99 of 100 samples right."""
+def test_some_samples_of_every_operator():
+    """400 operators are found, 99 of 100 of their samples are right, and what is not has a reason.
+
+    All samples take longer than the rest of the suite; report.py without --samples judges them, and then also names
+    reasons that are not needed any more.
+    """
     result = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "report.py"), "--jobs", str(os.cpu_count() or 1)],
+        [
+            sys.executable,
+            str(Path(__file__).parent / "report.py"),
+            "--samples",
+            "4",
+            "--jobs",
+            str(os.cpu_count() or 1),
+        ],
         capture_output=True,
         text=True,
         timeout=900,
