@@ -190,6 +190,16 @@ def test_products() -> None:
     close(Tensor(TALL[0]).pdist(), [np.linalg.norm(TALL[0][i] - TALL[0][j]) for i in range(6) for j in range(i + 1, 6)])
 
 
+def test_matrices_without_elements() -> None:
+    """Their norms and conditions are 0, where there is one; the least of no singular values is an error."""
+    for shape in ((0, 0), (0, 3), (3, 0), (2, 0, 0)):
+        t = Tensor(np.zeros(shape))
+        for found in (t.matrix_norm(2), t.matrix_norm("nuc"), t.cond()):
+            close(found, np.zeros(shape[:-2]))
+    with pytest.raises(ShapeError, match=r"min over axis -1 of shape \(0,\) has no elements to choose from"):
+        Tensor(np.zeros((0, 3))).matrix_norm(-2)
+
+
 def test_norms_at_zero_have_no_slope() -> None:
     """The gradient of a norm of zeros is 0 for every order."""
     for order in (0.5, 1, 2, 3, -1, math.inf, -math.inf):

@@ -83,7 +83,7 @@ class Norms(Solve):
         elif ord in (2, -2, "nuc"):
             rest = [axis for axis in range(x.ndim) if axis not in (rows, columns)]
             sizes = x.permute(*rest, rows, columns).svdvals()
-            few = sizes.sum(-1) if ord == "nuc" else sizes.max(-1) if ord > 0 else sizes.min(-1)
+            few = sizes.sum(-1) if ord == "nuc" else _greatest(sizes) if ord > 0 else sizes.min(-1)
             found = few._reshape(tuple(1 if axis in (rows, columns) else n for axis, n in enumerate(x.shape)))
         else:
             raise ValueError(f"matrix_norm knows the orders fro, nuc, 1, -1, 2, -2, inf and -inf, got {ord!r}")
@@ -162,7 +162,8 @@ class Norms(Solve):
     def cond(self, p: Any = None) -> Self:
         """How much an error in a linear system can grow: the norm of the matrix times that of its inverse.
 
-        Without p (or with 2) that is the greatest singular value over the least, with -2 the other way round.
+        Without p (or with 2) that is the greatest singular value over the least, with -2 the other way round. It is 0
+        of a matrix without elements.
 
         >>> from tinygraft import Tensor
         >>> Tensor([[2.0, 0.0], [0.0, 1.0]]).cond(1).item()
@@ -170,9 +171,16 @@ class Norms(Solve):
         """
         if p in (None, 2, -2):
             sizes = self.svdvals()
+            if lengths.same(sizes.shape[-1], 0):
+                return sizes.sum(-1)
             most, least = sizes.max(-1), sizes.min(-1)
             return least / most if p == -2 else most / least
         return self.matrix_norm(p) * self.inv().matrix_norm(p)
+
+
+def _greatest(sizes: Norms) -> Any:
+    """The greatest of singular values; 0 of none."""
+    return sizes.sum(-1) if lengths.same(sizes.shape[-1], 0) else sizes.max(-1)
 
 
 def _root(x: Norms) -> Any:
