@@ -170,6 +170,30 @@ def test_vmap_of_keywords_numbers_and_constants() -> None:
     assert vmap(lambda x: x.sum())(Tensor.zeros(0, 3)).tolist() == []
 
 
+def test_vmap_refuses_to_leave_an_example_outside() -> None:
+    """A tensor from outside that is assigned an example is an error and keeps its value; examples may be written to."""
+    total, shared = Tensor.zeros(2).contiguous(), Tensor.ones(2)
+
+    def adds(row: Tensor) -> Tensor:
+        return total.assign(total + row)
+
+    def writes(row: Tensor) -> Tensor:
+        row[0] = 9.0
+        return row * shared.assign(shared * 2)
+
+    rows = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    with pytest.raises(
+        GraphError,
+        match=r"^a tensor of shape \(2,\) from outside was assigned inside vmap what depends on one example\n"
+        r"  made at .*test_transforms\.py:\d+\n"
+        r"  hint: return that value from the function, and assign the whole outside$",
+    ):
+        vmap(adds)(rows)
+    assert total.tolist() == [0.0, 0.0]
+    assert vmap(writes)(rows).tolist() == [[18.0, 4.0], [18.0, 8.0]]
+    assert (rows.tolist(), shared.tolist()) == ([[1.0, 2.0], [3.0, 4.0]], [2.0, 2.0])
+
+
 def test_vmap_nests_and_indexes() -> None:
     """A matrix product by two vmaps; each example looks at places of its own, writes there and sorts."""
     dot = vmap(vmap(lambda a, b: (a * b).sum(), (0, None)), (None, 0), out_axes=1)

@@ -7,16 +7,17 @@ it gets an axis of examples (`autograd/batch.py`). So nothing runs in a loop, an
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tinygraft.autograd.batch import batched
 from tinygraft.autograd.build import expand, permute, reshape
-from tinygraft.errors import ShapeError
+from tinygraft.errors import GraphError, ShapeError
 from tinygraft.tensor import checked
+from tinygraft.tensor.base import TensorBase, live_tensors
 from tinygraft.tensor.nested import tensors_in
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, toposort
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
@@ -26,7 +27,8 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     argument; for a nested argument one for all of it, or nested alike. None is for what is the same for all examples.
     Tensors given by keyword have examples along their first axis. out_axes says in the same way where results have that
     axis. Random numbers that are drawn inside are the same for all examples. A value must not be asked for inside: what
-    depends on it is chosen with where(). Raises ShapeError, and GraphError where item(), numpy() or `if` ask for one.
+    depends on it is chosen with where(). Raises ShapeError, and GraphError where item(), numpy() or `if` ask for one,
+    and where a tensor from outside is assigned what depends on an example.
 
     >>> from tinygraft import Tensor, vmap
     >>> rows, vector = Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([1.0, 10.0])
@@ -52,8 +54,10 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         given = _paired("in_axes", tuple(args), tuple(axes), one)
         named = _paired("in_axes", kwargs, 0, one)
         count = _count(tensors, list(examples.values()))
+        before = [(tensor, tensor.uop) for tensor in live_tensors()]
         with checked.waiting() as uses:
             result = function(*given, **named)
+        _refuse_kept(before, examples)
         first, *others = tensors
         for index, use in uses:
             whole, _ = batched([index.uop], examples, count)[0]
@@ -68,6 +72,24 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         return _paired("out_axes", result, out_axes, all_examples)
 
     return wrapped
+
+
+def _refuse_kept(before: Sequence[tuple[TensorBase, UOp]], examples: Mapping[UOp, UOp]) -> None:
+    """Raise GraphError where a tensor from outside has what depends on one example, and give it its value back."""
+
+    def depends(node: UOp) -> bool:
+        return not examples.keys().isdisjoint(toposort(node))
+
+    changed = [(tensor, node) for tensor, node in before if tensor.uop is not node]
+    kept = [(tensor, node) for tensor, node in changed if depends(tensor.uop) and not depends(node)]
+    for tensor, node in kept:
+        tensor.uop = node
+    if kept:
+        raise GraphError(
+            f"a tensor of shape {kept[0][0].shape} from outside was assigned inside vmap what depends on one example\n"
+            f"  made at {kept[0][0]._where()}\n"
+            "  hint: return that value from the function, and assign the whole outside"
+        )
 
 
 def _paired(what: str, nested: Any, axes: Any, change: Callable[[Tensor, int | None], Any]) -> Any:
