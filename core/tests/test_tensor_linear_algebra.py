@@ -170,6 +170,23 @@ def test_what_cannot_be_factored() -> None:
     np.testing.assert_allclose(singular.pinv().numpy(), np.linalg.pinv([[1.0, 2.0], [2.0, 4.0]]), atol=1e-6)
 
 
+def test_least_squares_gives_what_a_driver_gives() -> None:
+    """What is left and the singular values only where PyTorch has them, the solution always."""
+    a, b = Tensor(TALL), Tensor(TALL[:, :, :2].copy())
+    wanted = np.linalg.svd(TALL, compute_uv=False)
+    for driver, shapes in {
+        None: ((0,), (2,), (0,)),
+        "gels": ((2, 2), (0,), (0,)),
+        "gelsd": ((2, 2), (2,), (2, 4)),
+    }.items():
+        found = a.lstsq(b, driver=driver)
+        assert (found.residuals.shape, found.rank.shape, found.singular_values.shape) == shapes
+        close(found.solution, np.linalg.pinv(TALL) @ TALL[:, :, :2], 1e-8)
+    close(found.singular_values, wanted, 1e-8)
+    with pytest.raises(ValueError, match=r"^the driver of lstsq is gels, gelsy, gelsd or gelss, got 'best'$"):
+        a.lstsq(b, driver="best")
+
+
 def test_products() -> None:
     """The names people know, beside numpy's."""
     u, v = np.array([1, 2, 3]), np.array([4, 5, 6])

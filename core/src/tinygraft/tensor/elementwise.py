@@ -320,10 +320,14 @@ class Elementwise(Casting):
     def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Self:
         """Whether |self - other| <= atol + rtol * |other|. Infinities are close to themselves, NaN only if equal_nan.
 
+        Raises ValueError for a tolerance below zero.
+
         >>> from tinygraft import Tensor
         >>> Tensor([1e-7, 1e-8]).isclose(Tensor([0.0, 0.0])).tolist()
         [False, True]
         """
+        if rtol < 0 or atol < 0:
+            raise ValueError(f"isclose needs tolerances of at least 0, got rtol={rtol} and atol={atol}")
         a, b = self._broadcasted(other)
         if not a._is_float():
             a, b = a._cast(dtypes.default_float()), b._cast(dtypes.default_float())

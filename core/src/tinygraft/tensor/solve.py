@@ -221,8 +221,9 @@ class Solve(Spectral):
     def lstsq(self, B: Self, rcond: Any = None, *, driver: str | None = None) -> Lstsq:
         """The X for which the sum of the squares of self @ X - B is least, and of those the smallest.
 
-        B is (..., m, k), or (m,). Also the sums of squares that are left for each column (empty unless there are more
-        rows than columns), the rank and the singular values. driver is accepted: there is one way.
+        B is (..., m, k), or (m,). Results are those that PyTorch gives for a driver, although there is one way: the rank of
+        each matrix (but for "gels"); for "gelsd" and "gelss" the singular values; for these and "gels" what is left of the
+        squares of each column, where there are more rows than columns. The others are empty.
 
         >>> from tinygraft import Tensor
         >>> found = Tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]).lstsq(Tensor([[1.0], [2.0], [3.0]]))
@@ -238,11 +239,19 @@ class Solve(Spectral):
                 f"lstsq of {self.shape} needs {m} rows on the other side, got shape {B.shape}\n"
                 f"  matrix made at {self._where()}      other made at {B._where()}"
             )
+        if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+            raise ValueError(f"the driver of lstsq is gels, gelsy, gelsd or gelss, got {driver!r}")
         solution = self.pinv(rcond) @ right
-        left = ((self @ solution - right) ** 2).sum(-2) if m > n else right._part(right.ndim - 2, 0, 0).sum(-2)[..., :0]
+        none = solution.detach().flatten()[:0]
+        left = ((self @ solution - right) ** 2).sum(-2) if m > n and driver not in (None, "gelsy") else none
         sizes = self.svdvals()
         rank = (sizes > self._in_float()._smallest(sizes, rcond)).sum(-1)._cast(dtypes.int64)
-        return Lstsq(solution.squeeze(-1) if vector else solution, left, rank, sizes)
+        return Lstsq(
+            solution.squeeze(-1) if vector else solution,
+            left,
+            none._cast(dtypes.int64) if driver == "gels" else rank,
+            sizes if driver in ("gelsd", "gelss") else none,
+        )
 
     def matrix_power(self, n: int) -> Self:
         """The n-th power of each square matrix by repeated squaring; of its inverse where n is negative.
