@@ -221,9 +221,9 @@ class Solve(Spectral):
     def lstsq(self, B: Self, rcond: Any = None, *, driver: str | None = None) -> Lstsq:
         """The X for which the sum of the squares of self @ X - B is least, and of those the smallest.
 
-        B is (..., m, k), or (m,). Results are those that PyTorch gives for a driver, although there is one way: the rank of
-        each matrix (but for "gels"); for "gelsd" and "gelss" the singular values; for these and "gels" what is left of the
-        squares of each column, where there are more rows than columns. The others are empty.
+        B is (..., m, k), or (m,). Results are those that PyTorch gives for a driver, although there is one way: the
+        rank of each matrix (but for "gels"); for "gelsd" and "gelss" the singular values; for these and "gels" what is
+        left of the squares of each column, where there are more rows than columns. The others are empty.
 
         >>> from tinygraft import Tensor
         >>> found = Tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]).lstsq(Tensor([[1.0], [2.0], [3.0]]))
