@@ -87,6 +87,15 @@ def test_svd_of_zeros(n: int) -> None:
     assert orthogonal(v.T)
 
 
+def test_eigh_of_zeros() -> None:
+    """Every eigenvalue is 0 and the vectors are orthogonal, also in a batch beside a matrix that is not zero."""
+    batch = np.stack([np.zeros((3, 3)), np.diag([3.0, 1.0, 2.0])]).astype(np.float32)
+    for dtype in (dtypes.float32, dtypes.float64):
+        found, vectors = (part.numpy() for part in Tensor(batch, dtype=dtype).eigh())
+        assert np.array_equal(found[0], np.zeros(3)) and orthogonal(vectors[0])
+        assert np.allclose(found[1], [1.0, 2.0, 3.0], rtol=1e-6) and orthogonal(vectors[1])
+
+
 def test_newton_schulz() -> None:
     """With the cubic polynomial singular values approach 1, for wide and tall matrices."""
     for shape in ((3, 5), (5, 3)):

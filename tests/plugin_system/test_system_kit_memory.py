@@ -11,7 +11,7 @@ import pytest
 from kit_run import KitRun
 from tinygraft import Tensor
 from tinygraft.conformance.levels import memory
-from tinygraft.conformance.levels.memory import SIZES, STEPS, MemoryLevel
+from tinygraft.conformance.levels.memory import SIZES, STEPS, MemoryLevel, holds
 from tinygraft.conformance.levels.render import EXPRESSIONS, RenderLevel
 from tinygraft.conformance.opened import open_device
 from tinygraft.device.interfaces import Backend, Handle, Program
@@ -238,6 +238,20 @@ def test_a_fault_of_an_allocator_is_caught(allocator: Callable[[], HostAllocator
     assert failing(backend_with(allocator())) >= names
     if not names:
         assert failing(backend_with(allocator())) == set()
+
+
+def test_the_first_wrong_byte_of_many_is_named() -> None:
+    """In a sentence, and at once: pytest's own comparison of so many bytes takes minutes where all of it is shown."""
+    backend, nbytes = backend_with(HostAllocator()), 1 << 20
+    handle = backend.allocator.alloc(nbytes)
+    backend.allocator.copy_in(handle, memoryview(bytearray(nbytes)))
+    holds(backend, handle, bytes(nbytes))
+    wanted = bytearray(nbytes)
+    wanted[70000::2] = b"\x07" * len(wanted[70000::2])
+    with pytest.raises(AssertionError) as raised:
+        holds(backend, handle, wanted, "the whole")
+    sentence = "the whole: 489288 of 1048576 bytes differ, at byte 70000 0x00 and not 0x07"
+    assert str(raised.value) == sentence
 
 
 class IgnoresOffsetAtLaunch(PythonProgram):

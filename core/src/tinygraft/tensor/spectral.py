@@ -126,7 +126,9 @@ class Spectral(Factor):
         """Eigenvalues and eigenvectors of matrices that are symmetric."""
         scale = self._scale()
         a = (self / scale)._stored_now()
-        columns = (a + a._bound() * 1.01 * a._identity_of(n, n))._orthogonal_columns(n, n, ALIKE)
+        bound = a._bound()
+        more = (bound > 0.0).where(bound * 1.01, 1.0)  # of a matrix of zeros the identity alone
+        columns = (a + more * a._identity_of(n, n))._orthogonal_columns(n, n, ALIKE)
         vectors = (columns / (columns * columns).sum(-2, keepdim=True).sqrt())._stored_now()
         values = (vectors * (a @ vectors)).sum(-2)._stored_now()
         order = values.argsort(-1)._stored_now()
