@@ -12,6 +12,7 @@ import pytest
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.conformance.accuracy import TRUE, allowed, distances, run, samples, truth
+from tinygraft.conformance.compare import same
 from tinygraft.conformance.corpus import NAMES
 from tinygraft.conformance.kernels import Run, load, pack, param, run_all, run_kernel, store, unpack
 from tinygraft.conformance.oracle import report
@@ -110,7 +111,7 @@ class Kernels:
         values = [bool(i % 3) if dtype.kind == "bool" else i % 29 for i in range(size)]
         unwritten = b"\xff" * (size * dtype.itemsize)
         (got, _) = run_kernel(backend, doubled(size, dtype), [unwritten, pack(values, dtype)])
-        assert unpack(got, dtype) == [v if dtype.kind == "bool" else 2 * v for v in values]
+        same(unpack(got, dtype), [v if dtype.kind == "bool" else 2 * v for v in values])
 
     @pytest.mark.parametrize(("op", "dtype"), cases(REDUCED))
     def test_reduce(self, backend: Backend, op: Ops, dtype: DType) -> None:
@@ -128,7 +129,7 @@ class Kernels:
         with np.errstate(all="ignore"):
             want = COMBINE[op].reduce(data, axis=1, dtype=data.dtype).tolist()
         for got in reduced(backend, op, dtype, data):
-            assert got == want
+            same(got, want)
 
     @pytest.mark.parametrize(("op", "dtype"), cases(EXTREMES))
     def test_reduce_nan(self, backend: Backend, op: Ops, dtype: DType) -> None:
@@ -151,7 +152,7 @@ class Kernels:
             a, b = [abs(v) * 30 for v in a], [abs(v) * 25 for v in b]
         for turned in (False, True):
             sink = matmul(m, k, n, dtype, PRODUCTS[dtype], turned)
-            assert run_matmul(backend, sink, a, b, dtype) == product(a, b, m, k, n, turned)
+            same(run_matmul(backend, sink, a, b, dtype), product(a, b, m, k, n, turned))
 
     @pytest.mark.parametrize(("dtype", "bits"), [pytest.param(dtypes.float32, 24, id="float32"),
                              pytest.param(dtypes.float16, 11, id="float16"),

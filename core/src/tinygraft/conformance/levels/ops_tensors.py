@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tinygraft.conformance.compare import same
 from tinygraft.conformance.corpus import NAMES
 from tinygraft.conformance.expressions import (
     ADDRESSES,
@@ -73,21 +74,21 @@ class Tensors:
         got = x.T.flip(0).pad(((1, 2), (0, 1))).shrink(((0, 7), None)).cat(x.T, dim=1)
         want = np.concatenate([np.pad(np.flip(whole.T, 0), ((1, 2), (0, 1)))[:7], whole.T], 1)
         assert got.shape == want.shape
-        assert got.tolist() == want.astype(bool if dtype.kind == "bool" else float).tolist()
+        same(got.tolist(), want.astype(bool if dtype.kind == "bool" else float).tolist())
 
     @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=lambda d: NAMES[d])
     def test_halves_are_rounded_after_every_op(self, device: str, dtype: DType) -> None:
         """Arithmetic on halves has the bits that PYTHON has, native or widened, in one kernel of several ops."""
-        assert half_steps(device, dtype) == half_steps("PYTHON", dtype)
+        same(half_steps(device, dtype), half_steps("PYTHON", dtype))
 
     @pytest.mark.parametrize("name", [dtype.name for dtype in dtypes.fp8s])
     def test_floats_of_a_byte(self, device: str, name: str) -> None:
         """So has arithmetic on floats of 8 bits, which a device only stores as bytes."""
-        assert half_steps(device, BY_NAME[name]) == half_steps("PYTHON", BY_NAME[name])
+        same(half_steps(device, BY_NAME[name]), half_steps("PYTHON", BY_NAME[name]))
 
     def test_random_numbers(self, device: str) -> None:
         """rand and randint give PYTHON's bits for the same seed."""
-        assert drawn(device) == drawn("PYTHON")
+        same(drawn(device), drawn("PYTHON"))
 
     def test_gradients(self, device: str) -> None:
         """The gradients of a small network with a convolution are PYTHON's up to 1e-4."""

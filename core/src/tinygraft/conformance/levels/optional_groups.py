@@ -14,6 +14,7 @@ from tinygraft.codegen.heuristics import offered
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.conformance import actions, shared
+from tinygraft.conformance.compare import same
 from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import map_kernel, pack, run_kernel, run_linear, unpack
 from tinygraft.conformance.linears import KERNELS
@@ -69,7 +70,7 @@ class Groups:
         if actions.allowed(case, sink, options, target):
             inputs = actions.given(kernel, columns)
             found = actions.computed(backend, sink, options, inputs, actions.ROWS * columns)
-            assert found == actions.expected(kernel, columns)
+            same(found, actions.expected(kernel, columns))
             return
         with pytest.raises(ActionError, match=r"the Target has no|a group has|cannot be computed so|no such"):
             to_linear(Kernel(sink), target, options)
@@ -86,7 +87,7 @@ class Groups:
                     linear = to_linear(Kernel(sink), target, Options(actions=actions_taken))
                     buffers = [bytes(m * n * unit.result.itemsize), pack(a, unit.second), pack(b, unit.second)]
                     got = unpack(run_linear(backend, linear, buffers)[0], unit.result)
-                    assert got == product(a, b, m, k, n), f"{unit.name}: {actions_taken}"
+                    same(got, product(a, b, m, k, n), f"{unit.name}: {actions_taken}")
                     unused.discard(unit)
         assert not unused, f"nothing uses {', '.join(unit.name for unit in unused)}"
 
@@ -96,7 +97,7 @@ class Groups:
         linear = placed(KERNELS[name](), target)
         params, values = linear.signature.params, [2] * len(linear.signature.variables)
         buffers = [pack([v % 11 for v in whole(p.size)], p.dtype) for p in params]
-        assert run_linear(backend, linear, buffers, values) == run_linear(python(), linear, buffers, values)
+        same(run_linear(backend, linear, buffers, values), run_linear(python(), linear, buffers, values))
 
     @needs(lanes=2, grid_dims=1, shared_memory=8)
     @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.uint8, dtypes.int64], ids=("float32", "uint8", "int64"))
@@ -108,7 +109,7 @@ class Groups:
         rows = [values[g * threads : (g + 1) * threads] for g in range(groups)]
         for _ in range(REPEATS):
             (got, _) = run_linear(backend, linear, [b"\xff" * (len(values) * dtype.itemsize), pack(values, dtype)])
-            assert unpack(got, dtype) == [x for row in rows for x in reversed(row)]
+            same(unpack(got, dtype), [x for row in rows for x in reversed(row)])
 
     @needs(lanes=2, grid_dims=1, shared_memory=8)
     def test_barrier_in_a_loop(self, backend: Backend, target: Target) -> None:
@@ -119,7 +120,7 @@ class Groups:
         for _ in range(REPEATS):
             buffers = [bytes(4 * threads), pack(values, dtypes.int32)]
             got = run_linear(backend, placed(shared.relay(turns, threads), target), buffers)[0]
-            assert unpack(got, dtypes.int32) == want
+            same(unpack(got, dtypes.int32), want)
 
     @needs(lanes=2, grid_dims=1, shared_memory=8)
     def test_all_shared_memory(self, backend: Backend, target: Target) -> None:
@@ -128,7 +129,7 @@ class Groups:
         values = whole(2 * threads)
         linear = placed(shared.exchange(2, threads, room, dtypes.int32), target)
         (got, _) = run_linear(backend, linear, [bytes(8 * threads), pack(values, dtypes.int32)])
-        assert unpack(got, dtypes.int32) == [*reversed(values[:threads]), *reversed(values[threads:])]
+        same(unpack(got, dtypes.int32), [*reversed(values[:threads]), *reversed(values[threads:])])
 
     @pytest.mark.parametrize("dims", [pytest.param(d, id=str(d), marks=needs(grid_dims=d)) for d in (1, 2, 3)])
     def test_positions(self, backend: Backend, target: Target, dims: int) -> None:
@@ -137,7 +138,7 @@ class Groups:
         linear = placed(shared.positions(sizes, threads), target)
         count = linear.signature.params[0].size
         (got,) = run_linear(backend, linear, [b"\xff" * (4 * count)])
-        assert unpack(got, dtypes.int32) == [3 * i + 1 for i in range(count)]
+        same(unpack(got, dtypes.int32), [3 * i + 1 for i in range(count)])
 
     @pytest.mark.parametrize("dim", [pytest.param(d, id=str(d), marks=needs(grid_dims=d + 1)) for d in range(3)])
     def test_a_large_grid(self, backend: Backend, target: Target, dim: int) -> None:
@@ -145,7 +146,7 @@ class Groups:
         sizes = (1,) * dim + (min(target.max_grid[dim], 65535),)
         linear = placed(shared.positions(sizes, 1), target)
         (got,) = run_linear(backend, linear, [b"\xff" * (4 * sizes[-1])])
-        assert unpack(got, dtypes.int32) == [3 * i + 1 for i in range(sizes[-1])]
+        same(unpack(got, dtypes.int32), [3 * i + 1 for i in range(sizes[-1])])
 
     @needs(local_memory=64)
     def test_all_private_memory(self, backend: Backend, target: Target) -> None:
@@ -154,7 +155,7 @@ class Groups:
         values = whole(size)
         (got, _) = run_linear(backend, placed(shared.turned(size), target),
                               [bytes(4 * size), pack(values, dtypes.float32)])  # fmt: skip
-        assert unpack(got, dtypes.float32) == values[::-1]
+        same(unpack(got, dtypes.float32), values[::-1])
 
     def test_all_buffers(self, backend: Backend, target: Target) -> None:
         """A kernel takes as many buffers as the Target says, up to 256."""

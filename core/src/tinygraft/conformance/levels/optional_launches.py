@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tinygraft.codegen.lower import to_linear
+from tinygraft.conformance.compare import same
 from tinygraft.conformance.expressions import Array, numbers
 from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import load, pack, param, programs, store, unpack
@@ -126,7 +127,7 @@ class Launches:
         graph.give(places)
         graph.run(SIZE)
         plus = list(range(1, SIZE + 1))
-        assert [memory.read(places[p]) for p in (1, 2, 3)] == [plus, plus, below(SIZE, plus, -1)]
+        same([memory.read(places[p]) for p in (1, 2, 3)], [plus, plus, below(SIZE, plus, -1)])
 
     def test_graph_takes_other_values(self, backend: Backend, memory: Memory) -> None:
         """A replay uses the values that were set last, also for the size of its grid."""
@@ -136,7 +137,7 @@ class Launches:
         for n in (SIZE, 5, 0, 1, 31):
             graph.give({3: (out := memory.make([-1] * SIZE))})
             graph.run(n)
-            assert memory.read(out) == below(n, range(1, SIZE + 1), -1), f"n = {n}"
+            same(memory.read(out), below(n, range(1, SIZE + 1), -1), f"n = {n}")
 
     def test_graph_takes_other_buffers(self, backend: Backend, memory: Memory) -> None:
         """A replay uses the buffers that were given last; the others stay as they were."""
@@ -147,9 +148,9 @@ class Launches:
         other, out = memory.make(range(100, 100 + SIZE)), memory.make([-1] * SIZE)
         graph.give({0: other, 3: out})
         graph.run(4)
-        assert memory.read(first[0]) == [0] * SIZE
-        assert memory.read(first[3]) == below(3, [1] * SIZE, 3)
-        assert memory.read(out) == below(4, range(101, 101 + SIZE), -1)
+        same(memory.read(first[0]), [0] * SIZE)
+        same(memory.read(first[3]), below(3, [1] * SIZE, 3))
+        same(memory.read(out), below(4, range(101, 101 + SIZE), -1))
 
     def test_graph_of_many_steps(self, backend: Backend, memory: Memory) -> None:
         """Two hundred launches that each need the one before, run again and again."""
@@ -163,7 +164,7 @@ class Launches:
             done = 0
             while done < 200:
                 done = executor.run(done)
-            assert memory.read(a) == [x + 200 * turn for x in range(SIZE)]
+            same(memory.read(a), [x + 200 * turn for x in range(SIZE)])
 
     def test_time(self, backend: Backend, memory: Memory) -> None:
         """A timed launch has run when it returns, took no longer than the clock says, and more work takes longer."""
@@ -190,7 +191,7 @@ class Launches:
         for n in sorted({0, 1, most // 2, most}):
             x, out = memory.make(range(1, most + 1)), memory.make([-1] * most)
             program.launch([out, x], [5, n], (1, 1, 1))
-            assert memory.read(out, most) == [5 * (i + 1) if i < n else -1 for i in range(most)]
+            same(memory.read(out, most), [5 * (i + 1) if i < n else -1 for i in range(most)])
 
     def test_indices_have_64_bits(self, backend: Backend, memory: Memory) -> None:
         """Variables and what is computed from loop counters are not cut to 32 bits."""
@@ -198,7 +199,7 @@ class Launches:
         out = memory.make([-1] * SIZE)
         for v in (1 << 40, (1 << 31) + 5):
             program.launch([out], [v], (1, 1, 1))
-            assert memory.read(out) == [(v + i * 2**33) // 1000 % 1009 for i in range(SIZE)]
+            same(memory.read(out), [(v + i * 2**33) // 1000 % 1009 for i in range(SIZE)])
 
     @pytest.mark.parametrize("name", ["sum", "softmax", "product"])
     def test_symbolic(self, device: str, name: str) -> None:
@@ -223,8 +224,8 @@ class Launches:
         x = Tensor(values, dtype=dtype, device=device)
         there = ((x + 1).to(other) * 2).realize()
         assert there.device == Device.canonicalize(other)
-        assert there.tolist() == [2 * (v + 1) for v in values]
-        assert (there.to(device) + x).tolist() == [2 * (v + 1) + v for v in values]
+        same(there.tolist(), [2 * (v + 1) for v in values])
+        same((there.to(device) + x).tolist(), [2 * (v + 1) + v for v in values])
 
     @needs("ordinals")
     def test_peers(self, backend: Backend, device: str, memory: Memory) -> None:
@@ -242,7 +243,7 @@ class Launches:
             other.copy_from(away[0], backend, here[1], 4 * SIZE)
             launches[1][0].launch([away[1], away[0]], [], launches[1][1])
             backend.copy_from(here[0], other, away[1], 4 * SIZE)
-            assert memory.read(here[0]) == [v + 2 * (turn + 1) for v in range(SIZE)]
+            same(memory.read(here[0]), [v + 2 * (turn + 1) for v in range(SIZE)])
 
 
 def _softmax(x: Array) -> Array:

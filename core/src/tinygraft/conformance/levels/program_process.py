@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tinygraft.codegen.lower import to_linear
+from tinygraft.conformance.compare import same
 from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import Run, launched, pack, unpack
 from tinygraft.conformance.levels.optional_launches import INT, SIZE, mapped
@@ -78,7 +79,7 @@ class Processes:
         run = Run(linear, [bytes(4 * SIZE), pack(range(SIZE), INT)])
         binary = backend.compiler.compile(backend.renderer.render(linear))
         copies = [binary, binary, Binary(binary.name, bytes(binary.data), linear.signature)]
-        assert [self.run(backend, one, run) for one in copies] == [[3 * v + 1 for v in range(SIZE)]] * 3
+        same([self.run(backend, one, run) for one in copies], [[3 * v + 1 for v in range(SIZE)]] * 3)
 
     @needs("keeps_binaries")
     def test_binaries_serve_another_process(self, device: str, tmp_path: Path) -> None:
@@ -96,11 +97,11 @@ class Processes:
         for _ in range(3):
             again = type(backend)(backend.name, backend.ordinal)
             binary = again.compiler.compile(again.renderer.render(linear))
-            assert self.run(again, binary, run) == list(range(5, 5 + SIZE))
+            same(self.run(again, binary, run), list(range(5, 5 + SIZE)))
             again.synchronize()
             again.close()
         binary = backend.compiler.compile(backend.renderer.render(linear))
-        assert self.run(backend, binary, run) == list(range(5, 5 + SIZE))
+        same(self.run(backend, binary, run), list(range(5, 5 + SIZE)))
 
     if hasattr(os, "fork"):
 

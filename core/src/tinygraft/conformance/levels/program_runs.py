@@ -10,6 +10,7 @@ import pytest
 
 from tinygraft.codegen.lower import to_linear
 from tinygraft.config import Context
+from tinygraft.conformance.compare import same
 from tinygraft.conformance.expressions import Array, numbers
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import SIZE, Memory, mapped, spinning
@@ -90,7 +91,7 @@ class Runs:
         for turn in range(100):
             add.launch([pair[(turn + 1) % 2], pair[turn % 2]], [], (x, y, z))
             want = [(v * 3 + 1 + 2**31) % 2**32 - 2**31 for v in want]
-        assert held.read(pair[0]) == want
+        same(held.read(pair[0]), want)
 
     def test_reading_waits(self, backend: Backend, held: Memory) -> None:
         """copy_out gives what a kernel writes that was launched just before and takes its time."""
@@ -165,7 +166,7 @@ class Runs:
                 a, b = run(x, x.shrink(((0, 4), (0, n.bind(length)))))
                 values.append((a.numpy().tobytes(), b.numpy().tobytes(), state.numpy().tobytes()))
             found.append(values)
-        assert found[0] == found[1]
+        same(found[0], found[1])
 
     def test_threads(self, device: str) -> None:
         """Threads that build, compile and launch at once each get their own answers."""
