@@ -8,9 +8,7 @@ A TinyJit runs its function in every call then, since the function reads values.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +16,7 @@ from tinygraft.config import CHECK_INDEX
 from tinygraft.errors import DTypeError, IndexOutOfRange
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.listening import Listening
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
 from tinygraft.uop.uop import toposort
@@ -65,23 +64,12 @@ def use(tensor: Any, axis: int, index: Any = None) -> Use:
     return Use(tensor.shape, axis, f"index made at {index._where()}      tensor made at {tensor._where()}")
 
 
-class _Listening(threading.local):
-    lists: tuple[list[tuple[Any, Use]], ...] = ()
+_listening = Listening[tuple[Any, Use]]()
 
 
-_listening = _Listening()
-
-
-@contextmanager
-def waiting() -> Iterator[list[tuple[Any, Use]]]:
+def waiting() -> AbstractContextManager[list[tuple[Any, Use]]]:
     """The index tensors that the block uses, in this thread, and that have no value yet; each with its use."""
-    found: list[tuple[Any, Use]] = []
-    before = _listening.lists
-    _listening.lists = (*before, found)
-    try:
-        yield found
-    finally:
-        _listening.lists = before
+    return _listening.block()
 
 
 def check(tensor: Any, index: Any, axis: int) -> None:

@@ -7,13 +7,13 @@ could take past the end, for `part.check(values)` before a replay.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
+from tinygraft.tensor.listening import Listening
 from tinygraft.uop.shape import Shape, high, low, sint
 
 
@@ -43,23 +43,12 @@ class Part:
             )
 
 
-class _Listening(threading.local):
-    lists: tuple[list[Part], ...] = ()
+_listening = Listening[Part]()
 
 
-_listening = _Listening()
-
-
-@contextmanager
-def noting() -> Iterator[list[Part]]:
+def noting() -> AbstractContextManager[list[Part]]:
     """The parts taken in the block, in this thread, that other values of their variables could take past the end."""
-    found: list[Part] = []
-    before = _listening.lists
-    _listening.lists = (*before, found)
-    try:
-        yield found
-    finally:
-        _listening.lists = before
+    return _listening.block()
 
 
 def take(part: Part) -> None:
