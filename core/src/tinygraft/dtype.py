@@ -22,8 +22,9 @@ from tinygraft.errors import DTypeError, SettingError
 class DType:
     """One element type.
 
-    name is the short name that prints (float, half, uchar); kind is one of bool, uint, int, float, index, void;
-    itemsize counts bytes; fmt is the struct format, None where struct has none (bfloat16 and the fp8 types).
+    name is the short name that prints (float, half, uchar); kind is one of bool, uint, int, float, complex, index,
+    void; itemsize counts bytes; fmt is the struct format, None where struct has none (bfloat16, the fp8 and the
+    complex types). Of complex numbers only tensors know: in the graph there are their parts.
     """
 
     name: str
@@ -91,6 +92,8 @@ class dtypes:
     bfloat16 = DType("bfloat16", "float", 2, None)
     float32 = float = DType("float", "float", 4, "f")
     float64 = double = DType("double", "float", 8, "d")
+    complex64 = complex = cfloat = DType("complex64", "complex", 8, None)  # two float32
+    complex128 = cdouble = DType("complex128", "complex", 16, None)  # two float64
 
     fp8_ocp, fp8_fnuz = (fp8e4m3, fp8e5m2), (fp8e4m3fnuz, fp8e5m2fnuz)
     fp8s = fp8_ocp + fp8_fnuz
@@ -99,12 +102,18 @@ class dtypes:
     uints = (uint8, uint16, uint32, uint64)
     sints = (int8, int16, int32, int64)
     ints = uints + sints
-    all = (bool, *ints, *floats)
+    all = (bool, *ints, *floats)  # what a device computes with, and complex numbers are made of
+    complexes = (complex64, complex128)
 
     @staticmethod
     def is_float(dtype: DType) -> Any:
         """Whether dtype is a floating point type."""
         return dtype.kind == "float"
+
+    @staticmethod
+    def is_complex(dtype: DType) -> Any:
+        """Whether dtype is one of complex numbers."""
+        return dtype.kind == "complex"
 
     @staticmethod
     def is_int(dtype: DType) -> Any:
@@ -133,13 +142,16 @@ class dtypes:
 
     @staticmethod
     def finfo(dtype: DType) -> tuple[Any, Any]:
-        """(exponent bits, mantissa bits) of a float dtype."""
+        """(exponent bits, mantissa bits) of a float dtype, or of the parts of a complex one."""
+        dtype = part_of(dtype)
         return FORMATS[dtype].exponent, FORMATS[dtype].mantissa
 
     @staticmethod
     def from_py(value: Any) -> DType:
         """The dtype of a Python scalar, or of the numbers in nested lists."""
         kinds = {type(v) for v in _leaves(value)} if isinstance(value, (list, tuple)) else {type(value)}
+        if _complex in kinds:
+            return dtypes.default_complex()
         if _float in kinds or not kinds:
             return dtypes.default_float()
         if _int in kinds:
@@ -147,7 +159,7 @@ class dtypes:
         if _bool in kinds:
             return dtypes.bool
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise DTypeError(f"a tensor is made of bool, int and float, got {names}")
+        raise DTypeError(f"a tensor is made of bool, int, float and complex, got {names}")
 
     @staticmethod
     def default_float() -> DType:
@@ -155,12 +167,17 @@ class dtypes:
         return _default("DEFAULT_FLOAT", config.DEFAULT_FLOAT.value, dtypes.floats)
 
     @staticmethod
+    def default_complex() -> DType:
+        """What a Python complex becomes: complex128 where DEFAULT_FLOAT is float64, else complex64."""
+        return complex_of(dtypes.default_float())
+
+    @staticmethod
     def default_int() -> DType:
         """What a Python int becomes: the setting DEFAULT_INT."""
         return _default("DEFAULT_INT", config.DEFAULT_INT.value, dtypes.ints)
 
 
-_bool, _int, _float = bool, int, float
+_bool, _int, _float, _complex = bool, int, float, complex
 BY_NAME: dict[str, DType] = {k: v for k, v in vars(dtypes).items() if isinstance(v, DType)}
 
 
@@ -234,6 +251,27 @@ def _leaves(nested: Any) -> Any:
             stack.pop()
 
 
+_PART = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
+
+
+def part_of(dtype: DType) -> DType:
+    """The dtype of the real and the imaginary parts of complex numbers; any other dtype itself.
+
+    >>> part_of(dtypes.complex64), part_of(dtypes.int8)
+    (dtypes.float, dtypes.char)
+    """
+    return _PART.get(dtype, dtype)
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype whose parts hold numbers of dtype: complex128 for float64, complex64 for smaller ones.
+
+    >>> complex_of(dtypes.float64), complex_of(dtypes.half), complex_of(dtypes.complex128)
+    (dtypes.complex128, dtypes.complex64, dtypes.complex128)
+    """
+    return dtypes.complex128 if part_of(dtype) is dtypes.float64 else dtypes.complex64
+
+
 @cache
 def _limits(dtype: DType) -> tuple[Any, Any]:
     if dtype.kind == "bool":
@@ -242,6 +280,8 @@ def _limits(dtype: DType) -> tuple[Any, Any]:
         return 0, 2**dtype.bits - 1
     if dtype.kind in ("int", "index"):
         return -(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1
+    if dtype.kind == "complex":
+        raise DTypeError(f"{dtype} has no least and no greatest value: complex numbers have no order")
     return -math.inf, math.inf
 
 
@@ -259,8 +299,10 @@ _PARENTS: dict[DType, tuple[DType, ...]] = {
     **dict.fromkeys(dtypes.fp8s, (dtypes.float16, dtypes.bfloat16)),
     dtypes.float16: (dtypes.float32,),
     dtypes.bfloat16: (dtypes.float32,),
-    dtypes.float32: (dtypes.float64,),
-    dtypes.float64: (),
+    dtypes.float32: (dtypes.float64, dtypes.complex64),
+    dtypes.float64: (dtypes.complex128,),
+    dtypes.complex64: (dtypes.complex128,),
+    dtypes.complex128: (),
 }
 _RANK = {dtype: rank for rank, dtype in enumerate(_PARENTS)}
 
@@ -276,20 +318,27 @@ def promote(*dtypes_: DType) -> DType:
 
     >>> promote(dtypes.int8, dtypes.uint8), promote(dtypes.int64, dtypes.float16)
     (dtypes.short, dtypes.half)
+    >>> promote(dtypes.float64, dtypes.complex64)
+    dtypes.complex128
     """
     common = frozenset.intersection(*(_above(d) for d in dtypes_))
-    if not any(d.kind == "float" for d in dtypes_) and all(d.kind == "float" for d in common):
+    inexact = ("float", "complex")
+    if not any(d.kind in inexact for d in dtypes_) and all(d.kind in inexact for d in common):
         return dtypes.float32  # uint64 with a signed integer: a weak float, as in JAX
     return min(common, key=lambda d: (len(_above(d)) * -1, _RANK[d]))
 
 
-def promote_scalar(dtype: DType, value: bool | int | float) -> DType:
+def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
     """The dtype of an operation between a tensor of dtype and a Python scalar, which is weak.
 
     >>> promote_scalar(dtypes.half, 2.0), promote_scalar(dtypes.int8, 2.0), promote_scalar(dtypes.bool, 2)
     (dtypes.half, dtypes.float, dtypes.int)
+    >>> promote_scalar(dtypes.double, 2j), promote_scalar(dtypes.int8, 2j)
+    (dtypes.complex128, dtypes.complex64)
     """
-    if isinstance(value, _float) and dtype.kind != "float":
+    if isinstance(value, _complex):
+        return complex_of(dtype if dtype.kind in ("float", "complex") else dtypes.default_float())
+    if isinstance(value, _float) and dtype.kind not in ("float", "complex"):
         return dtypes.default_float()
     if isinstance(value, _int) and not isinstance(value, _bool) and dtype.kind == "bool":
         return dtypes.default_int()
@@ -310,8 +359,8 @@ def accumulator(dtype: DType) -> DType:
 
 
 def least_upper_float(dtype: DType) -> DType:
-    """dtype if it is a float, else the default float: what a function that only floats have gives for it."""
-    return dtype if dtype.kind == "float" else dtypes.default_float()
+    """dtype if it is float or complex, else the default float: what a function that only those have gives for it."""
+    return dtype if dtype.kind in ("float", "complex") else dtypes.default_float()
 
 
 def can_lossless_cast(source: DType, target: DType) -> bool:
@@ -322,6 +371,10 @@ def can_lossless_cast(source: DType, target: DType) -> bool:
     """
     if source is target or source.kind == "bool":
         return True
+    if target.kind == "complex":
+        return can_lossless_cast(part_of(source), part_of(target))
+    if source.kind == "complex":
+        return False
     if source.kind == target.kind == "float":
         a, b = FORMATS[source], FORMATS[target]
         return a.mantissa <= b.mantissa and a.largest <= b.largest and a.bias + a.mantissa <= b.bias + b.mantissa
@@ -360,6 +413,8 @@ def coerce(value: Any, dtype: DType) -> Any:
     (44, 255, 0)
     """
     kind = dtype.kind
+    if kind == "complex":
+        return _complex(coerce(value.real, part_of(dtype)), coerce(value.imag, part_of(dtype)))
     if kind == "float":
         if isinstance(value, _int) and not isinstance(value, _bool):
             return _int_to_float(value, dtype)

@@ -21,7 +21,8 @@ from tinygraft.uop.uop import Place, UOp
 class Optimizer:
     """What all optimizers do; a subclass gives `_step`.
 
-    params keeps each tensor once, if it is of floats and requires_grad is not False, and sets requires_grad.
+    params keeps each tensor once, if it is of floats and requires_grad is not False, and sets requires_grad; of a
+    complex tensor both parts, which are trained as two.
     The other tensors given (such as running statistics) are kept in buffers, and realised with each step. lr
     is a tensor of shape (1,): assign to it to change it, also between replays of a TinyJit.
 
@@ -34,7 +35,7 @@ class Optimizer:
                 f"an optimizer takes a list of tensors, got {type(params).__name__}\n"
                 "  hint: nn.state.get_parameters(model) finds those of a model"
             )
-        given = list({id(tensor): tensor for tensor in params}.values())
+        given = list({id(part): part for tensor in params for part in tensor._parts()}.values())
         self.params = [t for t in given if t.requires_grad is not False and dtypes.is_float(t.dtype)]
         self.buffers = [t for t in given if t.requires_grad is False or not dtypes.is_float(t.dtype)]
         if not self.params:

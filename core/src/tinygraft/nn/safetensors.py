@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DType, dtypes
+from tinygraft.dtype import DType, dtypes, part_of
 from tinygraft.errors import DTypeError, FileFormatError, UnsupportedError
 from tinygraft.files import OpenFile, replacing
 from tinygraft.helpers import prod
@@ -42,12 +42,12 @@ _NAMES = {
     dtypes.bool: "BOOL", dtypes.uint8: "U8", dtypes.int8: "I8", dtypes.fp8e5m2: "F8_E5M2", dtypes.fp8e4m3: "F8_E4M3",
     dtypes.fp8e4m3fnuz: "F8_E4M3FNUZ", dtypes.fp8e5m2fnuz: "F8_E5M2FNUZ", dtypes.int16: "I16", dtypes.uint16: "U16",
     dtypes.float16: "F16", dtypes.bfloat16: "BF16", dtypes.int32: "I32", dtypes.uint32: "U32",
-    dtypes.float32: "F32", dtypes.float64: "F64", dtypes.int64: "I64", dtypes.uint64: "U64",
+    dtypes.float32: "F32", dtypes.complex64: "C64", dtypes.float64: "F64", dtypes.int64: "I64", dtypes.uint64: "U64",
 }  # fmt: skip
 """The dtypes by the format's names, in the format's order."""
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _ORDER = {dtype: place for place, dtype in enumerate(_NAMES)}
-_NOT_OURS = frozenset({"F4", "F6_E2M3", "F6_E3M2", "F8_E8M0", "C64"})
+_NOT_OURS = frozenset({"F4", "F6_E2M3", "F6_E3M2", "F8_E8M0"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Entry:
 def safe_save(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors to a safetensors file at path, whole or not at all.
 
-    Works for all 13 dtypes and any shape, also over the file that the tensors were loaded from. metadata is
+    Works for all dtypes but complex128, and any shape, also over the file that the tensors were loaded from. metadata is
     text by text. Raises DTypeError for what is neither tensor nor text, FileFormatError for a name the format
     keeps to itself.
 
@@ -111,7 +111,7 @@ def safe_load(source: Path | bytes | bytearray | memoryview, device: Place = Non
             return {entry.name: _read_tensor(file, entry, start, _label(source), device) for entry in entries}
     opened, name = OpenFile(source), Device.canonicalize(device)
     first = name[0] if isinstance(name, tuple) else name
-    return {e.name: Tensor(file_node(opened, start + e.start, e.shape, first, e.dtype), device=name) for e in entries}
+    return {e.name: _in_file(opened, e, start, first).to(name) for e in entries}
 
 
 def safe_load_metadata(source: Path | bytes | bytearray | memoryview) -> dict[str, str]:
@@ -251,6 +251,14 @@ def _read_tensor(file: BinaryIO, entry: Entry, start: int, label: str, device: P
     return _from_bytes(data, entry, device)
 
 
+def _in_file(file: OpenFile, entry: Entry, start: int, device: str) -> Tensor:
+    """A tensor whose bytes are read when they are needed."""
+    is_complex = entry.dtype.kind == "complex"
+    shape = (*entry.shape, 2) if is_complex else entry.shape
+    found = Tensor(file_node(file, start + entry.start, shape, device, part_of(entry.dtype)))
+    return found.view_as_complex() if is_complex else found
+
+
 # Tensors and bytes
 
 
@@ -265,11 +273,12 @@ def _to_bytes(tensor: Tensor) -> bytes | bytearray:
 
 def _little_endian(data: bytes | bytearray, dtype: DType) -> bytes | bytearray:
     """data between the order of this machine and little endian."""
-    if sys.byteorder == "little" or dtype.itemsize == 1:
+    width = part_of(dtype).itemsize
+    if sys.byteorder == "little" or width == 1:
         return data
     swapped = bytearray(data)
-    for place in range(dtype.itemsize):
-        swapped[place :: dtype.itemsize] = data[dtype.itemsize - 1 - place :: dtype.itemsize]
+    for place in range(width):
+        swapped[place::width] = data[width - 1 - place :: width]
     return swapped
 
 
@@ -285,6 +294,8 @@ def _check_request(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
             )
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"safe_save writes tensors, {name!r} is {type(tensor).__name__}; hint: Tensor(value)")
+        if tensor.dtype not in _NAMES:
+            raise DTypeError(f"the safetensors format has no {tensor.dtype}, which {name!r} is; cast it first")
         _sizes(name, tensor)
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):

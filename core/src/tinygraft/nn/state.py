@@ -116,7 +116,7 @@ def load_state_dict(
     loaded = []
     for _, tensor, value in pairs:
         value = value.detach().to(tensor.device).cast(tensor.dtype)
-        in_memory = tensor.uop.base.op in (Ops.BUFFER, Ops.MULTI, Ops.ASSIGN)
+        in_memory = tensor._parts()[0].uop.base.op in (Ops.BUFFER, Ops.MULTI, Ops.ASSIGN)
         tensor.assign(value if in_memory else value.clone())  # never the memory of the state itself
         loaded.append(tensor)
     if realize and loaded:

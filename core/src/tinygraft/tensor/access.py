@@ -7,7 +7,7 @@ nothing; only an expression of constants is computed anew each time.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft.autograd.build import laid
@@ -96,6 +96,10 @@ class Access(Casting):
     def is_floating_point(self) -> bool:
         """Whether the elements are of a float dtype."""
         return self.dtype.kind == "float"
+
+    def is_complex(self) -> bool:
+        """Whether the elements are complex numbers."""
+        return self.dtype.kind == "complex"
 
     def __repr__(self) -> str:
         node = self.uop
@@ -236,7 +240,7 @@ class Access(Casting):
 
         do_update_stats is accepted for older scripts.
         """
-        tensors: tuple[TensorBase, ...] = (self, *others)
+        tensors = _by_parts((self, *others))
         with exclusive:
             todo = [t for t in tensors if not (_is_stored(t.uop) or _is_front(t.uop) or _is_constant(t.uop))]
             for tensor in todo:
@@ -256,7 +260,8 @@ class Access(Casting):
         >>> len(calls), values
         (1, {})
         """
-        todo = [tensor.uop for tensor in (self, *others) if not _is_stored(tensor.uop) and not _is_constant(tensor.uop)]
+        nodes = [tensor.uop for tensor in _by_parts((self, *others))]
+        todo = [node for node in nodes if not _is_stored(node) and not _is_constant(node)]
         if not todo:
             return [], {}
         wanted = list(dict.fromkeys(memory_base(node) for node in todo))
@@ -285,7 +290,7 @@ class Access(Casting):
         return self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
 
     def __copy__(self) -> Self:
-        new = self._wrap(self.uop)
+        new = self._again()
         new.requires_grad, new.grad = self.requires_grad, self.grad
         return new
 
@@ -375,6 +380,11 @@ class Access(Casting):
             raise ShapeError(f"cannot replace a tensor of shape {self.shape} by one of shape {x.shape}")
         self.uop = x.uop
         return self
+
+
+def _by_parts(tensors: Iterable[TensorBase]) -> list[TensorBase]:
+    """Tensors of one node each: a complex one counts as its two parts."""
+    return [part for tensor in tensors for part in tensor._parts()]
 
 
 def _unpickled(kind: type[Access], data: bytes, shape: Shape, dtype: DType, device: Place, requires_grad: bool | None,

@@ -80,7 +80,10 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         stack.insert(0, dict(sorted(kwargs.items())))
     while stack:
         item = stack.pop()
-        if isinstance(item, TensorBase):
+        if isinstance(item, TensorBase) and len(item._parts()) > 1:
+            key.append(type(item))
+            stack.extend(reversed(item._parts()))
+        elif isinstance(item, TensorBase):
             base = _in_memory(item)
             mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
             form = () if item.uop is base else _form(item.uop, base, found)

@@ -16,7 +16,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
@@ -28,7 +28,7 @@ from tinygraft.uop.shape import Shape, is_concrete, sint
 from tinygraft.uop.sharding import local_shapes
 from tinygraft.uop.uop import Place, UOp
 
-Scalar = bool | int | float
+Scalar = bool | int | float | complex
 
 FLOAT_ONLY = frozenset({Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.TRUNC, Ops.FDIV})
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR})
@@ -153,6 +153,21 @@ class TensorBase:
         new._set(uop, flag)
         return new
 
+    def _again(self) -> Self:
+        """A new tensor of the same values."""
+        return self._wrap(self.uop)
+
+    def _parts(self) -> tuple[TensorBase, ...]:
+        """The tensors over one node each that this one is made of: itself, or the two parts of complex numbers."""
+        return (self,)
+
+    @staticmethod
+    def _in_parts() -> ModuleType:
+        """The module for complex numbers, loaded when the first are met."""
+        from tinygraft.tensor import complexes
+
+        return complexes
+
     # What is known without computing
 
     @property
@@ -230,7 +245,7 @@ class TensorBase:
         uop = self.uop
         if len(others) == 1:
             other = others[0]
-            if isinstance(other, TensorBase):
+            if type(other) is type(self):
                 node = other.uop
                 if node.dtype is uop.dtype and node.shape == uop.shape and node.device == uop.device:
                     self._check_dtype(op, uop.dtype)
@@ -253,6 +268,8 @@ class TensorBase:
         self._same_device(op, tensors)
         values = operands[1:] if op is Ops.WHERE else operands
         dtype = _common_dtype(values)
+        if dtype.kind == "complex":
+            return self._in_parts().elementwise(op, operands)  # type: ignore[no-any-return]
         if op in COMPARE and (side := self._beyond(others[0])):
             return self._const(op is Ops.CMPNE or (op is Ops.CMPLT and side > 0), dtypes.bool)
         if op is Ops.WHERE:
@@ -279,7 +296,7 @@ class TensorBase:
 
     def _operand(self, op: Ops, value: Any) -> Any:
         """A tensor, a Python number or a symbolic integer as it is; anything else becomes a tensor here."""
-        if isinstance(value, (TensorBase, bool, int, float)) or _is_symbolic(value):
+        if isinstance(value, (TensorBase, bool, int, float, complex)) or _is_symbolic(value):
             return value
         if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
             return type(self)(value, device=self.device)  # type: ignore[call-arg]
@@ -324,6 +341,8 @@ class TensorBase:
             return self._cast(dtype), self._const(other, dtype)
         self._same_device(Ops.ADD, (self, other))
         shape = _common_shape(Ops.ADD, [self, other])
+        if dtype.kind == "complex":
+            return self._in_parts().of_shape(self, dtype, shape), self._in_parts().of_shape(other, dtype, shape)
         left = self._wrap(expand(self.uop.cast(dtype), shape))
         return left, self._wrap(expand(other.uop.cast(dtype), shape), other)
 
@@ -346,7 +365,7 @@ class TensorBase:
         """op (ADD, MUL, MAX, ...) over axes; None is all of them. The dtype stays: cast before."""
         chosen = self._axes(axes)
         if not chosen:
-            return self._wrap(self.uop)
+            return self._again()
         node = UOp(Ops.REDUCE_AXIS, self.uop.dtype, (self.uop,), ReduceArg(op, chosen))
         if not keepdim:
             shape = tuple(size for axis, size in enumerate(node.shape) if axis not in chosen)
@@ -356,11 +375,15 @@ class TensorBase:
     def _cast(self, dtype: DTypeLike) -> Self:
         """The values as another dtype."""
         to = to_dtype(dtype)
+        if to.kind == "complex":
+            return self._in_parts().of_real(self, to)  # type: ignore[no-any-return]
         return self._wrap(self.uop.cast(to))
 
     def _const(self, value: Scalar | UOp, dtype: DType | None = None) -> Self:
         """value in this shape and on this device, with the dtype that an operation of both would have."""
         of = dtype or _common_dtype([self, value])
+        if of.kind == "complex":
+            return self._in_parts().constant(self, value, of)  # type: ignore[no-any-return]
         new = self._wrap(_number(value, of, self.uop.device, self.uop.shape))
         new.requires_grad = False
         return new

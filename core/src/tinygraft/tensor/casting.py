@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
-from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
+from tinygraft.dtype import DType, DTypeLike, dtypes, part_of, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths, ondisk
 from tinygraft.tensor.movement import Movement
@@ -40,6 +40,8 @@ class Casting(Movement):
         to = to_dtype(dtype)
         if (to is dtypes.bool) is not (self.dtype is dtypes.bool):
             raise DTypeError(f"cannot bitcast {self.dtype} to {to}: a bool has no bits to share")
+        if "complex" in (to.kind, self.dtype.kind):
+            return self._bits_of_parts(to)
         if to.itemsize == self.dtype.itemsize:
             return self._bits_as(to)
         if self.ndim == 0:
@@ -49,6 +51,23 @@ class Casting(Movement):
         if to.itemsize < self.dtype.itemsize:
             return self._narrower(_UNSIGNED[to.itemsize])._bits_as(to)
         return self._wider(_UNSIGNED[to.itemsize])._bits_as(to)
+
+    def _bits_of_parts(self, to: DType) -> Self:
+        """A bitcast to or from complex numbers, whose real and imaginary parts follow each other."""
+        if to is self.dtype:
+            return self._again()
+        numbers: Any = self
+        if self.is_complex():
+            numbers = numbers.view_as_real().flatten(-2) if self.ndim else numbers.view_as_real()
+            found = numbers.bitcast(to)
+            return found.squeeze(-1) if not self.ndim and found.shape == (1,) else found  # type: ignore[no-any-return]
+        parts = numbers.bitcast(part_of(to))
+        if not parts.ndim or not isinstance(parts.shape[-1], Int) or parts.shape[-1] % 2:
+            raise ShapeError(
+                f"cannot bitcast shape {self.shape} of {self.dtype} to {to}: the last axis is no whole number of them\n"
+                f"  made at {self._where()}"
+            )
+        return parts.unflatten(-1, (-1, 2)).view_as_complex()  # type: ignore[no-any-return]
 
     def _bits_as(self, dtype: DType) -> Self:
         """A bitcast to a dtype of the same width."""

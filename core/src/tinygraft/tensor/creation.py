@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from tinygraft.autograd.build import laid_like
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
+from tinygraft.dtype import DType, DTypeLike, dtypes, part_of, to_dtype
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import Scalar, TensorBase, expand, leaf, new_memory
@@ -34,6 +34,11 @@ class Creation(Casting):
         return new
 
     @classmethod
+    def _in_complex(cls, tensor: Any, dtype: DType, requires_grad: bool | None) -> Any:
+        """A new tensor as complex numbers."""
+        return tensor._cast(dtype).requires_grad_(requires_grad)
+
+    @classmethod
     def empty(
         cls, *shape: Any, device: Place = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
     ) -> Self:
@@ -45,6 +50,8 @@ class Creation(Casting):
         """
         sizes, to, name = _place(shape, device, dtype)
         largest = max_shape(sizes)
+        if to.kind == "complex":
+            return cls._in_complex(cls.empty(sizes, device=device, dtype=part_of(to)), to, requires_grad)
         new = cls._from(new_memory(expand(UOp.const(to, 0, name), largest)), requires_grad)
         return new if largest == sizes else new.shrink_to(sizes)
 
@@ -65,6 +72,8 @@ class Creation(Casting):
         like = dtype or (dtypes.default_int() if symbolic else dtypes.from_py(fill_value))
         sizes, to, name = _place((shape,) if isinstance(shape, (tuple, list)) else shape, device, like)
         value = cls(fill_value, device=name, dtype=to, requires_grad=False)  # type: ignore[call-arg]
+        if to.kind == "complex":
+            return cls._in_complex(value.expand(sizes), to, requires_grad)
         return cls._from(expand(value.uop, sizes), requires_grad)
 
     @classmethod
@@ -100,6 +109,9 @@ class Creation(Casting):
         if step == 0:
             raise ShapeError(f"arange needs a step other than 0, got arange({start}, {stop}, {step})")
         to = to_dtype(dtype or dtypes.from_py([start, stop, step]))
+        if to.kind == "complex":
+            real = cls.arange(start, stop, step, part_of(to), device)
+            return cls._in_complex(real, to, requires_grad)
         count = max(0, math.ceil((stop - start) / step))
         line = cls._iota(count, Device.canonicalize(device))
         if to.kind == "float":
@@ -137,12 +149,14 @@ class Creation(Casting):
         """
         if steps < 0:
             raise ShapeError(f"linspace needs a number of steps that is not negative, got {steps}")
-        to = to_dtype(dtype or dtypes.default_float())
-        wide = dtypes.float64 if to is dtypes.float64 else dtypes.float32
+        to = to_dtype(dtype or dtypes.from_py([float(0), start, stop]))
+        wide = dtypes.float64 if part_of(to) is dtypes.float64 else dtypes.float32
         if steps == 1:
             return cls.full((1,), start, to, device, requires_grad=requires_grad)
         line = cls._iota(steps, Device.canonicalize(device))._cast(wide)
         scaled = line._op(Ops.MUL, (stop - start) / max(steps - 1, 1))._op(Ops.ADD, start)
+        if to.kind == "complex":
+            return cls._in_complex(scaled, to, requires_grad)
         return cls._from(scaled._cast(to).uop, requires_grad)
 
     @classmethod
@@ -159,10 +173,12 @@ class Creation(Casting):
         columns = n if m is None else m
         if n < 0 or columns < 0:
             raise ShapeError(f"eye needs sizes that are not negative, got {n} and {columns}")
-        name = Device.canonicalize(device)
+        name, to = Device.canonicalize(device), to_dtype(dtype or dtypes.default_float())
+        if to.kind == "complex":
+            return cls._in_complex(cls.eye(n, m, part_of(to), device), to, requires_grad)
         rows = cls._iota(n, name)._reshape((n, 1))
         on = rows._op(Ops.CMPEQ, cls._iota(columns, name)._reshape((1, columns)))
-        return cls._from(on._cast(dtype or dtypes.default_float()).uop, requires_grad)
+        return cls._from(on._cast(to).uop, requires_grad)
 
     @classmethod
     def invalids(
@@ -258,8 +274,10 @@ class Creation(Casting):
 
     def _lying(self, new: Self) -> Self:
         """A new tensor of this shape, cut as this one is where both are on the same devices."""
-        if self.uop.sharding is not None and new.device == self.device:
-            new.uop = laid_like(new.uop, self.uop)
+        like = self._parts()[0].uop
+        if like.sharding is not None and new.device == self.device:
+            for part in new._parts():
+                part.uop = laid_like(part.uop, like)
         return new
 
 

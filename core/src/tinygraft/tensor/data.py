@@ -18,6 +18,15 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 NUMBERS = frozenset({bool, int, float})
+
+
+class ComplexGiven(DTypeError):
+    """Says that data, or the dtype asked for, are complex: `TensorType` makes a ComplexTensor of them instead."""
+
+    def __init__(self) -> None:
+        super().__init__("complex numbers are two graphs and no node: Tensor(data) makes a ComplexTensor of them")
+
+
 NUMPY_NAMES = {
     "bool": dtypes.bool, "int8": dtypes.int8, "uint8": dtypes.uint8, "int16": dtypes.int16, "uint16": dtypes.uint16,
     "int32": dtypes.int32, "uint32": dtypes.uint32, "int64": dtypes.int64, "uint64": dtypes.uint64,
@@ -30,6 +39,8 @@ NUMPY_NAME = {dtype: name for name, dtype in NUMPY_NAMES.items() if dtype.fmt is
 
 def number_node(value: bool | int | float, device: str, dtype: DType | None) -> UOp:
     """A CONST. Without a dtype it has the default one of its type, or a wider one if it does not fit."""
+    if isinstance(value, complex):
+        raise ComplexGiven
     return UOp.const(dtype or _fitting(dtypes.from_py(value), [value]), value, device)
 
 
@@ -55,9 +66,11 @@ def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp:
     if not kinds <= NUMBERS:
         if any(hasattr(value, "__array__") for value in flat):
             return numpy_node(data, device, dtype)
+        if any(isinstance(value, complex) for value in flat):
+            raise ComplexGiven
         strange = next(value for value in flat if type(value) not in NUMBERS)
         if not isinstance(strange, (bool, int, float)):
-            raise DTypeError(f"a tensor is made of bool, int and float, got {type(strange).__name__}")
+            raise DTypeError(f"a tensor is made of bool, int, float and complex, got {type(strange).__name__}")
         flat = [float(v) if isinstance(v, float) else int(v) if isinstance(v, int) else v for v in flat]
         kinds = set(map(type, flat))
     to = dtype or _fitting(dtypes.from_py([kind() for kind in kinds]), flat)
@@ -127,6 +140,8 @@ def numpy_node(data: Any, device: str, dtype: DType | None) -> UOp:
     import numpy as np
 
     found = np.asarray(data)
+    if found.dtype.kind == "c":
+        raise ComplexGiven
     own = NUMPY_NAMES.get(found.dtype.name)
     if own is None:
         raise DTypeError(f"a tensor cannot hold numpy's {found.dtype}; it holds {', '.join(NUMPY_NAMES)}")

@@ -13,13 +13,13 @@ import itertools
 from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, pythonapi
 from typing import Any
 
-from tinygraft.dtype import DType, dtypes
+from tinygraft.dtype import DType, dtypes, part_of
 from tinygraft.errors import DTypeError
 
 HOST = 1  # what dlpack.h calls host memory
 READ_ONLY = 1  # a flag of versioned tensors
 KINDS = {
-    0: "int", 1: "uint", 2: "float", 4: "bfloat", 6: "bool",
+    0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool",
     10: "fp8e4m3", 11: "fp8e4m3fnuz", 12: "fp8e5m2", 13: "fp8e5m2fnuz",
 }  # fmt: skip
 CODES = {kind: code for code, kind in KINDS.items()}
@@ -67,7 +67,10 @@ _dying_pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCaps
 
 
 class Foreign:
-    """Memory of another library, which is told when this goes away. strides count elements."""
+    """Memory of another library, which is told when this goes away. strides count elements.
+
+    Complex numbers are floats with a last axis of 2; is_complex says so.
+    """
 
     def __init__(self, managed: Managed | ManagedVersioned) -> None:
         self._managed = managed
@@ -78,6 +81,10 @@ class Foreign:
         self.strides = tuple([found.strides[i] for i in axes]) if found.strides else row_major(self.shape)
         self.address = (found.data or 0) + found.byte_offset
         self.read_only = bool(getattr(managed, "flags", 0) & READ_ONLY)
+        self.is_complex = self.dtype.kind == "complex"
+        if self.is_complex:
+            self.dtype, self.shape = part_of(self.dtype), (*self.shape, 2)
+            self.strides = (*(2 * stride for stride in self.strides), 1)
 
     def __del__(self) -> None:
         if self._managed.deleter:
@@ -99,7 +106,7 @@ def take(capsule: object) -> Foreign:
 def _dtype(found: DLTensor) -> DType:
     """Our dtype of their elements. Raises DTypeError."""
     kind = KINDS.get(found.code, "")
-    for dtype in (*dtypes.all, *dtypes.fp8s):
+    for dtype in (*dtypes.all, *dtypes.fp8s, *dtypes.complexes):
         if (_kind(dtype), dtype.itemsize * 8, 1) == (kind, found.bits, found.lanes):
             return dtype
     raise DTypeError(f"no dtype here is DLPack's type {found.code} of {found.bits} bits in {found.lanes} lanes")

@@ -149,7 +149,7 @@ class Elementwise(Casting):
         [1, 4, 9]
         """
         if reverse:
-            if isinstance(x, (int, float)) and x == 2 and self._is_float():
+            if isinstance(x, (int, float)) and x == 2 and self.dtype.kind in ("float", "complex"):
                 return self._op(Ops.EXP2)
             return self._swapped(Ops.POW, x)
         if isinstance(x, (int, float)) and not isinstance(x, bool):

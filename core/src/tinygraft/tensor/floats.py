@@ -49,7 +49,7 @@ class Floats(Operators):
         [0.0, 1.0, 9.0]
         """
         if not self._is_float():
-            return self._wrap(self.uop)
+            return self._again()
         most = FORMATS[self.dtype].largest
         result = self.eq(math.inf).where(most if posinf is None else posinf, self)
         result = result.eq(-math.inf).where(-most if neginf is None else neginf, result)

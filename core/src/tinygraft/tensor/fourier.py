@@ -1,7 +1,7 @@
-"""Fourier transforms. There is no complex dtype: complex numbers are pairs (real, imaginary) along a last axis of 2.
+"""Fourier transforms.
 
-A tensor in is real unless pairs=True says that its last axis holds pairs, and axes are then counted without that one;
-what is complex comes out as pairs. The length is split into small factors (mixed-radix Cooley and Tukey), each a
+A real or complex tensor in; complex64 out, or complex128 where the input has 64 bits, or floats where the definition
+says that the result is real. The length is split into small factors (mixed-radix Cooley and Tukey), each a
 product with a small matrix; a length with a large prime factor is a convolution of a power of two (Bluestein). All of
 it is ordinary graph, so it fuses, differentiates and runs in batches.
 """
@@ -28,97 +28,97 @@ class Fourier(Operators):
 
     # One axis
 
-    def fft(self, n: int | None = None, dim: int = -1, norm: str | None = None, pairs: bool = False) -> Self:
-        """The discrete Fourier transform along dim, of the first n numbers or with zeros behind up to n; as pairs.
+    def fft(self, n: int | None = None, dim: int = -1, norm: str | None = None) -> Self:
+        """The discrete Fourier transform along dim, of the first n numbers or with zeros behind up to n.
 
         norm says what is divided by the length: None or "backward" the inverse, "forward" this one, "ortho" each by its
         root. Raises ShapeError, ValueError.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1.0, 2.0, 3.0, 4.0]).fft().tolist()
-        [[10.0, 0.0], [-2.0, 2.0], [-2.0, 0.0], [-2.0, -2.0]]
+        [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
         """
-        return self._transformed("fft", [dim], None if n is None else [n], norm, pairs, inverse=False)
+        return self._transformed("fft", [dim], None if n is None else [n], norm, inverse=False)
 
-    def ifft(self, n: int | None = None, dim: int = -1, norm: str | None = None, pairs: bool = False) -> Self:
-        """The inverse of fft, as pairs.
+    def ifft(self, n: int | None = None, dim: int = -1, norm: str | None = None) -> Self:
+        """The inverse of fft.
 
         >>> from tinygraft import Tensor
-        >>> Tensor([1.0, 2.0]).fft().ifft(pairs=True).tolist()
-        [[1.0, 0.0], [2.0, 0.0]]
+        >>> Tensor([1.0, 2.0]).fft().ifft().tolist()
+        [(1+0j), (2+0j)]
         """
-        return self._transformed("ifft", [dim], None if n is None else [n], norm, pairs, inverse=True)
+        return self._transformed("ifft", [dim], None if n is None else [n], norm, inverse=True)
 
     def rfft(self, n: int | None = None, dim: int = -1, norm: str | None = None) -> Self:
-        """The first n // 2 + 1 numbers of fft of a real tensor, which determine the others; as pairs.
+        """The first n // 2 + 1 numbers of fft of a real tensor, which determine the others.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1.0, 2.0, 3.0, 4.0]).rfft().tolist()
-        [[10.0, 0.0], [-2.0, 2.0], [-2.0, 0.0]]
+        [(10+0j), (-2+2j), (-2+0j)]
         """
         return self.rfftn(None if n is None else [n], [dim], norm)
 
-    def irfft(self, n: int | None = None, dim: int = -1, norm: str | None = None, pairs: bool = False) -> Self:
+    def irfft(self, n: int | None = None, dim: int = -1, norm: str | None = None) -> Self:
         """The inverse of rfft: real, of length n, without which that is even.
 
         >>> from tinygraft import Tensor
-        >>> Tensor([1.0, 2.0, 3.0, 4.0]).rfft().irfft(pairs=True).tolist()
+        >>> Tensor([1.0, 2.0, 3.0, 4.0]).rfft().irfft().tolist()
         [1.0, 2.0, 3.0, 4.0]
         """
-        return self.irfftn(None if n is None else [n], [dim], norm, pairs)
+        return self.irfftn(None if n is None else [n], [dim], norm)
 
-    def hfft(self, n: int | None = None, dim: int = -1, norm: str | None = None, pairs: bool = False) -> Self:
+    def hfft(self, n: int | None = None, dim: int = -1, norm: str | None = None) -> Self:
         """The fft of what has a real transform, given by its first half; real, of length n."""
-        return self.hfftn(None if n is None else [n], [dim], norm, pairs)
+        return self.hfftn(None if n is None else [n], [dim], norm)
 
     def ihfft(self, n: int | None = None, dim: int = -1, norm: str | None = None) -> Self:
-        """The inverse of hfft of a real tensor: its first half, as pairs."""
+        """The inverse of hfft of a real tensor: its first half."""
         return self.ihfftn(None if n is None else [n], [dim], norm)
 
     # Several axes
 
     def fftn(
-        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None, pairs: bool = False
+        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
     ) -> Self:
         """fft along several axes: those of dim, or the last len(s), or all."""
-        return self._transformed("fftn", dim, s, norm, pairs, inverse=False)
+        return self._transformed("fftn", dim, s, norm, inverse=False)
 
     def ifftn(
-        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None, pairs: bool = False
+        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
     ) -> Self:
         """The inverse of fftn."""
-        return self._transformed("ifftn", dim, s, norm, pairs, inverse=True)
+        return self._transformed("ifftn", dim, s, norm, inverse=True)
 
     def fft2(
-        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None, pairs: bool = False
+        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None
     ) -> Self:
         """fftn along two axes, the last ones unless dim says which."""
-        return self.fftn(s, dim, norm, pairs)
+        return self.fftn(s, dim, norm)
 
     def ifft2(
-        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None, pairs: bool = False
+        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None
     ) -> Self:
         """The inverse of fft2."""
-        return self.ifftn(s, dim, norm, pairs)
+        return self.ifftn(s, dim, norm)
 
     def rfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
         """rfft along the last of several axes, then fft along the others."""
         return self._from_real("rfftn", s, dim, norm, inverse=False)
 
     def irfftn(
-        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None, pairs: bool = False
+        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
     ) -> Self:
         """The inverse of rfftn: real. The length of the last axis is even unless s says otherwise."""
-        return self._to_real("irfftn", s, dim, norm, pairs, inverse=True)
+        return self._to_real("irfftn", s, dim, norm, inverse=True)
 
     def hfftn(
-        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None, pairs: bool = False
+        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
     ) -> Self:
         """fft along several axes and hfft along the last; real."""
-        return self._to_real("hfftn", s, dim, norm, pairs, inverse=False)
+        return self._to_real("hfftn", s, dim, norm, inverse=False)
 
     def ihfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
-        """The inverse of hfftn of a real tensor, as pairs."""
+        """The inverse of hfftn of a real tensor."""
         return self._from_real("ihfftn", s, dim, norm, inverse=True)
 
     def rfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
@@ -126,16 +126,16 @@ class Fourier(Operators):
         return self.rfftn(s, dim, norm)
 
     def irfft2(
-        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None, pairs: bool = False
+        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None
     ) -> Self:
         """The inverse of rfft2."""
-        return self.irfftn(s, dim, norm, pairs)
+        return self.irfftn(s, dim, norm)
 
     def hfft2(
-        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None, pairs: bool = False
+        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None
     ) -> Self:
         """hfftn along two axes, the last ones unless dim says which."""
-        return self.hfftn(s, dim, norm, pairs)
+        return self.hfftn(s, dim, norm)
 
     def ihfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
         """The inverse of hfft2."""
@@ -218,34 +218,24 @@ class Fourier(Operators):
         last = self.ndim - 1
         return self.permute(*range(axis), last, *range(axis, last))
 
-    def _halves(self, pairs: bool) -> tuple[Self, Self | None]:
+    def _halves(self) -> tuple[Self, Self | None]:
         """The real and the imaginary parts, None for what is real."""
-        wide = self._in_float()
-        if not pairs:
-            return wide, None
-        if not self.ndim or not lengths.same(self.shape[-1], 2):
-            raise ShapeError(f"pairs need a last axis of 2, got shape {self.shape}\n  made at {self._where()}")
-        last = self.ndim - 1
-        return wide._part(last, 0, 1).squeeze(-1), wide._part(last, 1, 2).squeeze(-1)
-
-    def _as_pairs(self, parts: tuple[Self, Self]) -> Self:
-        """Both parts beside each other along a last axis, in the dtype of this tensor where that is a float."""
-        return parts[0].stack(parts[1], dim=-1)._narrowed(self.dtype)
+        return self._in_float(), None
 
     def _transformed(
-        self, what: str, dim: Axes, s: Sequence[int] | None, norm: str | None, pairs: bool, inverse: bool
+        self, what: str, dim: Axes, s: Sequence[int] | None, norm: str | None, inverse: bool
     ) -> Self:
-        """fft or its inverse along some axes, as pairs."""
-        real, imaginary = self._halves(pairs)
+        """fft or its inverse along some axes."""
+        real, imaginary = self._halves()
         axes, sizes = self._chosen_axes(what, dim, s, real.ndim)
         for axis, size in zip(axes, sizes, strict=True):
             real = real._resized(axis, size)
             imaginary = None if imaginary is None else imaginary._resized(axis, size)
         found = _several(real, imaginary, axes, inverse)
-        return self._as_pairs(_scaled(found, sizes, norm, inverse))
+        return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))
 
     def _from_real(self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, inverse: bool) -> Self:
-        """The half of the transform of a real tensor that determines the other half, as pairs."""
+        """The half of the transform of a real tensor that determines the other half."""
         axes, sizes = self._chosen_axes(what, dim, s, self.ndim)
         x = self._in_float()
         for axis, size in zip(axes, sizes, strict=True):
@@ -254,13 +244,13 @@ class Fourier(Operators):
         half = sizes[-1] // 2 + 1
         real, imaginary = (part._part(part.ndim - 1, 0, half)._unlast(axes[-1]) for part in whole)
         found = _several(real, imaginary, axes[:-1], inverse)
-        return self._as_pairs(_scaled(found, sizes, norm, inverse))
+        return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))
 
     def _to_real(
-        self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, pairs: bool, inverse: bool
+        self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, inverse: bool
     ) -> Self:
         """The transform of the half of a spectrum whose other half mirrors it."""
-        real, imaginary = self._halves(pairs)
+        real, imaginary = self._halves()
         imaginary = real._const(0.0) if imaginary is None else imaginary
         axes, sizes = real._chosen_axes(what, dim, s, real.ndim)
         if s is None or s[-1] == -1:

@@ -68,13 +68,19 @@ class Gradient(TensorBase):
         seed = self._seed("gradient", gradient)
         root, inside, back = self._unfolded()
         graph = set(toposort(root))
-        known = [_node_in(target, graph, inside) for target in targets]
-        wanted = [target.uop if node is None else node for target, node in zip(targets, known, strict=True)]
+        parts = [part for target in targets for part in target._parts()]
+        known = [_node_in(part, graph, inside) for part in parts]
+        wanted = [part.uop if node is None else node for part, node in zip(parts, known, strict=True)]
         nodes = _folded(gradient_nodes(root, wanted, seed), back)
-        return [
-            self._wrap(laid_like(target.uop.const_like(0) if node is None else node, target.uop), target)
-            for target, node in zip(targets, nodes, strict=True)
-        ]
+        found = iter([
+            self._wrap(laid_like(part.uop.const_like(0) if node is None else node, part.uop), part)
+            for part, node in zip(parts, nodes, strict=True)
+        ])  # fmt: skip
+        return [self._of_parts([next(found) for _ in target._parts()]) for target in targets]
+
+    def _of_parts(self, parts: list[Self]) -> Self:
+        """A tensor of its one part, or the complex one of two."""
+        return parts[0] if len(parts) == 1 else self._in_parts().joined(*parts)  # type: ignore[no-any-return]
 
     def _seed(self, what: str, gradient: Any) -> UOp:
         """The gradient to start from: 1, or what was given."""

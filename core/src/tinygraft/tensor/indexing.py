@@ -127,7 +127,7 @@ class Indexing(Joining, Creation, Access):
             value = type(self)(value, device=self.device, dtype=of)  # type: ignore[call-arg]
         if isinstance(value, TensorBase) and value.ndim > len(rest):
             return False
-        spread = mask._wrap(mask.uop)._move(Ops.RESHAPE, (*mask.shape, *(1,) * len(rest)))
+        spread = mask._again()._move(Ops.RESHAPE, (*mask.shape, *(1,) * len(rest)))
         filled = self._fitted(value, self.shape)
         self._rebind(spread._op(Ops.WHERE, filled, self).uop)
         return True
@@ -207,7 +207,7 @@ class Indexing(Joining, Creation, Access):
             row = _lined(src) if isinstance(src, TensorBase) else src
             return _lined(self)._scattered(0, _lined(index), row, op)._reshape(self.shape)  # type: ignore[no-any-return]
         if 0 in index.shape:
-            return self._wrap(self.uop)
+            return self._again()
         places = self._flat_places(axis, index)
         if isinstance(src, TensorBase):
             if src.ndim != index.ndim or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
@@ -215,7 +215,7 @@ class Indexing(Joining, Creation, Access):
                     f"an index of shape {index.shape} does not fit a source of shape {src.shape}\n"
                     f"  index made at {index._where()}      source made at {src._where()}"
                 )
-            value: Any = src._wrap(src.uop)._cast(self.dtype)
+            value: Any = src._again()._cast(self.dtype)
             value = value.shrink_to(index.shape)
         else:
             value = index._const(src, self.dtype)
@@ -265,8 +265,8 @@ class Indexing(Joining, Creation, Access):
         >>> Tensor([1, 2]).masked_fill(Tensor([True, False]), 9).tolist()
         [9, 2]
         """
-        found = mask._op(Ops.WHERE, value, self)
-        return self._wrap(found.uop, found)
+        found: Any = mask._op(Ops.WHERE, value, self)
+        return found  # type: ignore[no-any-return]
 
     def masked_select(self, mask: TensorBase, size: int | None = None, fill_value: Scalar = 0) -> Self:
         """The elements where mask is true, one-dimensional. Reads the mask, unless size says how many there are.
@@ -283,13 +283,13 @@ class Indexing(Joining, Creation, Access):
                 f"a mask of shape {mask.shape} does not fit a tensor of shape {self.shape}\n"
                 f"  mask made at {mask._where()}      tensor made at {self._where()}"
             )
-        where: Any = mask._wrap(mask.uop)
+        where: Any = mask._again()
         flat = self.expand(shape).flatten()
         places = where.expand(shape).flatten()._true_at(size)
         if size is None:
             return flat._join(Ops.GATHER, places, arg=0)
         found = flat._join(Ops.GATHER, places, arg=0)
-        return found._wrap(places._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, found).uop, found)._cast(self.dtype)
+        return places._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, found)._cast(self.dtype)  # type: ignore[no-any-return]
 
     def nonzero(self, size: int | None = None, fill_value: int = 0, as_tuple: bool = False) -> Any:
         """The coordinates of the elements that are not 0, one row each. Reads this tensor, unless size is given.

@@ -62,7 +62,7 @@ class Joining(Movement):
         for part in parts[1:]:
             _check_alike("cat", first, part, axis)
         if len(parts) == 1:
-            return first._wrap(first.uop)
+            return first._again()
         dtype = promote(*(part.dtype for part in parts))
         cast = [part._cast(dtype) for part in parts]
         return cast[0]._join(Ops.CAT, *cast[1:], arg=axis)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, promote, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
@@ -49,8 +49,8 @@ class Matmul(Reduce, Random):
                 f"matmul needs tensors of one axis or more, got shape {self.shape} and the number {x}; multiply by * "
                 f"instead\n  made at {self._where()}"
             )
-        other = type(self)._from(other.uop, other.requires_grad) if not isinstance(other, type(self)) else other
-        return other._product(self, dtype) if reverse else self._product(other, dtype)
+        left, right = cast("tuple[Self, Self]", (other, self) if reverse else (self, other))
+        return left._product(right, dtype)
 
     def dot(self, w: Any, dtype: DTypeLike | None = None) -> Self:
         """matmul, by its other name."""
@@ -73,6 +73,8 @@ class Matmul(Reduce, Random):
         self._check_batches(x)
         inside, outside = self._wide(dtype, x)
         left, right = self._cast(inside), x._cast(inside)
+        if inside.kind == "complex":
+            return left._product(right, inside)
         if x.ndim > 1:
             right = right.transpose(-1, -2)
             left = left if self.ndim == 1 else left._reshape((*self.shape[:-1], 1, self.shape[-1]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import TRAINING
 from tinygraft.tensor import missing
+from tinygraft.tensor.data import ComplexGiven
 
 
 class Mode(ContextDecorator):
@@ -25,7 +26,18 @@ class Mode(ContextDecorator):
 
 
 class TensorType(type):
-    """The type of Tensor: gives `Tensor.training`, the setting TRAINING under another name."""
+    """The type of Tensor: makes a ComplexTensor where data or dtype are complex, and gives `Tensor.training`, the
+    setting TRAINING under another name."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A new tensor."""
+        try:
+            return super().__call__(*args, **kwargs)
+        except ComplexGiven:
+            pass
+        from tinygraft.tensor import complex_data
+
+        return complex_data.made(*args, **kwargs)
 
     @property
     def training(cls) -> bool:

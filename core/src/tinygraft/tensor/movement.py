@@ -66,7 +66,7 @@ class Movement(TensorBase):
         return (*shape[: free[0]], lengths.div(total, known), *shape[free[0] + 1 :])
 
     def _reshape(self, shape: Shape) -> Self:
-        return self._wrap(self.uop) if shape == self.shape else self._move(Ops.RESHAPE, shape)
+        return self._again() if shape == self.shape else self._move(Ops.RESHAPE, shape)
 
     def view(self, shape: Any = (), *args: Any) -> Self:
         """reshape, by its other name."""
@@ -159,7 +159,7 @@ class Movement(TensorBase):
         axes = tuple(self._axis(axis) for axis in given)
         if sorted(axes) != list(range(self.ndim)):
             raise ShapeError(f"permute needs each axis of {self.shape} once, got {given}\n  made at {self._where()}")
-        return self._wrap(self.uop) if axes == tuple(range(self.ndim)) else self._move(Ops.PERMUTE, axes)
+        return self._again() if axes == tuple(range(self.ndim)) else self._move(Ops.PERMUTE, axes)
 
     def transpose(self, dim0: int = 1, dim1: int = 0) -> Self:
         """Two axes exchanged."""
@@ -176,7 +176,7 @@ class Movement(TensorBase):
     @property
     def T(self) -> Self:
         """The first two axes exchanged; fewer than two axes stay."""
-        return self.transpose() if self.ndim > 1 else self._wrap(self.uop)
+        return self.transpose() if self.ndim > 1 else self._again()
 
     @property
     def mT(self) -> Self:
@@ -204,7 +204,7 @@ class Movement(TensorBase):
         [3, 2, 1]
         """
         axes = self._axes(None if axis is None else as_sizes((axis, *args), "a list of axes"))
-        return self._move(Ops.FLIP, axes) if axes else self._wrap(self.uop)
+        return self._move(Ops.FLIP, axes) if axes else self._again()
 
     # Parts
 
@@ -222,7 +222,7 @@ class Movement(TensorBase):
             )
         pairs = tuple((0, size) if pair is None else tuple(pair) for pair, size in zip(arg, self.shape, strict=True))
         if all(lengths.same(a, 0) and lengths.same(b, n) for (a, b), n in zip(pairs, self.shape, strict=True)):
-            return self._wrap(self.uop)
+            return self._again()
         for axis, (size, (start, end)) in enumerate(zip(self.shape, pairs, strict=True)):
             if not is_concrete((size, start, end)):  # others are checked with the node
                 parts.take(parts.Part(self.shape, axis, start, end, self._where()))

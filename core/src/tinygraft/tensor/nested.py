@@ -14,12 +14,12 @@ from tinygraft.uop.uop import UOp
 
 
 def tensors_in(nested: Any) -> list[TensorBase]:
-    """The tensors in nested lists, tuples and dicts, in order."""
+    """The tensors in nested lists, tuples and dicts, in order; of a complex one its two parts."""
     found, stack = [], [nested]
     while stack:
         item = stack.pop()
         if isinstance(item, TensorBase):
-            found.append(item)
+            found.extend(item._parts())
         elif isinstance(item, (list, tuple)):
             stack.extend(reversed(item))
         elif isinstance(item, dict):
@@ -27,8 +27,26 @@ def tensors_in(nested: Any) -> list[TensorBase]:
     return found
 
 
+class Halves:
+    """What stands for both parts of a complex tensor while they are no tensors."""
+
+    def __init__(self, *halves: Any) -> None:
+        self.halves = halves
+
+
+def _joined(*halves: Any) -> Any:
+    """A complex tensor of its parts, or what stands for one."""
+    return TensorBase._in_parts().joined(*halves) if isinstance(halves[0], TensorBase) else Halves(*halves)
+
+
 def mapped(nested: Any, kind: type, change: Callable[[Any], Any]) -> Any:
-    """Nested lists, tuples and dicts with every item of a kind changed. They are nested a few levels at most."""
+    """Nested lists, tuples and dicts with every item of a kind changed, and both parts of complex tensors.
+
+    They are nested a few levels at most.
+    """
+    if isinstance(nested, Halves) or (isinstance(nested, TensorBase) and len(nested._parts()) > 1):
+        halves = nested.halves if isinstance(nested, Halves) else nested._parts()
+        return _joined(*(mapped(half, kind, change) for half in halves))
     if isinstance(nested, kind):
         return change(nested)
     if isinstance(nested, tuple) and hasattr(nested, "_fields"):

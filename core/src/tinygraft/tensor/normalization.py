@@ -103,7 +103,7 @@ class Normalization(Operators):
         self._fitting("group_norm", "weight", weight, (count,))
         self._fitting("group_norm", "bias", bias, (count,))
         if not lengths.product(self.shape):
-            return self._wrap(self.uop)._affine(self._per_channel(weight), self._per_channel(bias), self)
+            return self._again()._affine(self._per_channel(weight), self._per_channel(bias), self)
         inner = lengths.product((count // num_groups, *self.shape[2:]))
         x = self._in_float()._reshape((self.shape[0], num_groups, inner)).layernorm(-1, eps)
         return x._reshape(self.shape)._affine(self._per_channel(weight), self._per_channel(bias), self)
@@ -181,7 +181,7 @@ class Normalization(Operators):
             raise ValueError(f"local_response_norm needs a size of at least 1, got {size}")
         x = self._in_float()
         if not lengths.product(self.shape):
-            return self._wrap(self.uop)
+            return self._again()
         sides = [(0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (self.ndim - 2)]
         squares = x.square().pad(sides).unfold(1, size, 1).mean(-1)
         return (x / (squares * alpha + k).pow(beta))._narrowed(self.dtype)

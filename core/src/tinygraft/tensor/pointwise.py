@@ -10,7 +10,8 @@ import math
 from typing import Any, Self
 
 from tinygraft.dtype import dtypes
-from tinygraft.errors import DTypeError
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor import lengths
 from tinygraft.tensor.base import Scalar, TensorBase
 from tinygraft.tensor.floats import Floats
 from tinygraft.uop.ops import Ops
@@ -76,7 +77,7 @@ class Pointwise(Floats):
         """
         if self.dtype is dtypes.bool:
             raise DTypeError(f"positive needs numbers, got {self.dtype}\n  made at {self._where()}")
-        return self._wrap(self.uop)
+        return self._again()
 
     def bitwise_left_shift(self, x: Any) -> Self:
         """self << x."""
@@ -147,12 +148,72 @@ class Pointwise(Floats):
 
     @property
     def real(self) -> Self:
-        """The numbers themselves: no dtype here has an imaginary part."""
-        return self._wrap(self.uop)
+        """The real parts: the numbers themselves where they are not complex.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1 + 2j, 3.0]).real.tolist()
+        [1.0, 3.0]
+        """
+        return self._again()
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary parts: zeros where the numbers are not complex."""
+        return self._const(0, self.dtype)
 
     def conj(self) -> Self:
-        """The numbers themselves: no dtype here has an imaginary part."""
-        return self._wrap(self.uop)
+        """With the imaginary parts negated: the numbers themselves where they are not complex.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1 + 2j]).conj().tolist()
+        [(1-2j)]
+        """
+        return self._again()
+
+    def isreal(self) -> Self:
+        """Where the imaginary part is 0."""
+        return self._const(True, dtypes.bool)
+
+    def view_as_complex(self) -> Self:
+        """Complex numbers from a last axis of 2, which has their real and imaginary parts. Raises ShapeError.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[1.0, 2.0], [3.0, 4.0]]).view_as_complex().tolist()
+        [(1+2j), (3+4j)]
+        """
+        if not self.ndim or not lengths.same(self.shape[-1], 2):
+            raise ShapeError(
+                f"view_as_complex needs a last axis of 2, got shape {self.shape}\n  made at {self._where()}"
+            )
+        real, imaginary = (self._part(self.ndim - 1, i, i + 1).squeeze(-1) for i in range(2))
+        return real.complex(imaginary)
+
+    def view_as_real(self) -> Self:
+        """The parts of complex numbers beside each other along a last axis of 2. Raises DTypeError for real numbers.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1 + 2j]).view_as_real().tolist()
+        [[1.0, 2.0]]
+        """
+        raise DTypeError(f"view_as_real needs complex numbers, got {self.dtype}\n  made at {self._where()}")
+
+    def complex(self, imag: Self) -> Self:
+        """Complex numbers with this tensor as real parts and another as imaginary ones; float64 makes complex128.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1.0, 2.0]).complex(Tensor([3.0, 4.0])).tolist()
+        [(1+3j), (2+4j)]
+        """
+        return self._in_parts().joined(self, imag)  # type: ignore[no-any-return]
+
+    def polar(self, angle: Self) -> Self:
+        """Complex numbers of which this tensor has the magnitudes, and another the angles in radians.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([2.0]).polar(Tensor([0.0])).tolist()
+        [(2+0j)]
+        """
+        return (self * angle.cos()).complex(self * angle.sin())
 
     def angle(self) -> Self:
         """The angle on the complex plane: pi for what is below zero, else 0; NaN for NaN.

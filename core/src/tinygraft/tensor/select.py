@@ -54,7 +54,7 @@ class Select(Operators):
         line = self._line(what, index, axis)
         wanted = (*whole.shape[:axis], *line.shape, *whole.shape[axis + 1 :])
         if isinstance(source, TensorBase):
-            value: Any = source._wrap(source.uop)._cast(self.dtype)
+            value: Any = source._again()._cast(self.dtype)
             value = value.reshape(wanted) if not self.ndim and source.ndim < 2 and value.size == 1 else value
             if value.shape != wanted:
                 raise ShapeError(
@@ -92,7 +92,7 @@ class Select(Operators):
             axis = self._axis(dim)
             size = self._line("index_fill", index, axis).shape[0]
             shape = (*self.shape[:axis], size, *self.shape[axis + 1 :]) if self.ndim else (1,)
-            value = value._wrap(value.uop)._cast(self.dtype).expand(shape)  # type: ignore[attr-defined]
+            value = value._again()._cast(self.dtype).expand(shape)  # type: ignore[attr-defined]
         return self._written("index_fill", dim, index, value, None)
 
     def index_reduce(self, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Self:
@@ -135,7 +135,7 @@ class Select(Operators):
     def _stored_at(self, places: Any, values: Any, op: Ops | None = None) -> Self:
         """values stored at flat places, or combined with what is there."""
         flat = self.flatten()
-        value = values._wrap(values.uop)._cast(self.dtype).expand(places.shape).flatten()
+        value = values._again()._cast(self.dtype).expand(places.shape).flatten()
         return flat._join(Ops.SCATTER, places.flatten(), value, arg=ScatterArg(0, op))._reshape(self.shape)
 
     def take(self, index: Any) -> Self:

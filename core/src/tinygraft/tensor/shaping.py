@@ -84,7 +84,7 @@ class Shaping(Operators):
             return self.flip(a, b)
         if k % 4 == 1:
             return self.flip(b).transpose(a, b)
-        return self.transpose(a, b).flip(b) if k % 4 else self._wrap(self.uop)
+        return self.transpose(a, b).flip(b) if k % 4 else self._again()
 
     def sum_to_size(self, *size: Any) -> Self:
         """Summed along the axes that broadcasting would have repeated, so that the shape is size.

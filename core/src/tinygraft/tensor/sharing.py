@@ -182,14 +182,16 @@ class Sharing(Indexing):
                 "move the array there first"
             )
         reason = "it may not be written" if found.read_only else ""
+        if found.is_complex:
+            reason = "its real and imaginary parts have to be taken apart"
         if 0 not in found.shape and _strided(found):
             reason = f"it does not lie in order, with strides {found.strides} for shape {found.shape}"
         reason = reason or _unusable(found.address, found.shape, found.dtype, name)
         if copy is False and reason:
             raise BufferError(f"this array cannot be shared without a copy, which copy=False forbids: {reason}")
-        if not (copy or reason):
-            return cls._over(found.address, found.shape, found.dtype, name, found)
-        return cls._copied(found, name)
+        shared = not (copy or reason)
+        made = cls._over(found.address, found.shape, found.dtype, name, found) if shared else cls._copied(found, name)
+        return made.view_as_complex() if found.is_complex else made  # type: ignore[attr-defined, no-any-return]
 
     @classmethod
     def _copied(cls, found: Any, device: str) -> Self:

@@ -37,7 +37,7 @@ class Sorting(Indexing):
         ([1, 2, 3], [1, 2, 0])
         """
         if not self.ndim:
-            return self._wrap(self.uop), self._const(0, dtypes.int32)
+            return self._again(), self._const(0, dtypes.int32)
         places = self.argsort(dim, descending)
         return self.gather(self._axis(dim), places), places
 
@@ -82,7 +82,7 @@ class Sorting(Indexing):
             )
         places = self.argsort(dim, descending=largest)
         places = places._part(axis, 0, k) if self.ndim else places
-        return (self.gather(axis, places) if self.ndim else self._wrap(self.uop)), places
+        return (self.gather(axis, places) if self.ndim else self._again()), places
 
     def _sort_keys(self, descending: bool) -> Self:
         """Unsigned integers in the same order as the elements."""

@@ -36,7 +36,7 @@ class Spectrum(Fourier):
         center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
         return_complex: bool | None = None,
     ) -> Self:  # fmt: skip
-        """The transforms of pieces of n_fft numbers, hop_length (n_fft // 4) apart: (..., frequencies, pieces, 2).
+        """The transforms of pieces of n_fft numbers, hop_length (n_fft // 4) apart: (..., frequencies, pieces), complex.
 
         Each piece is multiplied by window. With center the signal is padded by n_fft // 2 on both sides, so that pieces
         lie around their place. onesided (True unless it is False) leaves the n_fft // 2 + 1 frequencies that determine
@@ -65,14 +65,15 @@ class Spectrum(Fourier):
         norm = "ortho" if normalized else None
         weighted = pieces * weights
         found = weighted.fft(norm=norm) if onesided is False else weighted.rfft(norm=norm)
-        return found.transpose(-3, -2)._narrowed(self.dtype)
+        found = found.transpose(-2, -1)
+        return found.view_as_real() if return_complex is False else found
 
     def istft(
         self, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
         center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
         return_complex: bool = False,
     ) -> Self:  # fmt: skip
-        """The signal whose stft this is (pairs, (..., frequencies, pieces, 2)), as least squares have it; real.
+        """The signal whose stft this is, (..., frequencies, pieces), as least squares have it; real.
 
         >>> from tinygraft import Tensor
         >>> signal = Tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
@@ -81,18 +82,16 @@ class Spectrum(Fourier):
         """
         half = onesided is not False
         wanted = n_fft // 2 + 1 if half else n_fft
-        if self.ndim not in (3, 4) or not lengths.same(self.shape[-1], 2) or not lengths.same(self.shape[-3], wanted):
+        if not self.is_complex() or self.ndim not in (2, 3) or not lengths.same(self.shape[-2], wanted):
             raise ShapeError(
-                f"istft needs pairs of shape (..., {wanted}, pieces, 2), got {self.shape}\n  made at {self._where()}"
+                f"istft needs complex numbers of shape (..., {wanted}, pieces), got {self.dtype} and {self.shape}\n"
+                f"  made at {self._where()}"
             )
         hop = n_fft // 4 if hop_length is None else hop_length
         weights = self._window_of("istft", n_fft, win_length, window)
         norm = "ortho" if normalized else None
-        spectrum = self._in_float().transpose(-3, -2)
-        if half:
-            pieces = spectrum.irfft(n_fft, norm=norm, pairs=True)
-        else:
-            pieces = spectrum.ifft(norm=norm, pairs=True)._part(spectrum.ndim - 1, 0, 1).squeeze(-1)
+        spectrum = self.transpose(-2, -1)
+        pieces = spectrum.irfft(n_fft, norm=norm) if half else spectrum.ifft(norm=norm).real
         count = lengths.as_int(pieces.shape[-2], "istft")
         total = n_fft + hop * (count - 1)
         arg = WindowArg((total,), (n_fft,), (hop,), (1,))
@@ -105,4 +104,4 @@ class Spectrum(Fourier):
         missing = 0 if length is None else length - (end - start)
         if missing > 0:
             found = found.pad(tuple([(0, 0)] * (found.ndim - 1) + [(0, missing)]))
-        return found._narrowed(self.dtype)
+        return found

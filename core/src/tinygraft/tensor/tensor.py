@@ -58,6 +58,7 @@ class Tensor(
     data is a number, nested lists or tuples of numbers, a numpy array (copied), bytes (uint8 unless dtype says how to
     read them), a path (the bytes of that file, read when they are needed), a symbolic integer, a graph node, another
     tensor or None (0.0). A Python float becomes DEFAULT_FLOAT, an int DEFAULT_INT (or 64 bits wide if it does not fit).
+    Complex numbers make a ComplexTensor, which is a Tensor too.
 
     device is the name of a device, or several names: each of those has all of the values (`shard` cuts them).
     requires_grad is True or False to have, or never to have, a gradient after backward; None lets backward choose,
@@ -88,12 +89,16 @@ class Tensor(
 
 def _node(data: Any, device: Place, dtype: Any) -> UOp:
     """The node that holds data."""
+    if dtype is not None and dtype.kind == "complex":
+        raise from_data.ComplexGiven
+    if isinstance(data, Tensor) and data.dtype.kind == "complex":
+        raise from_data.ComplexGiven
     if isinstance(data, (UOp, Tensor)):
         return _existing(data if isinstance(data, UOp) else data.uop, device, dtype)
     name = Device.canonicalize(device)
     if data is None:
         return UOp.const(dtype or dtypes.default_float(), 0, name)
-    if type(data) in (bool, int, float):
+    if type(data) in (bool, int, float, complex):
         return from_data.number_node(data, name, dtype)
     if isinstance(name, tuple):
         return laid(_node(data, name[0], dtype), name, None)
@@ -109,7 +114,7 @@ def _node(data: Any, device: Place, dtype: Any) -> UOp:
         return from_data.bytes_node(data, (size // to.itemsize,), name, to)
     if hasattr(data, "__array__"):
         return from_data.numpy_node(data, name, dtype)
-    if isinstance(data, (bool, int, float)):
+    if isinstance(data, (bool, int, float, complex)):
         return from_data.number_node(data, name, dtype)
     raise DTypeError(f"a tensor is made of numbers, lists, bytes or numpy arrays, got {type(data).__name__}")
 

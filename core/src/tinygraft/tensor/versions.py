@@ -14,7 +14,7 @@ from tinygraft.engine.plan import work_for
 from tinygraft.errors import GraphError, ShapeError, UnsupportedError
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths, missing
-from tinygraft.tensor.access import Access, _is_constant, _is_stored
+from tinygraft.tensor.access import Access, _by_parts, _is_constant, _is_stored
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.conv import Conv
 from tinygraft.tensor.custom import with_derivative
@@ -82,8 +82,7 @@ class Versions(Conv, Access):
         >>> t.uop.base.realized, t.tolist()
         (None, [2, 3])
         """
-        tensors: tuple[TensorBase, ...] = (self, *lst)
-        todo = [t.uop for t in tensors if not _is_stored(t.uop) and not _is_constant(t.uop)]
+        todo = [t.uop for t in _by_parts((self, *lst)) if not _is_stored(t.uop) and not _is_constant(t.uop)]
         if roots := list(dict.fromkeys(memory_base(node) for node in todo)):
             work_for(postorder(*roots), roots)
         return self

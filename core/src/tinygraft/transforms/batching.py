@@ -15,7 +15,7 @@ from tinygraft.autograd.build import expand, permute, reshape
 from tinygraft.errors import GraphError, ShapeError
 from tinygraft.tensor import checked
 from tinygraft.tensor.base import TensorBase, live_tensors
-from tinygraft.tensor.nested import tensors_in
+from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import UOp, toposort
 
@@ -97,7 +97,7 @@ def _paired(what: str, nested: Any, axes: Any, change: Callable[[Tensor, int | N
     if isinstance(nested, Tensor):
         if axes is not None and not isinstance(axes, int):
             raise ShapeError(f"{what} of a tensor is a number or None, got {axes!r}")
-        return change(nested, axes)
+        return mapped(nested, Tensor, lambda tensor: change(tensor, axes))
     if isinstance(nested, dict):
         if isinstance(axes, dict) and axes.keys() != nested.keys():
             raise ShapeError(f"{what} has the keys {sorted(axes)}, for a dict with the keys {sorted(nested)}")

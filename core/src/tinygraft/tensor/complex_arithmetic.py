@@ -1,0 +1,127 @@
+"""Arithmetic of complex numbers on their parts: what each op of the graph means for pairs of real tensors.
+
+A Pair holds two real tensors that broadcast together; its imaginary part is None where all of it is zero, as for a real
+operand, so that nothing is multiplied by zeros (and an infinity stays one). RULES gives a pair, or a tensor of bools,
+for each op that complex numbers have; those without one, such as an order, are mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tinygraft.tensor import complex_functions as functions
+from tinygraft.uop.ops import Ops
+
+
+class Pair(NamedTuple):
+    """The real and the imaginary parts; imaginary is None for real numbers."""
+
+    real: Any
+    imaginary: Any = None
+
+
+def full(z: Pair) -> Pair:
+    """The pair with zeros for an imaginary part that is not there."""
+    return z if z.imaginary is not None else Pair(z.real, z.real._const(0.0, z.real.dtype))
+
+
+def add(a: Pair, b: Pair) -> Pair:
+    """a + b."""
+    if a.imaginary is None or b.imaginary is None:
+        return Pair(a.real + b.real, b.imaginary if a.imaginary is None else a.imaginary)
+    return Pair(a.real + b.real, a.imaginary + b.imaginary)
+
+
+def neg(a: Pair) -> Pair:
+    """-a."""
+    return Pair(-a.real, None if a.imaginary is None else -a.imaginary)
+
+
+def sub(a: Pair, b: Pair) -> Pair:
+    """a - b."""
+    if a.imaginary is None or b.imaginary is None:
+        return Pair(a.real - b.real, a.imaginary if b.imaginary is None else -b.imaginary)
+    return Pair(a.real - b.real, a.imaginary - b.imaginary)
+
+
+def scaled(a: Pair, by: Any) -> Pair:
+    """a times a real tensor or number."""
+    return Pair(a.real * by, None if a.imaginary is None else a.imaginary * by)
+
+
+def mul(a: Pair, b: Pair) -> Pair:
+    """a * b."""
+    if b.imaginary is None:
+        return scaled(a, b.real)
+    if a.imaginary is None:
+        return scaled(b, a.real)
+    real = a.real * b.real - a.imaginary * b.imaginary
+    return Pair(real, a.real * b.imaginary + a.imaginary * b.real)
+
+
+def div(a: Pair, b: Pair) -> Pair:
+    """a / b by the method of R. L. Smith, "Algorithm 116: Complex division", Communications of the ACM 5 (1962): the
+    smaller part of b is taken as a share of the larger, so that no square overflows.
+    """
+    if b.imaginary is None:
+        return Pair(a.real / b.real, None if a.imaginary is None else a.imaginary / b.real)
+    wide = b.real.abs() >= b.imaginary.abs()
+    large, small = wide.where(b.real, b.imaginary), wide.where(b.imaginary, b.real)
+    share = (large == 0).where(small, small / (large == 0).where(1.0, large))
+    whole = large + small * share
+    if a.imaginary is None:
+        first, second = wide.where(a.real, a.real * share), wide.where(-a.real * share, -a.real)
+    else:
+        first = wide.where(a.real + a.imaginary * share, a.real * share + a.imaginary)
+        second = wide.where(a.imaginary - a.real * share, a.imaginary * share - a.real)
+    return Pair(first / whole, second / whole)
+
+
+def reciprocal(a: Pair) -> Pair:
+    """1 / a."""
+    return div(Pair(a.real._const(1.0, a.real.dtype)), a)
+
+
+def power(a: Pair, b: Pair) -> Pair:
+    """a ** b, the principal value exp(b * log(a)); 1 for the power 0, and 0 for other powers of 0."""
+    a, nothing = full(a), is_zero(a)
+    base = Pair(nothing.where(1.0, a.real), nothing.where(0.0, a.imaginary))
+    found = functions.exp(full(mul(b, Pair(*functions.log(base)))))
+    of_zero = is_zero(b).where(1.0, found[0]._const(0.0))
+    return Pair(nothing.where(of_zero, found[0]), nothing.where(0.0, found[1]))
+
+
+def is_zero(a: Pair) -> Any:
+    """Where both parts are 0."""
+    return a.real == 0 if a.imaginary is None else (a.real == 0) & (a.imaginary == 0)
+
+
+def equal(a: Pair, b: Pair) -> Any:
+    """Whether both parts are equal."""
+    a, b = full(a), full(b)
+    return (a.real == b.real) & (a.imaginary == b.imaginary)
+
+
+def unequal(a: Pair, b: Pair) -> Any:
+    """Whether a part differs."""
+    a, b = full(a), full(b)
+    return (a.real != b.real) | (a.imaginary != b.imaginary)
+
+
+def choose(condition: Any, a: Pair, b: Pair) -> Pair:
+    """a where the condition holds, else b."""
+    a, b = full(a), full(b)
+    return Pair(condition.where(a.real, b.real), condition.where(a.imaginary, b.imaginary))
+
+
+def _of_function(function: Callable[..., tuple[Any, Any]]) -> Callable[[Pair], Pair]:
+    return lambda a: Pair(*function(full(a)))
+
+
+RULES: dict[Ops, Callable[..., Any]] = {
+    Ops.ADD: add, Ops.SUB: sub, Ops.MUL: mul, Ops.FDIV: div, Ops.NEG: neg, Ops.RECIPROCAL: reciprocal, Ops.POW: power,
+    Ops.CMPEQ: equal, Ops.CMPNE: unequal, Ops.WHERE: choose, Ops.FMA: lambda a, b, c: add(mul(a, b), c),
+    Ops.SQRT: _of_function(functions.sqrt), Ops.EXP2: _of_function(functions.exp2),
+    Ops.LOG2: _of_function(functions.log2), Ops.SIN: _of_function(functions.sin),
+}  # fmt: skip
