@@ -98,10 +98,10 @@ def test_dtypes_by_the_names_of_other_libraries() -> None:
     for like, dtype in (
         (np.float32, dtypes.float32), (np.dtype("int64"), dtypes.int64), (np.uint8, dtypes.uint8),
         (np.dtype(">f8"), dtypes.float64), (np.bool_, dtypes.bool), (Torch(), dtypes.bfloat16), (float, dtypes.float),
-        (int, dtypes.int), (bool, dtypes.bool),
+        (int, dtypes.int), (bool, dtypes.bool), (np.complex64, dtypes.complex64), (complex, dtypes.complex64),
     ):  # fmt: skip
         assert Tensor([1, 0], dtype=like).dtype == dtype
         assert Tensor([1, 0]).cast(like).dtype == dtype
-    for wrong in (np.complex64, object, 7, None):
+    for wrong in (np.clongdouble, object, 7, None):
         with pytest.raises(DTypeError, match="there is no dtype"):
             Tensor([1, 0]).cast(wrong)

@@ -221,8 +221,8 @@ def test_shapes_of_every_kind_come_and_go(shape: tuple[int, ...]) -> None:
 
 def test_what_cannot_be_taken_is_named() -> None:
     """A dtype that there is not, memory of an accelerator, a capsule that was used, something else."""
-    with pytest.raises(DTypeError, match="no dtype here is DLPack's type 5 of 64 bits"):
-        Tensor.from_dlpack(np.ones(2, np.complex64))
+    with pytest.raises(DTypeError, match="no dtype here is DLPack's type 3 of 64 bits in 1 lanes"):
+        dlpack._dtype(dlpack.DLTensor(code=3, bits=64, lanes=1))
     with pytest.raises(BufferError, match=r"DLPack device type 13, and only host memory \(1\) can be taken: move"):
         Tensor.from_dlpack(_Elsewhere())
     capsule = np.ones(3, np.float32).__dlpack__()

@@ -42,8 +42,10 @@ INTEGER = """
 bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift lshift rshift gcd lcm
 """
 MORE = """
-t.T; t.mT; t.H; t.mH; t.real; t.shape; t.ndim; k.bitwise_not(); k.unique(); k.sum(); k.prod(); k.max(); k.cumsum(0)
-k.mean(); k.sort(0); b.sum(); b.any(); b.all(); b.cumsum(0); b.logical_not(); b.nonzero(); k.flatten().bincount()
+t.T; t.mT; t.H; t.mH; t.real; t.imag; t.complex(o).imag; t.polar(o).abs(); t.complex(o).view_as_real()
+t.is_complex(); t.view_as_complex(); t.shape; t.ndim; k.bitwise_not(); k.unique(); k.sum(); k.prod()
+k.max(); k.cumsum(0); k.mean(); k.sort(0); b.sum(); b.any(); b.all(); b.cumsum(0); b.logical_not(); b.nonzero()
+k.flatten().bincount()
 t.addcdiv(o, o + 2); t.addcmul(o, o); t.lerp(o, 0.25); t.clamp(0.25, 0.5); t.clip(0.25, 0.5); t.clamp_min(0.5)
 t.clamp_max(0.5); b.where(t, o); t.masked_fill(b, 2.0); t.masked_select(b); t.masked_scatter(b, o)
 t.gather(0, k); t.gather(-1, k); t.scatter(0, k, o); t.scatter(-1, k, o); t.scatter_add(0, k, o)
@@ -93,7 +95,7 @@ t[None].pixel_shuffle(1); t[None].pixel_unshuffle(1); t[None, None].channel_shuf
 t[None, None].functional_unfold(1); t[None, None].grid_sample(o[..., None].expand(tuple(o.shape) + (2,))[None])
 t[:2][None].affine_grid((1, 1, 2, 2)); k.embedding(t); k.embedding_bag(t); t.bilinear(o, t[None])
 t.householder_product(o[..., 0]); t.geqrf(); t.orgqr(o[..., 0]); t.ormqr(o[..., 0], t); t.split_with_sizes((1, 2))
-t.flatten().stft(2); t[..., None].expand(tuple(t.shape) + (2,)).istft(2); t[None, None].upsample_nearest(scale_factor=2)
+t.flatten().stft(2).abs(); t.complex(o).istft(2); t[None, None].upsample_nearest(scale_factor=2)
 t[None, None].upsample_bilinear(scale_factor=2); t.masked_amax(0, mask=b); t.masked_amin(0, mask=b)
 t.masked_argmax(0, mask=b); t.masked_argmin(0, mask=b); t.masked_cumprod(0, mask=b); t.masked_cumsum(0, mask=b)
 t.masked_log_softmax(0, mask=b); t.masked_logsumexp(0, mask=b); t.masked_mean(0, mask=b); t.masked_median(0, mask=b)

@@ -64,9 +64,9 @@ class Entry:
 def safe_save(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors to a safetensors file at path, whole or not at all.
 
-    Works for all dtypes but complex128, and any shape, also over the file that the tensors were loaded from. metadata is
-    text by text. Raises DTypeError for what is neither tensor nor text, FileFormatError for a name the format
-    keeps to itself.
+    Works for all dtypes but complex128, and any shape, also over the file that the tensors were loaded from.
+    metadata is text by text. Raises DTypeError for what is neither tensor nor text, FileFormatError for a name the
+    format keeps to itself.
 
     >>> import tempfile, os
     >>> from tinygraft import Tensor

@@ -157,7 +157,7 @@ class TensorBase:
         """A new tensor of the same values."""
         return self._wrap(self.uop)
 
-    def _parts(self) -> tuple[TensorBase, ...]:
+    def _parts(self) -> tuple[Any, ...]:
         """The tensors over one node each that this one is made of: itself, or the two parts of complex numbers."""
         return (self,)
 

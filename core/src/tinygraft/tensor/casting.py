@@ -57,7 +57,7 @@ class Casting(Movement):
         if to is self.dtype:
             return self._again()
         numbers: Any = self
-        if self.is_complex():
+        if self.dtype.kind == "complex":
             numbers = numbers.view_as_real().flatten(-2) if self.ndim else numbers.view_as_real()
             found = numbers.bitcast(to)
             return found.squeeze(-1) if not self.ndim and found.shape == (1,) else found  # type: ignore[no-any-return]

@@ -46,8 +46,8 @@ def _existing(data: Any, device: Place, to: DType | None) -> Any:
 
 def _whole(data: Any, device: Place, to: DType | None) -> ComplexTensor:
     """Numbers, lists and arrays."""
-    if isinstance(data, (bool, int, float, complex)):
-        shape, values = (), [data]
+    if isinstance(data, (bool, int, float, complex)) and not hasattr(data, "__array__"):
+        shape, values = (), [data]  # type: tuple[int, ...], list[Any]
     elif isinstance(data, (list, tuple)) and not any(hasattr(v, "__array__") for v in flatten(data)[1]):
         shape, values = flatten(data)
     else:
@@ -69,5 +69,6 @@ def _of_numpy(data: Any, device: Place, to: DType | None) -> ComplexTensor:
     if own is None:
         raise DTypeError(f"a tensor cannot hold numpy's {found.dtype}; cast it to complex128 first")
     if own.kind != "complex":
-        return Tensor(found, device)._cast(to or complex_of(own))  # type: ignore[no-any-return]
+        real: Any = Tensor(found, device)
+        return real._cast(to or complex_of(own))  # type: ignore[no-any-return]
     return joined(Tensor(found.real, device), Tensor(found.imag, device))._cast(to or own)  # type: ignore[no-any-return]

@@ -3,7 +3,7 @@
 It is no node of the graph but two real tensors of one shape, dtype and device, so the scheduler, codegen and devices
 know nothing of complex numbers, and gradients, captures and shards are those of the parts. Here are the hooks of
 `base.py` for it; every method of Tensor that is written with hooks works on complex numbers by that. One that needs
-a node, a float or an order raises DTypeError with its name. The functions that have a formula of their own are here too.
+a node, a float or an order raises DTypeError with its name. Functions that have a formula of their own are here too.
 
 The gradient of a complex tensor has that of the real parts as real parts and that of the imaginary ones as imaginary
 parts, which is what PyTorch gives: a step against it lowers the loss.
@@ -164,7 +164,7 @@ class ComplexTensor(Tensor):
         self._undefined()
 
     @property
-    def requires_grad(self) -> bool | None:  # type: ignore[override]
+    def requires_grad(self) -> bool | None:
         """As of any tensor."""
         flags = {half.requires_grad for half in self._halved}
         return True if True in flags else None if None in flags else False
@@ -175,7 +175,7 @@ class ComplexTensor(Tensor):
             half.requires_grad = flag
 
     @property
-    def grad(self) -> Any:  # type: ignore[override]
+    def grad(self) -> Any:
         """The gradients of both parts as one complex tensor; None before backward."""
         found = [half.grad for half in self._halved]
         if found == [None, None]:
@@ -204,7 +204,7 @@ class ComplexTensor(Tensor):
 
     # The hooks
 
-    def _parts(self) -> tuple[TensorBase, ...]:
+    def _parts(self) -> tuple[Any, ...]:
         return self._halved
 
     def _again(self) -> Any:
@@ -424,8 +424,9 @@ class ComplexTensor(Tensor):
         """The real number of which the gradients are those of this tensor with a gradient of its own."""
         if gradient is None:
             raise DTypeError(
-                f"{what} of complex numbers needs gradient=, a tensor of their shape: only a real number has a gradient "
-                f"of its own\n  made at {self._where()}\n  hint: make it real first, as in t.abs().square().sum()"
+                f"{what} of complex numbers needs gradient=, a tensor of their shape: only a real number has a "
+                f"gradient of its own\n  made at {self._where()}\n"
+                "  hint: make it real first, as in t.abs().square().sum()"
             )
         start = gradient if isinstance(gradient, TensorBase) else self._const(gradient, self.dtype)
         if start.shape != self.shape:
@@ -434,7 +435,7 @@ class ComplexTensor(Tensor):
                 f"  made at {self._where()}      gradient made at {start._where()}"
             )
         a, b = self._halved
-        c, d = start._cast(self.dtype).detach()._parts()
+        c, d = start._cast(self.dtype)._parts()
         total: Tensor = (a * c + b * d).sum()
         return total
 

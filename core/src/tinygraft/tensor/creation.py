@@ -34,9 +34,10 @@ class Creation(Casting):
         return new
 
     @classmethod
-    def _in_complex(cls, tensor: Any, dtype: DType, requires_grad: bool | None) -> Any:
+    def _in_complex(cls, tensor: Any, dtype: DType, requires_grad: bool | None) -> Self:
         """A new tensor as complex numbers."""
-        return tensor._cast(dtype).requires_grad_(requires_grad)
+        found: Self = tensor._cast(dtype).requires_grad_(requires_grad)
+        return found
 
     @classmethod
     def empty(
@@ -93,7 +94,7 @@ class Creation(Casting):
 
     @classmethod
     def arange(
-        cls, start: Scalar, stop: Scalar | None = None, step: Scalar = 1, dtype: DTypeLike | None = None,
+        cls, start: float, stop: float | None = None, step: float = 1, dtype: DTypeLike | None = None,
         device: Place = None, requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
         """start, start + step, ... before stop; from 0 when only one number is given.

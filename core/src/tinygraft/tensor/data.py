@@ -37,7 +37,7 @@ NUMPY_NAMES = {
 NUMPY_NAME = {dtype: name for name, dtype in NUMPY_NAMES.items() if dtype.fmt is not None}  # numpy lacks the others
 
 
-def number_node(value: bool | int | float, device: str, dtype: DType | None) -> UOp:
+def number_node(value: bool | int | float | complex, device: str, dtype: DType | None) -> UOp:
     """A CONST. Without a dtype it has the default one of its type, or a wider one if it does not fit."""
     if isinstance(value, complex):
         raise ComplexGiven

@@ -77,27 +77,19 @@ class Fourier(Operators):
 
     # Several axes
 
-    def fftn(
-        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
-    ) -> Self:
+    def fftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
         """fft along several axes: those of dim, or the last len(s), or all."""
         return self._transformed("fftn", dim, s, norm, inverse=False)
 
-    def ifftn(
-        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
-    ) -> Self:
+    def ifftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
         """The inverse of fftn."""
         return self._transformed("ifftn", dim, s, norm, inverse=True)
 
-    def fft2(
-        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None
-    ) -> Self:
+    def fft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
         """fftn along two axes, the last ones unless dim says which."""
         return self.fftn(s, dim, norm)
 
-    def ifft2(
-        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None
-    ) -> Self:
+    def ifft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
         """The inverse of fft2."""
         return self.ifftn(s, dim, norm)
 
@@ -105,15 +97,11 @@ class Fourier(Operators):
         """rfft along the last of several axes, then fft along the others."""
         return self._from_real("rfftn", s, dim, norm, inverse=False)
 
-    def irfftn(
-        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
-    ) -> Self:
+    def irfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
         """The inverse of rfftn: real. The length of the last axis is even unless s says otherwise."""
         return self._to_real("irfftn", s, dim, norm, inverse=True)
 
-    def hfftn(
-        self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None
-    ) -> Self:
+    def hfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
         """fft along several axes and hfft along the last; real."""
         return self._to_real("hfftn", s, dim, norm, inverse=False)
 
@@ -125,15 +113,11 @@ class Fourier(Operators):
         """rfftn along two axes, the last ones unless dim says which."""
         return self.rfftn(s, dim, norm)
 
-    def irfft2(
-        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None
-    ) -> Self:
+    def irfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
         """The inverse of rfft2."""
         return self.irfftn(s, dim, norm)
 
-    def hfft2(
-        self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None
-    ) -> Self:
+    def hfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
         """hfftn along two axes, the last ones unless dim says which."""
         return self.hfftn(s, dim, norm)
 
@@ -222,9 +206,7 @@ class Fourier(Operators):
         """The real and the imaginary parts, None for what is real."""
         return self._in_float(), None
 
-    def _transformed(
-        self, what: str, dim: Axes, s: Sequence[int] | None, norm: str | None, inverse: bool
-    ) -> Self:
+    def _transformed(self, what: str, dim: Axes, s: Sequence[int] | None, norm: str | None, inverse: bool) -> Self:
         """fft or its inverse along some axes."""
         real, imaginary = self._halves()
         axes, sizes = self._chosen_axes(what, dim, s, real.ndim)
@@ -232,7 +214,7 @@ class Fourier(Operators):
             real = real._resized(axis, size)
             imaginary = None if imaginary is None else imaginary._resized(axis, size)
         found = _several(real, imaginary, axes, inverse)
-        return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))
+        return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))  # type: ignore[no-any-return]
 
     def _from_real(self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, inverse: bool) -> Self:
         """The half of the transform of a real tensor that determines the other half."""
@@ -244,11 +226,9 @@ class Fourier(Operators):
         half = sizes[-1] // 2 + 1
         real, imaginary = (part._part(part.ndim - 1, 0, half)._unlast(axes[-1]) for part in whole)
         found = _several(real, imaginary, axes[:-1], inverse)
-        return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))
+        return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))  # type: ignore[no-any-return]
 
-    def _to_real(
-        self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, inverse: bool
-    ) -> Self:
+    def _to_real(self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, inverse: bool) -> Self:
         """The transform of the half of a spectrum whose other half mirrors it."""
         real, imaginary = self._halves()
         imaginary = real._const(0.0) if imaginary is None else imaginary

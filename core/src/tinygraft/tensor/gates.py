@@ -10,7 +10,6 @@ from typing import Any, Self
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import Scalar
 from tinygraft.tensor.operators import Operators
 
 
@@ -51,7 +50,7 @@ class Gates(Operators):
         x = self._in_float()
         return (x - x.tanh())._narrowed(self.dtype)
 
-    def threshold(self, threshold: Scalar, value: Scalar) -> Self:
+    def threshold(self, threshold: float, value: float) -> Self:
         """The value where it is above a threshold, another one elsewhere.
 
         >>> from tinygraft import Tensor

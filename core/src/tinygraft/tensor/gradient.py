@@ -80,7 +80,7 @@ class Gradient(TensorBase):
 
     def _of_parts(self, parts: list[Self]) -> Self:
         """A tensor of its one part, or the complex one of two."""
-        return parts[0] if len(parts) == 1 else self._in_parts().joined(*parts)  # type: ignore[no-any-return]
+        return parts[0] if len(parts) == 1 else self._in_parts().joined(*parts)
 
     def _seed(self, what: str, gradient: Any) -> UOp:
         """The gradient to start from: 1, or what was given."""

@@ -15,7 +15,8 @@ from tinygraft.uop.uop import UOp
 
 def tensors_in(nested: Any) -> list[TensorBase]:
     """The tensors in nested lists, tuples and dicts, in order; of a complex one its two parts."""
-    found, stack = [], [nested]
+    found: list[TensorBase] = []
+    stack = [nested]
     while stack:
         item = stack.pop()
         if isinstance(item, TensorBase):

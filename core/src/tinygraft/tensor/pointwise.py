@@ -137,7 +137,7 @@ class Pointwise(Floats):
         return self.isinf(detect_positive=False)
 
     def isreal(self) -> Self:
-        """True everywhere: no dtype here has an imaginary part."""
+        """Where the imaginary part is 0: everywhere, where the numbers are not complex."""
         return self._const(True, dtypes.bool)
 
     # Signs and parts of numbers
@@ -169,10 +169,6 @@ class Pointwise(Floats):
         [(1-2j)]
         """
         return self._again()
-
-    def isreal(self) -> Self:
-        """Where the imaginary part is 0."""
-        return self._const(True, dtypes.bool)
 
     def view_as_complex(self) -> Self:
         """Complex numbers from a last axis of 2, which has their real and imaginary parts. Raises ShapeError.

@@ -191,7 +191,7 @@ class Sharing(Indexing):
             raise BufferError(f"this array cannot be shared without a copy, which copy=False forbids: {reason}")
         shared = not (copy or reason)
         made = cls._over(found.address, found.shape, found.dtype, name, found) if shared else cls._copied(found, name)
-        return made.view_as_complex() if found.is_complex else made  # type: ignore[attr-defined, no-any-return]
+        return made.view_as_complex() if found.is_complex else made  # type: ignore[attr-defined]
 
     @classmethod
     def _copied(cls, found: Any, device: str) -> Self:

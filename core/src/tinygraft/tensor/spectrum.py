@@ -36,7 +36,7 @@ class Spectrum(Fourier):
         center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
         return_complex: bool | None = None,
     ) -> Self:  # fmt: skip
-        """The transforms of pieces of n_fft numbers, hop_length (n_fft // 4) apart: (..., frequencies, pieces), complex.
+        """The transforms of pieces of n_fft numbers, hop_length (n_fft // 4) apart; (..., frequencies, pieces).
 
         Each piece is multiplied by window. With center the signal is padded by n_fft // 2 on both sides, so that pieces
         lie around their place. onesided (True unless it is False) leaves the n_fft // 2 + 1 frequencies that determine
@@ -65,8 +65,8 @@ class Spectrum(Fourier):
         norm = "ortho" if normalized else None
         weighted = pieces * weights
         found = weighted.fft(norm=norm) if onesided is False else weighted.rfft(norm=norm)
-        found = found.transpose(-2, -1)
-        return found.view_as_real() if return_complex is False else found
+        whole: Any = found.transpose(-2, -1)
+        return whole.view_as_real() if return_complex is False else whole  # type: ignore[no-any-return]
 
     def istft(
         self, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
@@ -88,9 +88,9 @@ class Spectrum(Fourier):
                 f"  made at {self._where()}"
             )
         hop = n_fft // 4 if hop_length is None else hop_length
-        weights = self._window_of("istft", n_fft, win_length, window)
+        spectrum: Any = self.transpose(-2, -1)
+        weights = spectrum.real._window_of("istft", n_fft, win_length, window)
         norm = "ortho" if normalized else None
-        spectrum = self.transpose(-2, -1)
         pieces = spectrum.irfft(n_fft, norm=norm) if half else spectrum.ifft(norm=norm).real
         count = lengths.as_int(pieces.shape[-2], "istft")
         total = n_fft + hop * (count - 1)
@@ -104,4 +104,4 @@ class Spectrum(Fourier):
         missing = 0 if length is None else length - (end - start)
         if missing > 0:
             found = found.pad(tuple([(0, 0)] * (found.ndim - 1) + [(0, missing)]))
-        return found
+        return found  # type: ignore[no-any-return]
