@@ -18,7 +18,7 @@ breaks = {}
 def breaking(thing, name):
     method = getattr(thing, name)
     def called(*arguments, **named):
-        if isinstance(breaks.get(name), Exception):
+        if isinstance(breaks.get(name), BaseException):
             raise breaks[name]
         if name in breaks:
             return breaks[name]
@@ -37,6 +37,12 @@ class Backend(PythonBackend):
         breaking(program, "launch")
         return program
 """
+
+
+DOINGS = [
+    ("render", "rendering E_3"), ("compile", "compiling E_3"), ("load", "loading E_3"), ("launch", "launching E_3"),
+    ("copy_in", "writing 12 bytes"), ("copy_out", "reading 12 bytes"), ("alloc", "taking 12 bytes"),
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -60,17 +66,27 @@ def compute(*numbers):
     return (Tensor(list(numbers), device="TOY") * 2).tolist()
 
 
-@pytest.mark.parametrize(
-    ("method", "doing"),
-    [("render", "rendering E_3"), ("compile", "compiling E_3"), ("load", "loading E_3"), ("launch", "launching E_3"),
-     ("copy_in", "writing 12 bytes"), ("copy_out", "reading 12 bytes"), ("alloc", "taking 12 bytes")],
-)  # fmt: skip
+@pytest.mark.parametrize(("method", "doing"), DOINGS)
 def test_an_error_has_a_note(breaks, method, doing):
     """Whatever fails, the error is the plugin's own, with a note of what was being done."""
     breaks[method] = OSError("jammed")
     with pytest.raises(OSError, match="jammed") as caught:
         compute(1, 2, 3)
     assert caught.value.__notes__ == [f"while {doing} on TOY (tinygraft-toy 1.0)"]
+    breaks.clear()
+    assert compute(1, 2, 3) == [2, 4, 6]
+
+
+@pytest.mark.parametrize(("method", "doing"), DOINGS)
+def test_a_plugin_does_not_end_the_program(breaks, method, doing):
+    """sys.exit() in a plugin is an error of that plugin, which can be caught and says whose it is."""
+    breaks[method] = SystemExit(3)
+    with pytest.raises(DeviceError) as caught:
+        compute(1, 2, 3)
+    assert str(caught.value) == (
+        f"the plugin of TOY (tinygraft-toy 1.0) asked the program to end (SystemExit: 3) while {doing}\n"
+        "  hint: a plugin must not; tell its authors"
+    )
     breaks.clear()
     assert compute(1, 2, 3) == [2, 4, 6]
 

@@ -66,7 +66,9 @@ def _add_commands_of_plugins(subparsers: argparse._SubParsersAction[argparse.Arg
     for failure in failures:
         print(f"{failure}; its commands are left out", file=sys.stderr)
     for name, command in registry.commands.items():
-        if name not in subparsers.choices:
+        if name in subparsers.choices:
+            print(f"a hook plugin adds the command {name}, which tinygraft has: it is left out", file=sys.stderr)
+        else:
             parser = subparsers.add_parser(name, help=command.help, description=command.help)
             if command.add_arguments is not None:
                 command.add_arguments(parser)

@@ -17,7 +17,7 @@ from typing import Any
 from tinygraft import events
 from tinygraft.device.interfaces import Allocator, Backend, Handle
 from tinygraft.device.pool import Block, Pool, pool_of
-from tinygraft.device.registry import Device, add_note
+from tinygraft.device.registry import Device, raise_noted
 from tinygraft.dtype import DType
 from tinygraft.errors import DeviceLostError
 from tinygraft.events import MemoryEvent
@@ -74,9 +74,8 @@ class Buffer:
                 if self._block is None:
                     try:
                         block = pool.take(self.nbytes, briefly)
-                    except Exception as error:
-                        add_note(error, f"taking {self.nbytes} bytes", self.device)
-                        raise
+                    except (Exception, SystemExit) as error:
+                        raise_noted(error, f"taking {self.nbytes} bytes", self.device)
                     if self._source is not None:
                         _read(self._source, pool.allocator, block.handle)
                         self._source = None
@@ -169,9 +168,8 @@ class Buffer:
         if self.nbytes:
             try:
                 self.backend.allocator.copy_in(self.handle, source)
-            except Exception as error:
-                add_note(error, f"writing {self.nbytes} bytes", self.device)
-                raise
+            except (Exception, SystemExit) as error:
+                raise_noted(error, f"writing {self.nbytes} bytes", self.device)
             if events.on_memory:
                 self._tell_copy()
         return self
@@ -182,9 +180,8 @@ class Buffer:
         if self.nbytes:
             try:
                 self.backend.allocator.copy_out(target, self.handle)
-            except Exception as error:
-                add_note(error, f"reading {self.nbytes} bytes", self.device)
-                raise
+            except (Exception, SystemExit) as error:
+                raise_noted(error, f"reading {self.nbytes} bytes", self.device)
             if events.on_memory:
                 self._tell_copy()
         return target
@@ -199,9 +196,8 @@ class Buffer:
                     here.allocator.copy(self.handle, source.handle, self.nbytes)
                 else:
                     here.copy_from(self.handle, there, source.handle, self.nbytes)
-            except Exception as error:
-                add_note(error, f"copying {self.nbytes} bytes from {source.device}", self.device)
-                raise
+            except (Exception, SystemExit) as error:
+                raise_noted(error, f"copying {self.nbytes} bytes from {source.device}", self.device)
             if events.on_memory:
                 self._tell_copy()
         return self

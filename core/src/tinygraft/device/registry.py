@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from tinygraft import events
 from tinygraft.config import DEBUG, TINYGRAFT_STRICT_PLUGINS, finders
@@ -353,15 +353,22 @@ if hasattr(os, "register_at_fork"):
 Device = Registry()
 
 
-def add_note(error: Exception, doing: str, name: str) -> None:
-    """Note on an error that a plugin's code raised what was being done, and whose code that is.
+def raise_noted(error: BaseException, doing: str, name: str) -> NoReturn:
+    """Raise an error of a plugin's code with a note of what was being done and whose code that is.
 
-    Errors of ours say that themselves; one that has a note keeps it.
+    Errors of ours say that themselves; one that has a note keeps it. Code that would end the program is an error too.
     """
-    if not isinstance(error, TinygraftError) and not getattr(error, "__notes__", None):
-        records = (Device._records or {}).get(name.partition(":")[0], ())
-        by = next((f" ({r.provided_by})" for r in records if r.status is Status.OPEN), "")
-        error.add_note(f"while {doing} on {name}{by}")
+    if isinstance(error, TinygraftError) or getattr(error, "__notes__", None):
+        raise error
+    records = (Device._records or {}).get(name.partition(":")[0], ())
+    by = next((f" ({r.provided_by})" for r in records if r.status is Status.OPEN), "")
+    if isinstance(error, SystemExit):
+        raise DeviceError(
+            f"the plugin of {name}{by} asked the program to end (SystemExit: {error.code}) while {doing}\n"
+            "  hint: a plugin must not; tell its authors"
+        ) from error
+    error.add_note(f"while {doing} on {name}{by}")
+    raise error
 
 
 finders.append(Device.find_setting)

@@ -21,7 +21,7 @@ from tinygraft.codegen.options import Options
 from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
-from tinygraft.device.registry import Device, add_note
+from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine import diskcache
 from tinygraft.engine.crew import Crew
 from tinygraft.engine.show import show_compiled
@@ -77,9 +77,8 @@ class _Job:
         try:
             given = self.backend.compiler.compile(self.source)
             self.binary = _proper(given, Binary, f"the compiler of {self.backend.name}")
-        except Exception as error:
-            add_note(error, f"compiling {self.source.name}", self.backend.name)
-            raise
+        except (Exception, SystemExit) as error:
+            raise_noted(error, f"compiling {self.source.name}", self.backend.name)
         self.seconds = time.perf_counter() - start
         if self.digest and DEBUG.value < 7:
             diskcache.put(self.digest, self.binary.data)
@@ -177,9 +176,8 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
     start = time.perf_counter()
     try:
         source = _proper(backend.renderer.render(linear), Source, f"the renderer of {backend.name}")
-    except Exception as error:
-        add_note(error, f"rendering {linear.name}", backend.name)
-        raise
+    except (Exception, SystemExit) as error:
+        raise_noted(error, f"rendering {linear.name}", backend.name)
     if events.on_render:
         taken = time.perf_counter() - start
         name, language, text = source.name, source.language, source.text
@@ -202,9 +200,8 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
 def _load(backend: Backend, binary: Binary) -> Program:
     try:
         return _proper(backend.load(binary), Program, f"load of the backend of {backend.name}")
-    except Exception as error:
-        add_note(error, f"loading {binary.name}", backend.name)
-        raise
+    except (Exception, SystemExit) as error:
+        raise_noted(error, f"loading {binary.name}", backend.name)
 
 
 def _proper(given: T, kind: type[Any], what: str) -> T:

@@ -15,7 +15,7 @@ from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import GraphExecutor, Handle, Step
-from tinygraft.device.registry import Device, add_note
+from tinygraft.device.registry import Device, raise_noted
 from tinygraft.dtype import DType
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
@@ -45,9 +45,8 @@ class _Part:
         """Run all; Ctrl-C is heard in between, and the executor runs again from the start next time."""
         try:
             self._run(handles, values)
-        except Exception as error:
-            add_note(error, f"replaying {self.count} launches", self.executor.backend.name)
-            raise
+        except (Exception, SystemExit) as error:
+            raise_noted(error, f"replaying {self.count} launches", self.executor.backend.name)
 
     def _run(self, handles: Sequence[Handle], values: Mapping[str, int]) -> None:
         executor = self.executor

@@ -13,7 +13,7 @@ from tinygraft import events
 from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
-from tinygraft.device.registry import Device, add_note
+from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine.arena import give_back, give_places
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
@@ -95,9 +95,8 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
             kernel.program.launch(handles, variables, grid)
             return
         seconds = max(Device[device].timed_launch(kernel.program, handles, variables, grid), 1e-9)
-    except Exception as error:
-        add_note(error, f"launching {kernel.name}", device)
-        raise
+    except (Exception, SystemExit) as error:
+        raise_noted(error, f"launching {kernel.name}", device)
     _tell(device, kernel.name, len(handles), seconds, flops, moved)
 
 
