@@ -6,6 +6,7 @@ interpreter runs it, since most inputs have a form of their own.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 from collections.abc import Callable, Iterator
@@ -131,6 +132,15 @@ def test_every_name_is_here() -> None:
     assert {name for name in strict.__all__ if not hasattr(xp, name)} == set(ABSENT)
     assert {name for name in strict.linalg.__all__ if not hasattr(xp.linalg, name)} == set()
     assert set(xp.__all__) <= set(dir(xp))
+
+
+def test_the_namespace_is_a_module_of_its_name() -> None:
+    """Tools import it by its name; an array, the package and the import system give the same module."""
+    import tinygraft
+
+    assert importlib.import_module("tinygraft.array_api") is xp is tinygraft.array_api
+    assert Tensor([1.0]).__array_namespace__() is xp
+    assert importlib.import_module("tinygraft.array_api.linalg") is xp.linalg
 
 
 @pytest.mark.parametrize("name", [*strict.__all__, *(f"linalg.{m}" for m in strict.linalg.__all__)])

@@ -49,7 +49,7 @@ _HOME = {  # public name -> the module it lives in and what it is called there
     "function": ("tinygraft.functions", "function"),
     "getenv": ("tinygraft.config", "getenv"),
     "hooks": ("tinygraft.hooks", ""),
-    "array_api": ("tinygraft.tensor.array_api", ""),
+    "array_api": ("tinygraft.array_api", ""),
     "nn": ("tinygraft.nn", ""),
     **{
         name: ("tinygraft.transforms", name)
@@ -102,8 +102,8 @@ def _elsewhere(name: str) -> str:
 
     if name.startswith("_") or find_spec(f"{__name__}.{name}"):  # a module is asked for here before it is imported
         return ""
+    from tinygraft import array_api
     from tinygraft.dtype import dtypes
-    from tinygraft.tensor import array_api
     from tinygraft.tensor.tensor import Tensor
 
     homes = {"Tensor": Tensor, "dtypes": dtypes, "array_api": array_api}

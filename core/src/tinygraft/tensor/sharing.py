@@ -111,7 +111,7 @@ class Sharing(Indexing):
         >>> xp.concat([xp.zeros(1), xp.ones(1)]).tolist()
         [0.0, 1.0]
         """
-        from tinygraft.tensor import array_api
+        from tinygraft import array_api
 
         if api_version not in (None, *array_api.VERSIONS):
             known = ", ".join(array_api.VERSIONS)

@@ -1,4 +1,4 @@
-"""The Python array API standard over Tensor: xp = t.__array_namespace__(), or from tinygraft import array_api as xp.
+"""The Python array API standard over Tensor: xp = t.__array_namespace__(), or import tinygraft.array_api as xp.
 
 Functions by the names, signatures and result dtypes of the standard, version 2024.12, each a line or a few over the
 method of Tensor that does it; its linear algebra extension is `xp.linalg`. There are no complex dtypes, so what is only
@@ -12,8 +12,8 @@ for those is missing, and so is the extension for Fourier transforms (Tensor has
 
 from math import e, inf, nan, pi
 
-from tinygraft.tensor.array_api import linalg
-from tinygraft.tensor.array_api.creation import (
+from tinygraft.array_api import linalg
+from tinygraft.array_api.creation import (
     arange,
     asarray,
     empty,
@@ -31,7 +31,7 @@ from tinygraft.tensor.array_api.creation import (
     zeros,
     zeros_like,
 )
-from tinygraft.tensor.array_api.dtypes import (
+from tinygraft.array_api.dtypes import (
     Namespace,
     astype,
     bool,
@@ -51,7 +51,7 @@ from tinygraft.tensor.array_api.dtypes import (
     uint32,
     uint64,
 )
-from tinygraft.tensor.array_api.elementwise import (
+from tinygraft.array_api.elementwise import (
     abs,
     acos,
     acosh,
@@ -120,8 +120,8 @@ from tinygraft.tensor.array_api.elementwise import (
     tanh,
     trunc,
 )
-from tinygraft.tensor.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
-from tinygraft.tensor.array_api.manipulation import (
+from tinygraft.array_api.linalg import matmul, matrix_transpose, tensordot, vecdot
+from tinygraft.array_api.manipulation import (
     broadcast_arrays,
     broadcast_shapes,
     broadcast_to,
@@ -138,7 +138,7 @@ from tinygraft.tensor.array_api.manipulation import (
     tile,
     unstack,
 )
-from tinygraft.tensor.array_api.searching import (
+from tinygraft.array_api.searching import (
     argmax,
     argmin,
     argsort,
@@ -155,7 +155,7 @@ from tinygraft.tensor.array_api.searching import (
     unique_values,
     where,
 )
-from tinygraft.tensor.array_api.statistics import (
+from tinygraft.array_api.statistics import (
     all,
     any,
     cumulative_prod,
