@@ -51,6 +51,21 @@ def test_copysign_and_sign_keep_signed_zeros() -> None:
     ones, zeros = Tensor([1.0, 0.0]), Tensor([-0.0, -0.0])
     assert np.signbit(values(ones.copysign(zeros))).tolist() == [True, True]
     assert np.signbit(values(Tensor([-0.0, 0.0, -1.0]).abs())).tolist() == [False, False, False]
+    assert np.signbit(values(Tensor([-0.0, 0.0, -1.0]).sign())).tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_remainder_of_zero_has_the_sign_of_the_divisor(dtype: str) -> None:
+    """As in Python, -0.0 % 1.0 is 0.0 and 3.0 % -1.0 is -0.0; the gradient of such a zero is that of any remainder."""
+    left = np.array([0.0, -0.0, 0.0, -0.0, 3.0, -3.0, 3.0, -3.0, 0.0, -0.0], dtype)
+    right = np.array([1.0, 1.0, -1.0, -1.0, 1.5, 1.5, -1.5, -1.5, -np.inf, np.inf], dtype)
+    x, y = Tensor(left), Tensor(right[:8])
+    found = values(x % Tensor(right))
+    np.testing.assert_array_equal(found, np.zeros(10))
+    assert np.signbit(found).tolist() == np.signbit(np.mod(left, right)).tolist()
+    part = x[:8]
+    slopes = [values(g).tolist() for g in (part % y).sum().gradient(part, y)]
+    assert slopes == [[1.0] * 8, [0.0, 0.0, 0.0, 0.0, -2.0, 2.0, 2.0, -2.0]]
 
 
 @pytest.mark.parametrize("mode", ["floor", "trunc"])

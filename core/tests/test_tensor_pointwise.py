@@ -57,6 +57,16 @@ def test_special_numbers(name: str) -> None:
     close(got, want, rtol=1e-6, zeros=name != "sgn")
 
 
+def test_hypot_of_the_least_numbers() -> None:
+    """Squares of numbers near the least of a dtype do not vanish on the way."""
+    for dtype in (np.float32, np.float64):
+        small = np.array([3, 5, 1e6], dtype) * np.finfo(dtype).smallest_subnormal
+        found = Tensor(small).hypot(Tensor(small / 3 * 4)).numpy()
+        np.testing.assert_allclose(
+            found, np.hypot(small, small / 3 * 4), rtol=1e-6, atol=np.finfo(dtype).smallest_subnormal
+        )
+
+
 def test_sinc_is_exact_beside_its_zeros() -> None:
     """sin(pi x) is 0 at whole numbers, and right to the last places beside them."""
     x = np.array([0.0, 1.0, -7.0, 0.25, 7.999915, -2.5, 3e4], np.float32)

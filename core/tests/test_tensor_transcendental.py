@@ -56,14 +56,17 @@ def test_powers_of_e_keep_their_precision_to_the_limits(name: str, dtype: Any, l
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_special_numbers(name: str) -> None:
-    """Zeros, infinities, NaN and the edges of the domain give what numpy gives."""
+    """Zeros, infinities, NaN and the edges of the domain give what numpy gives, zeros with their signs."""
     x = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, -2.0, 3e38, -3e38], np.float32)
     function = FUNCTIONS[name][0]
     if name in ("sin", "cos", "tan"):
         x = x[:8]
     with np.errstate(all="ignore"):
         wanted = function(x.astype(np.float64)).astype(np.float32)
-    np.testing.assert_allclose(values(getattr(Tensor(x), name)()), wanted, rtol=2e-6, atol=1e-7)
+    found = values(getattr(Tensor(x), name)())
+    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-7)
+    zero = (wanted == 0) & (found == 0)
+    assert np.signbit(found)[zero].tolist() == np.signbit(wanted)[zero].tolist()
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

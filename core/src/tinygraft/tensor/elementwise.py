@@ -139,7 +139,10 @@ class Elementwise(Casting):
         rest = x._rest(y, quotient)
         wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, rest._signs_differ(y))
         quotient = wrong._op(Ops.WHERE, quotient._op(Ops.SUB, 1), quotient)
-        return quotient._cast(self.dtype), wrong._op(Ops.WHERE, rest._op(Ops.ADD, y), rest)._cast(self.dtype)
+        rest = wrong._op(Ops.WHERE, rest._op(Ops.ADD, y), rest)
+        zero_is_negative = rest._op(Ops.NEG)._op(Ops.ADD, 0.0)._op(Ops.NEG)  # nothing else changes, nor the gradient
+        rest = y._op(Ops.CMPLT, 0)._op(Ops.WHERE, zero_is_negative, rest._op(Ops.ADD, 0.0))
+        return quotient._cast(self.dtype), rest._cast(self.dtype)
 
     def pow(self, x: Any, reverse: bool = False) -> Self:
         """self ** x. A constant integer or half power is multiplied out or taken as a root.
@@ -217,8 +220,9 @@ class Elementwise(Casting):
         return either._op(Ops.ADD, 0.0) if self._is_float() else either  # -0.0 + 0.0 is 0.0
 
     def sign(self) -> Self:
-        """-1, 0 or 1; NaN for NaN."""
+        """-1, 0 or 1, and 0 for -0.0; NaN for NaN."""
         still = self._move(Ops.DETACH, None)  # flat, also where it is 0
+        still = still._op(Ops.ADD, 0.0) if self._is_float() else still  # -0.0 + 0.0 is 0.0
         upper = still._swapped(Ops.CMPLT, 0)._op(Ops.WHERE, still._const(1, self.dtype), still)
         return upper if self.dtype.kind in ("bool", "uint") else still._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1, upper)
 

@@ -288,7 +288,8 @@ class Pointwise(Floats):
         a, b = endless.where(1.0, a), endless.where(1.0, b)
         size = a.detach().abs().maximum(b.detach().abs())
         scale = (size.frexp()[1] - 1)._cast(a.dtype).exp2()  # a power of two, which rounds nothing
-        scale = (scale < 2.0**-100).where(2.0**-100, scale)
+        least = 2.0**-1000 if a.dtype is dtypes.double else 2.0**-100  # below it a power may count as 0
+        scale = (scale < least).where(least, scale)
         root = ((a / scale).square() + (b / scale).square()).sqrt() * scale
         return endless.where(math.inf, root)._cast(dtype)
 

@@ -328,7 +328,8 @@ class Transcendental(Elementwise):
         square = some._op(Ops.MUL, some)
         grown = some._op(Ops.ADD, square._op(Ops.FDIV, square._op(Ops.ADD, 1.0)._op(Ops.SQRT)._op(Ops.ADD, 1.0)))
         result = size._log1p_or_twice(large, grown)
-        return negative._op(Ops.WHERE, result._op(Ops.NEG), result)._narrowed(self.dtype)
+        result = negative._op(Ops.WHERE, result._op(Ops.NEG), result)
+        return x._op(Ops.CMPEQ, 0.0)._op(Ops.WHERE, x, result)._narrowed(self.dtype)
 
     def acosh(self) -> Self:
         """The inverse of cosh; NaN below 1."""
