@@ -23,6 +23,7 @@ from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors, note_assigned
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
+from tinygraft.tensor.element import element
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
@@ -152,7 +153,8 @@ class Access(Casting):
             raise ShapeError(
                 f"item needs a tensor of one element, this one has shape {self.shape}\n  made at {self._where()}"
             )
-        return self._numbers()[0]
+        found = element(self)
+        return self._numbers()[0] if found is None else found
 
     def tolist(self) -> Any:
         """The values as nested lists, or a number when there are no axes.
