@@ -106,6 +106,16 @@ def test_a_tensor_index_is_one_gather() -> None:
     assert Ops.REDUCE_AXIS not in ops
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0), (0, 0)])
+def test_a_mask_without_elements_picks_nothing(shape: tuple[int, ...]) -> None:
+    """As in numpy it may be 0 long along an axis of any length; other lengths have to agree."""
+    x = np.arange(6, dtype=np.int32).reshape(2, 3)
+    mask = np.zeros(shape, bool)
+    assert values(Tensor(x)[Tensor(mask)]).shape == x[mask].shape
+    with pytest.raises(IndexError, match=r"^a mask of shape \(0, 2\) does not fit axes 0 to 1 of shape \(2, 3\)"):
+        Tensor(x)[Tensor.zeros(0, 2, dtype="bool")]
+
+
 @pytest.mark.parametrize("axis_mask", [X > 11, X.sum((1, 2)) > 100, X[:, :, 0] % 8 == 0, X < 0, X >= 0], ids=range(5))
 def test_masks_read_and_write_as_in_numpy(axis_mask: Any) -> None:
     """A mask over all or the first axes reads the places where it is true and writes a number or rows there."""

@@ -20,6 +20,7 @@ from hypothesis.extra import array_api as generated
 
 from tinygraft import Context, Tensor
 from tinygraft import array_api as xp
+from tinygraft.errors import ShapeError
 
 strict = pytest.importorskip("array_api_strict")
 xps = generated.make_strategies_namespace(xp)
@@ -375,6 +376,28 @@ def test_creation(dtype: str) -> None:
     both("meshgrid", x[0], x[1])
 
 
+def test_linspace_ends_at_its_stop() -> None:
+    """The last number is the one that was given, however far from start, and integers between integers are exact."""
+    assert xp.linspace(1.0, 2.0**-126, 2).tolist() == [1.0, 2.0**-126]
+    assert xp.linspace(0.1, 0.7, 7, dtype=xp.float64)[-1].item() == 0.7
+    found = xp.linspace(0, 28785, 302, dtype=xp.int16)
+    assert found.tolist() == np.linspace(0, 28785, 302, dtype="int16").tolist()
+    assert xp.linspace(2**62 + 1, 2**62 - 5, 3, dtype=xp.int64).tolist() == [2**62 + 1, 2**62 - 2, 2**62 - 5]
+    assert xp.linspace(2**24 + 1, 2**24 + 1, 1, dtype=xp.int32, endpoint=False).tolist() == [2**24 + 1]
+    assert xp.linspace(-3, 3, 4, dtype=xp.int32, endpoint=False).tolist() == [-3, -2, 0, 1]
+    assert xp.linspace(5, 9, 0, dtype=xp.uint8).shape == (0,)
+    with pytest.raises(ShapeError, match=r"^linspace needs a number of elements that is not negative, got -1$"):
+        xp.linspace(0, 1, -1, dtype=xp.int32)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumulative_sum", "cumulative_prod"])
+def test_a_dtype_that_is_asked_for_is_that_of_the_result(name: str) -> None:
+    """Small ones too, which are wider where none is asked for."""
+    for dtype in (xp.uint8, xp.int16, xp.float32):
+        found = getattr(xp, name)(xp.asarray([3, 100], dtype=xp.uint8), dtype=dtype)
+        assert found.dtype is dtype
+
+
 def test_asarray_and_dtypes() -> None:
     """Copies where asked, promotion, kinds, limits and what the namespace says of itself."""
     t = xp.asarray([1, 2], dtype=xp.int64)
@@ -414,6 +437,11 @@ def test_asarray_and_dtypes() -> None:
         limits = xp.iinfo(getattr(xp, name))
         assert (limits.bits, limits.max, limits.min) == (np.iinfo(name).bits, np.iinfo(name).max, np.iinfo(name).min)
     info = xp.__array_namespace_info__()
+    capabilities = info.capabilities()
+    assert {k: type(v) for k, v in capabilities.items()} == {
+        "boolean indexing": bool, "data-dependent shapes": bool, "max dimensions": int
+    }  # fmt: skip
+    assert xp.sum(xp.ones((1,) * (capabilities["max dimensions"] - 1) + (3,)) + 1).item() == 6
     assert set(info.dtypes()) == set(ALL)
     assert set(info.dtypes(kind="integral")) == set(INTEGERS)
     assert info.default_device() in info.devices()

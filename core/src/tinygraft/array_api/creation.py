@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import ShapeError
 from tinygraft.tensor.tensor import Tensor
 
 Shape = int | tuple[int, ...]
@@ -85,10 +86,16 @@ def linspace(
     device: str | None = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """num numbers from start to stop, evenly spaced; without stop itself where endpoint is False."""
-    if endpoint:
-        return Tensor.linspace(start, stop, num, device=device, dtype=dtype)
-    return Tensor.linspace(start, stop, num + 1, device=device, dtype=dtype)[:num]
+    """num numbers from start to stop, evenly spaced; without stop itself where endpoint is False.
+
+    Integers between integers are exact, rounded down.
+    """
+    if num < 0:
+        raise ShapeError(f"linspace needs a number of elements that is not negative, got {num}")
+    if dtype in dtypes.ints and isinstance(start, int) and isinstance(stop, int):
+        parts = max(num - endpoint, 1)
+        return Tensor([start + (stop - start) * i // parts for i in range(num)], device=device, dtype=dtype)
+    return Tensor.linspace(start, stop, num + (not endpoint), device=device, dtype=dtype)[:num]
 
 
 def meshgrid(*arrays: Tensor, indexing: Literal["ij", "xy"] = "xy") -> list[Tensor]:

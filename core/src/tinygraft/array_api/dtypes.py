@@ -115,8 +115,8 @@ class Namespace:
     """What __array_namespace_info__ gives: the dtypes, devices and capabilities of this namespace."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean indexing and shapes that depend on data are there; axes may be as many as one likes."""
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+        """Boolean indexing and shapes that depend on data are there; more axes than numpy has can only be computed."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
         """The device that is used when none is named."""

@@ -48,8 +48,7 @@ def sum(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims
 
 def prod(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdims: bool = False) -> Tensor:
     """The product, of small integers in 32 bits."""
-    wide = dtype or accumulated(x.dtype)
-    return x.cast(wide).prod(axis, keepdims)
+    return x.prod(axis, keepdims, dtype or accumulated(x.dtype))
 
 
 def std(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:

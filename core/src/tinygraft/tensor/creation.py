@@ -156,6 +156,7 @@ class Creation(Casting):
             return cls.full((1,), start, to, device, requires_grad=requires_grad)
         line = cls._iota(steps, Device.canonicalize(device))._cast(wide)
         scaled = line._op(Ops.MUL, (stop - start) / max(steps - 1, 1))._op(Ops.ADD, start)
+        scaled = line._op(Ops.CMPEQ, steps - 1)._op(Ops.WHERE, stop, scaled)
         if to.kind == "complex":
             return cls._in_complex(scaled, to, requires_grad)
         return cls._from(scaled._cast(to).uop, requires_grad)

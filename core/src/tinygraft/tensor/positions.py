@@ -150,9 +150,14 @@ def _array(tensor: Any, item: Any) -> Any:
 
 
 def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
-    """Where a mask over axes from axis on is true: an index for each of them. Reads the mask."""
+    """Where a mask over axes from axis on is true: an index for each of them. Reads the mask.
+
+    A mask without elements fits axes of any length along those of its axes that have none: it picks nothing.
+    """
     covered = tensor.shape[axis : axis + mask.ndim]
-    if covered != mask.shape:
+    if covered != mask.shape and (
+        mask.ndim > len(covered) or any(m not in (0, c) for m, c in zip(mask.shape, covered, strict=True))
+    ):
         raise IndexOutOfRange(
             f"a mask of shape {mask.shape} does not fit axes {axis} to {axis + mask.ndim - 1} of shape {tensor.shape}\n"
             f"  mask made at {mask._where()}      tensor made at {tensor._where()}"
