@@ -1,34 +1,43 @@
 """The array API standard: every function of array-api-strict is here with its signature, and gives the same.
 
-What is generated goes through both; shapes, kinds of dtypes and values have to agree, special values too. The
-interpreter runs it, since most inputs have a form of their own.
+What is generated goes through both; shapes, kinds of dtypes and values have to agree, special values too.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-import math
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import array_api as generated
 
-from tinygraft import Context, Tensor
+from beside_strict import (
+    ALL,
+    BOOL,
+    COMPLEX,
+    EVERY,
+    FLOATS,
+    INTEGERS,
+    NUMERIC,
+    Array,
+    arrays,
+    both,
+    case,
+    same,
+    strict,
+)  # fmt: skip
+from tinygraft import Tensor
 from tinygraft import array_api as xp
 from tinygraft.errors import ShapeError
 
-strict = pytest.importorskip("array_api_strict")
 xps = generated.make_strategies_namespace(xp)
 
 # Names that are not here, and why.
 ABSENT = {
-    "complex64": "there are no complex dtypes", "complex128": "there are no complex dtypes",
-    "fft": "an extension, which needs complex dtypes; Tensor has the functions on pairs of real numbers",
     **dict.fromkeys(
         ("Device", "set_array_api_strict_flags", "get_array_api_strict_flags", "reset_array_api_strict_flags",
          "ArrayAPIStrictFlags", "__version__"), "no part of the standard",
@@ -42,96 +51,13 @@ DEVIATIONS = {
     "bitwise_left_shift": "by the width or more, which the standard leaves open; here that gives 0",
     "sum": "of small integers: the default integer here has 32 bits",
 }
-Array = np.ndarray[Any, Any]
-FLOATS, INTEGERS = ["float32", "float64"], ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-BOOL = ["bool"]
-NUMERIC, ALL = [*FLOATS, *INTEGERS], [*FLOATS, *INTEGERS, *BOOL]
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, math.inf, -math.inf, math.nan, 1e-3, 100.0]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def interpreter() -> Iterator[None]:
-    """All of this runs on the PYTHON device."""
-    with Context(DEV="PYTHON"):
-        yield
-
-
-def case(count: int) -> Callable[[Any], Any]:
-    """So many examples, the same in every run."""
-    return settings(
-        max_examples=count, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
-
-
-def elements(dtype: str) -> Any:
-    """Values of a dtype: specials and small numbers."""
-    if dtype == "bool":
-        return st.booleans()
-    if dtype in FLOATS:
-        return st.sampled_from(SPECIAL) | st.floats(-50, 50, width=32)
-    low = 0 if dtype.startswith("u") else -6
-    return st.integers(low, 7) | st.sampled_from([np.iinfo(dtype).max, np.iinfo(dtype).min])
-
-
-@st.composite
-def arrays(draw: Any, dtypes: Any, shape: Any = None, low: int = 0, dims: int = 0) -> Array:
-    """An array of one of some dtypes, of up to three axes of up to four elements."""
-    dtype = draw(st.sampled_from(dtypes)) if isinstance(dtypes, list) else dtypes
-    if shape is None:
-        shape = draw(st.lists(st.integers(low, 4), min_size=dims, max_size=3).map(tuple))
-    count = math.prod(shape)
-    values = draw(st.lists(elements(dtype), min_size=count, max_size=count))
-    return np.array(values, dtype=dtype).reshape(shape)
-
-
-def same(found: Any, wanted: Any, exact: bool = True) -> None:
-    """Results of both sides agree: shape, dtype and values, or each of several results."""
-    if isinstance(wanted, (tuple, list)):
-        assert len(found) == len(wanted)
-        for a, b in zip(found, wanted, strict=True):
-            same(a, b, exact)
-        return
-    theirs = np.asarray(wanted)
-    if not isinstance(found, Tensor):
-        assert found == wanted
-        return
-    ours = found.numpy()
-    assert ours.shape == theirs.shape
-    kinds = (ours.dtype.kind, theirs.dtype.kind)
-    assert kinds[0] == kinds[1] or set(kinds) <= {"i", "u"}
-    if theirs.dtype.kind == "f":
-        tolerance = 0 if exact else 3e-6 if ours.dtype == np.float32 else 1e-13
-        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
-        zero = (theirs == 0) & exact
-        assert (np.signbit(ours) == np.signbit(theirs))[zero].all()
-    else:
-        np.testing.assert_array_equal(ours, theirs.astype(ours.dtype))
-
-
-def both(name: str, *args: Any, exact: bool = True, **kwargs: Any) -> None:
-    """A function of both namespaces with the same arguments."""
-    home, other = xp, strict
-    for part in name.split(".")[:-1]:
-        home, other = getattr(home, part), getattr(other, part)
-    last = name.rpartition(".")[2]
-
-    def put(arg: Any, make: Callable[[Any], Any]) -> Any:
-        if isinstance(arg, np.ndarray):
-            return make(arg)
-        return type(arg)(put(item, make) for item in arg) if isinstance(arg, (list, tuple)) else arg
-
-    with np.errstate(all="ignore"):
-        wanted = getattr(other, last)(
-            *(put(a, strict.asarray) for a in args), **{k: put(v, strict.asarray) for k, v in kwargs.items()}
-        )
-    found = getattr(home, last)(*(put(a, Tensor) for a in args), **{k: put(v, Tensor) for k, v in kwargs.items()})
-    same(found, wanted, exact)
 
 
 def test_every_name_is_here() -> None:
-    """What array-api-strict has, but for what is listed with a reason; linalg too."""
+    """What array-api-strict has, but for what is listed with a reason; both extensions too."""
     assert {name for name in strict.__all__ if not hasattr(xp, name)} == set(ABSENT)
     assert {name for name in strict.linalg.__all__ if not hasattr(xp.linalg, name)} == set()
+    assert {name for name in strict.fft.__all__ if not hasattr(xp.fft, name)} == set()
     assert set(xp.__all__) <= set(dir(xp))
 
 
@@ -142,12 +68,18 @@ def test_the_namespace_is_a_module_of_its_name() -> None:
     assert importlib.import_module("tinygraft.array_api") is xp is tinygraft.array_api
     assert Tensor([1.0]).__array_namespace__() is xp
     assert importlib.import_module("tinygraft.array_api.linalg") is xp.linalg
+    assert importlib.import_module("tinygraft.array_api.fft") is xp.fft
 
 
-@pytest.mark.parametrize("name", [*strict.__all__, *(f"linalg.{m}" for m in strict.linalg.__all__)])
+EXTENSIONS = {"linalg": strict.linalg, "fft": strict.fft}
+FULL_NAMES = [*strict.__all__, *(f"{home}.{name}" for home, module in EXTENSIONS.items() for name in module.__all__)]
+
+
+@pytest.mark.parametrize("name", FULL_NAMES)
 def test_signatures(name: str) -> None:
     """Parameters have the names and kinds of the standard; those with defaults there have defaults here."""
-    home, other, last = (xp.linalg, strict.linalg, name[7:]) if name.startswith("linalg.") else (xp, strict, name)
+    part, dot, last = name.rpartition(".")
+    home, other = (getattr(xp, part), getattr(strict, part)) if dot else (xp, strict)
     wanted = getattr(other, last)
     if last in ABSENT or not inspect.isfunction(wanted):
         return
@@ -297,7 +229,7 @@ def test_moving_elements() -> None:
     @case(40)
     @given(st.data())
     def check(data: Any) -> None:
-        x = data.draw(arrays(ALL))
+        x = data.draw(arrays(EVERY))
         axis = data.draw(st.integers(-x.ndim, max(x.ndim - 1, 0))) if x.ndim else 0
         both("expand_dims", x, axis=axis)
         both("flip", x)
@@ -348,7 +280,7 @@ def test_sets_and_searches() -> None:
     check()
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", EVERY)
 def test_creation(dtype: str) -> None:
     """Every function that makes an array, of every dtype."""
     ours, theirs = getattr(xp, dtype), getattr(strict, dtype)
@@ -365,7 +297,7 @@ def test_creation(dtype: str) -> None:
     same(xp.eye(3, 4, k=1, dtype=ours), strict.eye(3, 4, k=1, dtype=theirs))
     if dtype != "bool":
         same(xp.arange(1, 7, 2, dtype=ours), strict.arange(1, 7, 2, dtype=theirs))
-    if dtype in FLOATS:
+    if dtype in [*FLOATS, *COMPLEX]:
         for endpoint in (True, False):
             a = xp.linspace(0.0, 2.0, 5, dtype=ours, endpoint=endpoint)
             same(a, strict.linspace(0.0, 2.0, 5, dtype=theirs, endpoint=endpoint), exact=False)
@@ -408,8 +340,8 @@ def test_asarray_and_dtypes() -> None:
     with pytest.raises(ValueError, match=r"^copy=False, but another dtype or device needs memory of its own$"):
         xp.asarray(t, dtype=xp.int8, copy=False)
     assert xp.astype(t, xp.float32).dtype is xp.float32
-    for a in ALL:
-        for b in ALL:
+    for a in EVERY:
+        for b in EVERY:
             try:
                 wanted = strict.result_type(getattr(strict, a), getattr(strict, b))
             except TypeError:
@@ -428,7 +360,7 @@ def test_asarray_and_dtypes() -> None:
             "numeric",
         ):
             assert xp.isdtype(getattr(xp, a), kind) == strict.isdtype(getattr(strict, a), kind)
-    for name in FLOATS:
+    for name in [*FLOATS, *COMPLEX]:
         ours, theirs = xp.finfo(getattr(xp, name)), np.finfo(name)
         assert (ours.bits, ours.eps, ours.max, ours.min, ours.smallest_normal) == (
             theirs.bits, theirs.eps, theirs.max, theirs.min, theirs.smallest_normal
@@ -442,10 +374,12 @@ def test_asarray_and_dtypes() -> None:
         "boolean indexing": bool, "data-dependent shapes": bool, "max dimensions": int
     }  # fmt: skip
     assert xp.sum(xp.ones((1,) * (capabilities["max dimensions"] - 1) + (3,)) + 1).item() == 6
-    assert set(info.dtypes()) == set(ALL)
+    assert set(info.dtypes()) == set(EVERY)
     assert set(info.dtypes(kind="integral")) == set(INTEGERS)
     assert info.default_device() in info.devices()
-    assert info.default_dtypes() == {"real floating": xp.float32, "integral": xp.int32, "indexing": xp.int32}
+    assert info.default_dtypes() == {
+        "real floating": xp.float32, "complex floating": xp.complex64, "integral": xp.int32, "indexing": xp.int32
+    }  # fmt: skip
     with pytest.raises(
         ValueError, match=r"^the array API standard is here in the versions 2021.12, .*, asked for '1999.01'$"
     ):

@@ -1,8 +1,7 @@
 """The Python array API standard over Tensor: xp = t.__array_namespace__(), or import tinygraft.array_api as xp.
 
 Functions by the names, signatures and result dtypes of the standard, version 2024.12, each a line or a few over the
-method of Tensor that does it; its linear algebra extension is `xp.linalg`. There are no complex dtypes, so what is only
-for those is missing, and so is the extension for Fourier transforms (Tensor has them, on pairs of real numbers).
+method of Tensor that does it; its extensions are `xp.linalg` and `xp.fft`.
 
 >>> from tinygraft import Tensor
 >>> xp = Tensor([1.0]).__array_namespace__()
@@ -12,7 +11,7 @@ for those is missing, and so is the extension for Fourier transforms (Tensor has
 
 from math import e, inf, nan, pi
 
-from tinygraft.array_api import linalg
+from tinygraft.array_api import fft, linalg
 from tinygraft.array_api.creation import (
     arange,
     asarray,
@@ -36,6 +35,8 @@ from tinygraft.array_api.dtypes import (
     astype,
     bool,
     can_cast,
+    complex64,
+    complex128,
     finfo,
     float32,
     float64,
@@ -213,6 +214,8 @@ __all__ = [
     "can_cast",
     "ceil",
     "clip",
+    "complex64",
+    "complex128",
     "concat",
     "conj",
     "copysign",
@@ -231,6 +234,7 @@ __all__ = [
     "expand_dims",
     "expm1",
     "eye",
+    "fft",
     "finfo",
     "flip",
     "float32",

@@ -9,7 +9,7 @@ from tinygraft.errors import ShapeError
 from tinygraft.tensor.tensor import Tensor
 
 Shape = int | tuple[int, ...]
-Number = bool | int | float
+Number = bool | int | float | complex
 
 
 def _shape(shape: Shape) -> tuple[int, ...]:
@@ -30,7 +30,7 @@ def asarray(obj: Any, /, *, dtype: DType | None = None, device: str | None = Non
         return Tensor(obj, device=device, dtype=dtype)
     found = obj if dtype is None or dtype is obj.dtype else obj.cast(dtype)
     found = found if device is None else found.to(device)
-    if copy is False and found.uop is not obj.uop:
+    if copy is False and any(a.uop is not b.uop for a, b in zip(found._parts(), obj._parts(), strict=False)):
         raise ValueError("copy=False, but another dtype or device needs memory of its own")
     return found.clone() if copy and found is obj else found
 
@@ -77,8 +77,8 @@ def full_like(x: Tensor, /, fill_value: Number, *, dtype: DType | None = None, d
 
 
 def linspace(
-    start: float,
-    stop: float,
+    start: complex,
+    stop: complex,
     /,
     num: int,
     *,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinygraft.device.registry import Device
-from tinygraft.dtype import FORMATS, DType, dtypes, promote, promote_scalar
+from tinygraft.dtype import FORMATS, DType, dtypes, part_of, promote, promote_scalar
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.tensor import Tensor
 
@@ -15,14 +15,16 @@ bool = dtypes.bool
 int8, int16, int32, int64 = dtypes.sints
 uint8, uint16, uint32, uint64 = dtypes.uints
 float32, float64 = dtypes.float32, dtypes.float64
+complex64, complex128 = dtypes.complexes
 
 NAMES = {
     "bool": bool, "int8": int8, "int16": int16, "int32": int32, "int64": int64, "uint8": uint8, "uint16": uint16,
-    "uint32": uint32, "uint64": uint64, "float32": float32, "float64": float64,
+    "uint32": uint32, "uint64": uint64, "float32": float32, "float64": float64, "complex64": complex64,
+    "complex128": complex128,
 }  # fmt: skip
 KINDS = {
     "bool": ("bool",), "signed integer": ("int",), "unsigned integer": ("uint",), "integral": ("int", "uint"),
-    "real floating": ("float",), "complex floating": (), "numeric": ("int", "uint", "float"),
+    "real floating": ("float",), "complex floating": ("complex",), "numeric": ("int", "uint", "float", "complex"),
 }  # fmt: skip
 
 
@@ -65,10 +67,10 @@ def can_cast(from_: Any, to: DType, /) -> Any:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """The limits of a float dtype, or of a tensor's."""
-    dtype = _dtype_of(type)
+    """The limits of a float dtype, or of a tensor's; of a complex one those of its parts."""
+    dtype = part_of(_dtype_of(type))
     if dtype not in FORMATS:
-        raise DTypeError(f"finfo is of a float dtype, got {dtype!r}")
+        raise DTypeError(f"finfo is of a float or complex dtype, got {dtype!r}")
     form = FORMATS[dtype]
     least = math.ldexp(1.0, 1 - form.bias)
     return FloatInfo(dtype.bits, 2.0**-form.mantissa, form.largest, -form.largest, least, dtype)
@@ -124,7 +126,8 @@ class Namespace:
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """What Python numbers become, and what places are counted in."""
-        return {"real floating": dtypes.default_float(), "integral": dtypes.default_int(), "indexing": int32}
+        inexact = {"real floating": dtypes.default_float(), "complex floating": dtypes.default_complex()}
+        return inexact | {"integral": dtypes.default_int(), "indexing": int32}
 
     def devices(self) -> list[str]:
         """The device that is used when none is named; Device.names() has all that are installed."""

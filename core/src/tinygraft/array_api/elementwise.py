@@ -6,6 +6,7 @@ A function of two takes a Python number on either side, which is weak: it has th
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any
 
 from tinygraft.tensor.tensor import Tensor
@@ -16,7 +17,7 @@ Two = Callable[[Any, Any], Tensor]
 
 def _one(name: str, what: str, rule: One | None = None) -> One:
     """A function of one array: the method of that name, or a rule."""
-    apply = rule or getattr(Tensor, name)
+    apply = rule or methodcaller(name)
 
     def function(x: Tensor, /) -> Tensor:
         return apply(x)
@@ -28,8 +29,8 @@ def _one(name: str, what: str, rule: One | None = None) -> One:
 
 def _kept(name: str, what: str) -> One:
     """A function that leaves integers as they are."""
-    method = getattr(Tensor, name)
-    return _one(name, what, lambda x: method(x) if x.dtype.kind == "float" else x.clone())
+    method = methodcaller(name)
+    return _one(name, what, lambda x: method(x) if x.dtype.kind in ("float", "complex") else x.clone())
 
 
 def _two(name: str, what: str, rule: Two) -> Two:
@@ -52,13 +53,13 @@ atan = _one("atan", "The angle from -pi/2 to pi/2 whose tangent x is.")
 atanh = _one("atanh", "The number whose hyperbolic tangent x is.")
 bitwise_invert = _one("bitwise_invert", "All bits turned over; not, for bools.", lambda x: x.bitwise_not())
 ceil = _kept("ceil", "The least integer that is not less than x.")
-conj = _one("conj", "x: no number here has an imaginary part.", lambda x: x.clone())
+conj = _one("conj", "x with the imaginary part negated.", lambda x: x.conj() if x.is_complex() else x.clone())
 cos = _one("cos", "The cosine of an angle.")
 cosh = _one("cosh", "The hyperbolic cosine.")
 exp = _one("exp", "e to the power of x.")
 expm1 = _one("expm1", "exp(x) - 1, without losing digits near 0.")
 floor = _kept("floor", "The greatest integer that is not greater than x.")
-imag = _one("imag", "0: no number here has an imaginary part.", lambda x: x.const_like(0))
+imag = _one("imag", "The imaginary part, 0 of real numbers.", lambda x: x.imag)
 isfinite = _one("isfinite", "Whether x is neither infinite nor NaN.")
 isinf = _one("isinf", "Whether x is infinite.")
 isnan = _one("isnan", "Whether x is NaN.")
@@ -69,10 +70,10 @@ log10 = _one("log10", "The logarithm to base 10.")
 logical_not = _one("logical_not", "not.")
 negative = _one("negative", "-x.", lambda x: x.neg())
 positive = _one("positive", "x.", lambda x: x.clone())
-real = _one("real", "x: no number here has an imaginary part.", lambda x: x.clone())
+real = _one("real", "The real part.", lambda x: x.real.clone())
 reciprocal = _one("reciprocal", "1 / x.")
 round = _kept("round", "The nearest integer, of two the even one.")
-sign = _one("sign", "-1, 0 or 1 by the sign of x; NaN stays.")
+sign = _one("sign", "-1, 0 or 1 by the sign of x; NaN stays. Of a complex number x over its absolute value.")
 signbit = _one("signbit", "Whether the sign bit is set, as it is for -0.0.")
 sin = _one("sin", "The sine of an angle.")
 sinh = _one("sinh", "The hyperbolic sine.")

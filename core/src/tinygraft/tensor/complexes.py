@@ -31,7 +31,7 @@ from tinygraft.uop.uop import Place, UOp
 if TYPE_CHECKING:
     from numpy import ndarray
 
-_PACKAGE = __name__.partition(".")[0] + "."
+_HERE = __name__.rpartition(".")[0] + "."
 _EITHER = Tensor.sum.__code__  # what `spelled` puts around a method
 
 
@@ -194,7 +194,7 @@ class ComplexTensor(Tensor):
     def _undefined(self) -> NoReturn:
         """Raise DTypeError with the name of the method that was called from outside."""
         frame, name = sys._getframe(1), ""
-        while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+        while frame is not None and frame.f_globals.get("__name__", "").startswith(_HERE):
             code, frame = frame.f_code, frame.f_back  # type: ignore[assignment]
             name = name if code is _EITHER else code.co_name
         raise DTypeError(
@@ -486,6 +486,10 @@ class ComplexTensor(Tensor):
     def view_as_real(self) -> Any:
         """The parts beside each other along a last axis of 2."""
         return self._halved[0].stack(self._halved[1], dim=-1)
+
+    def _ranks(self) -> Any:
+        """By the real and then the imaginary part, for unique."""
+        return self.view_as_real().flatten(1)._ranks()
 
     def _halves(self) -> Any:
         return self._halved

@@ -1,0 +1,103 @@
+"""The extension for Fourier transforms: n or s is the length along each axis, norm says which way is divided by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import DTypeError
+from tinygraft.tensor.tensor import Tensor
+
+Norm = Literal["backward", "ortho", "forward"]
+Sizes = Sequence[int] | None
+
+
+def _of_kind(what: str, x: Tensor, *kinds: str) -> Tensor:
+    """x, of a dtype of these kinds. Raises DTypeError."""
+    if x.dtype.kind not in kinds:
+        names = " or ".join({"float": "real floats", "complex": "complex numbers"}[kind] for kind in kinds)
+        raise DTypeError(f"{what} transforms {names}, got {x.dtype}\n  made at {x._where()}")
+    return x
+
+
+def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The transform along an axis."""
+    return _of_kind("fft", x, "float", "complex").fft(n, axis, norm)
+
+
+def ifft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The inverse of fft."""
+    return _of_kind("ifft", x, "float", "complex").ifft(n, axis, norm)
+
+
+def fftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: Norm = "backward") -> Tensor:
+    """The transform along several axes."""
+    return _of_kind("fftn", x, "float", "complex").fftn(s, axes, norm)
+
+
+def ifftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: Norm = "backward") -> Tensor:
+    """The inverse of fftn."""
+    return _of_kind("ifftn", x, "float", "complex").ifftn(s, axes, norm)
+
+
+def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The first n // 2 + 1 numbers of the transform of real numbers."""
+    return _of_kind("rfft", x, "float").rfft(n, axis, norm)
+
+
+def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The inverse of rfft: n real numbers."""
+    return _of_kind("irfft", x, "float", "complex").irfft(n, axis, norm)
+
+
+def rfftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: Norm = "backward") -> Tensor:
+    """rfft along the last of several axes, then fft along the others."""
+    return _of_kind("rfftn", x, "float").rfftn(s, axes, norm)
+
+
+def irfftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: Norm = "backward") -> Tensor:
+    """The inverse of rfftn."""
+    return _of_kind("irfftn", x, "float", "complex").irfftn(s, axes, norm)
+
+
+def hfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The transform, which is real, of what mirrors the half that is given."""
+    return _of_kind("hfft", x, "float", "complex").hfft(n, axis, norm)
+
+
+def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+    """The inverse of hfft: the half of a spectrum."""
+    return _of_kind("ihfft", x, "float").ihfft(n, axis, norm)
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """The frequencies of fft's results, where samples are d apart."""
+    return Tensor.fftfreq(n, d, device, _frequencies("fftfreq", dtype))
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: str | None = None) -> Tensor:
+    """The frequencies of rfft's results."""
+    return Tensor.rfftfreq(n, d, device, _frequencies("rfftfreq", dtype))
+
+
+def _frequencies(what: str, dtype: DType | None) -> DType | None:
+    if dtype is not None and not dtypes.is_float(dtype):
+        raise DTypeError(f"{what} gives real floats, asked for {dtype}")
+    return dtype
+
+
+def fftshift(x: Tensor, /, *, axes: int | Sizes = None) -> Tensor:
+    """The frequency 0 moved from the front to the middle."""
+    return x.fftshift(axes)
+
+
+def ifftshift(x: Tensor, /, *, axes: int | Sizes = None) -> Tensor:
+    """The inverse of fftshift."""
+    return x.ifftshift(axes)
+
+
+__all__ = [
+    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft",
+    "rfftfreq", "rfftn",
+]  # fmt: skip
