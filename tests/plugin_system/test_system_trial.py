@@ -186,7 +186,7 @@ def test_no_verdict_is_kept_of_an_editable_install(fakes, tmp_path):
 
 def test_an_explicit_request_imports_what_failed_in_the_child(fakes):
     """The verdict of a child binds the automatic choice only: who asks by name gets the real thing."""
-    fakes.add("MOODY", "import os, sys\nif sys.argv[0] == '-c': os._exit(1)\n")
+    fakes.add("MOODY", f"import os\nif os.getpid() != {os.getpid()}: os._exit(1)\n")
     registry = fakes.registry()
     with pytest.raises(DeviceUnavailable, match="ended it with exit code 1"):
         registry.DEFAULT  # noqa: B018
