@@ -17,19 +17,12 @@ def pytest_in(folder: Path, *, need: str, **environment: str) -> str:
     """What pytest prints for a test that needs something, with our conftest and this environment."""
     name = f"test_that_needs_{need}.py"
     (folder / name).write_text(f"import pytest\n@pytest.mark.needs({need!r})\ndef test_it(): pass\n")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "conftest",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        os.devnull,
-        "-ra",
-        name,
-    ]
+    return pytest_with(folder, "-ra", name, **environment)
+
+
+def pytest_with(folder: Path, *arguments: str, **environment: str) -> str:
+    """What pytest prints in a folder, with our conftest and nothing else of ours."""
+    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-c", os.devnull, *arguments]
     kept = {k: v for k, v in os.environ.items() if k not in ("TINYGRAFT_REQUIRE", "TINYGRAFT_CACHE")}
     kept["PYTHONPATH"] = str(ROOT)
     return subprocess.run(command, cwd=folder, env=kept | environment, capture_output=True, text=True).stdout
@@ -59,6 +52,31 @@ def test_a_missing_index_is_one_line(tmp_path):
 def test_an_unknown_need_is_a_mistake(tmp_path):
     """A test that needs what conftest.py does not know cannot pass by being skipped."""
     assert "a test needs 'warp'; conftest.py knows cc, ext, opencl and index" in pytest_in(tmp_path, need="warp")
+
+
+CACHES = """
+import os, pathlib, time
+
+def test_it(worker_id):
+    folders = os.environ["TINYGRAFT_CACHE"], os.environ["POCL_CACHE_DIR"]
+    there = pathlib.Path(__file__).with_name(f"{worker_id}.part")
+    there.write_text("\\n".join(folders))
+    there.rename(there.with_suffix(".cache"))
+    until = time.monotonic() + 60
+    while len(list(there.parent.glob("*.cache"))) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert os.path.isdir(folders[0])
+"""
+
+
+def test_workers_have_caches_of_their_own(tmp_path):
+    """Two processes of pytest-xdist that run at once share no folder of a cache, and leave none."""
+    (tmp_path / "test_caches.py").write_text(CACHES)
+    said = pytest_with(tmp_path, "-n", "2", "--dist", "each", "test_caches.py")
+    assert "2 passed" in said, said
+    first, second = (set((tmp_path / f"gw{n}.cache").read_text().splitlines()) for n in range(2))
+    assert len(first | second) == 4
+    assert not [folder for folder in first | second if Path(folder).exists()]
 
 
 @needs_make
