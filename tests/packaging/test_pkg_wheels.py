@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import packages
 from packages import PACKAGES, Built, build, environment, metadata, run
 
 pytestmark = pytest.mark.slow
@@ -31,6 +32,23 @@ def in_sdist(sdist: Path) -> set[str]:
     """The files of an sdist, below its folder."""
     with tarfile.open(sdist) as archive:
         return {path.partition("/")[2] for path in archive.getnames()}
+
+
+def test_two_processes_may_build_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is done later takes what the other has put there; the wheel is there for both."""
+    monkeypatch.setattr(packages, "WHEELHOUSE", tmp_path / "wheels")
+
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        for name in ("one.tar.gz", "one.whl"):
+            (folder / name).write_text("")
+
+    def both(*command: object, **environment: str) -> None:
+        write(Path(str(command[-2])))
+        write(packages.WHEELHOUSE / f"core-{packages.digest(PACKAGES['tinygraft'])}")
+
+    monkeypatch.setattr(packages, "run", both)
+    assert build(PACKAGES["tinygraft"]).wheel.exists()
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -104,7 +104,11 @@ def build(folder: Path, into: Path | None = None, **environment: str) -> Built:
                 for old in target.parent.glob(f"{folder.name}-*"):
                     if old.stat().st_mtime < time.time() - KEPT:  # another run of the tests may use a newer one
                         shutil.rmtree(old, ignore_errors=True)
-            dist.rename(target)
+            try:
+                dist.rename(target)
+            except OSError:
+                if not target.exists():  # where it does, another process has built the same meanwhile
+                    raise
     (sdist,), (wheel,) = target.glob("*.tar.gz"), target.glob("*.whl")
     return Built(sdist, wheel)
 
