@@ -3,15 +3,17 @@
 A test that needs a C compiler, the native extension, an OpenCL driver or a package index that pip can ask is marked
 `@pytest.mark.needs("cc")`, `needs("ext")`, `needs("opencl")` or `needs("index")`. It is skipped, with one line in the
 summary, where there is none; TINYGRAFT_REQUIRE=cc,ext,opencl,index turns these skips into failures.
-The fixture golden compares text with a checked-in file, which `pytest --update-golden` writes anew.
+The fixture golden compares text with a checked-in file, which `pytest --update-golden` writes anew; a test that presses
+Ctrl-C asks for the fixture ctrl_c.
 """
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
@@ -72,6 +74,14 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(), f"{path} differs; if that is meant, pytest --update-golden writes it anew"
 
     return compare
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, here and in processes that are started: a shell's background job ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -147,6 +147,7 @@ HANGS = "#!\nimport pathlib, time\npathlib.Path(__file__).with_suffix('.there').
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no signals here")
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("code", [
     "import sys; from tinygraft.cli.main import main; sys.exit(main(['devices']))",
     "from tinygraft.installed import trial; trial.LIMIT = 60.0\n"

@@ -283,6 +283,7 @@ def test_a_child_replays_what_other_threads_of_its_parent_were_replaying() -> No
 
 @needs_ext
 @pytest.mark.skipif(not hasattr(os, "kill"), reason="no signals here")
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_long_replay_and_it_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C is heard where the list comes back to Python; what is half done is done anew by the next replay."""
     compute, _ = layers(50)
