@@ -7,6 +7,8 @@ METADATA := pyproject.toml core/pyproject.toml plugins/cpu/pyproject.toml plugin
 
 EXAMPLE := tests/third_party/tinygraft-example
 
+JOBS ?= 2
+
 PEERS ?= torch,jax,tinygrad,onnxruntime
 BENCH ?= --invocations 3
 
@@ -18,8 +20,8 @@ help:  ## what the targets do
 train: $(VENV)/.train  ## train a convolutional network on handwritten digits, on the CPU
 	$(BIN)/python examples/train_digits.py
 
-test: $(VENV)/.test  ## run every test
-	SPEC=2 $(BIN)/python -m pytest
+test: $(VENV)/.test  ## run every test, whole files at once in JOBS=2 processes
+	SPEC=2 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 check: $(VENV)/.check  ## lint, formatting and types
 	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu plugins/opencl/src/tinygraft_opencl benchmarks" \
