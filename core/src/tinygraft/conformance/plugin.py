@@ -54,7 +54,13 @@ def pytest_configure(config: pytest.Config) -> None:
     _device_of_option = kit.device
     if not kit.device and any(argument.startswith("tinygraft.conformance") for argument in config.args):
         raise pytest.UsageError("tinygraft.conformance tests a device: give --tinygraft-device NAME")
-    config.pluginmanager.register(Report(config.getoption("--tinygraft-json")), "tinygraft.conformance.report")
+    if not _is_worker(config):  # whose tests its controller counts with those of the others
+        config.pluginmanager.register(Report(config.getoption("--tinygraft-json")), "tinygraft.conformance.report")
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    """Whether this is one of several processes that a controller of pytest-xdist hands tests to."""
+    return hasattr(config, "workerinput")
 
 
 def suites_of_plugins() -> dict[str, type]:
@@ -72,6 +78,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark known defects, put the tests of a class in the order of levels, leave out those that are not to be run."""
+    try:
+        _arrange(config, items)
+    except pytest.UsageError as error:
+        if not _is_worker(config):
+            raise
+        items.clear()  # and its controller would show how it ended, not why
+        config.hook.pytest_collectreport(report=pytest.CollectReport("", "failed", str(error), None))
+
+
+def _arrange(config: pytest.Config, items: list[pytest.Item]) -> None:
     kit = config.stash[KIT]
     ours = [item for item in items if kit.suite_of(item) is not None]
     for suite in {suite for item in ours if (suite := kit.suite_of(item)) is not None}:
@@ -88,8 +104,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
     """Let one test of each level speak for a device that cannot be asked."""
-    is_one_of_several = hasattr(session.config, "workerinput")  # their controller has numbered the tests
-    if not session.config.option.collectonly and not is_one_of_several:
+    if not session.config.option.collectonly and not _is_worker(session.config):  # whose controller has numbered them
         dropped = session.config.stash[KIT].collapse(session.items)
         if dropped:
             session.config.hook.pytest_deselected(items=dropped)
