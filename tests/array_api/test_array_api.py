@@ -422,6 +422,30 @@ def test_linear_algebra() -> None:
     np.testing.assert_allclose((q @ r).numpy(), b, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["matmul", "tensordot", "vecdot", "outer", "cross"])
+@pytest.mark.parametrize("pair", [("int8", "int8"), ("uint8", "int16"), ("uint16", "uint16"), ("float32", "float64")])
+def test_products_have_the_dtype_of_their_operands(name: str, pair: tuple[str, str]) -> None:
+    """Sums of products do not grow wider as sum does; they wrap."""
+    a, b = (np.array([[3, 5, 7], [9, 100, 2], [4, 4, 90]], dtype=dtype) for dtype in pair)
+    if name in ("outer", "cross"):
+        a, b = a[0], b[1]
+    kwargs: dict[str, Any] = {"axes": 1} if name == "tensordot" else {}
+    both(f"linalg.{name}", a, b, exact=False, **kwargs)
+    wanted = xp.result_type(getattr(xp, pair[0]), getattr(xp, pair[1]))
+    assert getattr(xp.linalg, name)(Tensor(a), Tensor(b), **kwargs).dtype is wanted
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (0, 2, 1)])
+def test_solve_promotes(shape: tuple[int, ...]) -> None:
+    """The solution of float32 and float64 is in float64, whichever is which."""
+    a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.ones(shape)
+    for left, right in (("float32", "float64"), ("float64", "float32")):
+        found = xp.linalg.solve(Tensor(a.astype(left)), Tensor(b.astype(right)))
+        assert found.dtype is xp.float64
+        np.testing.assert_allclose(found.numpy(), np.linalg.solve(a, b), rtol=1e-12)
+    assert xp.linalg.solve(xp.zeros((0, 0)), xp.zeros((0,), dtype=xp.float64)).dtype is xp.float64
+
+
 def test_hypothesis_can_generate_arrays() -> None:
     """The strategies of hypothesis for array libraries work with this one."""
 

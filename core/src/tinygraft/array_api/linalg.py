@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from tinygraft.dtype import DType
+from tinygraft.dtype import DType, promote
 from tinygraft.tensor.solve import Slogdet
 from tinygraft.tensor.spectral import Eigen
 from tinygraft.tensor.tensor import Tensor
@@ -63,7 +63,7 @@ def inv(x: Tensor, /) -> Tensor:
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product."""
-    return x1 @ x2
+    return (x1 @ x2).cast(promote(x1.dtype, x2.dtype))
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
@@ -108,6 +108,8 @@ def slogdet(x: Tensor, /) -> Slogdet:
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The solution of x1 @ solution = x2; x2 is a vector only where it has one axis."""
+    dtype = promote(x1.dtype, x2.dtype)
+    x1, x2 = x1.cast(dtype), x2.cast(dtype)
     return x1.solve(x2.unsqueeze(-1)).squeeze(-1) if x2.ndim == 1 else x1.solve(x2)
 
 
@@ -123,7 +125,7 @@ def svdvals(x: Tensor, /) -> Tensor:
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
     """The sum of products over some axes of both."""
-    return x1.tensordot(x2, axes)
+    return x1.tensordot(x2, axes).cast(promote(x1.dtype, x2.dtype))
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
@@ -133,7 +135,7 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tenso
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The sum of products along an axis."""
-    return x1.vecdot(x2, axis)
+    return x1.vecdot(x2, axis).cast(promote(x1.dtype, x2.dtype))
 
 
 def vector_norm(
