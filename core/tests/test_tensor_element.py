@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graph_numpy import values
 from tinygraft import GlobalCounters, Tensor, TinyJit
 from tinygraft.tensor.element import STEPS, WHOLE
 
@@ -77,6 +78,16 @@ def test_a_tensor_whose_elements_were_read_is_still_an_expression() -> None:
     y = x.sin()
     assert y[1].item() == pytest.approx(np.sin(2.0))
     np.testing.assert_allclose(y.sum().gradient(x)[0].numpy(), np.cos([1, 2, 3]), rtol=1e-6)
+
+
+def test_elements_in_lists_are_read_one_by_one_too() -> None:
+    """A tensor of elements of others costs no kernels, and numpy() of an element has its shape and dtype."""
+    x = Tensor(DATA).realize()
+    found: list[Tensor] = []
+    assert launched(lambda: found.append(Tensor([[x[i, j] for i in range(3)] for j in range(4)]))) == 0
+    np.testing.assert_array_equal(values(found[0]), DATA.T)
+    one = x[1:2, 3:].numpy()
+    assert (one.shape, one.dtype, one.tolist()) == ((1, 1), np.float32, [[-7.25]])
 
 
 def test_an_element_follows_assignments() -> None:

@@ -180,6 +180,8 @@ class Access(Casting):
         """
         import numpy as np
 
+        if self.numel() == 1 and self.dtype.fmt is not None and (found := element(self)) is not None:
+            return self._shaped(np.array([found], NUMPY_NAME[self.dtype]))
         if self.dtype.fmt is None:
             bits = np.frombuffer(self._bytes(), np.uint16 if self.dtype.itemsize == 2 else np.uint8)
             table: ndarray[Any, Any] = np.array(values_of(self.dtype), np.float32)
