@@ -1,7 +1,7 @@
 """Access: what a tensor knows about itself, reading its values, and when they are computed and where they live.
 
 A tensor in; Python numbers, bytes or a numpy array out. A read realises the tensor, so that a second one computes
-nothing; only an expression of constants is computed anew each time.
+nothing; only an expression of constants is computed anew each time, and one element of a tensor (`element.py`).
 """
 
 from __future__ import annotations
