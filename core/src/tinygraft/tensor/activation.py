@@ -49,7 +49,7 @@ class Activation(Transcendental):
         >>> Tensor([0.0, -1000.0]).sigmoid().tolist()
         [0.5, 0.0]
         """
-        return self._in_float()._sigmoid()._narrowed(self.dtype)
+        return self._in_field()._sigmoid()._narrowed(self.dtype)
 
     def logsigmoid(self) -> Self:
         """log(sigmoid(x)), without overflow."""
@@ -85,7 +85,7 @@ class Activation(Transcendental):
 
     def swish(self) -> Self:
         """x * sigmoid(x)."""
-        x = self._in_float()
+        x = self._in_field()
         return x._op(Ops.MUL, x._sigmoid())._narrowed(self.dtype)
 
     def silu(self) -> Self:

@@ -115,6 +115,14 @@ class Casting(Movement):
         """cast to float64."""
         return self._cast(dtypes.float64)
 
+    def cfloat(self) -> Self:
+        """cast to complex64."""
+        return self._cast(dtypes.complex64)
+
+    def cdouble(self) -> Self:
+        """cast to complex128."""
+        return self._cast(dtypes.complex128)
+
     def half(self) -> Self:
         """cast to float16."""
         return self._cast(dtypes.float16)

@@ -2,7 +2,8 @@
 
 A Pair holds two real tensors that broadcast together; its imaginary part is None where all of it is zero, as for a real
 operand, so that nothing is multiplied by zeros (and an infinity stays one). RULES gives a pair, or a tensor of bools,
-for each op that complex numbers have; those without one, such as an order, are mistakes.
+for each op that complex numbers have; functions of one number are added in complex_derivatives.py, and what is in
+neither, such as an order, is a mistake.
 """
 
 from __future__ import annotations
@@ -115,13 +116,7 @@ def choose(condition: Any, a: Pair, b: Pair) -> Pair:
     return Pair(condition.where(a.real, b.real), condition.where(a.imaginary, b.imaginary))
 
 
-def _of_function(function: Callable[..., tuple[Any, Any]]) -> Callable[[Pair], Pair]:
-    return lambda a: Pair(*function(full(a)))
-
-
 RULES: dict[Ops, Callable[..., Any]] = {
     Ops.ADD: add, Ops.SUB: sub, Ops.MUL: mul, Ops.FDIV: div, Ops.NEG: neg, Ops.RECIPROCAL: reciprocal, Ops.POW: power,
     Ops.CMPEQ: equal, Ops.CMPNE: unequal, Ops.WHERE: choose, Ops.FMA: lambda a, b, c: add(mul(a, b), c),
-    Ops.SQRT: _of_function(functions.sqrt), Ops.EXP2: _of_function(functions.exp2),
-    Ops.LOG2: _of_function(functions.log2), Ops.SIN: _of_function(functions.sin),
 }  # fmt: skip

@@ -20,8 +20,9 @@ def exp(z: Pair) -> Pair:
     x, y = z
     half = (x * 0.5).exp()
     nothing = x == -math.inf  # 0, whatever the angle
+    flat = (y == 0) & half.isfinite().logical_not()  # 0 times what is no number
     return (nothing.where(0.0, half * y.cos() * half),
-            (nothing | (y == 0)).where((y == 0).where(y, 0.0), half * y.sin() * half))  # fmt: skip
+            (nothing | flat).where(flat.where(y, 0.0), half * y.sin() * half))  # fmt: skip
 
 
 def exp2(z: Pair) -> Pair:
@@ -92,6 +93,16 @@ def cos(z: Pair) -> Pair:
     """The cosine."""
     x, y = z
     return x.cos() * y.cosh(), -(x.sin() * y.sinh())
+
+
+def sigmoid(z: Pair) -> Pair:
+    """1 / (1 + exp(-z)), of which on the left both sides of the fraction are multiplied by exp(z)."""
+    x, y = z
+    left = x < 0
+    a, b = exp((left.where(x, -x), left.where(y, -y)))
+    size = (a + 1.0) * (a + 1.0) + b * b
+    c, d = (a + 1.0) / size, -b / size
+    return left.where(a * c - b * d, c), left.where(a * d + b * c, d)
 
 
 def sinh(z: Pair) -> Pair:

@@ -12,6 +12,7 @@ parts, which is what PyTorch gives: a step against it lowers the loss.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tinygraft.dtype import DType, DTypeLike, complex_of, dtypes, part_of, promote, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import complex_arithmetic as arithmetic
-from tinygraft.tensor import complex_functions as functions
+from tinygraft.tensor import complex_derivatives as derivatives
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, _common_dtype, _here, broadcast_shape, verb
 from tinygraft.tensor.complex_arithmetic import Pair
+from tinygraft.tensor.complex_linalg import ComplexLinalg
+from tinygraft.tensor.complex_reductions import ComplexReductions
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 _HERE = __name__.rpartition(".")[0] + "."
+_SIGMOID = derivatives.analytic("sigmoid")
 _EITHER = Tensor.sum.__code__  # what `spelled` puts around a method
 
 
@@ -70,7 +74,7 @@ def elementwise(op: Ops, operands: Sequence[Any]) -> Any:
     values = operands[1:] if op is Ops.WHERE else operands
     part = part_of(_common_dtype(values))
     tensors = [operand for operand in operands if isinstance(operand, TensorBase)]
-    rule = arithmetic.RULES.get(op)
+    rule = derivatives.RULES.get(op)
     if rule is None:
         why = ": they have no order" if op in (Ops.CMPLT, Ops.MAX, Ops.MIN) else ""
         raise DTypeError(f"cannot {verb(op)} complex numbers{why}\n  made at {tensors[0]._where()}")
@@ -115,16 +119,16 @@ def _partwise(name: str) -> Callable[..., ComplexTensor]:
 
 def _analytic(name: str) -> Callable[[ComplexTensor], ComplexTensor]:
     """A method that is the function of that name of complex numbers."""
-    function, method = getattr(functions, name), getattr(Tensor, name)
+    function, method = derivatives.analytic(name), getattr(Tensor, name)
 
     @functools.wraps(method)
     def of_complex(self: ComplexTensor) -> ComplexTensor:
-        return joined(*function(self._halved))
+        return of_pair(function(Pair(*self._halved)))
 
     return of_complex
 
 
-class ComplexTensor(Tensor):
+class ComplexTensor(ComplexLinalg, ComplexReductions):
     """A tensor of complex64 or complex128. Tensor makes it where its data or dtype is complex.
 
     >>> from tinygraft import Tensor
@@ -135,6 +139,13 @@ class ComplexTensor(Tensor):
 
     __slots__ = ("_halved",)
     _halved: tuple[Tensor, Tensor]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """What Tensor makes of the arguments, which may be real."""
+        return Tensor(*args, **kwargs)
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
 
     # What is known without computing
 
@@ -232,8 +243,8 @@ class ComplexTensor(Tensor):
         return of_shape(self, dtype, shape), of_shape(value, dtype, shape)
 
     def _move(self, op: Ops, arg: Any) -> Any:
-        if op in (Ops.SCAN, Ops.FOLD) and arg.op is not Ops.ADD:
-            return self._running_product(arg.axis) if arg.op is Ops.MUL and op is Ops.SCAN else self._undefined()
+        if op is Ops.SCAN and arg.op is not Ops.ADD:
+            return self._running_product(arg.axis) if arg.op is Ops.MUL else self._undefined()
         return joined(*(half._move(op, arg) for half in self._halved))
 
     def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Any:
@@ -298,8 +309,17 @@ class ComplexTensor(Tensor):
     def _in_float(self) -> NoReturn:
         self._undefined()
 
+    def _in_field(self) -> Any:
+        return self
+
     def _narrowed(self, like: DType) -> Any:
         return self
+
+    def _real(self) -> Tensor:  # type: ignore[override]
+        return self._halved[0]
+
+    def _conj(self) -> Any:
+        return joined(self._halved[0], -self._halved[1])
 
     # Reading
 
@@ -450,20 +470,6 @@ class ComplexTensor(Tensor):
 
     # Parts
 
-    @property
-    def real(self) -> Tensor:  # type: ignore[override]
-        """The real parts."""
-        return self._halved[0]._again()
-
-    @property
-    def imag(self) -> Tensor:  # type: ignore[override]
-        """The imaginary parts."""
-        return self._halved[1]._again()
-
-    def conj(self) -> Any:
-        """With the imaginary parts negated."""
-        return joined(self._halved[0]._again(), -self._halved[1])
-
     def abs(self) -> Any:
         """The magnitudes, which are real; the gradient at 0 is 0."""
         a, b = self._halved
@@ -477,15 +483,8 @@ class ComplexTensor(Tensor):
     def sign(self) -> Any:
         """Divided by their magnitudes; 0 for 0."""
         size = self.abs().detach() if self.requires_grad is False else self.abs()
-        return self / (size == 0).where(1.0, size)
-
-    def isreal(self) -> Any:
-        """Where the imaginary part is 0."""
-        return self._halved[1] == 0
-
-    def view_as_real(self) -> Any:
-        """The parts beside each other along a last axis of 2."""
-        return self._halved[0].stack(self._halved[1], dim=-1)
+        nothing = size == 0
+        return nothing.where(0.0, self) / nothing.where(1.0, size)
 
     def _ranks(self) -> Any:
         """By the real and then the imaginary part, for unique."""
@@ -531,22 +530,27 @@ class ComplexTensor(Tensor):
         """Whether both parts are finite."""
         return self._halved[0].isfinite() & self._halved[1].isfinite()
 
-    def mean(self, axis: Any = None, keepdim: bool = False) -> Any:
-        """The arithmetic mean."""
-        return joined(*(half.mean(axis, keepdim) for half in self._halved))
+    def sinc(self) -> Any:
+        """sin(pi x) / (pi x), 1 at zero."""
+        zero = self == 0
+        x = zero.where(1.0, self) * math.pi
+        return zero.where(1.0 - self * self, x.sin() / x)
 
-    def var(
-        self, axis: Any = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
-    ) -> Any:
-        """The variances of both parts added up, which is real."""
-        a, b = (half.var(axis, keepdim, correction, unbiased) for half in self._halved)
-        return a + b
+    def _sigmoid(self) -> Any:
+        return of_pair(_SIGMOID(Pair(*self._halved)))
 
-    def std(
-        self, axis: Any = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
-    ) -> Any:
-        """The square root of the variance."""
-        return self.var(axis, keepdim, correction, unbiased).sqrt()
+    def ldexp(self, exponent: Any) -> Any:
+        """self * 2**exponent."""
+        power = self._other(exponent)
+        return self * (power if power.is_complex() else power._cast(part_of(self.dtype))).exp2()
+
+    def logaddexp(self, other: Any) -> Any:
+        """log(exp(self) + exp(other)), without overflow: the larger one, and the principal value of what it grows by."""
+        a, b = self._broadcasted(other)
+        less = a.real < b.real
+        large, small = less.where(b, a), less.where(a, b)
+        apart = (large == small).where(0.0, small - large)  # also of two equal infinities
+        return large + apart.exp().log1p()
 
     round = _partwise("round")
     exp, expm1, log, log1p, log10 = (_analytic(name) for name in ("exp", "expm1", "log", "log1p", "log10"))

@@ -211,6 +211,9 @@ class Creation(Casting):
         [1.0, 10.0, 100.0]
         """
         to = to_dtype(dtype or dtypes.default_float())
+        if to.kind == "complex":
+            powers = cls.linspace(start, stop, steps, to, device)
+            return cls._in_complex(powers._const(base, to)._op(Ops.POW, powers), to, requires_grad)
         wide = dtypes.float64 if to is dtypes.float64 or to.kind != "float" else dtypes.float32
         powers = cls.linspace(start, stop, steps, dtype=wide, device=device)
         return cls._from(powers._const(base, wide)._op(Ops.POW, powers)._cast(to).uop, requires_grad)

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from tinygraft.dtype import DType, dtypes, promote
 from tinygraft.errors import ShapeError
+from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.operators import Operators
 
@@ -43,6 +44,8 @@ class Distances(Operators, Loss):
         >>> Tensor([1.0, 4.0]).l1_loss(Tensor([2.0, 2.0])).item()
         1.5
         """
+        if isinstance(target, TensorBase) and target.dtype.kind == "complex" and not self.is_complex():
+            return self._cast(target.dtype).l1_loss(target, reduction, weight)
         a, b, dtype = self._both(target)
         return (a - b).abs()._weighted(weight, reduction, dtype)
 
@@ -261,7 +264,7 @@ class Distances(Operators, Loss):
         """
 
         def distance(x: Self, y: Self) -> Self:
-            return x._in_float().pairwise_distance(y._in_float(), p, eps)
+            return x._in_field().pairwise_distance(y._in_field(), p, eps)
 
         dtype = promote(self.dtype, positive.dtype, negative.dtype)
         losses = self.triplet_margin_with_distance_loss(positive, negative, distance, margin, swap, "none")

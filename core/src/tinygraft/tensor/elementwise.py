@@ -39,11 +39,26 @@ class Elementwise(Casting):
     def _is_float(self) -> bool:
         return self.dtype.kind == "float"
 
+    def _is_inexact(self) -> bool:
+        return self.dtype.kind in ("float", "complex")
+
     def _in_float(self) -> Self:
         """This tensor in a float dtype wide enough to compute several steps in: float32 for half types."""
         if not self._is_float():
             return self._cast(dtypes.default_float())
         return self._cast(dtypes.float32) if self.dtype.itemsize < 4 else self
+
+    def _in_field(self) -> Self:
+        """_in_float, for what holds for complex numbers too: those stay as they are."""
+        return self._in_float()
+
+    def _real(self) -> Self:
+        """The real parts, which all numbers are that are not complex."""
+        return self
+
+    def _conj(self) -> Self:
+        """With the imaginary parts negated, of which there are none where the numbers are not complex."""
+        return self
 
     def _narrowed(self, like: DType) -> Self:
         """Back from _in_float: rounded to like where that is a float dtype."""

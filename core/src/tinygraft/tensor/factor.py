@@ -55,14 +55,14 @@ class Factor(Operators, Linalg):
         """(L and U in one matrix, the order of rows, for each column the row that was swapped up)."""
         self._matrix(what)
         m, n = lengths.as_ints(self.shape[-2:], what)
-        a = self._in_float()
+        a = self._in_field()
         rows, columns = a._places(a.ndim - 2), a._places(a.ndim - 1)
         order = rows.expand(*a.shape[:-1], 1)
         swapped = []
         for step in range(min(m, n)):
             k = a._step(step)
             below = rows > k
-            sizes = (rows < k).where(-1.0, a._column(k).abs())
+            sizes = (rows < k).where(-1.0, a._column(k)._height())
             best = sizes.argmax(-2, keepdim=True)
             swap = rows.eq(k).where(best, rows.eq(best).where(k, rows)).expand(*a.shape[:-1], 1)
             order = order.gather(-2, swap)._stored_now()
@@ -76,6 +76,10 @@ class Factor(Operators, Linalg):
         none = order._part(order.ndim - 2, 0, 0)
         pivots = swapped[0].cat(*swapped[1:], dim=-2) if swapped else none
         return a, order.squeeze(-1), pivots.squeeze(-1)
+
+    def _height(self) -> Self:
+        """How large elements are, to choose a pivot by."""
+        return self.abs()
 
     def _row(self, k: Self) -> Self:
         """The row of each matrix whose number is in memory."""
@@ -144,7 +148,7 @@ class Factor(Operators, Linalg):
     def lu_solve(self, pivots: Self, B: Self, *, left: bool = True, adjoint: bool = False) -> Self:
         """The solution X of A @ X = B for the matrix A that lu_factor took apart into this one and pivots.
 
-        Of X @ A = B where left is False; adjoint takes the transposed A.
+        Of X @ A = B where left is False; adjoint takes the transposed A, of complex numbers conjugated.
 
         >>> from tinygraft import Tensor
         >>> found = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu_factor()
@@ -154,17 +158,17 @@ class Factor(Operators, Linalg):
         n = self._square("lu_solve")
         order = self._order_of(pivots)
         if not left:
-            return self.lu_solve(pivots, B.transpose(-2, -1), adjoint=not adjoint).transpose(-2, -1)
+            return self.lu_solve(pivots, B._adjoint(), adjoint=not adjoint)._adjoint()
         if not adjoint:
             return self._lu_solve(order, B)
-        turned = self.transpose(-2, -1)
+        turned = self._adjoint()
         up = turned.solve_triangular(B, upper=False)
         found = turned.solve_triangular(up, upper=True, unitriangular=True)
         swaps = order.unsqueeze(-2).eq(order._places(order.ndim - 1)._reshape((n, 1)))._cast(found.dtype)
         return swaps @ found
 
     def _lu_solve(self, order: Self, b: Self) -> Self:
-        wide, b = self._in_float(), b._in_float()
+        wide, b = self._in_field(), b._in_field()
         shape = (*_common_batch("lu_solve", wide, b), *b.shape[-2:])
         swapped = b.expand(shape).gather(-2, order.unsqueeze(-1).expand(shape))
         low = wide.solve_triangular(swapped, upper=False, unitriangular=True)
@@ -181,6 +185,8 @@ class Factor(Operators, Linalg):
         >>> Tensor([[2.0, 0.0], [1.0, 4.0]]).solve_triangular(Tensor([[2.0], [9.0]]), upper=False).tolist()
         [[1.0], [2.0]]
         """
+        if B.is_complex() and not self.is_complex():
+            return self._cast(B.dtype).solve_triangular(B, upper=upper, left=left, unitriangular=unitriangular)
         n = self._square("solve_triangular")
         if B.ndim < 2 or not lengths.same(B.shape[-2 if left else -1], n):
             raise ShapeError(
@@ -192,14 +198,14 @@ class Factor(Operators, Linalg):
                 B.transpose(-2, -1), upper=not upper, unitriangular=unitriangular
             )
             return turned.transpose(-2, -1)
-        a, b = self._in_float(), B._in_float()
+        a, b = self._in_field(), B._in_field()._cast(self._in_field().dtype)
         batch = _common_batch("solve_triangular", a, b)
         a, b = a.expand(*batch, n, n), b.expand(*batch, *b.shape[-2:])
         value = a._substituted(b, n, upper, unitriangular)._narrowed(self.dtype)
 
         def rule(gradient: Self, x: Self, a: Self, b: Self) -> Any:
-            back = a.transpose(-2, -1).solve_triangular(gradient, upper=not upper, unitriangular=unitriangular)
-            outer = -(back @ x.transpose(-2, -1))
+            back = a._adjoint().solve_triangular(gradient, upper=not upper, unitriangular=unitriangular)
+            outer = -(back @ x._adjoint())
             low = -1 if unitriangular else 0
             triangle = outer.triu(-low) if upper else outer.tril(low)
             return triangle, back
@@ -222,6 +228,7 @@ class Factor(Operators, Linalg):
     def cholesky(self, upper: bool = False) -> Self:
         """The lower triangular L with L @ L' equal to a symmetric positive definite matrix; L' if upper.
 
+        Of complex numbers L' is conjugated, and the imaginary parts of the diagonal are not read.
         Reads one triangle; gives NaN for a matrix that is not positive definite.
 
         >>> from tinygraft import Tensor
@@ -229,34 +236,33 @@ class Factor(Operators, Linalg):
         [[2.0, 0.0], [1.0, 2.0]]
         """
         n = self._square("cholesky")
-        source = self.transpose(-2, -1) if upper else self
-        a = source._in_float()
+        source = self._adjoint() if upper else self
+        a = source._in_field()
         rows, columns = a._places(a.ndim - 2), a._places(a.ndim - 1)
         for step in range(n):
             k = a._step(step)
             column = a._column(k)
-            root = column._row(k).sqrt()
+            root = column._row(k)._real().sqrt()
             column = rows.eq(k).where(root, (rows > k).where(column / root, 0.0))
-            across = column.transpose(-2, -1)
+            across = column._adjoint()
             a = columns.eq(k).where(column, (columns > k).where(a - column * across, a))._stored_now()
         value = a.tril()._narrowed(self.dtype)
 
         def rule(gradient: Self, low: Self, a: Self) -> Self:
             """Murray, "Differentiation of the Cholesky decomposition", 2016."""
-            inner = (low.transpose(-2, -1) @ gradient.tril()).tril()
+            inner = (low._adjoint() @ gradient.tril()).tril()
             inner = inner - inner * 0.5 * inner._identity_of(n, n)
-            turned = low.transpose(-2, -1)
-            half = turned.solve_triangular(inner, upper=True)
+            half = low._adjoint().solve_triangular(inner, upper=True)
             whole = low.solve_triangular(half, upper=False, left=False)
-            return (whole + whole.transpose(-2, -1)) * 0.5
+            return (whole + whole._adjoint()) * 0.5
 
         found = self._with_gradient("cholesky", value, [source], rule)
-        return found.transpose(-2, -1) if upper else found
+        return found._adjoint() if upper else found
 
     def cholesky_ex(self, *, upper: bool = False, check_errors: bool = False) -> tuple[Self, Self]:
         """cholesky, and for each matrix 0, or the number (from 1) of the first leading part that is not positive."""
         low = self.cholesky(upper)
-        return low, low.detach().diagonal(0, -2, -1)._first_number(lambda x: x.ne(x) | (x <= 0.0))
+        return low, low.detach().diagonal(0, -2, -1)._real()._first_number(lambda x: x.ne(x) | (x <= 0.0))
 
     def lu_factor_ex(self, *, pivot: bool = True, check_errors: bool = False) -> tuple[Self, Self, Self]:
         """lu_factor, and for each matrix 0, or the number (from 1) of the first pivot that is 0."""
@@ -277,9 +283,9 @@ class Factor(Operators, Linalg):
         >>> Tensor([[6.0], [7.0]]).cholesky_solve(Tensor([[4.0, 2.0], [2.0, 5.0]]).cholesky()).tolist()
         [[1.0], [1.0]]
         """
-        low = L.transpose(-2, -1) if upper else L
+        low = L._adjoint() if upper else L
         half = low.solve_triangular(self, upper=False)
-        return low.transpose(-2, -1).solve_triangular(half, upper=True)
+        return low._adjoint().solve_triangular(half, upper=True)
 
     def cholesky_inverse(self, upper: bool = False) -> Self:
         """The inverse of the matrix whose Cholesky factor this is."""

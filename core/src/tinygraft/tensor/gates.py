@@ -47,7 +47,7 @@ class Gates(Operators):
         >>> Tensor([0.0]).tanhshrink().tolist()
         [0.0]
         """
-        x = self._in_float()
+        x = self._in_field()
         return (x - x.tanh())._narrowed(self.dtype)
 
     def threshold(self, threshold: float, value: float) -> Self:

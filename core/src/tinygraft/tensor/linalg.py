@@ -25,6 +25,10 @@ class Linalg(Matmul):
         if self.ndim < 2:
             raise ShapeError(f"{what} needs two axes or more, got shape {self.shape}\n  made at {self._where()}")
 
+    def _adjoint(self) -> Self:
+        """Each matrix transposed, and conjugated."""
+        return self.transpose(-2, -1)._conj()
+
     def _stored_now(self) -> Self:
         return self._move(Ops.CONTIGUOUS, None)
 
@@ -70,17 +74,22 @@ class Linalg(Matmul):
         if mode not in ("complete", "reduced", "r"):
             raise ValueError(f"the mode of qr is complete, reduced or r, got {mode!r}")
         m, n = lengths.as_ints(self.shape[-2:], "qr")
-        r = self._in_float()
-        q = r._wrap(r._identity_like(m).uop)
-        for column in range(min(m - 1, n)):
-            mirror = r._mirror(r._step(column))
-            r = r._op(Ops.SUB, mirror.matmul(mirror.transpose(-2, -1).matmul(r)))._stored_now()
-            q = q._op(Ops.SUB, q.matmul(mirror).matmul(mirror.transpose(-2, -1)))._stored_now()
+        q, r = self._in_field()._reflected_to(m, n)
         rows = m if mode == "complete" else min(m, n)
         q, r = q._part(q.ndim - 1, 0, rows), r._part(r.ndim - 2, 0, rows)
         if mode == "r":
             q = q._part(q.ndim - 1, 0, 0)._part(q.ndim - 2, 0, 0)
         return q._narrowed(self.dtype), r.triu()._narrowed(self.dtype)
+
+    def _reflected_to(self, m: int, n: int) -> tuple[Self, Self]:
+        """Q, complete, and R with what rounding leaves below its diagonal."""
+        r = self
+        q = r._wrap(r._identity_like(m).uop)
+        for column in range(min(m - 1, n)):
+            mirror = r._mirror(r._step(column))
+            r = r._op(Ops.SUB, mirror.matmul(mirror.transpose(-2, -1).matmul(r)))._stored_now()
+            q = q._op(Ops.SUB, q.matmul(mirror).matmul(mirror.transpose(-2, -1)))._stored_now()
+        return q, r
 
     def linalg_qr(self, mode: str = "reduced") -> tuple[Self, Self]:
         """qr, by PyTorch's default."""

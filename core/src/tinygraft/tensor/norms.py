@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
-from tinygraft.dtype import DTypeLike
+from tinygraft.dtype import DTypeLike, part_of
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.solve import Solve
@@ -20,9 +20,9 @@ class Norms(Solve):
     __slots__ = ()
 
     def _measured(self, what: str, dtype: DTypeLike | None) -> Self:
-        """This tensor in the float dtype that it is measured in. Raises DTypeError for one that is none."""
+        """This tensor in the dtype that it is measured in. Raises DTypeError for integers and bools."""
         found = self if dtype is None else self._cast(dtype)
-        if found.dtype.kind != "float":
+        if found.dtype.kind not in ("float", "complex"):
             raise DTypeError(f"{what} measures floats, got {found.dtype}; cast first\n  made at {self._where()}")
         return found
 
@@ -38,23 +38,23 @@ class Norms(Solve):
         (5.0, 4.0)
         """
         x = self._measured("vector_norm", dtype)
-        wide, axes = x._in_float(), None if dim is None else dim
+        wide, axes = x._in_field(), None if dim is None else dim
         sizes = wide.abs()
         if ord in (math.inf, -math.inf):
             found = sizes.max(axes, keepdim) if ord > 0 else sizes.min(axes, keepdim)
         elif ord == 0:
-            found = sizes.ne(0.0)._cast(wide.dtype).sum(axes, keepdim)
+            found = sizes.ne(0.0)._cast(sizes.dtype).sum(axes, keepdim)
         elif ord == 1:
             found = sizes.sum(axes, keepdim)
         elif ord == 2:
-            found = _root((wide * wide).sum(axes, keepdim))
+            found = _root((wide * wide._conj())._real().sum(axes, keepdim))
         else:
             zero = sizes.eq(0.0)
             powers = zero.where(1.0, sizes).pow(ord)
             total = (powers if ord < 0 else zero.where(0.0, powers)).sum(axes, keepdim)
             none = zero.any(axes, keepdim) if ord < 0 else total.eq(0.0)
             found = none.where(0.0, none.where(1.0, total).pow(1.0 / ord))
-        return found._cast(x.dtype)
+        return found._cast(part_of(x.dtype))
 
     def matrix_norm(
         self, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False, dtype: DTypeLike | None = None
@@ -75,7 +75,7 @@ class Norms(Solve):
             return x.vector_norm(2, (rows, columns), keepdim)
         if ord in (1, -1, math.inf, -math.inf):
             along, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
-            sums = x._in_float().abs().sum(along, keepdim=True)
+            sums = x._in_field().abs().sum(along, keepdim=True)
             if lengths.same(sums.shape[other], 0):
                 found = sums.sum(other, keepdim=True)
             else:
@@ -89,7 +89,7 @@ class Norms(Solve):
             raise ValueError(f"matrix_norm knows the orders fro, nuc, 1, -1, 2, -2, inf and -inf, got {ord!r}")
         if not keepdim:
             found = found._reshape(tuple(n for axis, n in enumerate(x.shape) if axis not in (rows, columns)))
-        return found._cast(x.dtype)
+        return found._cast(part_of(x.dtype))
 
     def linalg_norm(
         self, ord: Any = None, dim: Axes = None, keepdim: bool = False, dtype: DTypeLike | None = None

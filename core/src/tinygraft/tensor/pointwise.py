@@ -12,7 +12,7 @@ from typing import Any, Self
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import Scalar, TensorBase
+from tinygraft.tensor.base import Scalar
 from tinygraft.tensor.floats import Floats
 from tinygraft.uop.ops import Ops
 
@@ -136,10 +136,6 @@ class Pointwise(Floats):
         """Whether it is -inf."""
         return self.isinf(detect_positive=False)
 
-    def isreal(self) -> Self:
-        """Where the imaginary part is 0: everywhere, where the numbers are not complex."""
-        return self._const(True, dtypes.bool)
-
     # Signs and parts of numbers
 
     def sgn(self) -> Self:
@@ -154,12 +150,12 @@ class Pointwise(Floats):
         >>> Tensor([1 + 2j, 3.0]).real.tolist()
         [1.0, 3.0]
         """
-        return self._again()
+        return self._parts()[0]._again()  # type: ignore[return-value]
 
     @property
     def imag(self) -> Self:
         """The imaginary parts: zeros where the numbers are not complex."""
-        return self._const(0, self.dtype)
+        return self._parts()[1]._again() if self.is_complex() else self._const(0, self.dtype)  # type: ignore[return-value]
 
     def conj(self) -> Self:
         """With the imaginary parts negated: the numbers themselves where they are not complex.
@@ -168,7 +164,23 @@ class Pointwise(Floats):
         >>> Tensor([1 + 2j]).conj().tolist()
         [(1-2j)]
         """
+        return self._conj()._again()
+
+    def conj_physical(self) -> Self:
+        """conj, by its other name."""
+        return self.conj()
+
+    def resolve_conj(self) -> Self:
+        """The numbers themselves: a conjugation is never left undone."""
         return self._again()
+
+    def resolve_neg(self) -> Self:
+        """The numbers themselves: a minus is never left undone."""
+        return self._again()
+
+    def isreal(self) -> Self:
+        """Where the imaginary part is 0."""
+        return self.imag.eq(0) if self.is_complex() else self._const(True, dtypes.bool)
 
     def view_as_complex(self) -> Self:
         """Complex numbers from a last axis of 2, which has their real and imaginary parts. Raises ShapeError.
@@ -191,7 +203,9 @@ class Pointwise(Floats):
         >>> Tensor([1 + 2j]).view_as_real().tolist()
         [[1.0, 2.0]]
         """
-        raise DTypeError(f"view_as_real needs complex numbers, got {self.dtype}\n  made at {self._where()}")
+        if not self.is_complex():
+            raise DTypeError(f"view_as_real needs complex numbers, got {self.dtype}\n  made at {self._where()}")
+        return self.real.stack(self.imag, dim=-1)
 
     def complex(self, imag: Self) -> Self:
         """Complex numbers with this tensor as real parts and another as imaginary ones; float64 makes complex128.
@@ -321,9 +335,12 @@ class Pointwise(Floats):
         return found
 
     def float_power(self, x: Any) -> Self:
-        """self ** x in float64."""
-        exponent = x._cast(dtypes.float64) if isinstance(x, TensorBase) else x
-        return self._cast(dtypes.float64) ** exponent
+        """self ** x in float64, or complex128."""
+        exponent = x._in_double() if isinstance(x, Pointwise) else x
+        return self._in_double() ** exponent
+
+    def _in_double(self) -> Self:
+        return self._cast(dtypes.complex128 if self.is_complex() else dtypes.float64)
 
     def xlogy(self, x: Any) -> Self:
         """self * log(x), which is 0 where self is 0 and x is no NaN.

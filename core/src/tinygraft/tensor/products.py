@@ -53,19 +53,24 @@ class Products(Operators):
         return self * right if numbers else self.tensordot(right, dims=([-1], [-1]))
 
     def vdot(self, other: Self) -> Self:
-        """The sum of the products of two vectors."""
+        """The sum of the products of two vectors, of which the first is conjugated.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1j, 2.0]).vdot(Tensor([1j, 3.0])).item()
+        (7+0j)
+        """
         self._of_rank("vdot", 1, other)
-        return self.matmul(other)
+        return self._conj().matmul(other)
 
     def vecdot(self, other: Self, dim: int = -1) -> Self:
-        """The sum of products along one axis, broadcast over the others.
+        """The sum of products along one axis, broadcast over the others; the first factors are conjugated.
 
         >>> from tinygraft import Tensor
         >>> Tensor([[1, 2], [3, 4]]).vecdot(Tensor([5, 6])).tolist()
         [17, 39]
         """
         inside, outside = self._wide(None, other)
-        return (self._cast(inside) * other._cast(inside))._reduce(Ops.ADD, dim)._cast(outside)
+        return (self._conj()._cast(inside) * other._cast(inside))._reduce(Ops.ADD, dim)._cast(outside)
 
     def mm(self, mat2: Self) -> Self:
         """The product of two matrices of two axes."""
@@ -99,7 +104,7 @@ class Products(Operators):
         Both numbers are of the dtype that the tensors have: integers are not scaled by fractions.
         """
         dtype = promote(self.dtype, product.dtype)
-        if dtype.kind != "float":
+        if dtype.kind not in ("float", "complex"):
             beta, alpha = int(beta), int(alpha)
         scaled = product if alpha == 1 else product * alpha
         if beta != 0:

@@ -19,7 +19,7 @@ from tinygraft.autograd.build import laid, laid_like
 from tinygraft.config import TRAINING
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DType, DTypeLike, bits_of, dtypes, to_dtype
+from tinygraft.dtype import DType, DTypeLike, bits_of, dtypes, part_of, to_dtype
 from tinygraft.engine.realize import exclusive
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
@@ -121,7 +121,7 @@ class Random(Sorting, Creation):
         cls, *shape: Any, device: Place = None, dtype: DTypeLike | None = None, contiguous: bool = True,
         requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
-        """Numbers from [0, 1), uniform. Raises DTypeError for a dtype that is no float.
+        """Numbers from [0, 1), uniform, or complex numbers of such parts. Raises DTypeError for another dtype.
 
         contiguous=False leaves them as an expression, which may be computed anew where it is used.
 
@@ -134,6 +134,9 @@ class Random(Sorting, Creation):
         if any(size < 0 for size in sizes):
             raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
         to = to_dtype(dtype or dtypes.default_float())
+        if to.kind == "complex":
+            both = cls.rand((2, *sizes), device=device, dtype=part_of(to), contiguous=contiguous)
+            return cls._in_complex(cls._in_parts().joined(both[0], both[1]), to, requires_grad)  # type: ignore[no-any-return]
         if to.kind != "float":
             raise DTypeError(f"rand gives floats, asked for {to}; randint gives integers")
         name, count = Device.canonicalize(device), math.prod(sizes)
@@ -164,7 +167,8 @@ class Random(Sorting, Creation):
     def randn(
         cls, *shape: Any, device: Place = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
     ) -> Self:
-        """Numbers from the normal distribution with mean 0 and standard deviation 1, by Box and Muller.
+        """Numbers from the normal distribution with mean 0 and standard deviation 1, by Box and Muller. The parts of
+        complex numbers have half of the variance each.
 
         >>> from tinygraft import Tensor
         >>> Tensor.manual_seed(42)
@@ -173,6 +177,9 @@ class Random(Sorting, Creation):
         """
         sizes = as_ints(as_sizes(shape, "a shape"), "randn")
         to = to_dtype(dtype or dtypes.default_float())
+        if to.kind == "complex":
+            parts = cls.randn((2, *sizes), device=device, dtype=part_of(to))._op(Ops.MUL, math.sqrt(0.5))
+            return cls._in_complex(cls._in_parts().joined(parts[0], parts[1]), to, requires_grad)  # type: ignore[no-any-return]
         if to.kind != "float":
             raise DTypeError(f"randn gives floats, asked for {to}")
         both = cls.rand((2, *sizes), device=device, dtype=dtypes.float32)

@@ -1,6 +1,7 @@
 """Orthogonal matrices as products of reflections, the way LAPACK keeps them, and its old names for solving.
 
-Reflection i is I - tau[i] v v', where v is 0 above row i, 1 in it and below it what column i of a matrix holds.
+Reflection i is I - tau[i] v v' (v' is conjugated where the numbers are complex), where v is 0 above row i, 1 in it and
+below it what column i of a matrix holds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Reflectors(Solve):
         """
         self._matrix("geqrf")
         m, n = lengths.as_ints(self.shape[-2:], "geqrf")
-        a = self._in_float()
+        a = self._in_field()
         rows, columns = a._places(a.ndim - 2), a._places(a.ndim - 1)
         taus = []
         for step in range(min(m, n)):
@@ -42,13 +43,14 @@ class Reflectors(Solve):
             x = (rows < k).where(0.0, a._column(k))
             top = x._row(k)
             below = (rows > k).where(x, 0.0)
-            size = (below * below).sum(-2, keepdim=True)
+            size = (below * below._conj())._real().sum(-2, keepdim=True)
             flat = size.eq(0.0)  # nothing to reflect
-            norm = (top * top + size).sqrt()
-            beta = flat.where(top, (top > 0.0).where(-norm, norm))
+            flat = flat & top.eq(top._real()) if top.is_complex() else flat
+            norm = ((top * top._conj())._real() + size).sqrt()
+            beta = flat.where(top._real(), (top._real() > 0.0).where(-norm, norm))
             tau = flat.where(0.0, (beta - top) / flat.where(1.0, beta))
             v = rows.eq(k).where(1.0, below / flat.where(1.0, top - beta))
-            reflected = a - tau * (v * (v * a).sum(-2, keepdim=True))
+            reflected = a - tau._conj() * (v * (v._conj() * a).sum(-2, keepdim=True))
             kept = columns.eq(k) & (rows > k)
             a = kept.where(v, (columns < k).where(a, columns.eq(k).where((rows < k).where(a, beta), reflected)))
             a = a._stored_now()
@@ -77,11 +79,10 @@ class Reflectors(Solve):
         return self.householder_product(tau)
 
     def ormqr(self, tau: Self, other: Self, left: bool = True, transpose: bool = False) -> Self:
-        """The product of all reflections (transposed, if transpose) and other; other first where left is False."""
+        """The product of all reflections (its adjoint, if transpose) and other; other first where left is False."""
         self._reflected("ormqr", tau)
         if not left:
-            turned = self.ormqr(tau, other.transpose(-2, -1), transpose=not transpose)
-            return turned.transpose(-2, -1)
+            return self.ormqr(tau, other._adjoint(), transpose=not transpose)._adjoint()
         if not lengths.same(other.shape[-2], self.shape[-2]):
             raise ShapeError(
                 f"ormqr of {self.shape} needs {self.shape[-2]} rows on the other side, got shape {other.shape}\n"
@@ -101,15 +102,16 @@ class Reflectors(Solve):
         return m, n
 
     def _applied(self, tau: Self, start: Self, transpose: bool) -> Self:
-        """Reflections applied to columns, the last one first; the other way round for the transposed product."""
-        a, number, found = self._in_float(), tau._in_float(), start._in_float()
+        """Reflections applied to columns, the last one first; the other way round for the adjoint of the product."""
+        a, number, found = self._in_field(), tau._in_field(), start._in_field()
+        number = number._conj() if transpose else number
         rows = a._places(a.ndim - 2)
         count = lengths.as_int(tau.shape[-1], "reflections")
         for step in range(count) if transpose else reversed(range(count)):
             k = a._step(step)
             v = rows.eq(k).where(1.0, (rows > k).where(a._column(k), 0.0))
             scale = number.unsqueeze(-2)._column(k)
-            found = (found - scale * (v * (v * found).sum(-2, keepdim=True)))._stored_now()
+            found = (found - scale * (v * (v._conj() * found).sum(-2, keepdim=True)))._stored_now()
         return found._narrowed(self.dtype)
 
     def triangular_solve(

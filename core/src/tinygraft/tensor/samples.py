@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import dtypes, part_of
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase
@@ -62,7 +62,7 @@ class Samples(Operators, Scan):
             raise ShapeError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
         place = self._axis(axis)
         size = lengths.as_int(self.shape[place], what)
-        y = self if self._is_float() else self._cast(dtypes.default_float())
+        y = self if self._is_inexact() else self._cast(dtypes.default_float())
         sums = y._part(place, min(1, size), size) + y._part(place, 0, max(size - 1, 0))
         return sums * y._distances(what, x, dx, place) * 0.5, place
 
@@ -96,10 +96,10 @@ class Samples(Operators, Scan):
         """
         if self.ndim > 2:
             raise ShapeError(f"cov needs at most two axes, got shape {self.shape}\n  made at {self._where()}")
-        x = (self if self._is_float() else self._cast(dtypes.default_float()))._in_float()
+        x = self._in_field()
         x = x._reshape((1, lengths.product(x.shape))) if x.ndim < 2 else x
         weights = self._weights("fweights", fweights, False), self._weights("aweights", aweights, True)
-        given = [w._cast(x.dtype) for w in weights if w is not None]
+        given = [w._cast(part_of(x.dtype)) for w in weights if w is not None]
         if not given:
             count: Any = float(lengths.as_int(x.shape[1], "cov"))
             total: Any = count
@@ -113,7 +113,7 @@ class Samples(Operators, Scan):
             scaled = apart * w
             spent = correction if aweights is None else (w * given[-1]).sum() / total * correction
             left = (total - spent).maximum(0.0)
-        found = scaled._op(Ops.MUL, 1.0).matmul(apart.transpose(0, 1)) / left
+        found = scaled._op(Ops.MUL, 1.0).matmul(apart.transpose(0, 1)._conj()) / left
         return (found if x.shape[0] != 1 else found._reshape(()))._narrowed(self.dtype)  # type: ignore[no-any-return]
 
     def _weights(self, name: str, weights: Any, floats: bool) -> Any:
@@ -140,5 +140,8 @@ class Samples(Operators, Scan):
         c = self.cov()
         if c.ndim < 2:
             return c / c
-        spread = c.diagonal().sqrt()
-        return (c / spread.unsqueeze(1) / spread.unsqueeze(0)).clamp(-1, 1)
+        spread = c.diagonal()._real().sqrt()
+        return (c / spread.unsqueeze(1) / spread.unsqueeze(0))._within_one()
+
+    def _within_one(self) -> Self:
+        return self.clamp(-1, 1)

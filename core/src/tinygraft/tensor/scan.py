@@ -68,8 +68,8 @@ class Scan(Reduce):
         Each of log2(n) steps combines every element with the one 1, 2, 4, ... places before it.
         """
         if not self.ndim:
-            return self._in_float()._narrowed(self.dtype)
-        axis, x, step = self._axis(axis), self._in_float(), 1
+            return self._in_field()._narrowed(self.dtype)
+        axis, x, step = self._axis(axis), self._in_field(), 1
         length = lengths.as_int(self.shape[axis], "logcumsumexp")
         while step < length:
             kept = [(0, length - step if a == axis else size) for a, size in enumerate(self.shape)]

@@ -42,13 +42,22 @@ class Shaping(Operators):
 
     @property
     def H(self) -> Self:
-        """A matrix transposed: no dtype here has an imaginary part."""
-        return self.t()
+        """A matrix transposed, of complex numbers conjugated too."""
+        return self.t()._conj()
 
     @property
     def mH(self) -> Self:
-        """The last two axes exchanged: no dtype here has an imaginary part."""
-        return self.mT
+        """The last two axes exchanged; complex numbers are conjugated too.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([[1j, 2.0]]).mH.tolist()
+        [[-1j], [(2-0j)]]
+        """
+        return self.mT._conj()
+
+    def adjoint(self) -> Self:
+        """mH, as a method."""
+        return self.mH
 
     def _at_least(self, what: str, count: int) -> None:
         if self.ndim < count:
@@ -345,7 +354,7 @@ class Shaping(Operators):
             if t.ndim != 1:
                 raise ShapeError(f"cartesian_prod needs one axis each, got shape {t.shape}\n  made at {t._where()}")
         if len(given) == 1:
-            return given[0]._wrap(given[0].uop)
+            return given[0]._again()
         return _cat([grid.reshape(-1, 1) for grid in given[0].meshgrid(*given[1:])], 1)  # type: ignore[no-any-return]
 
     def combinations(self, r: int = 2, with_replacement: bool = False) -> Self:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Self
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import dtypes, part_of
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.spectral import Spectral
@@ -48,6 +48,8 @@ class Solve(Spectral):
         >>> Tensor([[2.0, 0.0], [1.0, 4.0]]).solve(Tensor([2.0, 9.0])).tolist()
         [1.0, 2.0]
         """
+        if B.is_complex() and not self.is_complex():
+            return self._cast(B.dtype).solve(B, left=left)
         n = self._square("solve")
         vector = B.ndim == 1 or (B.ndim == self.ndim - 1 and B.shape == self.shape[:-1])
         right = B.unsqueeze(-1) if vector else B
@@ -60,13 +62,13 @@ class Solve(Spectral):
             turned = right if vector else right.transpose(-2, -1)
             found = self.transpose(-2, -1).solve(turned)
             return found.squeeze(-1) if vector else found.transpose(-2, -1)
-        a, b = self._in_float(), right._in_float()
+        a, b = self._in_field(), right._in_field()._cast(self._in_field().dtype)
         packed, order, _ = a._pivoted("solve")
         value = packed._lu_solve(order, b)
 
         def rule(gradient: Self, x: Self, a: Self, b: Self) -> Any:
-            back = a.transpose(-2, -1).solve(gradient)
-            return (-(back @ x.transpose(-2, -1)))._summed_to(a), back._summed_to(b)
+            back = a._adjoint().solve(gradient)
+            return (-(back @ x._adjoint()))._summed_to(a), back._summed_to(b)
 
         found = self._with_gradient("solve", value, [a, b], rule)._narrowed(self.dtype)
         return found.squeeze(-1) if vector else found
@@ -89,12 +91,12 @@ class Solve(Spectral):
         [[0.5, 0.0], [0.0, 0.25]]
         """
         n = self._square("inv")
-        a = self._in_float()
+        a = self._in_field()
         packed, order, _ = a._pivoted("inv")
         value = packed._lu_solve(order, a._identity_of(n, n))
 
         def rule(gradient: Self, y: Self, a: Self) -> Self:
-            turned = y.transpose(-2, -1)
+            turned = y._adjoint()
             return -(turned @ gradient @ turned)
 
         return self._with_gradient("inv", value, [a], rule)._narrowed(self.dtype)
@@ -119,12 +121,12 @@ class Solve(Spectral):
         -8.0
         """
         self._square("det")
-        a = self._in_float()
+        a = self._in_field()
         packed, _, pivots = a._pivoted("det")
         value = packed.diagonal(0, -2, -1).prod(-1) * packed._sign_of(pivots)
 
         def rule(gradient: Self, det: Self, a: Self) -> Self:
-            return (gradient * det).unsqueeze(-1).unsqueeze(-1) * a.inv().transpose(-2, -1)
+            return (gradient * det._conj()).unsqueeze(-1).unsqueeze(-1) * a.inv()._adjoint()
 
         return self._with_gradient("det", value, [a], rule)._narrowed(self.dtype)
 
@@ -136,20 +138,22 @@ class Solve(Spectral):
     def slogdet(self) -> Slogdet:
         """The sign of the determinant (0 of a singular matrix) and the logarithm of its absolute value.
 
+        The sign of complex numbers is what is left of them when they are divided by their magnitude.
+
         >>> from tinygraft import Tensor
         >>> found = Tensor([[1.0, 0.0], [0.0, -1.0]]).slogdet()
         >>> found.sign.item(), found.logabsdet.item()
         (-1.0, 0.0)
         """
         self._square("slogdet")
-        a = self._in_float()
+        a = self._in_field()
         packed, _, pivots = a._pivoted("slogdet")
         diagonal = packed.diagonal(0, -2, -1)
         sign = diagonal.sign().prod(-1) * packed._sign_of(pivots)
         value = diagonal.abs().log().sum(-1)
 
         def rule(gradient: Self, found: Self, a: Self) -> Self:
-            return gradient.unsqueeze(-1).unsqueeze(-1) * a.inv().transpose(-2, -1)
+            return gradient.unsqueeze(-1).unsqueeze(-1) * a.inv()._adjoint()
 
         found = self._with_gradient("slogdet", value, [a], rule)
         return Slogdet(sign._narrowed(self.dtype), found._narrowed(self.dtype))
@@ -200,10 +204,14 @@ class Solve(Spectral):
         """What a singular value must exceed to count, one number for each matrix."""
         m, n = lengths.as_ints(self.shape[-2:], "rank")
         given = rtol is not None or atol is not None
-        default = 0.0 if given and rtol is None else max(m, n) * 2.0 ** -dtypes.finfo(self.dtype)[1]
+        default = 0.0 if given and rtol is None else self._rounding(m, n)
         largest = sizes.max(-1, keepdim=True) if min(m, n) else sizes.sum(-1, keepdim=True)
         relative: Self = largest * _column_of(default if rtol is None else rtol)
         return relative if atol is None else relative.maximum(_column_of(atol))
+
+    def _rounding(self, m: int, n: int) -> float:
+        """How much of the greatest singular value of an m by n matrix rounding may make."""
+        return float(max(m, n) * 2.0 ** -dtypes.finfo(part_of(self.dtype))[1])
 
     def matrix_rank(self, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None) -> Self:
         """How many singular values exceed atol and rtol times the largest, as int64.
@@ -215,7 +223,7 @@ class Solve(Spectral):
         self._matrix("matrix_rank")
         sizes = self.eigvalsh().abs() if hermitian else self.svdvals()
         return (
-            (sizes > self._in_float()._smallest(sizes, rtol, atol if tol is None else tol)).sum(-1)._cast(dtypes.int64)
+            (sizes > self._in_field()._smallest(sizes, rtol, atol if tol is None else tol)).sum(-1)._cast(dtypes.int64)
         )
 
     def lstsq(self, B: Self, rcond: Any = None, *, driver: str | None = None) -> Lstsq:
@@ -242,10 +250,11 @@ class Solve(Spectral):
         if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
             raise ValueError(f"the driver of lstsq is gels, gelsy, gelsd or gelss, got {driver!r}")
         solution = self.pinv(rcond) @ right
-        none = solution.detach().flatten()[:0]
-        left = ((self @ solution - right) ** 2).sum(-2) if m > n and driver not in (None, "gelsy") else none
         sizes = self.svdvals()
-        rank = (sizes > self._in_float()._smallest(sizes, rcond)).sum(-1)._cast(dtypes.int64)
+        none = sizes.detach().flatten()[:0]
+        apart = self @ solution - right
+        left = (apart * apart._conj())._real().sum(-2) if m > n and driver not in (None, "gelsy") else none
+        rank = (sizes > self._in_field()._smallest(sizes, rcond)).sum(-1)._cast(dtypes.int64)
         return Lstsq(
             solution.squeeze(-1) if vector else solution,
             left,
@@ -269,7 +278,10 @@ class Solve(Spectral):
                 result = base if result is None else result @ base
             rest >>= 1
             base = base @ base if rest else base
-        return self._wrap(self._identity_of(size, size).uop) if result is None else result
+        if result is None:
+            result = self._identity_of(size, size)
+            result.requires_grad = self.requires_grad
+        return result
 
     def matrix_exp(self) -> Self:
         """e to the power of each square matrix, by scaling and squaring: a polynomial of degree 18 of the matrix over a
@@ -280,7 +292,7 @@ class Solve(Spectral):
         [1.0, 1.0, 0.0, 1.0]
         """
         n = self._square("matrix_exp")
-        a = self._in_float()
+        a = self._in_field()
         norm = a._bound().detach()
         halvings = norm.maximum(1.0).log2().ceil().minimum(20.0)
         small, eye = a * (-halvings).exp2(), a._identity_of(n, n)

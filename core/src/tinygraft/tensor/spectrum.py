@@ -1,12 +1,13 @@
 """Short-time Fourier transforms: a signal cut into overlapping pieces, each transformed, and put together again.
 
-Complex numbers are pairs along a last axis of 2, as in `fourier.py`.
+Real or complex signals in, complex spectra out, and back.
 """
 
 from __future__ import annotations
 
 from typing import Any, Self
 
+from tinygraft.dtype import part_of
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.fourier import Fourier
@@ -26,7 +27,7 @@ class Spectrum(Fourier):
                 f"{what} needs a window of {count} numbers, at least 1 and at most n_fft = {n_fft}, got "
                 f"{None if window is None else window.shape}"
             )
-        ones = type(self).ones(count, device=self.device, dtype=self._in_float().dtype, requires_grad=False)
+        ones = type(self).ones(count, device=self.device, dtype=part_of(self._in_field().dtype), requires_grad=False)
         found: Self = ones if window is None else window
         left = (n_fft - count) // 2
         return found.pad(((left, n_fft - count - left),))
@@ -39,8 +40,8 @@ class Spectrum(Fourier):
         """The transforms of pieces of n_fft numbers, hop_length (n_fft // 4) apart; (..., frequencies, pieces).
 
         Each piece is multiplied by window. With center the signal is padded by n_fft // 2 on both sides, so that pieces
-        lie around their place. onesided (True unless it is False) leaves the n_fft // 2 + 1 frequencies that determine
-        the others; normalized divides by the root of n_fft; return_complex is accepted. Raises ShapeError.
+        lie around their place. onesided (None is True for real signals) leaves the n_fft // 2 + 1 frequencies that
+        determine the others; normalized divides by the root of n_fft; return_complex is accepted. Raises ShapeError.
 
         >>> from tinygraft import Tensor
         >>> Tensor.ones(8).stft(4, center=False).shape
@@ -52,7 +53,7 @@ class Spectrum(Fourier):
             )
         hop = n_fft // 4 if hop_length is None else hop_length
         weights = self._window_of("stft", n_fft, win_length, window)
-        signal = self._in_float()
+        signal = self._in_field()
         if center:
             around = [(0, 0)] * (self.ndim - 1) + [(n_fft // 2, n_fft // 2)]
             signal = signal.pad(tuple(around), mode=pad_mode)
@@ -64,7 +65,8 @@ class Spectrum(Fourier):
         pieces = signal._move(Ops.WINDOW, WindowArg((length,), (n_fft,), (hop,), (1,)))
         norm = "ortho" if normalized else None
         weighted = pieces * weights
-        found = weighted.fft(norm=norm) if onesided is False else weighted.rfft(norm=norm)
+        both = weighted.is_complex() if onesided is None else not onesided
+        found = weighted.fft(norm=norm) if both else weighted.rfft(norm=norm)
         whole: Any = found.transpose(-2, -1)
         return whole.view_as_real() if return_complex is False else whole  # type: ignore[no-any-return]
 
@@ -73,25 +75,34 @@ class Spectrum(Fourier):
         center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
         return_complex: bool = False,
     ) -> Self:  # fmt: skip
-        """The signal whose stft this is, (..., frequencies, pieces), as least squares have it; real.
+        """The signal whose stft this is, (..., frequencies, pieces), as least squares have it.
+
+        onesided None is True unless there are n_fft frequencies. The signal is real unless return_complex, which needs
+        all frequencies.
 
         >>> from tinygraft import Tensor
         >>> signal = Tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
         >>> [round(x, 3) for x in signal.stft(4).istft(4).tolist()]
         [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
         """
-        half = onesided is not False
+        all_there = self.ndim in (2, 3) and lengths.same(self.shape[-2], n_fft) and n_fft != n_fft // 2 + 1
+        half = not all_there if onesided is None else onesided
         wanted = n_fft // 2 + 1 if half else n_fft
         if not self.is_complex() or self.ndim not in (2, 3) or not lengths.same(self.shape[-2], wanted):
             raise ShapeError(
                 f"istft needs complex numbers of shape (..., {wanted}, pieces), got {self.dtype} and {self.shape}\n"
                 f"  made at {self._where()}"
             )
+        if return_complex and half:
+            raise ShapeError(
+                f"istft with return_complex needs all {n_fft} frequencies and no onesided, got shape {self.shape}\n"
+                f"  made at {self._where()}"
+            )
         hop = n_fft // 4 if hop_length is None else hop_length
         spectrum: Any = self.transpose(-2, -1)
         weights = spectrum.real._window_of("istft", n_fft, win_length, window)
         norm = "ortho" if normalized else None
-        pieces = spectrum.irfft(n_fft, norm=norm) if half else spectrum.ifft(norm=norm).real
+        pieces = spectrum.ifft(norm=norm) if return_complex else spectrum.irfft(n_fft, norm=norm)
         count = lengths.as_int(pieces.shape[-2], "istft")
         total = n_fft + hop * (count - 1)
         arg = WindowArg((total,), (n_fft,), (hop,), (1,))

@@ -1,0 +1,98 @@
+"""The derivatives of functions of one complex number, and those functions with them.
+
+A pair of real tensors in, a pair out. On the axes, where real numbers are, and on branch cuts the formulas of
+complex_functions.py choose between two sides, so it is not those that are differentiated. With f' for the derivative a
+gradient g of the result makes the gradient g times the conjugate of f' of the operand; f' on a branch cut is that of
+the side on which the function is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinygraft.tensor import complex_functions as functions
+from tinygraft.tensor.complex_arithmetic import RULES as ARITHMETIC
+from tinygraft.tensor.complex_arithmetic import Pair, add, full, mul, neg, reciprocal, scaled
+from tinygraft.tensor.custom import with_derivative
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+Rule = Callable[[Pair], Pair]
+
+
+def _of(function: Callable[[tuple[Any, Any]], tuple[Any, Any]], factor: float = 1.0) -> Rule:
+    return lambda z: scaled(Pair(*function(z)), factor)
+
+
+def _one(z: Pair) -> Pair:
+    return Pair(z.real._const(1.0, z.real.dtype))
+
+
+def _over(z: Pair, factor: float = 1.0) -> Pair:
+    """factor / z."""
+    return scaled(reciprocal(z), factor)
+
+
+def _one_and_square(z: Pair, sign: float) -> Pair:
+    """1 + sign * z * z."""
+    return add(_one(z), scaled(mul(z, z), sign))
+
+
+def _over_roots(a: Pair, b: Pair) -> Pair:
+    """1 / (sqrt(a) * sqrt(b))."""
+    return _over(mul(analytic("sqrt")(a), analytic("sqrt")(b)))
+
+
+def _of_asin(z: Pair) -> Pair:
+    return _over_roots(Pair(1.0 - z.real, -z.imaginary), Pair(z.real + 1.0, z.imaginary))
+
+
+def _of_sigmoid(z: Pair) -> Pair:
+    share = analytic("sigmoid")(z)
+    return mul(share, Pair(1.0 - share.real, -share.imaginary))
+
+
+DERIVATIVES: dict[str, Rule] = {
+    "exp": _of(functions.exp), "expm1": _of(functions.exp), "exp2": _of(functions.exp2, math.log(2)),
+    "log": _over, "log1p": lambda z: _over(add(z, _one(z))), "log2": lambda z: _over(z, 1 / math.log(2)),
+    "log10": lambda z: _over(z, 1 / math.log(10)), "sqrt": lambda z: _over(analytic("sqrt")(z), 0.5),
+    "sin": _of(functions.cos), "cos": _of(functions.sin, -1.0), "sinh": _of(functions.cosh),
+    "cosh": _of(functions.sinh), "sigmoid": _of_sigmoid,
+    "tan": lambda z: _one_and_square(analytic("tan")(z), 1.0),
+    "tanh": lambda z: _one_and_square(analytic("tanh")(z), -1.0),
+    "asin": _of_asin, "acos": lambda z: neg(_of_asin(z)), "atan": lambda z: _over(_one_and_square(z, 1.0)),
+    "asinh": lambda z: _of_asin(Pair(-z.imaginary, z.real)),
+    "acosh": lambda z: _over_roots(Pair(z.real - 1.0, z.imaginary), Pair(z.real + 1.0, z.imaginary)),
+    "atanh": lambda z: _over(_one_and_square(z, -1.0)),
+}  # fmt: skip
+
+
+def analytic(name: str) -> Rule:
+    """The function of that name, with its derivative."""
+    function, derivative = getattr(functions, name), DERIVATIVES[name]
+
+    def of_real_part(node: UOp, gradient: Any, wanted: list[bool]) -> Sequence[Any]:
+        slope = full(derivative(Pair(*(gradient._wrap(source) for source in node.src[1:]))))
+        return gradient * slope.real, -gradient * slope.imaginary
+
+    def of_imaginary_part(node: UOp, gradient: Any, wanted: list[bool]) -> Sequence[Any]:
+        slope = full(derivative(Pair(*(gradient._wrap(source) for source in node.src[1:]))))
+        return gradient * slope.imaginary, gradient * slope.real
+
+    def found(z: Pair) -> Pair:
+        whole = full(z)
+        real, imaginary = function(whole)
+        return Pair(
+            with_derivative(name, real, whole, of_real_part),
+            with_derivative(name, imaginary, whole, of_imaginary_part),
+        )
+
+    return found
+
+
+RULES: dict[Ops, Callable[..., Any]] = {
+    **ARITHMETIC, Ops.SQRT: analytic("sqrt"), Ops.EXP2: analytic("exp2"), Ops.LOG2: analytic("log2"),
+    Ops.SIN: analytic("sin"),
+}  # fmt: skip
