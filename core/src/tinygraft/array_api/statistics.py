@@ -12,8 +12,8 @@ Axes = int | tuple[int, ...] | None
 
 
 def accumulated(dtype: DType) -> DType:
-    """The dtype of a sum or product: integers of less than 32 bits have 32, floats stay."""
-    return dtype if dtype.kind == "float" else accumulator(dtype)
+    """The dtype of a sum or product: integers of less than 32 bits have 32, others stay."""
+    return dtype if dtype.kind in ("float", "complex") else accumulator(dtype)
 
 
 def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:

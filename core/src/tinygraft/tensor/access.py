@@ -227,6 +227,9 @@ class Access(Casting):
     def __float__(self) -> float:
         return float(self.item())
 
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
     def __index__(self) -> int:
         if self.dtype.kind not in ("int", "uint"):
             raise DTypeError(f"an index is an integer, got a tensor of {self.dtype}\n  made at {self._where()}")

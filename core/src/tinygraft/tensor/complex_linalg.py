@@ -1,10 +1,10 @@
 """Linear algebra of complex matrices: what their methods do otherwise than those of real ones.
 
 Systems, inverses, determinants, LU, Cholesky and reflections are computed as for real numbers, with adjoints in place
-of transposed matrices; here are the few steps in which they differ. Singular values and what is made of them are those of
-the real matrix [[A, -B], [B, A]] for A + iB, which has each of them twice: sums and products of such matrices are again
-such matrices, and so are adjoints and inverses. Vectors of equal values would not come out in pairs, so eigh and svd
-are not defined.
+of transposed matrices; here are the few steps in which they differ. Singular values and what is made of them are those
+of the real matrix [[A, -B], [B, A]] for A + iB, which has each of them twice: sums and products of such matrices are
+again such matrices, and so are adjoints and inverses. Vectors of equal values would not come out in pairs, so eigh and
+svd are not defined.
 """
 
 from __future__ import annotations

@@ -4,16 +4,12 @@ It is no node of the graph but two real tensors of one shape, dtype and device, 
 know nothing of complex numbers, and gradients, captures and shards are those of the parts. Here are the hooks of
 `base.py` for it; every method of Tensor that is written with hooks works on complex numbers by that. One that needs
 a node, a float or an order raises DTypeError with its name. Functions that have a formula of their own are here too.
-
-The gradient of a complex tensor has that of the real parts as real parts and that of the imaginary ones as imaginary
-parts, which is what PyTorch gives: a step against it lowers the loss.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,20 +19,19 @@ from tinygraft.tensor import complex_arithmetic as arithmetic
 from tinygraft.tensor import complex_derivatives as derivatives
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, _common_dtype, _here, broadcast_shape, verb
+from tinygraft.tensor.complex_access import ComplexAccess, partwise
 from tinygraft.tensor.complex_arithmetic import Pair
 from tinygraft.tensor.complex_linalg import ComplexLinalg
 from tinygraft.tensor.complex_reductions import ComplexReductions
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
-from tinygraft.uop.uop import Place, UOp
+from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
-    from numpy import ndarray
+    pass
 
-_HERE = __name__.rpartition(".")[0] + "."
 _SIGMOID = derivatives.analytic("sigmoid")
-_EITHER = Tensor.sum.__code__  # what `spelled` puts around a method
 
 
 def joined(real: Any, imaginary: Any) -> ComplexTensor:
@@ -106,17 +101,6 @@ def of_shape(tensor: Any, dtype: DType, shape: Shape) -> Any:
     return found if found.shape == shape else found.expand(shape)
 
 
-def _partwise(name: str) -> Callable[..., ComplexTensor]:
-    """A method that is the method of that name of both parts."""
-    method = getattr(Tensor, name)
-
-    @functools.wraps(method)
-    def each(self: ComplexTensor, *args: Any, **kwargs: Any) -> ComplexTensor:
-        return joined(*(method(half, *args, **kwargs) for half in self._halved))
-
-    return each
-
-
 def _analytic(name: str) -> Callable[[ComplexTensor], ComplexTensor]:
     """A method that is the function of that name of complex numbers."""
     function, method = derivatives.analytic(name), getattr(Tensor, name)
@@ -128,7 +112,7 @@ def _analytic(name: str) -> Callable[[ComplexTensor], ComplexTensor]:
     return of_complex
 
 
-class ComplexTensor(ComplexLinalg, ComplexReductions):
+class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
     """A tensor of complex64 or complex128. Tensor makes it where its data or dtype is complex.
 
     >>> from tinygraft import Tensor
@@ -137,8 +121,7 @@ class ComplexTensor(ComplexLinalg, ComplexReductions):
     ([(-2+1j), 3j], dtypes.complex64, [5.0, 9.0])
     """
 
-    __slots__ = ("_halved",)
-    _halved: tuple[Tensor, Tensor]
+    __slots__ = ()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """What Tensor makes of the arguments, which may be real."""
@@ -146,72 +129,6 @@ class ComplexTensor(ComplexLinalg, ComplexReductions):
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
-
-    # What is known without computing
-
-    @property
-    def shape(self) -> Shape:
-        """The length of each axis."""
-        return self._halved[0].shape
-
-    @property
-    def dtype(self) -> DType:
-        """complex64 or complex128."""
-        return complex_of(self._halved[0].dtype)
-
-    @property
-    def device(self) -> Place:
-        """Where the parts are."""
-        return self._halved[0].device
-
-    @property
-    def ndim(self) -> int:
-        """How many axes there are."""
-        return self._halved[0].ndim
-
-    @property
-    def uop(self) -> UOp:  # type: ignore[override]
-        """There is none. Raises DTypeError with the name of the method that needed it."""
-        self._undefined()
-
-    @property
-    def requires_grad(self) -> bool | None:
-        """As of any tensor."""
-        flags = {half.requires_grad for half in self._halved}
-        return True if True in flags else None if None in flags else False
-
-    @requires_grad.setter
-    def requires_grad(self, flag: bool | None) -> None:
-        for half in self._halved:
-            half.requires_grad = flag
-
-    @property
-    def grad(self) -> Any:
-        """The gradients of both parts as one complex tensor; None before backward."""
-        found = [half.grad for half in self._halved]
-        if found == [None, None]:
-            return None
-        return joined(*(half.zeros_like() if g is None else g for half, g in zip(self._halved, found, strict=True)))
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        halves = (None, None) if value is None else value._cast(self.dtype)._halved
-        for half, gradient in zip(self._halved, halves, strict=True):
-            half.grad = gradient
-
-    def __repr__(self) -> str:
-        return f"<Tensor of {self.dtype.name} {self.shape} on {self.device} with parts {self._halved!r}>"
-
-    def _undefined(self) -> NoReturn:
-        """Raise DTypeError with the name of the method that was called from outside."""
-        frame, name = sys._getframe(1), ""
-        while frame is not None and frame.f_globals.get("__name__", "").startswith(_HERE):
-            code, frame = frame.f_code, frame.f_back  # type: ignore[assignment]
-            name = name if code is _EITHER else code.co_name
-        raise DTypeError(
-            f"{name} is not defined for {self.dtype}\n  made at {self._where()}\n"
-            "  hint: use it on t.real, t.imag or t.abs()"
-        )
 
     # The hooks
 
@@ -321,153 +238,6 @@ class ComplexTensor(ComplexLinalg, ComplexReductions):
     def _conj(self) -> Any:
         return joined(self._halved[0], -self._halved[1])
 
-    # Reading
-
-    def _stored(self) -> Any:
-        return self.view_as_real()._stored()
-
-    def _numbers(self) -> list[Any]:
-        self.realize()
-        return list(map(complex, *(half._numbers() for half in self._halved)))
-
-    def numpy(self) -> ndarray[Any, Any]:
-        """The values as a numpy array of its own memory.
-
-        >>> from tinygraft import Tensor
-        >>> Tensor([1 + 2j]).numpy()
-        array([1.+2.j], dtype=complex64)
-        """
-        import numpy as np
-
-        self.realize()
-        found = np.empty(self.shape, self.dtype.name)
-        found.real, found.imag = (half.numpy() for half in self._halved)
-        return found
-
-    def data(self) -> memoryview:
-        """Raises DTypeError: memoryview has no complex numbers."""
-        raise DTypeError(f"memoryview has no format for {self.dtype}\n  hint: t.view_as_real().data() gives its parts")
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __int__(self) -> int:
-        self._undefined()
-
-    def __float__(self) -> float:
-        self._undefined()
-
-    def __dlpack__(
-        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
-    ) -> Any:  # fmt: skip
-        """A copy as a DLPack capsule: the parts lie apart. Raises BufferError for copy=False."""
-        from tinygraft.tensor import dlpack
-
-        if copy is False:
-            raise BufferError(
-                "the real and imaginary parts of this tensor lie apart: it has to be copied, which copy=False forbids\n"
-                f"  made at {self._where()}"
-            )
-        here = self.__dlpack_device__()
-        if dl_device is not None and tuple(dl_device) != here:
-            raise BufferError(f"{self.device} shares its memory as DLPack device {here}, asked for {dl_device}")
-        view = self.view_as_real()._shared()
-        return dlpack.make(view, self.dtype, tuple(self.shape), (max_version or (0, 0))[0] >= 1)
-
-    # When and where values are computed
-
-    def realize(self, *others: TensorBase, do_update_stats: bool = True) -> Any:
-        """Compute this tensor and others now, and keep the results."""
-        self._halved[0].realize(self._halved[1], *others)
-        return self
-
-    def schedule_with_vars(self, *others: TensorBase) -> Any:
-        """The calls that would compute this tensor and others, in order, and the values of bound variables."""
-        return self._halved[0].schedule_with_vars(self._halved[1], *others)
-
-    def __copy__(self) -> Any:
-        new = object.__new__(ComplexTensor)
-        new._halved, new._made = (self._halved[0].__copy__(), self._halved[1].__copy__()), self._made
-        return new
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return joined, self._halved
-
-    def requires_grad_(self, requires_grad: bool | None = True) -> Any:
-        """Set whether backward fills grad; None lets backward choose."""
-        for half in self._halved:
-            half.requires_grad_(requires_grad)
-        return self
-
-    def _value_for(self, x: Any) -> TensorBase:
-        if not isinstance(x, TensorBase):
-            return of_shape(Tensor(x, device=self.device, dtype=self.dtype), self.dtype, self.shape)  # type: ignore[no-any-return]
-        return super()._value_for(x)
-
-    def assign(self, x: Any) -> Any:
-        """Give this tensor a new value of the same shape and dtype, as of any tensor."""
-        value = self._value_for(x)
-        for half, new in zip(self._halved, value._parts(), strict=True):
-            half.assign(new)
-        return self
-
-    def replace(self, x: TensorBase) -> Any:
-        """Let this tensor be x from now on; the shapes have to agree, and x to be complex."""
-        for half, new in zip(self._halved, x._cast(self.dtype)._parts(), strict=True):
-            half.replace(new)
-        return self
-
-    def __setitem__(self, indices: Any, value: Any) -> None:
-        made = value if isinstance(value, TensorBase) else Tensor(value, device=self.device)
-        for half, new in zip(self._halved, made._cast(self.dtype)._parts(), strict=True):
-            half[indices] = new
-
-    def _become(self, moved: TensorBase) -> Any:
-        for half, new in zip(self._halved, moved._parts(), strict=True):
-            half._become(new)
-        return self
-
-    @property
-    def sharding(self) -> tuple[int, tuple[int, ...]] | None:
-        """How the parts are cut."""
-        return self._halved[0].sharding
-
-    __getitem__, contiguous, clone, detach = (
-        _partwise(name) for name in ("__getitem__", "contiguous", "clone", "detach")
-    )
-    contiguous_backward, to, shard = (_partwise(name) for name in ("contiguous_backward", "to", "shard"))
-
-    # Gradients
-
-    def _against(self, what: str, gradient: Any) -> Tensor:
-        """The real number of which the gradients are those of this tensor with a gradient of its own."""
-        if gradient is None:
-            raise DTypeError(
-                f"{what} of complex numbers needs gradient=, a tensor of their shape: only a real number has a "
-                f"gradient of its own\n  made at {self._where()}\n"
-                "  hint: make it real first, as in t.abs().square().sum()"
-            )
-        start = gradient if isinstance(gradient, TensorBase) else self._const(gradient, self.dtype)
-        if start.shape != self.shape:
-            raise ShapeError(
-                f"{what} of shape {self.shape} got a gradient of shape {start.shape}: they must be equal\n"
-                f"  made at {self._where()}      gradient made at {start._where()}"
-            )
-        a, b = self._halved
-        c, d = start._cast(self.dtype)._parts()
-        total: Tensor = (a * c + b * d).sum()
-        return total
-
-    def backward(self, gradient: Any = None, retain_graph: bool = False) -> Any:
-        """Add the gradients of sum(real * gradient.real + imag * gradient.imag) to .grad, as of any tensor."""
-        self._against("backward", gradient).backward()
-        return self
-
-    def gradient(self, *targets: TensorBase, gradient: Any = None) -> list[Any]:
-        """The gradients of this tensor, weighted by gradient as in backward, with respect to targets."""
-        return self._against("gradient", gradient).gradient(*targets)
-
     # Parts
 
     def abs(self) -> Any:
@@ -545,14 +315,14 @@ class ComplexTensor(ComplexLinalg, ComplexReductions):
         return self * (power if power.is_complex() else power._cast(part_of(self.dtype))).exp2()
 
     def logaddexp(self, other: Any) -> Any:
-        """log(exp(self) + exp(other)), without overflow: the larger one, and the principal value of what it grows by."""
+        """log(exp(self) + exp(other)), without overflow: the larger, and the principal value of what it grows by."""
         a, b = self._broadcasted(other)
         less = a.real < b.real
         large, small = less.where(b, a), less.where(a, b)
         apart = (large == small).where(0.0, small - large)  # also of two equal infinities
         return large + apart.exp().log1p()
 
-    round = _partwise("round")
+    round = partwise("round")
     exp, expm1, log, log1p, log10 = (_analytic(name) for name in ("exp", "expm1", "log", "log1p", "log10"))
     cos, tan, sinh, cosh, tanh = (_analytic(name) for name in ("cos", "tan", "sinh", "cosh", "tanh"))
     asin, acos, atan, asinh, acosh, atanh = (

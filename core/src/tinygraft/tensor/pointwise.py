@@ -150,12 +150,12 @@ class Pointwise(Floats):
         >>> Tensor([1 + 2j, 3.0]).real.tolist()
         [1.0, 3.0]
         """
-        return self._parts()[0]._again()  # type: ignore[return-value]
+        return self._parts()[0]._again()  # type: ignore[no-any-return]
 
     @property
     def imag(self) -> Self:
         """The imaginary parts: zeros where the numbers are not complex."""
-        return self._parts()[1]._again() if self.is_complex() else self._const(0, self.dtype)  # type: ignore[return-value]
+        return self._parts()[1]._again() if self.is_complex() else self._const(0, self.dtype)
 
     def conj(self) -> Self:
         """With the imaginary parts negated: the numbers themselves where they are not complex.

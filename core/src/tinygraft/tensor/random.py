@@ -136,7 +136,7 @@ class Random(Sorting, Creation):
         to = to_dtype(dtype or dtypes.default_float())
         if to.kind == "complex":
             both = cls.rand((2, *sizes), device=device, dtype=part_of(to), contiguous=contiguous)
-            return cls._in_complex(cls._in_parts().joined(both[0], both[1]), to, requires_grad)  # type: ignore[no-any-return]
+            return cls._in_complex(cls._in_parts().joined(both[0], both[1]), to, requires_grad)
         if to.kind != "float":
             raise DTypeError(f"rand gives floats, asked for {to}; randint gives integers")
         name, count = Device.canonicalize(device), math.prod(sizes)
@@ -179,7 +179,7 @@ class Random(Sorting, Creation):
         to = to_dtype(dtype or dtypes.default_float())
         if to.kind == "complex":
             parts = cls.randn((2, *sizes), device=device, dtype=part_of(to))._op(Ops.MUL, math.sqrt(0.5))
-            return cls._in_complex(cls._in_parts().joined(parts[0], parts[1]), to, requires_grad)  # type: ignore[no-any-return]
+            return cls._in_complex(cls._in_parts().joined(parts[0], parts[1]), to, requires_grad)
         if to.kind != "float":
             raise DTypeError(f"randn gives floats, asked for {to}")
         both = cls.rand((2, *sizes), device=device, dtype=dtypes.float32)
