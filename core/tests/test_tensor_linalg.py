@@ -53,6 +53,23 @@ def test_qr_of_columns_that_are_zero_or_aligned() -> None:
     assert orthogonal(q)
 
 
+@pytest.mark.parametrize("size", [1e-36, 1e-22, 1e-20, 1e20, 1e37])
+def test_qr_and_svd_of_columns_whose_squares_do_not_fit(size: float) -> None:
+    """Columns far smaller or greater than 1, and beside a 1, are turned as any others are."""
+    x = np.array([[1, 3, 3], [3, 3, 2], [2, 1, 3]], np.float32) * np.float32(size)
+    one = x.copy()
+    one[0, 0] = 1.0
+    for a in (x, one):
+        q, r = (part.numpy() for part in Tensor(a).qr())
+        assert orthogonal(q)
+        np.testing.assert_allclose(q @ r, a, rtol=2e-6, atol=1e-6 * np.abs(a).max())
+        u, s, v = (part.numpy() for part in Tensor(a).svd())
+        assert orthogonal(u)
+        assert orthogonal(v.T)
+        assert (np.diff(s) <= 0).all()
+        np.testing.assert_allclose(s, np.linalg.svd(a.astype(np.float64))[1], rtol=1e-5, atol=2e-6 * s[0])
+
+
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_svd(shape: tuple[int, ...], full: bool) -> None:

@@ -108,6 +108,8 @@ class Linalg(Matmul):
         x = self._column(k)
         rows = x._places(x.ndim - 2)
         below = rows._op(Ops.CMPLT, k)._op(Ops.WHERE, 0.0, x)
+        largest = below.detach().abs()._reduce(Ops.MAX, -2, True)
+        below = below._op(Ops.FDIV, largest._op(Ops.CMPEQ, 0.0)._op(Ops.WHERE, 1.0, largest))  # so that squares fit
         top = rows._op(Ops.CMPEQ, k)
         first = below._join(Ops.GATHER, k, arg=below.ndim - 2)
         norm = below._op(Ops.MUL, below)._reduce(Ops.ADD, -2, True)._op(Ops.SQRT)
