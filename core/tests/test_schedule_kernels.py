@@ -34,7 +34,7 @@ def groups(*outputs: UOp) -> list[set[UOp]]:
     for node in nodes:
         below = set(postorder(node)) - {node}
         needs[node] = {n for n in below if n in chosen or n.op is Ops.BUFFER}
-    return [set(g.nodes) for g in group_nodes(nodes, buffers, needs, Target(), Book())]
+    return [set(g.nodes) for g in group_nodes(nodes, set(), buffers, needs, Target(), Book())]
 
 
 def test_outputs_over_the_same_loops_share_a_kernel() -> None:

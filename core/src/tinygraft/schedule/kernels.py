@@ -11,7 +11,7 @@ Book keeps what became of each step, by the form of the parts: a kernel equal to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -244,25 +244,28 @@ def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> Part:
     return Part(node, book.number(tuple(key)), tuple(leaves))
 
 
-def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
+def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
                 target: Target, book: Book) -> list[Group]:  # fmt: skip
-    """The kernels that compute the stored nodes (sources first), without those that are alone in theirs.
+    """The kernels that compute the stored nodes (sources first), but for those in alone.
 
     Raises StoreMore when a reduction would run again in a loop that it does not depend on.
     """
     groups: list[Group] = []
     home: dict[UOp, Group] = {}
-    reading = _Reading()
+    reading, waits = _Reading(), _Waits(needs, home)
     readers: dict[UOp, list[UOp]] = {}
     for node in stored:
         for need in needs[node]:
             readers.setdefault(need, []).append(node)
-    for node in stored:
+    for place, node in enumerate(stored):
+        if node in alone:
+            waits.note(node, place)
+            continue
         device = node.device or ""
         part = part_of(node, memory, book)
         for group in _candidates(node, needs[node], home, reading):
-            if group.device == device and group.takes(node, target) and not _between(node, group, needs, home):
-                if node.op is Ops.ASSIGN and not _can_be_last(node, group, readers, needs, home):
+            if group.device == device and group.takes(node, target) and not waits.between(node, group):
+                if node.op is Ops.ASSIGN and not _can_be_last(node, group, readers, waits):
                     continue
                 if group.join(part, needs[node]):
                     break
@@ -271,6 +274,7 @@ def group_nodes(stored: Sequence[UOp], memory: Mapping[UOp, UOp], needs: Mapping
             groups.append(group)
             group.join(part, needs[node])
         home[node] = group
+        waits.note(node, place)
         reading.note(group, node, needs[node])
     return groups
 
@@ -304,27 +308,56 @@ def _candidates(node: UOp, needs: set[UOp], home: Mapping[UOp, Group], reading: 
     return sorted(producers, key=lambda g: -g.number) + sorted(sharers, key=lambda g: -g.number)
 
 
-def _between(node: UOp, group: Group, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group]) -> bool:
-    """Whether something that node reads comes from a kernel that itself needs group."""
-    seen: set[object] = set()
-    stack = [n for n in needs[node] if home.get(n) is not group]
-    while stack:
-        current = stack.pop()
-        where: Group | UOp = home.get(current, current)  # scans, scatters and copies are kernels of their own
-        if where is group:
-            return True
-        if where not in seen:
-            seen.add(where)
-            stack.extend(where.needs - set(where.nodes) if isinstance(where, Group) else needs.get(current, ()))
-    return False
+class _Waits:
+    """Which kernels have to wait for which. home gives the kernel of a node; one without is a kernel of its own.
+
+    Nodes come in an order in which none needs a later one. `latest` has, for each kernel, the place of the last node in
+    it and in all that it waits for: nothing that is wholly before the first node of a kernel waits for that kernel. So
+    a search goes no further back than the kernel that it looks for.
+    """
+
+    def __init__(self, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group]) -> None:
+        self.needs, self.home = needs, home
+        self.latest: dict[Group | UOp, int] = {}
+        self.first: dict[Group | UOp, int] = {}
+        self._users: dict[Group | UOp, set[Group | UOp]] = {}
+
+    def note(self, node: UOp, place: int) -> None:
+        """A node was put into its kernel."""
+        kernel = self.home.get(node, node)
+        self.first.setdefault(kernel, place)
+        waited = {self.home.get(need, need) for need in self.needs[node]} - {kernel}
+        for other in waited:
+            self._users.setdefault(other, set()).add(kernel)
+        stack = [(kernel, max([place, *(self.latest.get(other, -1) for other in waited)]))]
+        while stack:
+            other, last = stack.pop()
+            if self.latest.get(other, -1) < last:
+                self.latest[other] = last
+                stack += [(user, last) for user in self._users.get(other, ())]
+
+    def between(self, node: UOp, group: Group) -> bool:
+        """Whether something that node reads comes from a kernel that itself needs group."""
+        first, latest, home = self.first[group], self.latest, self.home
+        seen: set[object] = set()
+        stack = [n for n in self.needs[node] if home.get(n) is not group]
+        while stack:
+            current = stack.pop()
+            where: Group | UOp = home.get(current, current)
+            if where is group:
+                return True
+            if where not in seen and latest.get(where, -1) > first:
+                seen.add(where)
+                inside = where.needs.difference(where.nodes) if isinstance(where, Group) else self.needs[where]
+                stack.extend(inside)
+        return False
 
 
-def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], needs: Mapping[UOp, set[UOp]],
-                 home: Mapping[UOp, Group]) -> bool:  # fmt: skip
+def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], waits: _Waits) -> bool:
     """Whether no other kernel that reads the value which node replaces has to wait for group."""
-    old = memory_base(node.src[0])
+    old, home = memory_base(node.src[0]), waits.home
     return not any(
-        any(home.get(n) is group for n in needs[reader]) or _between(reader, group, needs, home)
+        any(home.get(n) is group for n in waits.needs[reader]) or waits.between(reader, group)
         for reader in readers.get(old, ())
         if reader is not node and home.get(reader) is not group
     )

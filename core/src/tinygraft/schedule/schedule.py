@@ -254,8 +254,9 @@ class _Plan:
 
     def tasks(self, target: Target, book: Book) -> list[Task]:
         """Everything that has to run."""
+        order = assigned_late(self.stored, self.needs)
         plain, single, copies = [], [], []
-        for node in assigned_late(self.stored, self.needs):
+        for node in order:
             if 0 in node.shape or node in self.scattered:
                 continue
             if node.op is Ops.COPY and memory_base(node.src[0]).op not in LEAVES - {Ops.BUFFER}:
@@ -264,7 +265,8 @@ class _Plan:
                 single.append(node)
             else:
                 plain.append(node)
-        tasks = [self._group_task(g) for g in group_nodes(plain, self.memory, self.needs, target, book)]
+        groups = group_nodes(order, set(order).difference(plain), self.memory, self.needs, target, book)
+        tasks = [self._group_task(g) for g in groups]
         tasks += [self._group_task(self._alone(node)) for node in single]
         for node in copies:
             base = memory_base(node.src[0])
