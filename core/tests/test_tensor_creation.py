@@ -246,6 +246,8 @@ def test_linspace_and_eye_agree_with_numpy() -> None:
         np.testing.assert_array_equal(values(Tensor.eye(*shape)), np.eye(*shape, dtype=np.float32))
     with pytest.raises(ShapeError, match="linspace needs a number of steps that is not negative, got -1"):
         Tensor.linspace(0, 1, -1)
+    with pytest.raises(DTypeError, match=re.escape("linspace needs a whole number of steps, got 3.0")):
+        Tensor.linspace(0, 1, 3.0)  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="eye needs sizes that are not negative, got -1 and -1"):
         Tensor.eye(-1)
 

@@ -1,8 +1,8 @@
 """The judge: what tinygraft gives for each sample of PyTorch's operator database, beside what PyTorch gives.
 
 `judge(op)` looks for an operator's name under Tensor and holds it to its samples in several dtypes: values, in
-float64 gradients too, and what must be refused. A Verdict says how many samples were right and what was wrong
-with the others.
+float64 and complex128 gradients too, and what must be refused: what PyTorch refuses, and what it warns of because it
+drops imaginary parts. A Verdict says how many samples were right and what was wrong with the others.
 """
 
 from __future__ import annotations
@@ -25,23 +25,32 @@ from reasons import read
 from tinygraft import Context, Tensor
 from torch_calls import Left, call, convert, find
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64, "int64": torch.int64, "bool": torch.bool}
+DTYPES = {
+    "float32": torch.float32, "float64": torch.float64, "int64": torch.int64, "bool": torch.bool,
+    "complex128": torch.complex128,
+}  # fmt: skip
+GRADIENTS = {"float64": "gradient", "complex128": "complex gradient"}  # what is asked with the values of a dtype
 # (relative, absolute) distance of a value from PyTorch's, by its dtype.
 CLOSE = {
     torch.float64: (1e-7, 1e-7),
+    torch.complex128: (1e-7, 1e-7),
     torch.float32: (1e-4, 1e-5),
+    torch.complex64: (1e-4, 1e-5),
     torch.float16: (2e-3, 2e-3),
     torch.bfloat16: (1.6e-2, 1e-2),
 }
+FOR_NUMPY = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 GRADIENT_CLOSE = (1e-5, 1e-6)
 SECONDS = 20  # the most that one sample may take
 BATCH = 24  # samples that are computed together
 OTHER = {entry.pattern for entry in read().other}  # what has the name of another function here
 FIRST = 10  # where only some samples are asked, how many are made for each of them
-KINDS = (*DTYPES, "gradient", "error")
+KINDS = (*DTYPES, *GRADIENTS.values(), "error")
 
 
 torch.set_num_threads(1)  # samples are small
+torch.set_warn_always(True)
+DROPS = "discards the imaginary part"  # what PyTorch's warning says where it casts complex numbers to real ones
 
 
 @dataclass
@@ -88,11 +97,12 @@ def _draws(op: Any) -> bool:
     return drawn or seeded or "empty" in op.name
 
 
-def _has_gradient(op: Any) -> bool:
+def _has_gradient(op: Any, dtype: torch.dtype) -> bool:
     """Whether gradients are compared: where PyTorch does not leave out its own test of them."""
-    found = op.get_decorators("TestBwdGradients", "test_fn_grad", "cpu", torch.float64, {})
+    found = op.get_decorators("TestBwdGradients", "test_fn_grad", "cpu", dtype, {})
     left_out = ("skip.<locals>.decorator", "expectedFailure")
-    return op.supports_autograd and not any(getattr(d, "__qualname__", "") in left_out for d in found)
+    left = any(getattr(d, "__qualname__", "") in left_out for d in found)
+    return dtype in op.supported_backward_dtypes("cpu") and not left
 
 
 @contextmanager
@@ -120,7 +130,9 @@ def _seed(op: Any, kind: str) -> None:
 def samples(op: Any, kind: str, most: int | None) -> list[tuple[int, Any]]:
     """(number, sample) in a dtype; no more than `most`, spread over the first ones."""
     _seed(op, kind)
-    grads = kind == "float64" and op.supports_autograd
+    if kind == "complex128" and most is not None:
+        most = (most + 1) // 2  # what is asked of it with other dtypes is not asked as often again
+    grads = kind in GRADIENTS and op.supports_autograd
     made = op.sample_inputs("cpu", DTYPES[kind], requires_grad=grads, set_seed=False)
     every = list(enumerate(made if most is None else islice(made, most * FIRST)))
     return _spread(every, most, f"{name_of(op)} {kind}")
@@ -150,6 +162,7 @@ class Case:
     their_gradients: list[Any] = field(default_factory=list)
     our_gradients: list[Any] = field(default_factory=list)
     problem: str | None = None
+    drops: bool = False
 
     def tensors(self) -> list[Tensor]:
         """All of ours that have to be computed."""
@@ -158,13 +171,13 @@ class Case:
 
 def ask(op: Any, number: int, sample: Any, grads: bool) -> Case | None:
     """Both results for a sample, ours not computed yet; None where it cannot be asked here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         try:
             theirs = op(sample.input, *sample.args, **sample.kwargs)
         except Exception:
             return None  # not a sample of this build of PyTorch
-    case = Case(number, _leaves(theirs))
+    case = Case(number, _leaves(theirs), drops=any(DROPS in str(warning.message) for warning in said))
     if any(isinstance(t, torch.Tensor) and t.layout is not torch.strided for t in case.theirs):
         return None
     seen: dict[int, Tensor] = {}
@@ -177,7 +190,7 @@ def ask(op: Any, number: int, sample: Any, grads: bool) -> Case | None:
     except Exception as error:
         case.problem = _said(error)
         return case
-    if grads:
+    if grads and not case.drops:
         _ask_gradients(case, sample, theirs, ours, seen)
     return case
 
@@ -189,7 +202,7 @@ def _ask_gradients(case: Case, sample: Any, theirs: Any, ours: Any, seen: dict[i
     every = _leaves(process(theirs))
     places = [i for i, t in enumerate(every) if isinstance(t, torch.Tensor) and t.requires_grad]
     outputs = [every[i] for i in places]
-    if not inputs or not outputs or any(t.dtype.is_complex for t in outputs):
+    if not inputs or not outputs:
         return
     weights = [torch.randn(t.shape, dtype=t.dtype) for t in outputs]
     found = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
@@ -197,11 +210,16 @@ def _ask_gradients(case: Case, sample: Any, theirs: Any, ours: Any, seen: dict[i
     try:
         with _seconds(SECONDS):
             mine = _leaves(process(ours))
-            scaled = [(mine[i] * convert(w, {}, False)).sum() for i, w in zip(places, weights, strict=True)]
+            scaled = [_weighted(mine[i], convert(w, {}, False)) for i, w in zip(places, weights, strict=True)]
             total = sum(scaled[1:], scaled[0])
             case.our_gradients = list(total.gradient(*(seen[id(t)] for t in inputs)))
     except Exception as error:
         case.problem = f"gradient: {_said(error)}"
+
+
+def _weighted(result: Tensor, weight: Tensor) -> Tensor:
+    """The number whose gradients PyTorch gives where it is told that the gradient of a result is weight."""
+    return (result * weight.conj()).sum().real
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
@@ -257,12 +275,11 @@ def _kind(dtype: np.dtype[Any]) -> str:
 
 
 def difference(ours: Any, theirs: Any, values: bool, close: tuple[float, float] | None = None) -> str | None:
-    """What two results differ in; None where they agree. A complex one of PyTorch's is a last axis of 2 here."""
+    """What two results differ in; None where they agree."""
     if isinstance(theirs, torch.Tensor):
         theirs = theirs.detach().resolve_conj().resolve_neg()
-        theirs = torch.view_as_real(theirs) if theirs.dtype.is_complex else theirs
         near = close or CLOSE.get(theirs.dtype, (0.0, 0.0))
-        want = (theirs.float() if theirs.dtype is torch.bfloat16 else theirs).numpy(force=True)
+        want = theirs.to(FOR_NUMPY.get(theirs.dtype, theirs.dtype)).numpy(force=True)
     else:
         near, want = close or (1e-4, 1e-5), np.asarray(theirs)
     got = ours.numpy() if isinstance(ours, Tensor) else np.asarray(ours)
@@ -270,13 +287,14 @@ def difference(ours: Any, theirs: Any, values: bool, close: tuple[float, float] 
         return f"shape {got.shape}, not {want.shape}"
     if _kind(got.dtype) != _kind(want.dtype):
         return f"dtype {got.dtype}, not {want.dtype}"
-    if not values or not want.size or want.dtype.kind not in "biuf":
+    if not values or not want.size or want.dtype.kind not in "biufc":
         return None
     with np.errstate(all="ignore"):
         if want.dtype.kind in "biu":
             off = got != want.astype(got.dtype)
         else:
-            off = ~np.isclose(got.astype(np.float64), want.astype(np.float64), *near, equal_nan=True)
+            wide = np.complex128 if want.dtype.kind == "c" else np.float64
+            off = ~np.isclose(got.astype(wide), want.astype(wide), *near, equal_nan=True)
     if not off.any():
         return None
     place = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
@@ -284,7 +302,7 @@ def difference(ours: Any, theirs: Any, values: bool, close: tuple[float, float] 
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float))
+    return isinstance(value, (bool, int, float, complex))
 
 
 def _errors(op: Any, verdict: Verdict, most: int | None) -> None:
@@ -323,16 +341,19 @@ def judge(op: Any, most: int | None = None, kinds: tuple[str, ...] = KINDS) -> V
     for kind, dtype in DTYPES.items():
         if kind not in kinds or dtype not in op.dtypes:
             continue
-        grads = kind == "float64" and values and "gradient" in kinds and _has_gradient(op)
+        grads = values and GRADIENTS.get(kind) in kinds and _has_gradient(op, dtype)
         asked = samples(op, kind, most)
         for start in range(0, len(asked), BATCH):
             cases = [c for n, s in asked[start : start + BATCH] if (c := ask(op, n, s, grads)) is not None]
             compute(cases)
             for case in cases:
+                if case.drops:
+                    verdict.note("error", case.number, None if case.problem else f"accepted: {DROPS}")
+                    continue
                 problem, gradient = compared(case, values)
                 verdict.note(kind, case.number, problem)
                 if problem is None and (case.their_gradients or gradient):
-                    verdict.note("gradient", case.number, gradient)
+                    verdict.note(GRADIENTS[kind], case.number, gradient)
     if "error" in kinds:
         _errors(op, verdict, most)
     return verdict

@@ -50,7 +50,7 @@ def summary(found: list[Verdict]) -> str:
         f"found         {len(there)}",
         f"wholly right  {sum(not v.wrong for v in there)}",
         f"samples right {right.total()} of {asked.total()}, {_percent(right.total(), asked.total())}",
-        *(f"  {kind:<11} {right[kind]} of {asked[kind]}, {_percent(right[kind], asked[kind])}" for kind in KINDS),
+        *(f"  {kind:<16} {right[kind]} of {asked[kind]}, {_percent(right[kind], asked[kind])}" for kind in KINDS),
     ]
     return "\n".join(lines)
 

@@ -22,7 +22,7 @@ from tinygraft import Tensor  # noqa: E402
 
 EVERY = list(operators())
 PARTS = 6
-QUICK = ("float64", "gradient", "int64", "bool", "error")
+QUICK = ("float64", "gradient", "int64", "bool", "complex128", "complex gradient", "error")
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -91,6 +91,22 @@ def test_a_name_goes_before_a_pattern():
     general, own = Entry("a*", "general"), Entry("abs", "own")
     assert entry_for("abs", (general, own)) is own
     assert entry_for("add", (general, own)) is general
+
+
+def test_complex_numbers_are_compared_as_such():
+    """A difference in one part is seen, and a real result in place of a complex one; gradients are PyTorch's."""
+    z = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex128)
+    assert difference(Tensor([1 + 2j, 3 - 1j]), z, True) is None
+    assert difference(Tensor([1 + 2j, 3 + 1j]), z, True) == "1 of 2 values differ, at (1,) (3+1j) and not (3-1j)"
+    assert difference(Tensor([1.0, 3.0]), z, True) == "dtype float32, not complex128"
+    verdict = judge(operators()["mul"], 4)
+    assert verdict.wrong == [] and verdict.asked["complex128"] == verdict.asked["complex gradient"] == 2
+
+
+def test_a_cast_that_drops_imaginary_parts_must_be_refused():
+    """What PyTorch warns of counts as an error that is wanted."""
+    verdict = judge(operators()["double"], 4, ("complex128", "error"))
+    assert "complex128" not in verdict.asked and verdict.right["error"] == verdict.asked["error"] == 2
 
 
 def test_differences_are_seen():

@@ -84,8 +84,6 @@ def convert(value: Any, seen: dict[int, Tensor], grads: bool) -> Any:
         return seen[id(value)]
     if isinstance(value, torch.dtype):
         return to_dtype(value)
-    if isinstance(value, complex):
-        raise Left("a complex number")
     if isinstance(value, (tuple, list)):
         several = [convert(v, seen, grads) for v in value]
         return several if isinstance(value, list) else tuple(several)
@@ -134,6 +132,8 @@ def _suits(kind: str, value: Any) -> bool:
         return plain in ("int", "number", "float", "SymInt", "Scalar") or plain.startswith("List[int")
     if isinstance(value, float):
         return plain in ("float", "number", "Scalar")
+    if isinstance(value, complex):
+        return plain in ("complex", "number", "Scalar")
     if isinstance(value, (list, tuple)):
         return plain.startswith("List")
     return plain == "str" if isinstance(value, str) else True
@@ -238,6 +238,7 @@ def call(op: Any, sample: Any, seen: dict[int, Tensor], grads: bool = False) -> 
     args, named = arranged(op, target, values, keywords) if not isinstance(target, property) else (values[:1], {})
     args, named = convert(args, seen, grads), convert(named, seen, grads)
     if isinstance(target, property):
-        return target.fget(args[0])
-    function: Callable[..., Any] = getattr(Tensor, name)
+        return getattr(args[0], name)
+    method = not isinstance(target, (classmethod, staticmethod)) and args and isinstance(args[0], Tensor)
+    function: Callable[..., Any] = getattr(type(args[0]) if method else Tensor, name)
     return function(*args, **named)

@@ -12,7 +12,7 @@ from typing import Any, Self
 from tinygraft.autograd.build import laid_like
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, dtypes, part_of, to_dtype
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import Scalar, TensorBase, expand, leaf, new_memory
 from tinygraft.tensor.casting import Casting
@@ -148,6 +148,8 @@ class Creation(Casting):
         >>> Tensor.linspace(0, 1, 5).tolist()
         [0.0, 0.25, 0.5, 0.75, 1.0]
         """
+        if not hasattr(steps, "__index__"):
+            raise DTypeError(f"linspace needs a whole number of steps, got {steps!r}")
         if steps < 0:
             raise ShapeError(f"linspace needs a number of steps that is not negative, got {steps}")
         to = to_dtype(dtype or dtypes.from_py([float(0), start, stop]))
