@@ -25,6 +25,9 @@ class ComplexReductions(Tensor):
         """Not defined: complex numbers have no order."""
         self._undefined()
 
+    def _sort_keys(self, descending: bool) -> NoReturn:
+        self._undefined()
+
     def _parted(self, method: str, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """A method of both parts."""
         return getattr(self.real, method)(*args, **kwargs), getattr(self.imag, method)(*args, **kwargs)

@@ -293,7 +293,9 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return self._halved[0].isnan() | self._halved[1].isnan()
 
     def isinf(self, detect_positive: bool = True, detect_negative: bool = True) -> Any:
-        """Whether a part is infinite."""
+        """Whether a part is infinite. Raises DTypeError where only one sign is asked for: they have none."""
+        if not (detect_positive and detect_negative):
+            self._undefined()
         return self._halved[0].isinf() | self._halved[1].isinf()
 
     def isfinite(self) -> Any:
