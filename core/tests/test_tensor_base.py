@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
-from tinygraft.tensor.base import broadcast_shape, live_tensors
+from tinygraft.tensor.base import broadcast_shape
+from tinygraft.tensor.live import live_tensors
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 

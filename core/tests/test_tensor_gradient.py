@@ -263,7 +263,7 @@ def test_gradients_of_a_network_are_those_of_pytorch() -> None:
 
 def test_forgotten_intermediates_do_not_stay_alive() -> None:
     """backward keeps no tensor alive but the gradients it fills."""
-    from tinygraft.tensor.base import live_tensors
+    from tinygraft.tensor.live import live_tensors
 
     x = Tensor([1.0], requires_grad=True)
     gc.collect()

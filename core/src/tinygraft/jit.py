@@ -30,9 +30,9 @@ from tinygraft.engine.capture import capturing
 from tinygraft.errors import GraphError
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments, is_over, take_apart
-from tinygraft.tensor.base import assigned_tensors, live_tensors
 from tinygraft.tensor.captured import Launched, Record, Trace, difference, leaves_work
 from tinygraft.tensor.filled import Before
+from tinygraft.tensor.live import assigned_tensors, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
 from tinygraft.uop.uop import UOp
 

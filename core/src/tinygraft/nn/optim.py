@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TrainingError
 from tinygraft.nn.parameter import filled
-from tinygraft.tensor.base import own_memory
+from tinygraft.tensor.leaves import own_memory
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place, UOp
 

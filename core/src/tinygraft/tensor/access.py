@@ -20,10 +20,12 @@ from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import HELD, memories, memory_base
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import TensorBase, expand, leaf, live_tensors, note_assigned
+from tinygraft.tensor.base import TensorBase, expand
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.tensor.element import element
+from tinygraft.tensor.leaves import leaf
+from tinygraft.tensor.live import live_tensors, note_assigned
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg

@@ -8,12 +8,9 @@ so that a mistake raises on the user's line. All other methods are written with 
 from __future__ import annotations
 
 import functools
-import itertools
-import math
 import operator
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Sequence
 from types import CodeType, ModuleType
@@ -21,11 +18,10 @@ from typing import Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
-from tinygraft.schedule.shard import together
+from tinygraft.tensor.live import LIVE
 from tinygraft.tensor.spellings import with_spellings
-from tinygraft.uop.ops import COMPARE, Ops, Own, ReduceArg
+from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, sint
-from tinygraft.uop.sharding import local_shapes
 from tinygraft.uop.uop import Place, UOp
 
 Scalar = bool | int | float | complex
@@ -44,59 +40,7 @@ _VERBS = {
 }  # fmt: skip
 
 
-class _Assigned(weakref.ref["TensorBase"]):
-    """A tensor that was given a new value, listed in home under key."""
-
-    __slots__ = ("home", "key")
-    home: dict[int, _Assigned]
-    key: int
-
-
-class _Waiting(threading.local):
-    """The tensors that a thread has given new values."""
-
-    def __init__(self) -> None:
-        self.tensors: dict[int, _Assigned] = {}
-
-
-_live: dict[int, weakref.ref[TensorBase]] = {}
-_assigned = _Waiting()
-_owners = itertools.count(1)
 _PACKAGE = __name__.partition(".")[0] + "."
-
-
-def live_tensors() -> list[TensorBase]:
-    """Every tensor that is still referred to, in the order in which they were made."""
-    found = []
-    for key, entry in list(_live.items()):
-        tensor = entry()
-        if tensor is not None:
-            found.append(tensor)
-        elif _live.get(key) is entry:
-            del _live[key]
-    return found
-
-
-def assigned_tensors() -> list[TensorBase]:
-    """The tensors that this thread gave a new value since it last asked, and that have not computed it yet."""
-    found = []
-    while _assigned.tensors:
-        tensor = _assigned.tensors.popitem()[1]()
-        if tensor is not None and tensor.uop.base.op is Ops.ASSIGN:
-            found.append(tensor)
-    return found
-
-
-def note_assigned(tensor: TensorBase) -> None:
-    """Remember that a tensor has a new value, which is not in its memory yet."""
-    entry = _Assigned(tensor, _forget_assigned)
-    entry.key, entry.home = id(tensor), _assigned.tensors
-    entry.home[entry.key] = entry
-
-
-def _forget_assigned(entry: _Assigned) -> None:
-    if entry.home.get(entry.key) is entry:
-        del entry.home[entry.key]
 
 
 def _here() -> tuple[CodeType, int]:
@@ -140,8 +84,8 @@ class TensorBase:
         """Fill the fields of a new tensor, and list it among the live ones."""
         self.uop, self.requires_grad, self.grad = uop, requires_grad, None
         self._made = _here()
-        _live.pop(id(self), None)  # of a dead tensor: the order is that of creation, as in every other process
-        _live[id(self)] = weakref.ref(self)
+        LIVE.pop(id(self), None)  # of a dead tensor: the order is that of creation, as in every other process
+        LIVE[id(self)] = weakref.ref(self)
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
         """A new tensor over uop, computed from this one and others; needs a gradient if one of them does."""
@@ -432,48 +376,6 @@ def _number(value: Any, dtype: DType, device: Place, shape: Shape) -> UOp:
 @functools.lru_cache(maxsize=256, typed=True)
 def _repeated(value: Scalar, dtype: DType, device: Place, shape: Shape) -> UOp:
     return expand(UOp.const(dtype, value, device), shape)
-
-
-def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
-    """The node of a new tensor with that flag: one of its own where it may have a gradient.
-
-    Equal graphs are one node, so two tensors of ones would be one leaf, and each would get the gradients of both. What
-    is computed from no memory is therefore put into memory of its own if it needs a gradient, and is told apart by its
-    tag while backward has yet to choose.
-    """
-    if requires_grad is False or (requires_grad is None and node.dtype.kind != "float") or isinstance(node.tag, Own):
-        return node
-    if not is_concrete(node.shape) or _reads_memory(node):
-        return node
-    return own_memory(node) if requires_grad else node.replace(tag=Own(next(_owners)))
-
-
-def _reads_memory(node: UOp) -> bool:
-    """Whether a BUFFER is among what a node is computed from."""
-    seen, stack = {node}, [node]
-    while stack:
-        found = stack.pop()
-        if found.op is Ops.BUFFER:
-            return True
-        fresh = [source for source in found.src if source not in seen]
-        seen.update(fresh)
-        stack += fresh
-    return False
-
-
-def own_memory(node: UOp) -> UOp:
-    """The value of node in new memory, as a node that equals no other."""
-    return UOp(Ops.ASSIGN, node.dtype, (new_memory(node), node))
-
-
-def new_memory(node: UOp) -> UOp:
-    """Memory for a value of node's shape, on its devices."""
-    if not isinstance(node.device, tuple):
-        memory = UOp.buffer(node.device or "", math.prod(node.shape), node.dtype)
-        return UOp(Ops.RESHAPE, node.dtype, (memory,), node.shape)
-    shapes = local_shapes(node.shape, node.sharding, len(node.device))
-    buffers = [UOp.buffer(d, math.prod(s), node.dtype) for d, s in zip(node.device, shapes, strict=True)]
-    return together(node, buffers)
 
 
 def expand(node: UOp, shape: Shape) -> UOp:

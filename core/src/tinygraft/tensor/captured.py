@@ -15,8 +15,9 @@ from tinygraft.engine.replay import Form, Replay
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
-from tinygraft.tensor.base import TensorBase, live_tensors
+from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.filled import Gradients, is_over
+from tinygraft.tensor.live import live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
 from tinygraft.tensor.results import Held
 from tinygraft.uop.uop import UOp, postorder

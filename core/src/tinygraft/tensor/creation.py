@@ -14,8 +14,9 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, dtypes, part_of, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import Scalar, TensorBase, expand, leaf, new_memory
+from tinygraft.tensor.base import Scalar, TensorBase, expand
 from tinygraft.tensor.casting import Casting
+from tinygraft.tensor.leaves import leaf, new_memory
 from tinygraft.tensor.lengths import as_sizes
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape, max_shape

@@ -18,7 +18,8 @@ from tinygraft.dtype import DType, coerce, dtypes, values_of
 from tinygraft.engine.capture import open_captures
 from tinygraft.rules.fold import APPROXIMATE
 from tinygraft.schedule.stored import memory_base
-from tinygraft.tensor.base import TensorBase, live_tensors
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.live import live_tensors
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.uop import UOp
 

@@ -18,7 +18,8 @@ from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine.history import unfold
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import TensorBase, live_tensors
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.live import live_tensors
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 

@@ -14,7 +14,6 @@ from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
-from tinygraft.tensor.base import leaf
 from tinygraft.tensor.ctc import CTC
 from tinygraft.tensor.digest import Digest
 from tinygraft.tensor.distinct import Distinct
@@ -24,6 +23,7 @@ from tinygraft.tensor.gates import Gates
 from tinygraft.tensor.gradient import Gradient
 from tinygraft.tensor.heads import Heads
 from tinygraft.tensor.kernels import Kernels
+from tinygraft.tensor.leaves import leaf
 from tinygraft.tensor.margins import Margins
 from tinygraft.tensor.masked import Masked
 from tinygraft.tensor.mode import TensorType

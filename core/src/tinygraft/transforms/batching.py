@@ -14,7 +14,8 @@ from tinygraft.autograd.batch import batched
 from tinygraft.autograd.build import expand, permute, reshape
 from tinygraft.errors import GraphError, ShapeError
 from tinygraft.tensor import checked
-from tinygraft.tensor.base import TensorBase, live_tensors
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.live import live_tensors
 from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import UOp, toposort

@@ -12,7 +12,7 @@ from typing import Any
 
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.helpers import prod
-from tinygraft.tensor.base import live_tensors
+from tinygraft.tensor.live import live_tensors
 from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops, Own

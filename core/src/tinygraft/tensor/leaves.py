@@ -1,0 +1,56 @@
+"""Nodes of new tensors: one of their own where they may have a gradient, and new memory."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from tinygraft.schedule.shard import together
+from tinygraft.uop.ops import Ops, Own
+from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.sharding import local_shapes
+from tinygraft.uop.uop import UOp
+
+_owners = itertools.count(1)
+
+
+def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
+    """The node of a new tensor with that flag: one of its own where it may have a gradient.
+
+    Equal graphs are one node, so two tensors of ones would be one leaf, and each would get the gradients of both. What
+    is computed from no memory is therefore put into memory of its own if it needs a gradient, and is told apart by its
+    tag while backward has yet to choose.
+    """
+    if requires_grad is False or (requires_grad is None and node.dtype.kind != "float") or isinstance(node.tag, Own):
+        return node
+    if not is_concrete(node.shape) or _reads_memory(node):
+        return node
+    return own_memory(node) if requires_grad else node.replace(tag=Own(next(_owners)))
+
+
+def _reads_memory(node: UOp) -> bool:
+    """Whether a BUFFER is among what a node is computed from."""
+    seen, stack = {node}, [node]
+    while stack:
+        found = stack.pop()
+        if found.op is Ops.BUFFER:
+            return True
+        fresh = [source for source in found.src if source not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return False
+
+
+def own_memory(node: UOp) -> UOp:
+    """The value of node in new memory, as a node that equals no other."""
+    return UOp(Ops.ASSIGN, node.dtype, (new_memory(node), node))
+
+
+def new_memory(node: UOp) -> UOp:
+    """Memory for a value of node's shape, on its devices."""
+    if not isinstance(node.device, tuple):
+        memory = UOp.buffer(node.device or "", math.prod(node.shape), node.dtype)
+        return UOp(Ops.RESHAPE, node.dtype, (memory,), node.shape)
+    shapes = local_shapes(node.shape, node.sharding, len(node.device))
+    buffers = [UOp.buffer(d, math.prod(s), node.dtype) for d, s in zip(node.device, shapes, strict=True)]
+    return together(node, buffers)
