@@ -49,7 +49,6 @@ KINDS = (*DTYPES, *GRADIENTS.values(), "error")
 
 
 torch.set_num_threads(1)  # samples are small
-torch.set_warn_always(True)
 DROPS = "discards the imaginary part"  # what PyTorch's warning says where it casts complex numbers to real ones
 
 
@@ -173,10 +172,13 @@ def ask(op: Any, number: int, sample: Any, grads: bool) -> Case | None:
     """Both results for a sample, ours not computed yet; None where it cannot be asked here."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
+        torch.set_warn_always(True)
         try:
             theirs = op(sample.input, *sample.args, **sample.kwargs)
         except Exception:
             return None  # not a sample of this build of PyTorch
+        finally:
+            torch.set_warn_always(False)
     case = Case(number, _leaves(theirs), drops=any(DROPS in str(warning.message) for warning in said))
     if any(isinstance(t, torch.Tensor) and t.layout is not torch.strided for t in case.theirs):
         return None
