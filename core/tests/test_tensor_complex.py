@@ -325,6 +325,45 @@ def test_real_memory_takes_no_complex_numbers() -> None:
         Tensor(1j, dtype=dtypes.float32)
 
 
+def test_parts_that_were_given_stay_what_they_are() -> None:
+    """A complex tensor made of two real ones is no view of them."""
+    a, b = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    c, twice = a.complex(b), a.complex(a)
+    c[0] = 9 + 9j
+    c.requires_grad_()
+    twice.assign(Tensor([5j, 6]))
+    assert (a.tolist(), b.tolist(), a.requires_grad) == ([1, 2], [3, 4], None)
+    assert (c.tolist(), twice.tolist()) == ([9 + 9j, 2 + 4j], [5j, 6])
+    assert c.to(c.device) is c
+
+
+def test_replace_takes_the_new_dtype() -> None:
+    """As for real tensors; a real one cannot take the place of a complex one."""
+    z = Tensor([1j])
+    assert z.replace(Tensor([2j], dtype=dtypes.complex128)).dtype is dtypes.complex128
+    with pytest.raises(DTypeError, match=r"^cannot replace a complex tensor by one of dtypes.float\n  made at "):
+        z.replace(Tensor([1.0]))
+
+
+def test_nothing_is_lost_on_the_way_to_numpy() -> None:
+    """NumPy would only warn; a subclass of Tensor would lose its class."""
+
+    class Mine(Tensor):
+        pass
+
+    assert np.asarray(Tensor([1j]), dtype=np.complex128).tolist() == [1j]
+    with pytest.raises(
+        DTypeError, match=r"^an array of .*float32.* would lose the imaginary parts of dtypes.complex64"
+    ):
+        np.asarray(Tensor([1j]), dtype=np.float32)
+    with pytest.raises(
+        DTypeError, match=r"^Mine cannot hold complex numbers: Tensor makes a ComplexTensor of them, wh"
+    ):
+        Mine([1j])
+    with pytest.raises(DTypeError, match=r"^arange counts with real numbers, got arange\(0, 3j, 1\)$"):
+        Tensor.arange(0, 3j)  # type: ignore[arg-type]
+
+
 # Gradients
 
 

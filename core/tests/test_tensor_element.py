@@ -134,3 +134,18 @@ def test_integers_wrap_and_float32_is_rounded_as_on_a_device() -> None:
     same(elements(x * 3 + x), (x * 3 + x).tolist())
     same(elements(i + 1), [-(2**31), 4])
     same(elements(i.cast("uint8") * i.cast("uint8")), [1, 9])
+
+
+def test_memory_that_somebody_else_writes_is_read_anew() -> None:
+    """Before and after another library has it: nothing that was computed for reading is kept."""
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    theirs = Tensor.from_dlpack(x).sin()
+    assert theirs[0].item() == pytest.approx(np.sin(1.0))
+    x[0] = 50
+    assert theirs[0].item() == pytest.approx(np.sin(50.0))
+    mine = Tensor([1.0, 2.0, 3.0]).realize()
+    sine = mine.sin()
+    assert sine[0].item() == pytest.approx(np.sin(1.0))
+    view = np.from_dlpack(mine)  # type: ignore[arg-type]
+    view[0] = 50
+    assert sine[0].item() == pytest.approx(np.sin(50.0))

@@ -40,6 +40,7 @@ class Buffer:
     """size elements of dtype in the memory of a device. A buffer of no elements never allocates."""
 
     __module__ = "tinygraft.device"  # the place where people import it from, and which its type prints
+    times_shared = 0  # how often memory was given to somebody who can write it
     __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lock", "_source", "device", "dtype", "filled",
                  "nbytes", "offset", "size")  # fmt: skip
 
@@ -149,6 +150,7 @@ class Buffer:
         view = self.as_memoryview()
         if view is None or not self.nbytes:
             return view
+        Buffer.times_shared += 1
         lease = self._lease() if self._lease is not None else None
         if lease is None:
             from ctypes import c_ubyte
@@ -161,6 +163,10 @@ class Buffer:
     def is_shared(self) -> bool:
         """Whether somebody holds what share gave."""
         return self._lease is not None and self._lease() is not None
+
+    def may_change(self) -> bool:
+        """Whether somebody else can write the memory: it is shared, or it is theirs."""
+        return self.is_shared() or isinstance(self._block, Borrowed)
 
     def copy_in(self, source: memoryview) -> Buffer:
         """Fill the buffer with nbytes bytes from the host."""

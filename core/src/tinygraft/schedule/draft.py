@@ -77,13 +77,28 @@ class Draft:
         return set(self.lowering.slots)
 
     def overwritten(self) -> set[UOp]:
-        """The assigned values whose old ones are read here at another place than where they are written."""
+        """The assigned values whose old ones are read here at another place than where they are written, or later: by
+        a store that waits for a reduction which the assignment does not wait for."""
         if not any(node.op is Ops.ASSIGN for node in self.nodes):
             return set()
         written = {store.src[0]: (store.src[1], node) for store, node in zip(self.stores, self.nodes, strict=True)}
         loaded = [n for n in postorder(*self.stores) if n.op is Ops.LOAD and n.src[0] in written]
         trouble = {written[n.src[0]][1] for n in loaded if written[n.src[0]][0] is not n.src[1]}
-        return {n for n in trouble if n.op is Ops.ASSIGN}
+        return {n for n in trouble | self._read_later(set(loaded)) if n.op is Ops.ASSIGN}
+
+    def _read_later(self, loaded: set[UOp]) -> set[UOp]:
+        """The nodes whose old values, some of loaded, are read by a store that waits for more reductions than they."""
+        if len(self.stores) < 2 or not self.lowering.reduces:
+            return set()
+        below = [postorder(store) for store in self.stores]
+        reduces = [{n for n in nodes if n.op is Ops.REDUCE} for nodes in below]
+        writer = {store.src[0]: i for i, store in enumerate(self.stores)}
+        found: set[UOp] = set()
+        for reader, nodes in enumerate(below):
+            for i in {writer[n.src[0]] for n in nodes if n in loaded}:
+                if not reduces[reader] <= reduces[i]:
+                    found.add(self.nodes[i])
+        return found
 
     def repeated(self) -> set[UOp]:
         """The reductions that run more often than they have results: inside loops that they do not depend on, or at an

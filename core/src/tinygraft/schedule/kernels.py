@@ -346,9 +346,9 @@ class _Waits:
             where: Group | UOp = home.get(current, current)
             if where is group:
                 return True
-            if where not in seen and latest.get(where, -1) > first:
+            if where not in seen and latest.get(where, first + 1) > first:  # what has no place yet comes later
                 seen.add(where)
-                inside = where.needs.difference(where.nodes) if isinstance(where, Group) else self.needs[where]
+                inside = where.needs.difference(where.nodes) if isinstance(where, Group) else self.needs.get(where, ())
                 stack.extend(inside)
         return False
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, complex_of
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.base import TensorBase
@@ -137,6 +138,18 @@ class ComplexAccess(Tensor):
         found.real, found.imag = (half.numpy() for half in self._halved)
         return found
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray[Any, Any]:
+        import numpy as np
+
+        found = self.numpy()
+        if dtype is None:
+            return found
+        if np.dtype(dtype).kind not in "cbO":
+            raise DTypeError(
+                f"an array of {dtype} would lose the imaginary parts of {self.dtype}\n  made at {self._where()}"
+            )
+        return found.astype(dtype)
+
     def data(self) -> memoryview:
         """Raises DTypeError: memoryview has no complex numbers."""
         raise DTypeError(f"memoryview has no format for {self.dtype}\n  hint: t.view_as_real().data() gives its parts")
@@ -203,8 +216,10 @@ class ComplexAccess(Tensor):
         return self
 
     def replace(self, x: TensorBase) -> Any:
-        """Let this tensor be x from now on; the shapes have to agree, and x to be complex."""
-        for half, new in zip(self._halved, x._cast(self.dtype)._parts(), strict=True):
+        """Let this tensor be x from now on; the shapes have to agree, and x to be complex. Raises DTypeError."""
+        if x.dtype.kind != "complex":
+            raise DTypeError(f"cannot replace a complex tensor by one of {x.dtype}\n  made at {x._where()}")
+        for half, new in zip(self._halved, x._parts(), strict=True):
             half.replace(new)
         return self
 
@@ -226,7 +241,11 @@ class ComplexAccess(Tensor):
     __getitem__, contiguous, clone, detach = (
         partwise(name) for name in ("__getitem__", "contiguous", "clone", "detach")
     )
-    contiguous_backward, to, shard = (partwise(name) for name in ("contiguous_backward", "to", "shard"))
+    contiguous_backward, shard, _moved = (partwise(name) for name in ("contiguous_backward", "shard", "to"))
+
+    def to(self, device: Any) -> Any:
+        """The values on a device, or on several; this tensor itself when they are there."""
+        return self if Device.canonicalize(device) == self.device else self._moved(device)
 
     # Gradients
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from tinygraft.dtype import DType, DTypeLike, complex_of, dtypes, part_of, promote, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
@@ -27,9 +27,6 @@ from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
 from tinygraft.uop.uop import UOp
-
-if TYPE_CHECKING:
-    pass
 
 _SIGMOID = derivatives.analytic("sigmoid")
 

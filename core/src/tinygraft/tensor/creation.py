@@ -108,6 +108,8 @@ class Creation(Casting):
         """
         if stop is None:
             start, stop = 0, start
+        if any(isinstance(number, complex) for number in (start, stop, step)):
+            raise DTypeError(f"arange counts with real numbers, got arange({start}, {stop}, {step})")
         if step == 0:
             raise ShapeError(f"arange needs a step other than 0, got arange({start}, {stop}, {step})")
         to = to_dtype(dtype or dtypes.from_py([start, stop, step]))

@@ -13,7 +13,7 @@ import weakref
 from math import prod
 from typing import Any
 
-from tinygraft.device.buffer import realized
+from tinygraft.device.buffer import Buffer, realized
 from tinygraft.dtype import DType, coerce, dtypes, values_of
 from tinygraft.engine.capture import open_captures
 from tinygraft.rules.fold import APPROXIMATE
@@ -21,7 +21,7 @@ from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.live import live_tensors
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, toposort
 
 STEPS = 64  # nodes that are followed for one element, about 1 us each; a kernel is compiled in 10 ms
 WHOLE = 2**14  # a tensor of at most so many elements is computed as a whole where one of them is read
@@ -29,8 +29,22 @@ COPIED = 2**16  # bytes of memory that the host does not see, copied for one ele
 
 _EXACT = frozenset({dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64})
 _SAME = frozenset({Ops.DETACH, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD})
-_computed: weakref.WeakKeyDictionary[UOp, tuple[weakref.ref[TensorBase], list[Any]]] = weakref.WeakKeyDictionary()
 Place = tuple[int, ...]
+
+
+class _Copy:
+    """The values of a node that a tensor holds, computed for reading."""
+
+    def __init__(self, holder: TensorBase, values: list[Any]) -> None:
+        self.holder, self.values, self.shared = weakref.ref(holder), values, Buffer.times_shared
+
+    def is_of(self, node: UOp) -> bool:
+        """Whether these are still the values: the tensor has the node, and nobody else was given memory to write."""
+        holder = self.holder()
+        return holder is not None and memory_base(holder.uop) is node and self.shared == Buffer.times_shared
+
+
+_computed: weakref.WeakKeyDictionary[UOp, _Copy] = weakref.WeakKeyDictionary()
 
 
 class _Stuck(Exception):
@@ -58,8 +72,8 @@ class _Walk:
             found = node.arg
         elif op is Ops.IOTA and len(node.src) == 1:
             found = coerce(place[0], node.dtype)
-        elif (entry := _computed.get(node)) is not None and _is_of(entry[0](), node):
-            found = entry[1][_flat(node.shape, place)]
+        elif (entry := _computed.get(node)) is not None and entry.is_of(node):
+            found = entry.values[_flat(node.shape, place)]
         elif self.steps < 0:
             raise _Stuck(self.path)
         elif op in _SAME:
@@ -137,19 +151,16 @@ def _compute(tensor: TensorBase, path: list[UOp]) -> bool:
     for node in reversed(path):
         holder = holders.get(node) if node in several else None
         if holder is not None:
+            if any(n.op is Ops.BUFFER and (b := realized(n)) is not None and b.may_change() for n in toposort(node)):
+                return False
             copy: Any = holder._wrap(node).clone()  # type: ignore[attr-defined]
-            _computed[node] = weakref.ref(holder), copy._numbers()
+            _computed[node] = _Copy(holder, copy._numbers())
             return True
     return False
 
 
 def _counted(shape: Any) -> bool:
     return all(type(length) is int for length in shape) and 1 < prod(shape) <= WHOLE
-
-
-def _is_of(holder: TensorBase | None, node: UOp) -> bool:
-    """Whether a tensor has the value of a node still: what it was made of may have been written over since."""
-    return holder is not None and memory_base(holder.uop) is node
 
 
 def _in_memory(node: UOp, place: int) -> Any:

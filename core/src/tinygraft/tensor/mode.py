@@ -7,6 +7,7 @@ from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import TRAINING
+from tinygraft.errors import DTypeError
 from tinygraft.tensor import missing
 from tinygraft.tensor.data import ComplexGiven
 
@@ -34,7 +35,11 @@ class TensorType(type):
         try:
             return super().__call__(*args, **kwargs)
         except ComplexGiven:
-            pass
+            if not cls.__module__.startswith("tinygraft."):
+                raise DTypeError(
+                    f"{cls.__name__} cannot hold complex numbers: Tensor makes a ComplexTensor of them, which is no "
+                    f"{cls.__name__}"
+                ) from None
         from tinygraft.tensor import complex_data
 
         return complex_data.made(*args, **kwargs)

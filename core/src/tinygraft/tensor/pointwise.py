@@ -214,7 +214,7 @@ class Pointwise(Floats):
         >>> Tensor([1.0, 2.0]).complex(Tensor([3.0, 4.0])).tolist()
         [(1+3j), (2+4j)]
         """
-        return self._in_parts().joined(self, imag)  # type: ignore[no-any-return]
+        return self._in_parts().joined(self._again(), imag._again())  # type: ignore[no-any-return]
 
     def polar(self, angle: Self) -> Self:
         """Complex numbers of which this tensor has the magnitudes, and another the angles in radians.
