@@ -43,7 +43,8 @@ bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift lshift
 """
 MORE = """
 t.T; t.mT; t.H; t.mH; t.real; t.imag; t.complex(o).imag; t.polar(o).abs(); t.complex(o).view_as_real()
-t.is_complex(); t.view_as_complex(); t.shape; t.ndim; k.bitwise_not(); k.unique(); k.sum(); k.prod()
+t.is_complex(); t.view_as_complex(); t.adjoint(); t.conj_physical(); t.resolve_conj(); t.resolve_neg()
+t.cfloat(); t.cdouble(); t.shape; t.ndim; k.bitwise_not(); k.unique(); k.sum(); k.prod()
 k.max(); k.cumsum(0); k.mean(); k.sort(0); b.sum(); b.any(); b.all(); b.cumsum(0); b.logical_not(); b.nonzero()
 k.flatten().bincount()
 t.addcdiv(o, o + 2); t.addcmul(o, o); t.lerp(o, 0.25); t.clamp(0.25, 0.5); t.clip(0.25, 0.5); t.clamp_min(0.5)

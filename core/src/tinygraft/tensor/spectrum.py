@@ -41,11 +41,12 @@ class Spectrum(Fourier):
 
         Each piece is multiplied by window. With center the signal is padded by n_fft // 2 on both sides, so that pieces
         lie around their place. onesided (None is True for real signals) leaves the n_fft // 2 + 1 frequencies that
-        determine the others; normalized divides by the root of n_fft; return_complex is accepted. Raises ShapeError.
+        determine the others; normalized divides by the root of n_fft; return_complex=False gives the parts
+        along a last axis of 2. Raises ShapeError.
 
         >>> from tinygraft import Tensor
         >>> Tensor.ones(8).stft(4, center=False).shape
-        (3, 5, 2)
+        (3, 5)
         """
         if self.ndim not in (1, 2):
             raise ShapeError(
