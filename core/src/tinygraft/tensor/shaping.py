@@ -56,8 +56,13 @@ class Shaping(Operators):
         return self.mT._conj()
 
     def adjoint(self) -> Self:
-        """mH, as a method."""
-        return self.mH
+        """mH, as a method; of a number without axes its conjugate.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor(2j).adjoint().tolist()
+        -2j
+        """
+        return self.mH if self.ndim else self._conj()._again()
 
     def _at_least(self, what: str, count: int) -> None:
         if self.ndim < count:
