@@ -55,3 +55,10 @@ def test_the_gradient_of_sgn_at_zero_is_zero():
     z = Tensor([0j, 2j], requires_grad=True)
     (found,) = z.sgn().gradient(z, gradient=Tensor([1 + 0j, 1 + 0j]))
     assert found.tolist() == [0j, 0.5 + 0j]
+
+
+def test_a_gradient_that_is_asked_for_by_name_needs_no_flag() -> None:
+    """sgn of a tensor whose requires_grad is False has the same gradient as of one that asks."""
+    asks, silent = (Tensor([3 + 4j, 1j], requires_grad=flag) for flag in (True, False))
+    found = [z.sgn().real.sum().gradient(z)[0].tolist() for z in (asks, silent)]
+    assert found[0] == found[1]

@@ -249,7 +249,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
 
     def sign(self) -> Any:
         """Divided by their magnitudes; 0 for 0."""
-        size = self.abs().detach() if self.requires_grad is False else self.abs()
+        size = self.abs()
         nothing = size == 0
         return nothing.where(0.0, self) / nothing.where(1.0, size)
 
