@@ -45,7 +45,7 @@ def test_backward_through_a_replayed_result_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
         (result * 2).backward()
     assert str(caught.value) == (
-        "backward reaches a result of a TinyJit that was replayed, and has no history\n"
+        "backward reaches a result of a TinyJit that was replayed, and was not taped\n"
         "  hint: call backward inside the function under TinyJit, or detach() the result"
     )
 

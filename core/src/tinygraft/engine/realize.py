@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from tinygraft.config import VIZ
 from tinygraft.device.buffer import buffer_of
-from tinygraft.engine import history, viz
+from tinygraft.engine import tape, viz
 from tinygraft.engine.capture import Recorded, is_from_before, note, open_captures, uncaptured
 from tinygraft.engine.compile import Ready
 from tinygraft.engine.interrupt import Guard, guarded
@@ -81,22 +81,24 @@ def _realize(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> None:
         before = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
         others = _without(others, before)
     if Ops.ASSIGN not in ops:  # nothing is written over: any of it can be done again
-        _compute(todo, others, before, order, {node: node for node in wanted}, Guard(None))
+        _compute(todo, others, before, order, {node: node for node in wanted}, set(), Guard(None))
         return
     with guarded() as guard:
-        while along := _protect(order, others):
+        while along := _protect(order, todo, others):
             todo += along
             others = _without(others, along)
             wanted = _wanted(todo)
             order = postorder(*wanted)
-        _save_for(before, _overwritten(order))
+        overwritten = _overwritten(order)
+        _save_for(before, overwritten)
+        _save_taped(overwritten)
         homes = _homes(order, [*wanted, *_assigned_for(others, order)])
         outputs = list(homes.values())
-        _compute(todo, others, before, order if outputs == wanted else postorder(*outputs), homes, guard)
+        _compute(todo, others, before, order if outputs == wanted else postorder(*outputs), homes, overwritten, guard)
 
 
 def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], before: Sequence[HasNode], order: Sequence[UOp],
-             homes: dict[UOp, UOp], guard: Guard) -> None:  # fmt: skip
+             homes: dict[UOp, UOp], overwritten: set[UOp], guard: Guard) -> None:  # fmt: skip
     """Run what homes need, whose postorder is order, and give tensors their results; before stays as it is."""
     outputs = list(homes.values())
     work = work_for(order, outputs)
@@ -113,8 +115,9 @@ def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], before: Sequenc
         guard.whole = True  # what has run becomes what its tensors are
         if done or not work.calls:
             held = {node: _held(node, work.memory[home]) for node, home in homes.items()}
-            _remember(todo, [*others, *before], work, held)
-            _rebind(held, [*todo, *others])
+            lazy = [tensor for tensor in others if memory_base(tensor.uop).op not in HELD]
+            _remember(todo, lazy, [*others, *before], held, overwritten)
+            _rebind(held, [*todo, *lazy])
 
 
 def _without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNode]:
@@ -123,27 +126,30 @@ def _without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNod
     return [tensor for tensor in tensors if id(tensor) not in ids]
 
 
-def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work, held: dict[UOp, UOp]) -> None:
-    """Keep the history of tensors computed from ones that need a gradient, and note which memory has a new value.
+def _remember(todo: Sequence[HasNode], lazy: Sequence[HasNode], others: Sequence[HasNode], held: dict[UOp, UOp],
+              overwritten: set[UOp]) -> None:  # fmt: skip
+    """Tape what was computed, where a gradient may be asked for through it, and note which memory has a new value.
 
-    A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from. What else
-    is realised now is memory in a history, as it is memory in the tensors that hold it.
+    That is the values of tensors whose requires_grad is not False, and what graphs of lazy ones have on the way.
     """
-    assigned = {n: m for n, m in work.memory.items() if n.op is Ops.ASSIGN and _writes_memory(n)}
-    for node, memory in assigned.items():
-        history.note_assigned(memory, _assigned_to(node))
-    if written := [buffer for memory in assigned.values() for buffer in buffers_of(memory)]:
-        history.note_writes(written)
-    mine_ask = [tensor for tensor in tensors if tensor.requires_grad]
-    asking = {t.uop for t in (*mine_ask, *others) if t.requires_grad} if mine_ask else set()
-    for tensor in mine_ask:
-        node = memory_base(tensor.uop)
-        known = node in held and node in work.memory and node.dtype.kind == "float"
-        if known and not _writes_memory(node):
-            mine = (tensor.uop, node)
-            if any((n in asking or history.kept(n)) and n not in mine for n in toposort(node)):
-                others_held = {n: memory for n, memory in held.items() if n is not node}
-                history.keep(work.memory[node], rebuild((node,), others_held)[node])
+    wanted: dict[UOp, None] = {}
+    waiting: list[UOp] = []
+    for tensor in (*todo, *lazy):
+        if tensor.requires_grad is not False and tensor.uop not in wanted:
+            node = memory_base(tensor.uop)
+            if node not in held:
+                waiting.append(tensor.uop)
+            elif node.dtype.kind == "float":
+                wanted[node] = None
+    if waiting:
+        inside = toposort(*waiting, enter=lambda node: node not in held)
+        wanted |= dict.fromkeys([node for node in inside if node in held and node.dtype.kind == "float"])
+    known: set[UOp] = set()
+    asking: set[UOp] = set()
+    if wanted:
+        known = {tensor.uop for tensor in (*todo, *others) if tensor.requires_grad is not False}
+        asking = _asking((*todo, *others))
+    tape.record(held, wanted, known, asking, overwritten, pin=not open_captures())
 
 
 def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
@@ -224,27 +230,55 @@ def _held(node: UOp, memory: UOp) -> UOp:
     return in_shape(memory, node.shape) if memory.op is Ops.BUFFER else memory
 
 
-def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
+def _protect(order: Sequence[UOp], todo: Sequence[HasNode], others: Sequence[HasNode]) -> list[HasNode]:
     """Keep the values of other tensors safe from what order writes; those to compute along."""
     overwritten = _overwritten(order)
     if not overwritten or not others:
         return []
     here, reading = set(order), _reading(order, overwritten)
+    needs_old = _backward_may_need(overwritten, (*todo, *others))
     along: list[HasNode] = []
     late: list[HasNode] = []
     for tensor in others:
         if _is_number(tensor.uop):
             continue
         if tensor.uop in here and memory_base(tensor.uop).op not in HELD:
-            along += [tensor] if tensor.uop in reading else []
+            if tensor.uop in reading:
+                (late if needs_old(tensor) else along).append(tensor)
             continue
         new = _readers(tensor.uop, here, overwritten)
         if new is not None:
             plain = memory_base(tensor.uop).op in HELD
-            (late if plain or new > ALONG else along).append(tensor)
+            (late if plain or new > ALONG or needs_old(tensor) else along).append(tensor)
     along, other = _agreeing(order, along)
     _save(late + other, overwritten)
     return along
+
+
+def _backward_may_need(overwritten: Iterable[UOp], live: Sequence[HasNode]) -> Callable[[HasNode], bool]:
+    """Whether a backward that may still come through a tensor can need the old values, which are then kept for it."""
+    if sum(buffer.arg.size * buffer.dtype.itemsize for buffer in overwritten) > tape.SAVED:
+        return lambda tensor: False
+    asking = _asking(live)
+
+    def needs_old(tensor: HasNode) -> bool:
+        node = tensor.uop
+        return bool(tensor.requires_grad) and not tape.is_used(node) and tape.is_asked(node, asking - {node})
+
+    return needs_old
+
+
+def _asking(tensors: Iterable[HasNode]) -> set[UOp]:
+    """The nodes by which graphs know tensors with requires_grad=True: those that they have, and had before a write."""
+    found: set[UOp] = set()
+    for tensor in tensors:
+        if tensor.requires_grad:
+            node = tensor.uop
+            found.add(node)
+            while node.op is Ops.ASSIGN:
+                node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
+                found.add(node)
+    return found
 
 
 def _agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:
@@ -287,7 +321,14 @@ def copied(node: UOp) -> UOp:
     buffers = [buffer_of(new), buffer_of(node)]
     copy(*buffers)
     note(Recorded(None, buffers[0].device, (new.arg.uid, node.arg.uid), True), buffers, (new, node), {})
+    tape.note_copied(new, node)
     return new
+
+
+def _save_taped(overwritten: set[UOp]) -> None:
+    """Let the tape of values that a backward may still go through read copies of what is about to be overwritten."""
+    if entries := tape.to_save(overwritten):
+        tape.save(entries, {node: copied(node) for node in overwritten if any(e.reads(node) for e in entries)})
 
 
 def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNode], clean: Nodes) -> None:
@@ -299,8 +340,9 @@ def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNo
     """
     if dropped:
         _save([t for t in live if not dropped.isdisjoint(toposort(t.uop))], dropped)
-    history.note_writes(overwritten)
+    _save_taped(overwritten)
     _save_for(live, overwritten, clean)
+    tape.note_writes(overwritten)
 
 
 def _save_for(tensors: Iterable[HasNode], overwritten: set[UOp], clean: Nodes | None = None) -> None:
@@ -340,16 +382,16 @@ def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
     return new if reads else None
 
 
-def _rebind(swap: dict[UOp, UOp], tensors: Iterable[HasNode]) -> None:
-    """Put results in the place of the nodes they are the values of, in the graphs of all live tensors.
+def _rebind(swap: dict[UOp, UOp], tensors: Sequence[HasNode]) -> None:
+    """Put results in the place of the nodes they are the values of, in the graphs of tensors.
 
     Shapes on the way to memory are left out, but not where a gradient may be asked for at one of them.
     """
-    lazy = [t for t in tensors if memory_base(t.uop).op not in HELD]
-    nodes = [t.uop for t in lazy]
+    nodes = [t.uop for t in tensors]
     done = swap if all(map(swap.__contains__, nodes)) else rebuild(nodes, swap)
-    for tensor in lazy:
+    for tensor in tensors:
         new = done[tensor.uop]
         base = memory_base(new)
-        short = base.op is Ops.BUFFER and new.op is Ops.RESHAPE and not tensor.requires_grad
+        asked = tensor.requires_grad is not False and new.dtype.kind == "float"
+        short = base.op is Ops.BUFFER and new.op is Ops.RESHAPE and not asked
         tensor.uop = _held(new, base) if short else new

@@ -164,7 +164,7 @@ class _Plan:
             if node.op is not Ops.ASSIGN or len(node.src) != 2 or node in self.private:
                 continue
             value = node.src[1]
-            while value.op is Ops.RESHAPE and self.users[value] == 1:
+            while value.op in (Ops.RESHAPE, Ops.DETACH) and self.users[value] == 1:
                 value = value.src[0]
             only = value.op is Ops.SCATTER and self.users[value] == 1 and value not in self.private | self.wanted
             if only and memory_base(value.src[0]) is memory_base(node.src[0]):

@@ -26,11 +26,12 @@ from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import leaf
 from tinygraft.tensor.live import live_tensors, note_assigned
+from tinygraft.tensor.paths import is_leaf
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.stages import Call
-from tinygraft.uop.uop import Place, UOp
+from tinygraft.uop.uop import Place, UOp, rebuild
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -325,7 +326,10 @@ class Access(Casting):
 
     def requires_grad_(self, requires_grad: bool | None = True) -> Self:
         """Set whether backward fills grad; None lets backward choose. What was computed before does not see True."""
-        self.uop, self.requires_grad = leaf(self.uop, requires_grad), requires_grad
+        node = leaf(self.uop, requires_grad)
+        if requires_grad is False and node.dtype.kind == "float" and memory_base(node).op not in (*HELD, Ops.CONST):
+            node = UOp(Ops.DETACH, node.dtype, (node,))
+        self.uop, self.requires_grad = node, requires_grad
         return self
 
     # A new value for a tensor that exists
@@ -371,10 +375,19 @@ class Access(Casting):
         return x
 
     def _rebind(self, value: UOp, view: UOp | None = None) -> None:
-        """Let value, or value in place of a view of the old node, be the new node of this tensor."""
+        """Let value, or value in place of a view of the old node, be the new node of this tensor.
+
+        What is written into a leaf with requires_grad=True, or into a tensor that never has a gradient, is detached:
+        it stays what it was to gradients, so that `w -= lr * w.grad` is a training step.
+        """
         old = self.uop
         if view is None and value is old:
             return
+        if self.dtype.kind == "float" and (self.requires_grad is False or (self.requires_grad and is_leaf(old))):
+            value = UOp(Ops.DETACH, value.dtype, (value,))
+            if view is not None:
+                cut = UOp(Ops.DETACH, old.dtype, (old,))
+                view, old = rebuild((view,), {old: cut})[view], cut
         if view is not None:
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
         elif _owns_memory(old) or old.op is Ops.ASSIGN:

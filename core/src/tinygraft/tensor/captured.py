@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinygraft.device.buffer import bind, buffer_of
-from tinygraft.engine import history
+from tinygraft.engine import tape
 from tinygraft.engine.capture import Capture, Memory, Recorded
 from tinygraft.engine.compile import Compiled
 from tinygraft.engine.realize import Nodes, before_replay, copied, exclusive
@@ -103,7 +103,8 @@ class Record:
         made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
         changing = [*arguments.buffers, *made]
         self.made: list[Form] = [_form(trace.memory[node.arg.uid]) for node in made]
-        self.remembered = [i for i, node in enumerate(made) if history.kept(node)]
+        self.taped = [(i, entry.asks) for i, node in enumerate(made) if (entry := tape.entry_of(node)) is not None]
+        self.reads = [trace.nodes[uid] for uid in sorted(self.outside) if uid in trace.nodes]
         self.kept = [node for node in results if node not in changing]
         numbers = {node: number for number, node in enumerate([*changing, *self.kept])}
         self.result = mapped(result, TensorBase, lambda tensor: Held(tensor, numbers))
@@ -143,8 +144,9 @@ class Record:
                     self.clean.clear()
                 before_replay(overwritten, self.grads.still_held(lost), live_tensors(), self.clean)
             self.launches.run(buffers, values)
-            for i in self.remembered:
-                history.note_replayed(buffers[len(arguments.buffers) + i])
+            for i, asks in self.taped:
+                reads = [node for ref in self.reads if (node := ref()) is not None]
+                tape.note_replayed(buffers[len(arguments.buffers) + i], [*arguments.buffers, *reads], asks)
         if lost:
             again = self.grads.give(lost, self.launches.fixed, values)
             self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in again]
@@ -159,12 +161,12 @@ class Record:
         written = {node.arg.uid for ref in self.written if (node := ref()) is not None}
         kept = [(node.arg.uid, (node.device, node.arg.size, node.dtype), node.arg.uid in written,
                  b"" if node.arg.uid in fixed else _bytes(node)) for node in self.kept]  # fmt: skip
-        names = ("names", "values", "parts", "assigned", "made", "remembered", "result", "launches")
+        names = ("names", "values", "parts", "assigned", "made", "taped", "result", "launches")
         return {"kept": kept} | {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept, self.launched, self.grads, self.filled = state.pop("kept"), [], Gradients(), frozenset()
-        self.clean = weakref.WeakSet()
+        self.clean, self.reads = weakref.WeakSet(), []
         for name, value in state.items():
             setattr(self, name, value)
         self.kept = [UOp.buffer(*form) for _, form, _, _ in kept]

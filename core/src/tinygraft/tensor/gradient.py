@@ -5,7 +5,7 @@ A scalar tensor in (or one with the gradient to start from); lazy tensors out. N
 
 Which tensors get a .grad: among the live tensors whose node is in the graph, those that have requires_grad=True; if
 there are none, the float tensors whose flag is None. Of these only leaves count: a tensor that was computed from
-another one of them is an intermediate result. A tensor that was assigned to since is found by the node it had.
+another one of them is an intermediate result. Reads, realises and writes in between change nothing (paths.py).
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 from tinygraft.autograd.build import laid_like
-from tinygraft.autograd.walk import gradient as gradient_nodes
-from tinygraft.autograd.walk import nodes_on_path
-from tinygraft.engine.history import unfold
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.schedule.stored import memories
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.live import live_tensors
+from tinygraft.tensor.paths import Leaves, Path
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, rebuild, toposort
+from tinygraft.uop.uop import UOp
 
 
 class Gradient(TensorBase):
@@ -42,15 +40,14 @@ class Gradient(TensorBase):
         [2.0, 4.0]
         """
         seed = self._seed("backward", gradient)
-        root, inside, back = self._unfolded()
-        leaves = _leaves(root, inside)
-        nodes = _folded(gradient_nodes(root, [node for _, node in leaves], seed), back)
-        for (tensor, _), node in zip(leaves, nodes, strict=True):
+        leaves = Leaves(self)
+        nodes = leaves.gradients([nodes for _, nodes in leaves.found], seed)
+        for (tensor, _), node in zip(leaves.found, nodes, strict=True):
             if node is None:
                 continue
             node = laid_like(node, tensor.uop)
             total = node if tensor.grad is None else tensor.grad.uop + node
-            tensor.grad = tensor._wrap(total)
+            tensor.grad = tensor._wrap(UOp(Ops.DETACH, total.dtype, (total,)))
             tensor.grad.requires_grad = False
         return self
 
@@ -67,17 +64,26 @@ class Gradient(TensorBase):
         ([27.0], [18.0])
         """
         seed = self._seed("gradient", gradient)
-        root, inside, back = self._unfolded()
-        graph = set(toposort(root))
         parts = [part for target in targets for part in target._parts()]
-        known = [_node_in(part, graph, inside) for part in parts]
-        wanted = [part.uop if node is None else node for part, node in zip(parts, known, strict=True)]
-        nodes = _folded(gradient_nodes(root, wanted, seed), back)
+        for part in parts:
+            self._check_target(part)
+        path = Path(self.uop, everyone=True)
+        path.unfolded.check_lost({buffer for part in parts for buffer in memories(part.uop)}, always=False)
+        wanted = [path.nodes_of(part.uop) or [path.unfolded.of(part.uop)] for part in parts]
+        nodes = path.gradients(wanted, seed)
         found = iter([
             self._wrap(laid_like(part.uop.const_like(0) if node is None else node, part.uop), part)
             for part, node in zip(parts, nodes, strict=True)
         ])  # fmt: skip
         return [self._of_parts([next(found) for _ in target._parts()]) for target in targets]
+
+    def _check_target(self, target: TensorBase) -> None:
+        """Raise DTypeError for a target that is not of floats."""
+        if target.dtype.kind != "float":
+            raise DTypeError(
+                f"gradient is with respect to tensors of floats, got one of {target.dtype} and shape {target.shape}\n"
+                f"  made at {target._where()}\n  hint: cast it before it is used, as in t = t.float()"
+            )
 
     def _of_parts(self, parts: list[Self]) -> Self:
         """A tensor of its one part, or the complex one of two."""
@@ -102,41 +108,3 @@ class Gradient(TensorBase):
                 f"  made at {self._where()}      gradient made at {start._where()}"
             )
         return start.uop.cast(self.dtype)
-
-    def _unfolded(self) -> tuple[UOp, dict[UOp, UOp], dict[UOp, UOp]]:
-        """This tensor's node with the history of realised tensors, what nodes became by that, and how to get back."""
-        inside, back = unfold(self.uop)
-        return inside.get(self.uop, self.uop), inside, back
-
-
-def _leaves(root: UOp, inside: dict[UOp, UOp]) -> list[tuple[TensorBase, UOp]]:
-    """The tensors that backward fills, each with its node in the graph."""
-    graph = set(toposort(root))
-    found = [
-        (tensor, node)
-        for tensor in live_tensors()
-        if tensor.dtype.kind == "float"
-        and tensor.requires_grad is not False
-        and (node := _node_in(tensor, graph, inside)) is not None
-    ]
-    asked = [pair for pair in found if pair[0].requires_grad] or found
-    onward = nodes_on_path(root, (node for _, node in asked))
-    return [(tensor, node) for tensor, node in asked if onward.get(node) == ()]
-
-
-def _folded(nodes: list[UOp | None], back: dict[UOp, UOp]) -> list[UOp | None]:
-    """Gradients that read realised values from memory."""
-    if not back:
-        return nodes
-    done = rebuild([n for n in nodes if n is not None], back)
-    return [None if n is None else done[n] for n in nodes]
-
-
-def _node_in(tensor: TensorBase, graph: set[UOp], inside: dict[UOp, UOp]) -> UOp | None:
-    """The node by which a graph knows a tensor: the one it has, or had before it was assigned to."""
-    node = inside.get(tensor.uop, tensor.uop)
-    while node not in graph:
-        if node.op is not Ops.ASSIGN:
-            return None
-        node = node.src[0]
-    return node

@@ -42,8 +42,9 @@ def _reads_memory(node: UOp) -> bool:
 
 
 def own_memory(node: UOp) -> UOp:
-    """The value of node in new memory, as a node that equals no other."""
-    return UOp(Ops.ASSIGN, node.dtype, (new_memory(node), node))
+    """The value of node in new memory, as a node that equals no other: a leaf, whatever the value was computed from."""
+    value = UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" else node
+    return UOp(Ops.ASSIGN, node.dtype, (new_memory(node), value))
 
 
 def new_memory(node: UOp) -> UOp:

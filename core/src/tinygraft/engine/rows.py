@@ -1,0 +1,104 @@
+"""A graph as rows: what a tape keeps of a value that nothing has asked a gradient of.
+
+    rows = rows_of(inside, behind, pin)
+    rows.node(leaf)          # the graph again, leaf(Memory) giving the node of each memory
+
+A row is an op, its dtype, its sources (numbers of rows, or whole graphs that read no memory), its arg and its tag. Of
+memory it keeps a weak reference, what it is like, and its entry on the tape; memory of up to PINNED bytes it holds, so
+that an index or a scalar that nobody else holds is still there.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tinygraft.dtype import DType
+from tinygraft.schedule.stored import HELD, buffers_of
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import Shape
+from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    from tinygraft.engine.tape import Entry
+
+PINNED: Final = 64 << 10
+
+Row = tuple[Ops, DType, tuple[Any, ...], Any, Any]
+
+
+class Memory:
+    """Memory that a graph reads: a BUFFER, or a MULTI over several. It may be gone; then it is only known what it was.
+
+    parts has the device, the number of elements and the shape of each BUFFER.
+    """
+
+    __slots__ = ("arg", "dtype", "entry", "is_multi", "parts", "pin", "ref")
+
+    def __init__(self, node: UOp, entry: Entry | None, pin: bool) -> None:
+        buffers = buffers_of(node)
+        self.ref, self.entry, self.dtype, self.arg = weakref.ref(node), entry, node.dtype, node.arg
+        self.is_multi = node.op is Ops.MULTI
+        shapes = [part.shape for part in node.src] if self.is_multi else [node.shape]
+        self.parts: tuple[tuple[str, int, Shape], ...] = tuple(
+            [(buffer.src[0].arg, buffer.arg.size, shape) for buffer, shape in zip(buffers, shapes, strict=True)]
+        )
+        small = sum(buffer.arg.size for buffer in buffers) * node.dtype.itemsize <= PINNED
+        self.pin = node if pin and small else None
+
+    def unknown(self) -> UOp:
+        """A node like the memory, over new BUFFERs that never get a value."""
+        made = []
+        for device, size, shape in self.parts:
+            buffer = UOp.buffer(device, size, self.dtype)
+            made.append(buffer if shape == buffer.shape else UOp(Ops.RESHAPE, self.dtype, (buffer,), shape))
+        return UOp(Ops.MULTI, self.dtype, tuple(made), self.arg) if self.is_multi else made[0]
+
+
+class Rows:
+    """A graph whose last row is its result."""
+
+    __slots__ = ("_rows", "memories")
+
+    def __init__(self, rows: list[Row | Memory]) -> None:
+        self._rows = rows
+        self.memories = [row for row in rows if isinstance(row, Memory)]
+
+    def node(self, leaf: Callable[[Memory], UOp]) -> UOp:
+        """The graph, with what leaf gives in the place of memory."""
+        done: list[UOp] = []
+        for row in self._rows:
+            if isinstance(row, Memory):
+                done.append(leaf(row))
+            else:
+                op, dtype, sources, arg, tag = row
+                src = tuple([done[source] if type(source) is int else source for source in sources])
+                value = src[0].src[0] if op is Ops.RESHAPE and tag is None and src[0].op is Ops.RESHAPE else None
+                read_back = value is not None and value.shape == arg and isinstance(self._rows[sources[0]], Memory)
+                done.append(value if value is not None and read_back else UOp(op, dtype, src, arg, tag))
+        return done[-1]
+
+    def entries(self) -> Collection[Entry]:
+        """The entries of the memory that it reads."""
+        return [memory.entry for memory in self.memories if memory.entry is not None]
+
+    def buffers(self) -> set[UOp]:
+        """The BUFFERs that it reads and that are still there."""
+        return {b for memory in self.memories if (node := memory.ref()) is not None for b in buffers_of(node)}
+
+
+def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, Entry], pin: bool) -> Rows:
+    """The graph whose nodes down to its memory are inside, sources before users. pin: whether small memory is held."""
+    numbers: dict[UOp, int] = {}
+    rows: list[Row | Memory] = []
+    for node in inside:
+        if node.op in HELD:
+            rows.append(Memory(node, behind.get(node), pin))
+        else:
+            sources = tuple([numbers.get(source, source) for source in node.src])
+            if node is not inside[-1] and not any([type(source) is int for source in sources]):
+                continue  # it reads no memory: it is kept as it is
+            rows.append((node.op, node.dtype, sources, node.arg, node.tag))
+        numbers[node] = len(rows) - 1
+    return Rows(rows)

@@ -1,0 +1,323 @@
+"""The tape: how the values that memory holds were computed, so that a read never changes a gradient.
+
+A tensor that is realised becomes a BUFFER in every graph. What it was computed from is kept here, as an Entry, for as
+long as somebody can reach that value: a computed one, an assigned one, a partly written one. `unfold.py` puts the
+entries back into a graph for the walk of gradients.
+
+Where a tensor with requires_grad=True is behind a value, the entry holds the graph, and with it the memory that a
+derivative may need. Where nothing has asked (requires_grad is None), it holds the graph as rows (`rows.py`), which keep
+no large memory alive: reading results in a loop must not keep their inputs.
+
+An entry is about one version of its memory. Memory that it reads may be overwritten later: the old values are saved
+for it up to SAVED bytes, if no backward has gone through it yet. What was not saved is unknown to a later backward,
+which raises where a derivative needs it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from tinygraft.engine.rows import Rows, rows_of
+from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.uop.ops import Ops, Own
+from tinygraft.uop.uop import UOp, rebuild, toposort
+
+LONGEST: Final = 256  # realised values on the way to a leaf; a loop that realises its state would keep every one otherwise
+MOST_ROWS: Final = 4096  # nodes of a graph that nothing has asked a gradient of: encoding more would slow its run
+SAVED: Final = 16 << 20  # bytes that are copied, before they are overwritten, for a backward that may still come
+
+TOO_LONG = (
+    f"backward reaches a value behind {LONGEST} others, each realised from the last; no more are kept\n"
+    "  hint: call backward before, or detach() the state of the loop"
+)
+TOO_LARGE = (
+    f"backward reaches a value that was realised from more than {MOST_ROWS} operations, none of which asked for a "
+    "gradient; they were not kept\n"
+    "  hint: set requires_grad=True on what the gradient is for before it is used, or call backward before the read"
+)
+REPLAYED = (
+    "backward reaches a result of a TinyJit that was replayed, and was not taped\n"
+    "  hint: call backward inside the function under TinyJit, or detach() the result"
+)
+
+
+class Entry:
+    """How one version of some memory was computed.
+
+    node is the graph (asks: something in it has requires_grad=True), rows is the graph where nothing asks, and lost is
+    the sentence of the error where neither was kept. behind has the entry of each memory that the graph reads, if that
+    was computed itself, and versions the time at which each was last written then. depends are the memories at the
+    ends of a lost graph. at is when the value was there, length the number of entries behind one another, and used says
+    that a backward has gone through.
+    """
+
+    __slots__ = ("__weakref__", "asks", "at", "behind", "depends", "length", "lost", "node", "rows", "used", "versions")
+
+    def __init__(self, asks: bool) -> None:
+        self.asks, self.used = asks, False
+        self.at, self.length = 0, 1
+        self.node: UOp | None = None
+        self.rows: Rows | None = None
+        self.lost = ""
+        self.behind: dict[UOp, Entry] = {}
+        self.versions: dict[UOp, int] = {}
+        self.depends: list[weakref.ref[UOp]] = []
+
+    def reads(self, buffer: UOp) -> bool:
+        """Whether its graph reads a BUFFER."""
+        return self in _readers.get(buffer, ())
+
+    def entries_behind(self) -> Collection[Entry]:
+        """The entries of what its graph reads."""
+        return self.rows.entries() if self.rows is not None else self.behind.values()
+
+
+_entries: weakref.WeakKeyDictionary[UOp, Entry] = weakref.WeakKeyDictionary()  # of what memory holds now
+_readers: weakref.WeakKeyDictionary[UOp, weakref.WeakSet[Entry]] = weakref.WeakKeyDictionary()  # BUFFER -> who asks
+_written: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # when a BUFFER was last overwritten
+_origins: weakref.WeakKeyDictionary[UOp, weakref.ref[UOp]] = weakref.WeakKeyDictionary()  # a saved copy -> its BUFFER
+_before: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()  # memory of a leaf -> its node before it was
+_used: weakref.WeakSet[UOp] = weakref.WeakSet()  # nodes that a backward has gone through and that are no memory yet
+_lock = threading.RLock()
+
+KNOWN, ASKED = 1, 2  # what lies behind a node: a tensor that may have a gradient, one with requires_grad=True
+
+
+def clear() -> None:
+    """Forget everything."""
+    with _lock:
+        for table in (_entries, _readers, _written, _origins, _before, _used):
+            table.clear()
+
+
+def entry_of(memory: UOp) -> Entry | None:
+    """How the value that a BUFFER or a MULTI holds now was computed; None for a leaf."""
+    entry = _entries.get(memory)
+    if entry is None or (_written and any(_written.get(buffer, 0) > entry.at for buffer in buffers_of(memory))):
+        return None
+    return entry
+
+
+def origin_of(buffer: UOp) -> UOp | None:
+    """The BUFFER that a saved copy has an old value of; None of any other, and where that is gone."""
+    ref = _origins.get(buffer)
+    return None if ref is None else ref()
+
+
+def node_before(memory: UOp) -> UOp | None:
+    """The node that a leaf was in graphs that were taped before it was realised; None where there may be none."""
+    return _before.get(memory)
+
+
+def has_saved() -> bool:
+    """Whether there are saved copies at all."""
+    return bool(_origins)
+
+
+def written_at(buffer: UOp) -> int:
+    """When a BUFFER was last overwritten."""
+    return _written.get(buffer, 0)
+
+
+# Recording
+
+
+def record(computed: Mapping[UOp, UOp], wanted: Iterable[UOp], known: Collection[UOp], asking: Collection[UOp],
+           written: Iterable[UOp], pin: bool) -> None:  # fmt: skip
+    """Tape how memory got its values: computed maps nodes to those that read the memory which holds them now.
+
+    wanted are the nodes of float values in computed that a gradient may be asked through, known the nodes of all tensors
+    that may have one and asking of those with requires_grad=True, written the BUFFERs that the run has overwritten.
+    pin: whether entries that nothing asks for may hold small memory.
+    """
+    with _lock:
+        made = _made(computed, list(wanted), known, asking, pin)
+        note_writes(written)
+        now = UOp.next_buffer() if made else 0
+        for memory, entry in made.items():
+            entry.at = now
+            _entries[memory] = entry
+
+
+def _made(computed: Mapping[UOp, UOp], nodes: Sequence[UOp], known: Collection[UOp], asking: Collection[UOp],
+          pin: bool) -> dict[UOp, Entry]:  # fmt: skip
+    """The entry of each memory that nodes are in now, where there is a way for a gradient behind it."""
+    made: dict[UOp, Entry] = {}
+    if not nodes:
+        return made
+    below, reach = _paths(nodes, known, asking)
+    leaves = {n: read for n, read in computed.items() if n in reach and not below[n]}
+    for node in nodes:
+        memory = memory_base(computed[node])
+        if kind := below[node]:
+            made[memory] = _entry(node, leaves, bool(kind & ASKED), pin)
+        elif isinstance(node.tag, Own):
+            _before[memory] = node
+    return made
+
+
+def is_asked(node: UOp, asking: Collection[UOp]) -> bool:
+    """Whether a gradient goes from a node to one of asking, or to memory computed from such a one."""
+    return bool(_paths((node,), (), asking)[0][node] & ASKED)
+
+
+def _paths(nodes: Iterable[UOp], known: Collection[UOp], asking: Collection[UOp]) -> tuple[dict[UOp, int], dict[UOp, int]]:
+    """What lies behind each node, and what a user of it has behind it: KNOWN and ASKED, by the way a gradient goes."""
+    below: dict[UOp, int] = {}
+    reach: dict[UOp, int] = {}
+    for node in toposort(*nodes, enter=_goes_on):
+        kind = 0
+        if node.op in HELD:
+            entry = entry_of(node)
+            kind = 0 if entry is None else KNOWN | ASKED if entry.asks else KNOWN
+        elif _goes_on(node):
+            for source in _sources(node):
+                kind |= reach.get(source, 0)
+        below[node] = kind
+        reach[node] = kind | (ASKED | KNOWN if node in asking else KNOWN if node in known else 0)
+    return below, reach
+
+
+def _goes_on(node: UOp) -> bool:
+    """Whether a gradient goes on to the sources of a node."""
+    return node.dtype.kind == "float" and node.op is not Ops.DETACH and node.op not in HELD
+
+
+def _sources(node: UOp) -> tuple[UOp, ...]:
+    """The sources that a gradient may go on to: an assigned value replaces the whole of the old one."""
+    return node.src[1:] if node.op is Ops.ASSIGN and len(node.src) == 2 else node.src
+
+
+def _entry(node: UOp, leaves: dict[UOp, UOp], asks: bool, pin: bool) -> Entry:
+    """The entry of a node, where leaves that are memory now are read from there."""
+    entry = Entry(asks)
+    entry.used = node in _used
+    mine = {n: memory for n, memory in leaves.items() if n is not node}
+    if mine:
+        node = rebuild((node,), mine)[node]
+    inside = toposort(node, enter=_is_computed)
+    memories = [n for n in inside if n.op in HELD]
+    behind = {n: found for n in memories if (found := entry_of(n)) is not None}
+    if behind:  # a gradient does not go on to all of them
+        passed = set(toposort(node, enter=_goes_on))
+        behind = {n: found for n, found in behind.items() if n in passed}
+    entry.length = 1 + max((found.length for found in behind.values()), default=0)
+    if entry.length > LONGEST or (not asks and len(inside) > MOST_ROWS):
+        entry.lost = TOO_LONG if entry.length > LONGEST else TOO_LARGE
+        entry.length = 0
+        entry.depends = _ends(memories, behind)
+        return entry
+    entry.versions = {b: at for n in memories for b in buffers_of(n) if (at := _written.get(b, 0))}
+    if asks:
+        entry.node, entry.behind = node, behind
+        for memory in memories:
+            for buffer in buffers_of(memory):
+                _readers.setdefault(buffer, weakref.WeakSet()).add(entry)
+    else:
+        entry.rows = rows_of(inside, behind, pin)
+    return entry
+
+
+def _is_computed(node: UOp) -> bool:
+    return node.op not in HELD
+
+
+def _ends(memories: Iterable[UOp], behind: Mapping[UOp, Entry]) -> list[weakref.ref[UOp]]:
+    """The memories at the ends of a graph that is not kept, those behind its own entries included."""
+    found = {buffer for memory in memories for buffer in buffers_of(memory)}
+    seen: set[int] = set()
+    stack = list(behind.values())
+    while stack:
+        entry = stack.pop()
+        if id(entry) not in seen:
+            seen.add(id(entry))
+            found |= {node for ref in entry.depends if (node := ref()) is not None}
+            if entry.node is not None:
+                found |= {n for n in toposort(entry.node, enter=_is_computed) if n.op is Ops.BUFFER}
+            elif entry.rows is not None:
+                found |= entry.rows.buffers()
+            stack += entry.entries_behind()
+    return [weakref.ref(buffer) for buffer in found]
+
+
+def note_replayed(memory: UOp, depends: Iterable[UOp], asks: bool) -> None:
+    """Note that memory has a value that a replay computed from others, for which it made no graph."""
+    entry = Entry(asks)
+    entry.at, entry.lost, entry.length = UOp.next_buffer(), REPLAYED, 0
+    entry.depends = [weakref.ref(node) for node in depends]
+    with _lock:
+        _entries[memory] = entry
+
+
+# Writes
+
+
+def note_writes(buffers: Iterable[UOp]) -> None:
+    """Note that BUFFERs have new values: entries over the old ones cannot be computed from them any more."""
+    if not _entries:
+        return  # nobody has read an older value
+    with _lock:
+        time = UOp.next_buffer()
+        for buffer in buffers:
+            _written[buffer] = time
+
+
+def note_copied(new: UOp, old: UOp) -> None:
+    """Note that a BUFFER has the value that another one has now, for whoever still has to read it."""
+    with _lock:
+        _origins[new] = _origins.get(old, weakref.ref(old))
+        if (entry := entry_of(old)) is not None:
+            _entries[new] = entry
+
+
+def to_save(overwritten: Collection[UOp]) -> list[Entry]:
+    """The entries that a backward may still go through, and that read BUFFERs which are about to be overwritten.
+
+    None where the old values are more than SAVED bytes together.
+    """
+    if not _readers or sum(b.arg.size * b.dtype.itemsize for b in overwritten if b in _readers) > SAVED:
+        return []
+    with _lock:
+        found: dict[int, Entry] = {}
+        for buffer in overwritten:
+            for entry in _readers.get(buffer, ()):
+                if not entry.used and entry.node is not None and _written.get(buffer, 0) == entry.versions.get(buffer, 0):
+                    found[id(entry)] = entry
+        return list(found.values())
+
+
+def save(entries: Iterable[Entry], copies: Mapping[UOp, UOp]) -> None:
+    """Let entries read copies in the place of BUFFERs that are about to be overwritten."""
+    with _lock:
+        for entry in entries:
+            assert entry.node is not None
+            done = rebuild((entry.node,), dict(copies))
+            entry.node = done[entry.node]
+            entry.behind = {done.get(memory, memory): behind for memory, behind in entry.behind.items()}
+            for copy in copies.values():
+                _readers.setdefault(copy, weakref.WeakSet()).add(entry)
+
+
+# Backward
+
+
+def note_used(nodes: Iterable[UOp], entries: Iterable[Entry]) -> None:
+    """Note that a backward has gone through nodes and entries: nobody is expected to ask for another one."""
+    with _lock:
+        for entry in entries:
+            entry.used = True
+        for node in nodes:
+            base = node
+            while base.op is Ops.RESHAPE:
+                base = base.src[0]
+            if base.op not in HELD:
+                _used.add(node)
+                _used.add(base)
+
+
+def is_used(node: UOp) -> bool:
+    """Whether a backward has gone through a node that is no memory yet."""
+    return node in _used

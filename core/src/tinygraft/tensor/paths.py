@@ -1,0 +1,113 @@
+"""The way from a result to the tensors that its gradient is asked for: which nodes of its graph each tensor is.
+
+A tensor is found by what it is, not by the node that it has now. It may have been realised, assigned to, or saved
+under another number since the result was computed: `Path.nodes_of` finds all nodes of the unfolded graph (engine/unfold)
+that are one tensor, and `Leaves` the tensors that backward fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tinygraft.autograd.walk import gradient as gradient_nodes
+from tinygraft.autograd.walk import nodes_on_path
+from tinygraft.engine import tape
+from tinygraft.engine.unfold import unfold
+from tinygraft.errors import GraphError
+from tinygraft.schedule.stored import HELD, memories, memory_base
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.live import live_tensors
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, rebuild, toposort
+
+
+class Path:
+    """The graph of a result, unfolded. everyone: also where no tensor with requires_grad=True is behind a value."""
+
+    def __init__(self, root: UOp, everyone: bool) -> None:
+        self.unfolded = unfold(root, everyone)
+        self.root = self.unfolded.inside.get(root, root)
+        self.graph = set(toposort(self.root))
+        self._same: dict[UOp, list[UOp]] = {}  # a node over memory -> the same over saved or unknown values of it
+        if origins := self.unfolded.origins(self.graph):
+            for node, now in rebuild((self.root,), origins).items():
+                if node is not now and node in self.graph:
+                    self._same.setdefault(now, []).append(node)
+
+    def nodes_of(self, node: UOp) -> list[UOp]:
+        """The nodes of the graph that are the tensor which has this node now, the newest first.
+
+        A tensor that was assigned to was another node before. A leaf is both, for what is written into a leaf is
+        detached; any other tensor is the newest of its nodes that the graph has.
+        """
+        found: dict[UOp, None] = {}
+        while True:
+            inside = self.unfolded.inside.get(node, node)
+            before = tape.node_before(memory_base(node))
+            for known in (inside, before, *self._same.get(node, ())):
+                if known is not None and known in self.graph:
+                    found[known] = None
+            if node.op is not Ops.ASSIGN or (found and node.src[1].op is not Ops.DETACH):
+                return list(found)
+            node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
+
+    def gradients(self, targets: Sequence[Sequence[UOp]], seed: UOp) -> list[UOp | None]:
+        """The gradient with respect to each target, which may be several nodes; None where nothing leads to it.
+
+        Raises GraphError where one needs a value that is not there any more.
+        """
+        flat = list(dict.fromkeys(node for nodes in targets for node in nodes))
+        each = dict(zip(flat, gradient_nodes(self.root, flat, seed), strict=True))
+        sums: list[UOp | None] = []
+        for nodes in targets:
+            parts = [part for node in nodes if (part := each[node]) is not None]
+            total = parts[0] if parts else None
+            for part in parts[1:]:
+                assert total is not None
+                total = total + part
+            sums.append(total)
+        there = [node for node in sums if node is not None]
+        done = rebuild(there, self.unfolded.back)
+        found = [None if node is None else done[node] for node in sums]
+        self.unfolded.check_known(node for node in found if node is not None)
+        return found
+
+
+class Leaves(Path):
+    """The tensors that backward of a result fills, each with its nodes: found.
+
+    Those with requires_grad=True, or all whose flag is None where there is none of these; and of these only leaves: a
+    tensor that was computed from another one of them is an intermediate result. Raises GraphError when there are none.
+    """
+
+    def __init__(self, result: TensorBase) -> None:
+        super().__init__(result.uop, everyone=False)
+        self.unfolded.check_lost((), always=True)
+        live = [t for t in live_tensors() if t.dtype.kind == "float" and t.requires_grad is not False]
+        found = self._known(tensor for tensor in live if tensor.requires_grad)
+        if not found:
+            super().__init__(result.uop, everyone=True)
+            if self.unfolded.lost:
+                self.unfolded.check_lost({b for t in live for b in memories(t.uop)}, always=False)
+            found = self._known(live)
+        onward = nodes_on_path(self.root, [nodes[0] for _, nodes in found])
+        self.found = [(tensor, nodes) for tensor, nodes in found if onward.get(nodes[0]) == ()]
+        if not self.found:
+            raise GraphError(
+                "backward found no tensor to give a gradient to: "
+                f"the result of shape {result.shape} depends on none that is still there, is of floats and has "
+                f"requires_grad True or None\n  made at {result._where()}\n"
+                "  hint: set requires_grad=True on what the gradient is for before it is used, and keep it"
+            )
+        passed = [t.uop for t in live if onward.get(self.unfolded.inside.get(t.uop, t.uop))]
+        tape.note_used(passed, self.unfolded.entries())
+
+    def _known(self, tensors: Iterable[TensorBase]) -> list[tuple[TensorBase, list[UOp]]]:
+        return [(tensor, nodes) for tensor in tensors if (nodes := self.nodes_of(tensor.uop))]
+
+
+def is_leaf(node: UOp) -> bool:
+    """Whether a node is memory, perhaps assigned to since, whose value was computed from nothing with a gradient."""
+    while node.op in (Ops.ASSIGN, Ops.RESHAPE, Ops.DETACH):
+        node = node.src[0]
+    return node.op in HELD and tape.entry_of(node) is None
