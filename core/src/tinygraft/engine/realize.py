@@ -116,7 +116,7 @@ def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], before: Sequenc
         if done or not work.calls:
             held = {node: _held(node, work.memory[home]) for node, home in homes.items()}
             lazy = [tensor for tensor in others if memory_base(tensor.uop).op not in HELD]
-            _remember(todo, lazy, [*others, *before], held, overwritten)
+            _remember(todo, lazy, [*others, *before], held, order, overwritten)
             _rebind(held, [*todo, *lazy])
 
 
@@ -127,29 +127,27 @@ def _without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNod
 
 
 def _remember(todo: Sequence[HasNode], lazy: Sequence[HasNode], others: Sequence[HasNode], held: dict[UOp, UOp],
-              overwritten: set[UOp]) -> None:  # fmt: skip
+              order: Sequence[UOp], overwritten: set[UOp]) -> None:  # fmt: skip
     """Tape what was computed, where a gradient may be asked for through it, and note which memory has a new value.
 
     That is the values of tensors whose requires_grad is not False, and what graphs of lazy ones have on the way.
     """
-    wanted: dict[UOp, None] = {}
-    waiting: list[UOp] = []
+    wanted: dict[UOp, bool] = {}  # True: somebody with requires_grad=True holds it, or a graph made of it
+    waiting: dict[UOp, bool] = {}
     for tensor in (*todo, *lazy):
-        if tensor.requires_grad is not False and tensor.uop not in wanted:
+        flag = tensor.requires_grad
+        if flag is not False:
             node = memory_base(tensor.uop)
             if node not in held:
-                waiting.append(tensor.uop)
+                waiting[tensor.uop] = bool(flag)
             elif node.dtype.kind == "float":
-                wanted[node] = None
-    if waiting:
-        inside = toposort(*waiting, enter=lambda node: node not in held)
-        wanted |= dict.fromkeys([node for node in inside if node in held and node.dtype.kind == "float"])
-    known: set[UOp] = set()
-    asking: set[UOp] = set()
-    if wanted:
-        known = {tensor.uop for tensor in (*todo, *others) if tensor.requires_grad is not False}
-        asking = _asking((*todo, *others))
-    tape.record(held, wanted, known, asking, overwritten, pin=not open_captures())
+                wanted[node] = bool(flag) or wanted.get(node, False)
+    for asks in (False, True) if waiting else ():
+        roots = [node for node, flag in waiting.items() if flag is asks]
+        inside = toposort(*roots, enter=lambda node: node not in held)
+        wanted |= {node: asks or wanted.get(node, False) for node in inside if node in held and node.dtype.kind == "float"}
+    asking = _asking((*todo, *others)) if any(wanted.values()) else set()
+    tape.record(held, order, wanted, asking, overwritten, pin=not open_captures())
 
 
 def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:

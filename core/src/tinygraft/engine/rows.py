@@ -28,6 +28,11 @@ PINNED: Final = 64 << 10
 Row = tuple[Ops, DType, tuple[Any, ...], Any, Any]
 
 
+def is_small(memory: UOp) -> bool:
+    """Whether memory may be held for the sake of a gradient that nobody has asked for."""
+    return memory.op is Ops.BUFFER and memory.arg.size * memory.dtype.itemsize <= PINNED
+
+
 class Memory:
     """Memory that a graph reads: a BUFFER, or a MULTI over several. It may be gone; then it is only known what it was.
 
@@ -44,8 +49,7 @@ class Memory:
         self.parts: tuple[tuple[str, int, Shape], ...] = tuple(
             [(buffer.src[0].arg, buffer.arg.size, shape) for buffer, shape in zip(buffers, shapes, strict=True)]
         )
-        small = sum(buffer.arg.size for buffer in buffers) * node.dtype.itemsize <= PINNED
-        self.pin = node if pin and small else None
+        self.pin = node if pin and is_small(node) else None
 
     def unknown(self) -> UOp:
         """A node like the memory, over new BUFFERs that never get a value."""

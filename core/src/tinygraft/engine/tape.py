@@ -18,10 +18,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
-from tinygraft.engine.rows import Rows, rows_of
+from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
+from tinygraft.engine.rows import Rows, is_small, rows_of
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -44,6 +47,9 @@ REPLAYED = (
 )
 
 
+_NONE: Mapping[UOp, Any] = MappingProxyType({})
+
+
 class Entry:
     """How one version of some memory was computed.
 
@@ -62,9 +68,9 @@ class Entry:
         self.node: UOp | None = None
         self.rows: Rows | None = None
         self.lost = ""
-        self.behind: dict[UOp, Entry] = {}
-        self.versions: dict[UOp, int] = {}
-        self.depends: list[weakref.ref[UOp]] = []
+        self.behind: Mapping[UOp, Entry] = _NONE
+        self.versions: Mapping[UOp, int] = _NONE
+        self.depends: Collection[weakref.ref[UOp]] = ()
 
     def reads(self, buffer: UOp) -> bool:
         """Whether its graph reads a BUFFER."""
@@ -75,7 +81,10 @@ class Entry:
         return self.rows.entries() if self.rows is not None else self.behind.values()
 
 
-_entries: weakref.WeakKeyDictionary[UOp, Entry] = weakref.WeakKeyDictionary()  # of what memory holds now
+# Of what memory holds now, by the number of a BUFFER; goes when that does. A tuple is a value whose entry is made when
+# it is asked for: (node, its graph in order, weak reference to the BUFFER).
+_entries: dict[int, Any] = {}
+_multi: weakref.WeakKeyDictionary[UOp, Entry] = weakref.WeakKeyDictionary()  # the same for MULTIs
 _readers: weakref.WeakKeyDictionary[UOp, weakref.WeakSet[Entry]] = weakref.WeakKeyDictionary()  # BUFFER -> who asks
 _written: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # when a BUFFER was last overwritten
 _origins: weakref.WeakKeyDictionary[UOp, weakref.ref[UOp]] = weakref.WeakKeyDictionary()  # a saved copy -> its BUFFER
@@ -83,19 +92,20 @@ _before: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()  # me
 _used: weakref.WeakSet[UOp] = weakref.WeakSet()  # nodes that a backward has gone through and that are no memory yet
 _lock = threading.RLock()
 
-KNOWN, ASKED = 1, 2  # what lies behind a node: a tensor that may have a gradient, one with requires_grad=True
 
 
 def clear() -> None:
     """Forget everything."""
     with _lock:
-        for table in (_entries, _readers, _written, _origins, _before, _used):
+        for table in (_entries, _multi, _readers, _written, _origins, _before, _used):
             table.clear()
 
 
 def entry_of(memory: UOp) -> Entry | None:
     """How the value that a BUFFER or a MULTI holds now was computed; None for a leaf."""
-    entry = _entries.get(memory)
+    entry: Entry | None = _entries.get(memory.arg.uid) if memory.op is Ops.BUFFER else _multi.get(memory)
+    if type(entry) is tuple:
+        entry = _recorded(memory.arg.uid)
     if entry is None or (_written and any(_written.get(buffer, 0) > entry.at for buffer in buffers_of(memory))):
         return None
     return entry
@@ -122,38 +132,88 @@ def written_at(buffer: UOp) -> int:
     return _written.get(buffer, 0)
 
 
+_forget_buffer = uop_table.forget_memory
+
+
+def _forget(uid: int) -> None:
+    """A BUFFER node is gone."""
+    if _entries:
+        _entries.pop(uid, None)
+    if _forget_buffer is not None:
+        _forget_buffer(uid)
+
+
+uop_table.forget_memory = _forget
+
 # Recording
 
 
-def record(computed: Mapping[UOp, UOp], wanted: Iterable[UOp], known: Collection[UOp], asking: Collection[UOp],
+def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool], asking: Collection[UOp],
            written: Iterable[UOp], pin: bool) -> None:  # fmt: skip
     """Tape how memory got its values: computed maps nodes to those that read the memory which holds them now.
 
-    wanted are the nodes of float values in computed that a gradient may be asked through, known the nodes of all tensors
-    that may have one and asking of those with requires_grad=True, written the BUFFERs that the run has overwritten.
-    pin: whether entries that nothing asks for may hold small memory.
+    order is the graph that was run, sources first. wanted are the nodes of float values in computed that a gradient may
+    be asked through, True where it is one of asking's: of the nodes of tensors with requires_grad=True. written are the
+    BUFFERs that the run has overwritten. pin: whether entries that nothing asks for may hold small memory.
     """
+    if pin and len(wanted) == 1 and not written and len(computed) == 1 and _record_later(computed, order, wanted):
+        return
     with _lock:
-        made = _made(computed, list(wanted), known, asking, pin)
+        made = _made(computed, order, wanted, asking, pin) if wanted else {}
         note_writes(written)
-        now = UOp.next_buffer() if made else 0
-        for memory, entry in made.items():
-            entry.at = now
-            _entries[memory] = entry
+        if made:
+            now = UOp.next_buffer()
+            for memory, entry in made.items():
+                _keep(memory, entry, now)
 
 
-def _made(computed: Mapping[UOp, UOp], nodes: Sequence[UOp], known: Collection[UOp], asking: Collection[UOp],
+def _record_later(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool]) -> bool:
+    """Record one value that nothing has asked for, if it was computed from little memory: most are gone unasked."""
+    (node, asks), = wanted.items()  # fmt: skip
+    memory = memory_base(computed[node])
+    if asks or memory.op is not Ops.BUFFER or not all([is_small(n) for n in order if n.op in HELD]):
+        return False
+    _entries[memory.arg.uid] = node, order, weakref.ref(memory)
+    return True
+
+
+def _recorded(uid: int) -> Entry | None:
+    """The entry of a value that was recorded for later, which nobody has written over."""
+    with _lock:
+        node, order, ref = _entries.pop(uid)
+        entry, memory = _entry(node, order, False, True), ref()
+        if memory is None:
+            return None
+        if entry is not None:
+            _keep(memory, entry, UOp.next_buffer())
+        elif isinstance(node.tag, Own):
+            _before[memory] = node
+        return entry
+
+
+def _keep(memory: UOp, entry: Entry, now: int) -> None:
+    entry.at = now
+    if memory.op is Ops.BUFFER:
+        _entries[memory.arg.uid] = entry
+    else:
+        _multi[memory] = entry
+
+
+def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool], asking: Collection[UOp],
           pin: bool) -> dict[UOp, Entry]:  # fmt: skip
-    """The entry of each memory that nodes are in now, where there is a way for a gradient behind it."""
+    """The entry of each memory that wanted nodes are in now, where there may be a leaf behind it."""
     made: dict[UOp, Entry] = {}
-    if not nodes:
-        return made
-    below, reach = _paths(nodes, known, asking)
-    leaves = {n: read for n, read in computed.items() if n in reach and not below[n]}
-    for node in nodes:
+    asked = [node for node, asks in wanted.items() if asks]
+    behind = _asked(toposort(*asked, enter=_goes_on), asking) if asked else {}
+    leaves = {n: read for n, read in computed.items() if not _has_leaf(n)} if len(computed) > 1 else {}
+    for node in wanted:
+        mine = {n: read for n, read in leaves.items() if n is not node} if leaves else leaves
+        graph = rebuild((node,), mine)[node] if mine else node
+        inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
         memory = memory_base(computed[node])
-        if kind := below[node]:
-            made[memory] = _entry(node, leaves, bool(kind & ASKED), pin)
+        if entry := _entry(graph, inside, behind.get(node, False), pin):
+            made[memory] = entry
+            entry.used = node in _used
         elif isinstance(node.tag, Own):
             _before[memory] = node
     return made
@@ -161,24 +221,38 @@ def _made(computed: Mapping[UOp, UOp], nodes: Sequence[UOp], known: Collection[U
 
 def is_asked(node: UOp, asking: Collection[UOp]) -> bool:
     """Whether a gradient goes from a node to one of asking, or to memory computed from such a one."""
-    return bool(_paths((node,), (), asking)[0][node] & ASKED)
+    return _asked(toposort(node, enter=_goes_on), asking)[node]
 
 
-def _paths(nodes: Iterable[UOp], known: Collection[UOp], asking: Collection[UOp]) -> tuple[dict[UOp, int], dict[UOp, int]]:
-    """What lies behind each node, and what a user of it has behind it: KNOWN and ASKED, by the way a gradient goes."""
-    below: dict[UOp, int] = {}
-    reach: dict[UOp, int] = {}
-    for node in toposort(*nodes, enter=_goes_on):
-        kind = 0
+def _asked(order: Iterable[UOp], asking: Collection[UOp]) -> dict[UOp, bool]:
+    """Whether one of asking lies behind each node of order, by the way that a gradient goes."""
+    behind: dict[UOp, bool] = {}
+    reach: set[UOp] = set()
+    for node in order:
+        found = False
         if node.op in HELD:
             entry = entry_of(node)
-            kind = 0 if entry is None else KNOWN | ASKED if entry.asks else KNOWN
+            found = entry is not None and entry.asks
         elif _goes_on(node):
-            for source in _sources(node):
-                kind |= reach.get(source, 0)
-        below[node] = kind
-        reach[node] = kind | (ASKED | KNOWN if node in asking else KNOWN if node in known else 0)
-    return below, reach
+            found = not reach.isdisjoint(_sources(node))
+        behind[node] = found
+        if found or node in asking:
+            reach.add(node)
+    return behind
+
+
+def _has_leaf(node: UOp) -> bool:
+    """Whether memory of floats, or a leaf that is none yet, lies behind a node, by the way that a gradient goes."""
+    seen, stack = {node}, list(_sources(node)) if _goes_on(node) else []
+    while stack:
+        source = stack.pop()
+        if source not in seen and source.dtype.kind == "float":
+            if source.op in HELD or isinstance(source.tag, Own):
+                return True
+            seen.add(source)
+            if _goes_on(source):
+                stack += _sources(source)
+    return False
 
 
 def _goes_on(node: UOp) -> bool:
@@ -191,31 +265,34 @@ def _sources(node: UOp) -> tuple[UOp, ...]:
     return node.src[1:] if node.op is Ops.ASSIGN and len(node.src) == 2 else node.src
 
 
-def _entry(node: UOp, leaves: dict[UOp, UOp], asks: bool, pin: bool) -> Entry:
-    """The entry of a node, where leaves that are memory now are read from there."""
-    entry = Entry(asks)
-    entry.used = node in _used
-    mine = {n: memory for n, memory in leaves.items() if n is not node}
-    if mine:
-        node = rebuild((node,), mine)[node]
-    inside = toposort(node, enter=_is_computed)
+def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool) -> Entry | None:
+    """The entry of a node whose graph, down to memory, is inside; None where no leaf can be behind it."""
     memories = [n for n in inside if n.op in HELD]
+    if not asks and (
+        not _has_leaf(node) if node.op is Ops.ASSIGN else
+        not any([n.dtype.kind == "float" for n in memories]) and not any([isinstance(n.tag, Own) for n in inside])
+    ):  # fmt: skip
+        return None
+    entry = Entry(asks)
     behind = {n: found for n in memories if (found := entry_of(n)) is not None}
     if behind:  # a gradient does not go on to all of them
         passed = set(toposort(node, enter=_goes_on))
         behind = {n: found for n, found in behind.items() if n in passed}
-    entry.length = 1 + max((found.length for found in behind.values()), default=0)
+    if behind:
+        entry.length = 1 + max([found.length for found in behind.values()])
     if entry.length > LONGEST or (not asks and len(inside) > MOST_ROWS):
         entry.lost = TOO_LONG if entry.length > LONGEST else TOO_LARGE
         entry.length = 0
         entry.depends = _ends(memories, behind)
         return entry
-    entry.versions = {b: at for n in memories for b in buffers_of(n) if (at := _written.get(b, 0))}
+    if _written:
+        entry.versions = {b: at for n in memories for b in buffers_of(n) if (at := _written.get(b, 0))}
     if asks:
-        entry.node, entry.behind = node, behind
         for memory in memories:
             for buffer in buffers_of(memory):
                 _readers.setdefault(buffer, weakref.WeakSet()).add(entry)
+    if asks or (pin and all(map(is_small, memories))):
+        entry.node, entry.behind = node, behind
     else:
         entry.rows = rows_of(inside, behind, pin)
     return entry
@@ -246,10 +323,10 @@ def _ends(memories: Iterable[UOp], behind: Mapping[UOp, Entry]) -> list[weakref.
 def note_replayed(memory: UOp, depends: Iterable[UOp], asks: bool) -> None:
     """Note that memory has a value that a replay computed from others, for which it made no graph."""
     entry = Entry(asks)
-    entry.at, entry.lost, entry.length = UOp.next_buffer(), REPLAYED, 0
+    entry.lost, entry.length = REPLAYED, 0
     entry.depends = [weakref.ref(node) for node in depends]
     with _lock:
-        _entries[memory] = entry
+        _keep(memory, entry, UOp.next_buffer())
 
 
 # Writes
@@ -257,9 +334,11 @@ def note_replayed(memory: UOp, depends: Iterable[UOp], asks: bool) -> None:
 
 def note_writes(buffers: Iterable[UOp]) -> None:
     """Note that BUFFERs have new values: entries over the old ones cannot be computed from them any more."""
-    if not _entries:
+    if not _entries and not _multi:
         return  # nobody has read an older value
     with _lock:
+        for uid in [uid for uid, entry in _entries.items() if type(entry) is tuple]:
+            _recorded(uid)  # while what it reads is what it was computed from
         time = UOp.next_buffer()
         for buffer in buffers:
             _written[buffer] = time
@@ -270,7 +349,7 @@ def note_copied(new: UOp, old: UOp) -> None:
     with _lock:
         _origins[new] = _origins.get(old, weakref.ref(old))
         if (entry := entry_of(old)) is not None:
-            _entries[new] = entry
+            _entries[new.arg.uid] = entry
 
 
 def to_save(overwritten: Collection[UOp]) -> list[Entry]:
