@@ -130,24 +130,36 @@ def _remember(todo: Sequence[HasNode], lazy: Sequence[HasNode], others: Sequence
               order: Sequence[UOp], overwritten: set[UOp]) -> None:  # fmt: skip
     """Tape what was computed, where a gradient may be asked for through it, and note which memory has a new value.
 
-    That is the values of tensors whose requires_grad is not False, and what graphs of lazy ones have on the way.
+    That is the values that tensors have without a detach(), and what graphs of lazy ones have on the way.
     """
-    wanted: dict[UOp, bool] = {}  # True: somebody with requires_grad=True holds it, or a graph made of it
-    waiting: dict[UOp, bool] = {}
+    wanted: dict[UOp, bool | None] = {}
+    waiting: dict[UOp, bool | None] = {}
     for tensor in (*todo, *lazy):
-        flag = tensor.requires_grad
-        if flag is not False:
-            node = memory_base(tensor.uop)
-            if node not in held:
-                waiting[tensor.uop] = bool(flag)
-            elif node.dtype.kind == "float":
-                wanted[node] = bool(flag) or wanted.get(node, False)
-    for asks in (False, True) if waiting else ():
-        roots = [node for node, flag in waiting.items() if flag is asks]
-        inside = toposort(*roots, enter=lambda node: node not in held)
-        wanted |= {node: asks or wanted.get(node, False) for node in inside if node in held and node.dtype.kind == "float"}
-    asking = _asking((*todo, *others)) if any(wanted.values()) else set()
+        node = _undetached(tensor.uop)
+        if node in held:
+            if node.dtype.kind == "float":
+                wanted[node] = _stronger(tensor.requires_grad, wanted.get(node, False))
+        elif tensor.requires_grad is not False:
+            waiting[tensor.uop] = tensor.requires_grad
+    for flag in (None, True) if waiting else ():
+        inside = toposort(*[node for node, mine in waiting.items() if mine is flag], enter=lambda node: node not in held)
+        for node in inside:
+            if node in held and node.dtype.kind == "float":
+                wanted[node] = _stronger(flag, wanted.get(node, False))
+    asking = _asking((*todo, *others)) if any([flag is not None for flag in wanted.values()]) else set()
     tape.record(held, order, wanted, asking, overwritten, pin=not open_captures())
+
+
+def _undetached(node: UOp) -> UOp:
+    """What node is a plain reshape of, with no detach in between."""
+    while node.op is Ops.RESHAPE and (node.sharding is not None or node.src[0].sharding is None):
+        node = node.src[0]
+    return node
+
+
+def _stronger(a: bool | None, b: bool | None) -> bool | None:
+    """Of two values of requires_grad the one that asks for more: True, None, False."""
+    return True if a or b else None if a is None or b is None else False
 
 
 def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
@@ -255,7 +267,7 @@ def _protect(order: Sequence[UOp], todo: Sequence[HasNode], others: Sequence[Has
 
 def _backward_may_need(overwritten: Iterable[UOp], live: Sequence[HasNode]) -> Callable[[HasNode], bool]:
     """Whether a backward that may still come through a tensor can need the old values, which are then kept for it."""
-    if sum(buffer.arg.size * buffer.dtype.itemsize for buffer in overwritten) > tape.SAVED:
+    if not tape.may_save(overwritten):
         return lambda tensor: False
     asking = _asking(live)
 

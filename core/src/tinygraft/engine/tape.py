@@ -148,13 +148,13 @@ uop_table.forget_memory = _forget
 # Recording
 
 
-def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool], asking: Collection[UOp],
+def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool | None], asking: Collection[UOp],
            written: Iterable[UOp], pin: bool) -> None:  # fmt: skip
     """Tape how memory got its values: computed maps nodes to those that read the memory which holds them now.
 
     order is the graph that was run, sources first. wanted are the nodes of float values in computed that a gradient may
-    be asked through, True where it is one of asking's: of the nodes of tensors with requires_grad=True. written are the
-    BUFFERs that the run has overwritten. pin: whether entries that nothing asks for may hold small memory.
+    be asked through, with the requires_grad of who holds them; asking those of tensors with requires_grad=True. written
+    are the BUFFERs that the run has overwritten. pin: whether entries that nothing asks for may hold small memory.
     """
     if pin and len(wanted) == 1 and not written and len(computed) == 1 and _record_later(computed, order, wanted):
         return
@@ -167,11 +167,11 @@ def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UO
                 _keep(memory, entry, now)
 
 
-def _record_later(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool]) -> bool:
+def _record_later(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool | None]) -> bool:
     """Record one value that nothing has asked for, if it was computed from little memory: most are gone unasked."""
-    (node, asks), = wanted.items()  # fmt: skip
+    (node, flag), = wanted.items()  # fmt: skip
     memory = memory_base(computed[node])
-    if asks or memory.op is not Ops.BUFFER or not all([is_small(n) for n in order if n.op in HELD]):
+    if flag is not None or memory.op is not Ops.BUFFER or not all([is_small(n) for n in order if n.op in HELD]):
         return False
     _entries[memory.arg.uid] = node, order, weakref.ref(memory)
     return True
@@ -199,14 +199,16 @@ def _keep(memory: UOp, entry: Entry, now: int) -> None:
         _multi[memory] = entry
 
 
-def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool], asking: Collection[UOp],
+def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool | None], asking: Collection[UOp],
           pin: bool) -> dict[UOp, Entry]:  # fmt: skip
     """The entry of each memory that wanted nodes are in now, where there may be a leaf behind it."""
     made: dict[UOp, Entry] = {}
-    asked = [node for node, asks in wanted.items() if asks]
+    asked = [node for node, flag in wanted.items() if flag is not None]
     behind = _asked(toposort(*asked, enter=_goes_on), asking) if asked else {}
     leaves = {n: read for n, read in computed.items() if not _has_leaf(n)} if len(computed) > 1 else {}
-    for node in wanted:
+    for node, flag in wanted.items():
+        if flag is False and not behind[node] and not _has_leaf(node, besides=memory_base(computed[node])):
+            continue  # such as the running averages of an optimizer
         mine = {n: read for n, read in leaves.items() if n is not node} if leaves else leaves
         graph = rebuild((node,), mine)[node] if mine else node
         inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
@@ -241,13 +243,13 @@ def _asked(order: Iterable[UOp], asking: Collection[UOp]) -> dict[UOp, bool]:
     return behind
 
 
-def _has_leaf(node: UOp) -> bool:
+def _has_leaf(node: UOp, besides: UOp | None = None) -> bool:
     """Whether memory of floats, or a leaf that is none yet, lies behind a node, by the way that a gradient goes."""
     seen, stack = {node}, list(_sources(node)) if _goes_on(node) else []
     while stack:
         source = stack.pop()
         if source not in seen and source.dtype.kind == "float":
-            if source.op in HELD or isinstance(source.tag, Own):
+            if (source.op in HELD and source is not besides) or isinstance(source.tag, Own):
                 return True
             seen.add(source)
             if _goes_on(source):
@@ -352,12 +354,17 @@ def note_copied(new: UOp, old: UOp) -> None:
             _entries[new.arg.uid] = entry
 
 
+def may_save(buffers: Iterable[UOp]) -> bool:
+    """Whether there is room for copies of BUFFERs beside those that were saved before and are still there."""
+    return sum([b.arg.size * b.dtype.itemsize for b in (*buffers, *_origins.keys())]) <= SAVED
+
+
 def to_save(overwritten: Collection[UOp]) -> list[Entry]:
     """The entries that a backward may still go through, and that read BUFFERs which are about to be overwritten.
 
-    None where the old values are more than SAVED bytes together.
+    None where the old values, with those that were saved before, are more than SAVED bytes.
     """
-    if not _readers or sum(b.arg.size * b.dtype.itemsize for b in overwritten if b in _readers) > SAVED:
+    if not _readers or not may_save(buffer for buffer in overwritten if buffer in _readers):
         return []
     with _lock:
         found: dict[int, Entry] = {}

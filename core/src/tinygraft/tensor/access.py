@@ -377,13 +377,13 @@ class Access(Casting):
     def _rebind(self, value: UOp, view: UOp | None = None) -> None:
         """Let value, or value in place of a view of the old node, be the new node of this tensor.
 
-        What is written into a leaf with requires_grad=True, or into a tensor that never has a gradient, is detached:
-        it stays what it was to gradients, so that `w -= lr * w.grad` is a training step.
+        What is written into a leaf with requires_grad=True is detached: it stays a leaf, so that `w -= lr * w.grad` is
+        a training step.
         """
         old = self.uop
         if view is None and value is old:
             return
-        if self.dtype.kind == "float" and (self.requires_grad is False or (self.requires_grad and is_leaf(old))):
+        if self.requires_grad and self.dtype.kind == "float" and is_leaf(old):
             value = UOp(Ops.DETACH, value.dtype, (value,))
             if view is not None:
                 cut = UOp(Ops.DETACH, old.dtype, (old,))
