@@ -70,6 +70,13 @@ class Gradient(TensorBase):
         root, inside, back = self._unfolded()
         graph = set(toposort(root))
         parts = [part for target in targets for part in target._parts()]
+        for place, target in enumerate(targets):
+            if target.dtype.kind not in ("float", "complex"):
+                raise DTypeError(
+                    f"gradient needs targets of floats, target {place} of {len(targets)} is {target.dtype}\n"
+                    f"  made at {target._where()}\n"
+                    "  hint: cast it before it is used, as in f = t.float(), and ask for the gradient by f"
+                )
         known = [_node_in(part, graph, inside) for part in parts]
         wanted = [part.uop if node is None else node for part, node in zip(parts, known, strict=True)]
         nodes = _folded(gradient_nodes(root, wanted, seed), back)
