@@ -255,7 +255,7 @@ def test_matmul_in_place_and_unary_operators() -> None:
     t @= Tensor([[0.0, 1.0], [1.0, 0.0]])
     assert values(t).tolist() == [[2, 1], [4, 3]]
     assert values(-t).tolist() == [[-2, -1], [-4, -3]]
-    assert +t is t
+    assert +t is not t and values(+t).tolist() == [[2, 1], [4, 3]]
     assert values(~Tensor([0, 1, -1])).tolist() == [-1, -2, 0]
     assert values(abs(Tensor([-1, 2]))).tolist() == [1, 2]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft.dtype import DType, accumulator, dtypes
-from tinygraft.uop.ops import Ops, ReduceArg, ScanArg, ScatterArg, ShardArg
-from tinygraft.uop.shape import Shape, sint
+from tinygraft.uop.ops import Ops, Own, ReduceArg, ScanArg, ScatterArg, ShardArg
+from tinygraft.uop.shape import Shape, is_size, sint
 from tinygraft.uop.uop import Place, UOp
 
 Pairs = Sequence[tuple[sint, sint]]
@@ -113,6 +113,8 @@ def gather(table: UOp, index: UOp, axis: int) -> UOp:
 
 def scatter(base: UOp, index: UOp, value: UOp, axis: int, op: Ops | None = None) -> UOp:
     """base with value stored, or combined by op, at index along axis."""
+    if any(is_size(size, 0) for size in index.shape):
+        return base
     return UOp(Ops.SCATTER, base.dtype, (base, index, value), ScatterArg(axis, op))
 
 
@@ -122,7 +124,8 @@ def expanded_axes(small: Shape, large: Shape) -> tuple[int, ...]:
 
 
 def is_number(x: UOp, value: float | None = None) -> bool:
-    """Whether x is one number in some shape, wherever it was moved: any, or just value."""
-    while x.op in (Ops.RESHAPE, Ops.EXPAND, Ops.COPY, Ops.SHARD):
+    """Whether x is one number in some shape, wherever it was moved: any, or just value. A tensor's constant that may
+    get a gradient is none: its tag tells it from the number."""
+    while x.op in (Ops.RESHAPE, Ops.EXPAND, Ops.COPY, Ops.SHARD) and not isinstance(x.tag, Own):
         x = x.src[0]
-    return x.op is Ops.CONST and (value is None or x.arg == value)
+    return x.op is Ops.CONST and not isinstance(x.tag, Own) and (value is None or x.arg == value)

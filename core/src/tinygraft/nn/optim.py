@@ -3,7 +3,7 @@
 An optimizer takes parameters (usually nn.state.get_parameters(model)) and, at each step, their gradients; it
 gives each parameter a new value, in its own memory. All its state is memory from the start, so that the
 second step is the same graph as the first and compiles nothing. An update is one elementwise expression for
-each parameter.
+each parameter, of a half type computed in float32: it is rounded where a parameter or state is stored.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tinygraft.dtype import dtypes
-from tinygraft.errors import TrainingError
+from tinygraft.errors import DTypeError, ShapeError, TrainingError
 from tinygraft.nn.parameter import filled
-from tinygraft.tensor.leaves import own_memory
+from tinygraft.tensor.leaves import in_memory, own_memory
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place, UOp
 
@@ -24,12 +24,13 @@ class Optimizer:
     params keeps each tensor once, if it is of floats and requires_grad is not False, and sets requires_grad; of a
     complex tensor both parts, which are trained as two.
     The other tensors given (such as running statistics) are kept in buffers, and realised with each step. lr
-    is a tensor of shape (1,): assign to it to change it, also between replays of a TinyJit.
+    is a tensor of shape (1,), of float64 where a parameter is, else of float32: assign to it to change it, also between
+    replays of a TinyJit. A tensor of one element given as lr is that tensor itself.
 
-    Raises TrainingError when there is nothing to train.
+    Raises TrainingError when there is nothing to train, ShapeError for a tensor lr of more than one number.
     """
 
-    def __init__(self, params: Iterable[Tensor], lr: float, device: Place = None) -> None:
+    def __init__(self, params: Iterable[Tensor], lr: float | Tensor, device: Place = None) -> None:
         if not isinstance(params, Iterable) or isinstance(params, Tensor):
             raise TypeError(
                 f"an optimizer takes a list of tensors, got {type(params).__name__}\n"
@@ -46,16 +47,20 @@ class Optimizer:
         nodes: set[UOp] = set()
         for tensor in self.params:
             tensor.requires_grad_()
-            if tensor.uop in nodes:
-                tensor.uop = own_memory(tensor.uop)
+            tensor.uop = own_memory(tensor.uop) if tensor.uop in nodes else in_memory(tensor.uop)
             nodes.add(tensor.uop)
         self.device = device or self.params[0].device
-        self.lr = self._state([lr])
+        self.lr = _as_rate(lr) if isinstance(lr, Tensor) else self._state([lr])
         self._made: list[Tensor] = [self.lr]
 
     def _state(self, values: Sequence[float]) -> Tensor:
-        """Numbers that the optimizer keeps, as a float32 tensor of its device."""
-        return Tensor(list(values), dtype=dtypes.float32, device=self.device, requires_grad=False)
+        """Numbers that the optimizer keeps, as a tensor of its device as exact as the most exact parameter."""
+        dtype = dtypes.float64 if any(t.dtype is dtypes.float64 for t in self.params) else dtypes.float32
+        return Tensor(list(values), dtype=dtype, device=self.device, requires_grad=False)
+
+    def _rate(self, p: Tensor) -> Tensor:
+        """lr where p is, in the dtype that its update is computed in."""
+        return _number_for(p, self.lr)
 
     def _zeros(self) -> list[Tensor]:
         """A zero for each parameter, of its shape and dtype."""
@@ -106,6 +111,29 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} does not say how it steps")
 
 
+def _as_rate(lr: Tensor) -> Tensor:
+    """A tensor given as lr. Raises ShapeError unless it is one number, DTypeError unless that is a float."""
+    if lr.shape not in ((), (1,)):
+        raise ShapeError(
+            f"lr is a number or a tensor of one, of shape () or (1,); got shape {lr.shape}\n  made at {lr._where()}\n"
+            "  hint: give each rate to an optimizer of its own, and these to nn.optim.OptimizerGroup"
+        )
+    if lr.dtype.kind != "float":
+        raise DTypeError(f"lr is a number or a tensor of floats, got {lr.dtype}\n  made at {lr._where()}")
+    lr.uop = in_memory(lr.uop)  # a captured step reads it there
+    return lr
+
+
+def _number_for(p: Tensor, x: Tensor) -> Tensor:
+    """One number without axes for the update of p, which may have none: where p is, and as wide."""
+    return x.detach().reshape(()).to(p.device).cast(_wide(p).dtype)
+
+
+def _wide(t: Tensor) -> Tensor:
+    """The values of t, without a gradient, in the dtype that an update is computed in."""
+    return t.detach().cast(dtypes.float32) if t.dtype.itemsize < 4 else t.detach()
+
+
 class OptimizerGroup(Optimizer):
     """Several optimizers that step as one, such as one with weight decay and one without."""
 
@@ -130,7 +158,7 @@ class LARS(Optimizer):
     """
 
     def __init__(
-        self, params: Iterable[Tensor], lr: float = 0.001, momentum: float = 0.9, weight_decay: float = 1e-4,
+        self, params: Iterable[Tensor], lr: float | Tensor = 0.001, momentum: float = 0.9, weight_decay: float = 1e-4,
         nesterov: bool = False, classic: bool = True, tcoef: float = 0.001, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, device)
@@ -140,8 +168,8 @@ class LARS(Optimizer):
         self._realize_state(*self.b)
 
     def _step(self, grads: list[Tensor]) -> None:
-        for place, (p, g) in enumerate(zip(self.params, grads, strict=True)):
-            rate, old = self.lr.to(p.device).cast(p.dtype), p.detach()
+        for place, (p, gradient) in enumerate(zip(self.params, grads, strict=True)):
+            rate, old, g = self._rate(p), _wide(p), _wide(gradient)
             trust = self._trust(old, g)
             if self.weight_decay:
                 g = g + self.weight_decay * old
@@ -151,10 +179,10 @@ class LARS(Optimizer):
                 g = g * rate
             if self.momentum:
                 b = self.b[place]
-                new = b * self.momentum + g
-                b.assign(new)
+                new = _wide(b) * self.momentum + g
+                b.assign(new.cast(b.dtype))
                 g = g + new * self.momentum if self.nesterov else new
-            p.assign(old - (g if self.classic else g * rate))
+            p.assign((old - (g if self.classic else g * rate)).cast(p.dtype))
 
     def _trust(self, p: Tensor, g: Tensor) -> Tensor | None:
         """How far this parameter's rate is from the common one; None for equal."""
@@ -181,7 +209,7 @@ class SGD(LARS):
     """
 
     def __init__(
-        self, params: Iterable[Tensor], lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0,
+        self, params: Iterable[Tensor], lr: float | Tensor = 0.001, momentum: float = 0.0, weight_decay: float = 0.0,
         nesterov: bool = False, classic: bool = False, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, momentum, weight_decay, nesterov, classic, 0.0, device)
@@ -196,8 +224,10 @@ class LAMB(Optimizer):
     Source: You et al., "Large batch optimization for deep learning", arXiv:1904.00962.
     """
 
+    decoupled = True  # whether weight decay is part of the update; else it is added to the gradient
+
     def __init__(
-        self, params: Iterable[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999,
+        self, params: Iterable[Tensor], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, device)
@@ -208,20 +238,22 @@ class LAMB(Optimizer):
 
     def _step(self, grads: list[Tensor]) -> None:
         b1_t, b2_t = self.b1_t * self.b1, self.b2_t * self.b2
-        for p, g, m, v in zip(self.params, grads, self.m, self.v, strict=True):
-            new_m = m * self.b1 + g * (1 - self.b1)
-            new_v = v * self.b2 + g * g * (1 - self.b2)
-            m.assign(new_m)
-            v.assign(new_v)
-            mean = new_m / (1 - b1_t.to(p.device)).cast(p.dtype)
-            spread = (new_v / (1 - b2_t.to(p.device)).cast(p.dtype)).sqrt()
-            old = p.detach()
+        for p, gradient, m, v in zip(self.params, grads, self.m, self.v, strict=True):
+            old, g = _wide(p), _wide(gradient)
+            if self.weight_decay and not self.decoupled:
+                g = g + self.weight_decay * old
+            new_m = _wide(m) * self.b1 + g * (1 - self.b1)
+            new_v = _wide(v) * self.b2 + g * g * (1 - self.b2)
+            m.assign(new_m.cast(m.dtype))
+            v.assign(new_v.cast(v.dtype))
+            mean = new_m / _number_for(p, 1 - b1_t)
+            spread = (new_v / _number_for(p, 1 - b2_t)).sqrt()
             update = mean / (spread + self.eps)
-            if self.weight_decay:
+            if self.weight_decay and self.decoupled:
                 update = update + self.weight_decay * old
             if not self.adam:
                 update = update * self._trust(old, update)
-            p.assign(old - update * self.lr.to(p.device).cast(p.dtype))
+            p.assign((old - update * self._rate(p)).cast(p.dtype))
         self.b1_t.assign(b1_t)
         self.b2_t.assign(b2_t)
 
@@ -238,7 +270,7 @@ class AdamW(LAMB):
     """
 
     def __init__(
-        self, params: Iterable[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999,
+        self, params: Iterable[Tensor], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-8, weight_decay: float = 0.01, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, b1, b2, eps, weight_decay, True, device)
@@ -246,6 +278,8 @@ class AdamW(LAMB):
 
 class Adam(LAMB):
     """Adaptive moments: p -= lr * m' / (sqrt(v') + eps), with m' and v' as LAMB describes them.
+
+    weight_decay adds that share of p to its gradient, as PyTorch's Adam does; AdamW's is not part of the means.
 
     Source: Kingma & Ba, "Adam: a method for stochastic optimization", arXiv:1412.6980, algorithm 1.
 
@@ -259,8 +293,10 @@ class Adam(LAMB):
     [0.5, 1.5]
     """
 
+    decoupled = False
+
     def __init__(
-        self, params: Iterable[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999,
+        self, params: Iterable[Tensor], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-8, weight_decay: float = 0.0, device: Place = None,
     ) -> None:  # fmt: skip
         super().__init__(params, lr, b1, b2, eps, weight_decay, True, device)
@@ -277,7 +313,7 @@ class Muon(Optimizer):
     """
 
     def __init__(
-        self, params: Iterable[Tensor], lr: float = 0.001, momentum: float = 0.95, weight_decay: float = 0.1,
+        self, params: Iterable[Tensor], lr: float | Tensor = 0.001, momentum: float = 0.95, weight_decay: float = 0.1,
         ns_steps: int = 5, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
         nesterov: bool = True, device: Place = None,
     ) -> None:  # fmt: skip
@@ -288,13 +324,13 @@ class Muon(Optimizer):
         self._realize_state(*self.b)
 
     def _step(self, grads: list[Tensor]) -> None:
-        for p, g, b in zip(self.params, grads, self.b, strict=True):
-            rate = self.lr.to(p.device).cast(p.dtype)
-            momentum = b * self.momentum + g
-            b.assign(momentum)
+        for p, gradient, b in zip(self.params, grads, self.b, strict=True):
+            rate, g = self._rate(p), _wide(gradient)
+            momentum = _wide(b) * self.momentum + g
+            b.assign(momentum.cast(b.dtype))
             wanted = g + momentum * self.momentum if self.nesterov else momentum
             step = self._orthogonal(wanted.reshape(p.shape[0] if p.ndim else 1, -1)).reshape(p.shape)
-            p.assign(p.detach() * (1 - rate * self.weight_decay) - step * rate)
+            p.assign((_wide(p) * (1 - rate * self.weight_decay) - step * rate).cast(p.dtype))
 
     def _orthogonal(self, x: Tensor) -> Tensor:
         """The matrix x with its singular values brought near 1."""

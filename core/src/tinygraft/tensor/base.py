@@ -21,7 +21,7 @@ from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor.live import LIVE
 from tinygraft.tensor.spellings import with_spellings
 from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
-from tinygraft.uop.shape import Shape, is_concrete, sint
+from tinygraft.uop.shape import Shape, is_concrete, is_size, sint
 from tinygraft.uop.uop import Place, UOp
 
 Scalar = bool | int | float | complex
@@ -303,6 +303,8 @@ class TensorBase:
     def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Self:
         """An op of several tensors that is not elementwise (CAT, GATHER, SCATTER); gives this dtype."""
         self._same_device(op, (self, *others))
+        if op is Ops.SCATTER and any(is_size(size, 0) for size in others[0].shape):
+            return self._again()  # a loop of no iterations has no places
         return self._wrap(UOp(op, self.uop.dtype, (self.uop, *(other.uop for other in others)), arg), *others)
 
     def _reduce(self, op: Ops, axes: int | Sequence[int] | None, keepdim: bool = False) -> Self:

@@ -50,7 +50,7 @@ class ComplexReductions(Tensor):
         self, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
     ) -> Any:
         """The square root of the variance."""
-        return self.var(axis, keepdim, correction, unbiased).sqrt()
+        return self.var(axis, keepdim, correction, unbiased)._size_root()
 
     def masked_mean(
         self, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None

@@ -184,7 +184,7 @@ class Conv(Pool):
         >>> Tensor([1, 2, 3]).sequential([lambda x: x * 2, lambda x: x + 1]).tolist()
         [3, 5, 7]
         """
-        result = self
+        result = self._again()
         for function in ll:
             result = function(result)
         return result

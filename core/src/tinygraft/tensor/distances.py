@@ -189,7 +189,7 @@ class Distances(Operators, Loss):
         a, b, dtype = self._both(x2)
         apart = a - b + eps
         if p == 2:
-            return apart.square().sum(-1, keepdim).sqrt()._cast(dtype)
+            return apart.square().sum(-1, keepdim)._size_root()._cast(dtype)
         size = apart.abs()
         if math.isinf(p):
             found = size.max(-1, keepdim) if p > 0 else size.min(-1, keepdim)

@@ -49,7 +49,7 @@ class Dropouts(Operators):
         if not 0 <= p <= 1:
             raise ShapeError(f"dropout needs a probability from 0 to 1, got {p}")
         if not self._is_training(training) or p == 0:
-            return self
+            return self._again()
         if p == 1:
             return self * 0
         scale = float(((1 - p) * (1 + p * _FLOOR**2)) ** -0.5)
@@ -69,7 +69,7 @@ class Dropouts(Operators):
     def feature_alpha_dropout(self, p: float = 0.5, training: bool | None = None) -> Self:
         """alpha_dropout of whole channels of (batch, channels, ...)."""
         if not self._is_training(training):
-            return self
+            return self._again()
         if self.ndim < 2:
             raise ShapeError(
                 f"feature_alpha_dropout needs (batch, channels, ...), got shape {self.shape}\n  made at {self._where()}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, Self
 
+from tinygraft.autograd.build import is_number
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.base import Scalar, TensorBase
@@ -180,8 +181,7 @@ class Elementwise(Casting):
             base = base._cast(dtypes.default_int())
         power = abs(x)
         if power in (0.5, 1.5) and base._is_float():
-            root = base._op(Ops.SQRT)
-            result = root if power == 0.5 else base._op(Ops.MUL, root)
+            result = base._op(Ops.SQRT) if power == 0.5 else base._op(Ops.MUL, base._size_root(base))
         elif power <= _SQUARINGS and power == int(power) and (x >= 0 or base._is_float()):
             result = base._multiplied_out(int(power))
         else:
@@ -192,6 +192,8 @@ class Elementwise(Casting):
         """A power by repeated squaring; ones for power 0."""
         if power == 0:
             return self._const(1, self.dtype)
+        if power == 1:
+            return self._again()
         result, square = None, self
         while power:
             if power & 1:
@@ -204,17 +206,23 @@ class Elementwise(Casting):
         """self * self."""
         return self._op(Ops.MUL, self)
 
+    def _size_root(self, at_zero: Any = 0.0) -> Self:
+        """The square root of a sum of squares, at whose zero the slope is taken for 0, as a norm has it there, and not
+        for infinity, which the zeros before it would make NaN. at_zero is the root there."""
+        none = self._op(Ops.CMPEQ, 0.0)
+        return none._op(Ops.WHERE, at_zero, none._op(Ops.WHERE, 1.0, self)._op(Ops.SQRT))
+
     def lerp(self, end: Any, weight: Any) -> Self:
         """self + (end - self) * weight."""
         return self._op(Ops.ADD, self._swapped(Ops.SUB, end)._op(Ops.MUL, weight))
 
     def maximum(self, x: Any) -> Self:
         """The greater of both; NaN where either is. Of two equal tensors each gets half the gradient, a number all."""
-        return self if self._beyond(x) < 0 else self._op(Ops.MAX, x)
+        return self._again() if self._beyond(x) < 0 else _as_operand(self)._op(Ops.MAX, _as_operand(x))
 
     def minimum(self, x: Any) -> Self:
         """The less of both; NaN where either is. Of two equal tensors each gets half the gradient, a number all."""
-        return self if self._beyond(x) > 0 else self._op(Ops.MIN, x)
+        return self._again() if self._beyond(x) > 0 else _as_operand(self)._op(Ops.MIN, _as_operand(x))
 
     # Signs and rounding
 
@@ -230,7 +238,7 @@ class Elementwise(Casting):
         [1.5, 2.0]
         """
         if self.dtype.kind in ("bool", "uint"):
-            return self
+            return self._again()
         either = self._op(Ops.MAX, self._op(Ops.NEG))
         return either._op(Ops.ADD, 0.0) if self._is_float() else either  # -0.0 + 0.0 is 0.0
 
@@ -252,7 +260,7 @@ class Elementwise(Casting):
 
     def trunc(self) -> Self:
         """Rounded towards zero."""
-        return self._op(Ops.TRUNC) if self._is_float() else self
+        return self._op(Ops.TRUNC) if self._is_float() else self._again()
 
     def floor(self) -> Self:
         """Rounded down.
@@ -262,14 +270,14 @@ class Elementwise(Casting):
         [-2.0, 1.0]
         """
         if not self._is_float():
-            return self
+            return self._again()
         whole = self._op(Ops.TRUNC)
         return self._op(Ops.CMPLT, whole)._op(Ops.WHERE, whole._op(Ops.SUB, 1), whole)
 
     def ceil(self) -> Self:
         """Rounded up."""
         if not self._is_float():
-            return self
+            return self._again()
         whole = self._op(Ops.TRUNC)
         return whole._op(Ops.CMPLT, self)._op(Ops.WHERE, whole._op(Ops.ADD, 1), whole)
 
@@ -281,7 +289,7 @@ class Elementwise(Casting):
         [0.0, 2.0, -2.0, 3.0]
         """
         if not self._is_float():
-            return self
+            return self._again()
         if decimals:
             scale = 10.0 ** abs(decimals)
             up, down = (Ops.MUL, Ops.FDIV) if decimals > 0 else (Ops.FDIV, Ops.MUL)
@@ -410,21 +418,29 @@ class Elementwise(Casting):
 
     def ufix(self, x: Any) -> Self:
         """x as a tensor of the dtype and on the device of this one."""
-        return x if isinstance(x, type(self)) else self._const(x, self.dtype)
+        return x._again() if isinstance(x, type(self)) else self._const(x, self.dtype)
 
     def usum(self, *uops: Any) -> Self:
         """The sum of this tensor and others."""
-        result = self
+        result = self._again()
         for other in uops:
             result = result._op(Ops.ADD, other)
         return result
 
     def uprod(self, *uops: Any) -> Self:
         """The product of this tensor and others."""
-        result = self
+        result = self._again()
         for other in uops:
             result = result._op(Ops.MUL, other)
         return result
+
+
+def _as_operand(x: Any) -> Any:
+    """What maximum and minimum compare with: a constant tensor that has no gradient is marked, so that the rule of
+    ties does not take it for a number, which is the same node. One that may have a gradient is told by its tag."""
+    if isinstance(x, TensorBase) and x.requires_grad is False and x.dtype.kind == "float" and is_number(x.uop):
+        return x.detach()  # type: ignore[attr-defined]
+    return x
 
 
 _RAW = frozenset({

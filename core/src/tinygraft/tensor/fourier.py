@@ -156,12 +156,18 @@ class Fourier(Operators):
         [-0.5, -0.25, 0.0, 0.25]
         """
         axes = self._axes(dim)
-        return self.roll([lengths.as_int(self.shape[a], "fftshift") // 2 for a in axes], axes) if axes else self
+        return (
+            self.roll([lengths.as_int(self.shape[a], "fftshift") // 2 for a in axes], axes) if axes else self._again()
+        )
 
     def ifftshift(self, dim: Axes = None) -> Self:
         """The inverse of fftshift."""
         axes = self._axes(dim)
-        return self.roll([-(lengths.as_int(self.shape[a], "ifftshift") // 2) for a in axes], axes) if axes else self
+        return (
+            self.roll([-(lengths.as_int(self.shape[a], "ifftshift") // 2) for a in axes], axes)
+            if axes
+            else self._again()
+        )
 
     # What they are made of
 

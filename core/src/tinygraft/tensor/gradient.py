@@ -65,8 +65,13 @@ class Gradient(TensorBase):
         """
         seed = self._seed("gradient", gradient)
         parts = [part for target in targets for part in target._parts()]
-        for part in parts:
-            self._check_target(part)
+        for place, target in enumerate(targets):
+            if target.dtype.kind not in ("float", "complex"):
+                raise DTypeError(
+                    f"gradient needs targets of floats, target {place} of {len(targets)} is {target.dtype}\n"
+                    f"  made at {target._where()}\n"
+                    "  hint: cast it before it is used, as in f = t.float(), and ask for the gradient by f"
+                )
         path = Path(self.uop, everyone=True)
         path.unfolded.check_lost({buffer for part in parts for buffer in memories(part.uop)}, always=False)
         wanted = [path.nodes_of(part.uop) or [path.unfolded.of(part.uop)] for part in parts]
@@ -76,14 +81,6 @@ class Gradient(TensorBase):
             for part, node in zip(parts, nodes, strict=True)
         ])  # fmt: skip
         return [self._of_parts([next(found) for _ in target._parts()]) for target in targets]
-
-    def _check_target(self, target: TensorBase) -> None:
-        """Raise DTypeError for a target that is not of floats."""
-        if target.dtype.kind != "float":
-            raise DTypeError(
-                f"gradient is with respect to tensors of floats, got one of {target.dtype} and shape {target.shape}\n"
-                f"  made at {target._where()}\n  hint: cast it before it is used, as in t = t.float()"
-            )
 
     def _of_parts(self, parts: list[Self]) -> Self:
         """A tensor of its one part, or the complex one of two."""

@@ -39,7 +39,7 @@ class Joining(Movement):
                 f"roll needs one shift for each axis, got {shifts} and {dims} for shape {self.shape}\n"
                 f"  made at {self._where()}"
             )
-        result = self
+        result = self._again()
         for step, dim in zip(steps, axes, strict=True):
             axis = self._own_axis("roll", dim)
             size = lengths.as_int(self.shape[axis], "roll")

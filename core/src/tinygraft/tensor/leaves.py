@@ -41,6 +41,11 @@ def _reads_memory(node: UOp) -> bool:
     return False
 
 
+def in_memory(node: UOp) -> UOp:
+    """The node of a tensor that is written later and read by captured steps: what reads no memory gets its own."""
+    return node if _reads_memory(node) or not is_concrete(node.shape) else own_memory(node)
+
+
 def own_memory(node: UOp) -> UOp:
     """The value of node in new memory, as a node that equals no other: a leaf, whatever the value was computed from."""
     value = UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" else node

@@ -182,7 +182,7 @@ class Masked(Norms, Statistics, Scan):
     ) -> Self:  # fmt: skip
         """The square root of masked_var."""
         found = self.masked_var(dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
-        return found._in_float().sqrt()._narrowed(found.dtype)
+        return found._in_float()._size_root()._narrowed(found.dtype)
 
     # Softmax and its relatives
 

@@ -47,7 +47,7 @@ class Norms(Solve):
         elif ord == 1:
             found = sizes.sum(axes, keepdim)
         elif ord == 2:
-            found = _root((wide * wide._conj())._real().sum(axes, keepdim))
+            found = (wide * wide._conj())._real().sum(axes, keepdim)._size_root()
         else:
             zero = sizes.eq(0.0)
             powers = zero.where(1.0, sizes).pow(ord)
@@ -181,9 +181,3 @@ class Norms(Solve):
 def _greatest(sizes: Norms) -> Any:
     """The greatest of singular values; 0 of none."""
     return sizes.sum(-1) if lengths.same(sizes.shape[-1], 0) else sizes.max(-1)
-
-
-def _root(x: Norms) -> Any:
-    """The square root, flat at 0."""
-    none = x.eq(0.0)
-    return none.where(0.0, none.where(1.0, x).sqrt())

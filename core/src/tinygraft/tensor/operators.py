@@ -24,7 +24,7 @@ class Operators(Matmul, Access):
         return self.neg()
 
     def __pos__(self) -> Self:
-        return self
+        return self._again()
 
     def __invert__(self) -> Self:
         return self.bitwise_not()

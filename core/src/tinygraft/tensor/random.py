@@ -306,7 +306,7 @@ class Random(Sorting, Creation):
         if not 0 <= p <= 1:
             raise ShapeError(f"dropout needs a probability from 0 to 1, got {p}")
         if not self._is_training(training) or p == 0:
-            return self
+            return self._again()
         if p == 1:
             return self._op(Ops.WHERE, self._const(0), self._const(0)) if self.dtype is dtypes.bool else self._const(0)
         chosen = self._kept(p, shape)._op(Ops.WHERE, self, 0)

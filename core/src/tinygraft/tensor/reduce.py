@@ -129,9 +129,9 @@ class Reduce(Activation, Joining, Creation):
     def std(
         self, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
     ) -> Self:
-        """The square root of the variance."""
+        """The square root of the variance. Where all values are equal its gradient is 0."""
         x = self._in_float()
-        return x._var(axis, keepdim, _correction(correction, unbiased))._op(Ops.SQRT)._narrowed(self.dtype)
+        return x._var(axis, keepdim, _correction(correction, unbiased))._size_root()._narrowed(self.dtype)
 
     def std_mean(
         self, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None

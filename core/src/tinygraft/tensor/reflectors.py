@@ -119,4 +119,4 @@ class Reflectors(Solve):
     ) -> tuple[Self, Self]:
         """(X, A) with A @ X = self for a triangle of A, of A' if transpose: solve_triangular, by its older name."""
         matrix = A.transpose(-2, -1) if transpose else A
-        return matrix.solve_triangular(self, upper=upper != transpose, unitriangular=unitriangular), A
+        return matrix.solve_triangular(self, upper=upper != transpose, unitriangular=unitriangular), A._again()

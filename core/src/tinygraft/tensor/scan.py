@@ -21,7 +21,7 @@ class Scan(Reduce):
 
     def _scan(self, op: Ops, axis: int) -> Self:
         axis = self._axis(axis)
-        return self._move(Ops.SCAN, ScanArg(op, axis)) if self.ndim else self
+        return self._move(Ops.SCAN, ScanArg(op, axis)) if self.ndim else self._again()
 
     def _summed(self, op: Ops, axis: int, dtype: DTypeLike | None) -> Self:
         if dtype is not None:
@@ -68,7 +68,7 @@ class Scan(Reduce):
         Each of log2(n) steps combines every element with the one 1, 2, 4, ... places before it.
         """
         if not self.ndim:
-            return self._in_field()._narrowed(self.dtype)
+            return self._in_field()._narrowed(self.dtype)._again()
         axis, x, step = self._axis(axis), self._in_field(), 1
         length = lengths.as_int(self.shape[axis], "logcumsumexp")
         while step < length:

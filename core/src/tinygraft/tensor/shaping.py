@@ -160,7 +160,7 @@ class Shaping(Operators):
 
     def atleast_1d(self, *others: Any) -> Any:
         """With one axis or more; several tensors, given one by one or as one list, give a tuple."""
-        return _each(self, others, lambda t: t._reshape((1,)) if not t.ndim else t)
+        return _each(self, others, lambda t: t._again() if t.ndim else t._reshape((1,)))
 
     def atleast_2d(self, *others: Any) -> Any:
         """With two axes or more: new ones come first.
@@ -169,7 +169,7 @@ class Shaping(Operators):
         >>> Tensor([1, 2]).atleast_2d().shape
         (1, 2)
         """
-        return _each(self, others, lambda t: t._reshape((1,) * (2 - t.ndim) + t.shape) if t.ndim < 2 else t)
+        return _each(self, others, lambda t: t._reshape((1,) * (2 - t.ndim) + t.shape))
 
     def atleast_3d(self, *others: Any) -> Any:
         """With three axes or more: a line gets one before and one after it, a matrix one after it."""
@@ -393,7 +393,7 @@ def _each(first: Any, others: Sequence[Any], change: Any) -> Any:
 def _as_block(t: Any) -> Any:
     if t.ndim < 2:
         return t.reshape(1, -1, 1)
-    return t.unsqueeze(-1) if t.ndim == 2 else t
+    return t.unsqueeze(-1) if t.ndim == 2 else t._again()
 
 
 def _cat(parts: list[Any], dim: int) -> Any:

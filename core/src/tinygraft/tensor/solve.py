@@ -270,7 +270,7 @@ class Solve(Spectral):
         [[1, 5], [0, 1]]
         """
         size = self._square("matrix_power")
-        base = self.inv() if n < 0 else self
+        base = self.inv() if n < 0 else self._again()
         result: Self | None = None
         rest = abs(n)
         while rest:

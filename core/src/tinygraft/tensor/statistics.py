@@ -84,7 +84,7 @@ class Statistics(Operators, Scan):
 
     def nanstd(self, axis: Axis = None, keepdim: bool = False, correction: float = 1) -> Self:
         """The square root of nanvar."""
-        return self._in_float().nanvar(axis, keepdim, correction).sqrt()._narrowed(self.dtype)
+        return self._in_float().nanvar(axis, keepdim, correction)._size_root()._narrowed(self.dtype)
 
     def nanmax(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """The greatest of what is not NaN; NaN where there is nothing else."""

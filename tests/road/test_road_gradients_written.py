@@ -1,0 +1,298 @@
+"""A write between a use and its backward: gradients are those of the values that were used, read or not.
+
+Optimizer steps, assignments and partial writes come between the losses and their backward calls. Where PyTorch raises
+because it would need a value that is gone, a GraphError is right, or the old value's gradient; another number is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Tensor, nn
+from tinygraft.errors import GraphError
+
+torch = pytest.importorskip("torch")
+
+READS: dict[str, Callable[[Tensor], Any]] = {
+    "nothing": lambda t: None,
+    "numpy": lambda t: t.numpy(),
+    "repr": lambda t: repr(t),
+    "realize": lambda t: t.realize(),
+}
+reads = pytest.mark.parametrize("read", READS.values(), ids=READS)
+Read = Callable[[Tensor], Any]
+
+
+def leaf(values: Any, flag: bool | None = True) -> Tensor:
+    """A float64 tensor in memory."""
+    return Tensor(np.array(values, np.float64), requires_grad=flag).realize()
+
+
+def stepped(w: Tensor, optimizer: nn.optim.Optimizer) -> None:
+    """A step of an optimizer."""
+    with Tensor.train():
+        optimizer.step()
+
+
+WRITES: dict[str, Callable[[Tensor, Any], Any]] = {
+    "step": stepped,
+    "assign": lambda w, _: w.assign(w.detach() - 0.5),
+    "assign and realize": lambda w, _: w.assign(w.detach() - 0.5).realize(),
+    "number": lambda w, _: w.assign(7.0).realize(),
+    "setitem": lambda w, _: w.__setitem__(0, 9.0),
+    "setitem and realize": lambda w, _: (w.__setitem__(0, 9.0), w.realize()),
+}
+writes = pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+
+
+# Two losses
+
+
+@reads
+@writes
+def test_two_losses_and_a_write_between(write: Any, read: Read) -> None:
+    """The second loss was computed before the write, and its gradient does not need the old value."""
+    w = leaf([1.0, 2.0])
+    optimizer = nn.optim.SGD([w], lr=0.1)
+    first, second = (w * w).sum(), (w * 3).sum()
+    read(second)
+    first.backward()
+    assert w.grad is not None and w.grad.tolist() == [2.0, 4.0]
+    write(w, optimizer)
+    optimizer.zero_grad()
+    second.backward()
+    assert w.grad is not None, "there is no gradient"
+    assert w.grad.tolist() == [3.0, 3.0]
+
+
+@reads
+@writes
+def test_a_second_loss_that_needs_the_old_value(write: Any, read: Read) -> None:
+    """PyTorch raises; the gradient of the old value is right too, that of the new one is not."""
+    w = leaf([1.0, 2.0])
+    optimizer = nn.optim.SGD([w], lr=0.1)
+    first, second = (w * 3).sum(), (w * w).sum()
+    read(second)
+    first.backward()
+    write(w, optimizer)
+    optimizer.zero_grad()
+    try:
+        second.backward()
+    except GraphError:
+        return
+    assert w.grad is not None, "there is no gradient"
+    assert w.grad.tolist() == [2.0, 4.0]
+
+
+@reads
+def test_a_loss_of_the_new_value(read: Read) -> None:
+    """After the step everything is of the new value."""
+    w = leaf([1.0, 2.0])
+    optimizer = nn.optim.SGD([w], lr=0.5)
+    (w * w).sum().backward()
+    stepped(w, optimizer)
+    read(w)
+    optimizer.zero_grad()
+    loss = (w * w * w).sum()
+    read(loss)
+    loss.backward()
+    assert w.grad is not None and w.tolist() == [0.0, 0.0] and w.grad.tolist() == [0.0, 0.0]
+
+
+@reads
+def test_losses_before_and_after_a_step_add_up(read: Read) -> None:
+    """Without zero_grad the gradients of both add up in the same .grad."""
+    w = leaf([1.0, 2.0])
+    optimizer = nn.optim.SGD([w], lr=0.5)
+    old = (w * 3).sum()
+    (w * w).sum().backward()
+    stepped(w, optimizer)
+    read(old)
+    new = (w + 1).square().sum()
+    read(new)
+    optimizer.zero_grad()
+    old.backward()
+    new.backward()
+    assert w.grad is not None and w.grad.tolist() == [5.0, 5.0]
+
+
+# What a product was computed from
+
+CHANGES: dict[str, Callable[[Tensor], Any]] = {
+    "assign": lambda x: x.assign(Tensor(np.zeros(2))),
+    "assign and realize": lambda x: x.assign(Tensor(np.zeros(2))).realize(),
+    "setitem": lambda x: x.__setitem__(0, 0.0),
+    "setitem and realize": lambda x: (x.__setitem__(0, 0.0), x.realize()),
+    "times": lambda x: x.__imul__(0.0),
+    "times and realize": lambda x: x.__imul__(0.0).realize(),
+}
+
+
+@reads
+@pytest.mark.parametrize("flag", [None, False], ids=str)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_factor_is_the_one_that_was_used(change: Any, read: Read, flag: bool | None) -> None:
+    """b = a*x, then x is written: the gradient of a is the old x, as b is a value."""
+    a, x = leaf([2.0, 3.0]), leaf([5.0, 7.0], flag)
+    b = a * x
+    read(b)
+    change(x)
+    b.sum().backward()
+    assert a.grad is not None and a.grad.tolist() == [5.0, 7.0]
+    assert b.tolist() == [10.0, 21.0]
+
+
+# Partial writes
+
+
+@reads
+@pytest.mark.parametrize("a_flag", [None, True], ids=str)
+@pytest.mark.parametrize("b_flag", [None, True], ids=str)
+def test_a_part_that_was_written(a_flag: bool | None, b_flag: bool | None, read: Read) -> None:
+    """b[0:2] = a*a: reading b changes neither gradient."""
+
+    def gradients(see: Read) -> tuple[Any, Any]:
+        a, b = leaf([2.0, 3.0], a_flag), leaf([1.0, 1.0, 5.0], b_flag)
+        b[0:2] = a * a
+        see(b)
+        (b * b).sum().backward()
+        return tuple(None if t.grad is None else t.grad.tolist() for t in (a, b))  # type: ignore[return-value]
+
+    assert gradients(read) == gradients(READS["nothing"])
+    if a_flag or not b_flag:
+        assert gradients(read)[0] == [32.0, 108.0]
+
+
+@reads
+def test_parts_written_in_a_loop(read: Read) -> None:
+    """A buffer filled row by row, read after each, as caches are."""
+    x, t = leaf([0.5, 1.5]), torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
+    rows = Tensor(np.zeros((4, 2)), requires_grad=False).realize()
+    others = torch.zeros(4, 2, dtype=torch.float64)
+    for i in range(4):
+        rows[i] = x * (i + 1)
+        read(rows)
+        others[i] = t * (i + 1)
+    (rows * rows).sum().backward()
+    (others * others).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy(), rtol=1e-14)
+
+
+@reads
+def test_an_assigned_value_keeps_its_tape(read: Read) -> None:
+    """t.assign(f(x)): the gradient of x goes through t, read or not."""
+    x = leaf([2.0, 3.0])
+    t = leaf([0.0, 0.0], False)
+    t.assign(x * x)
+    read(t)
+    u = t * 3
+    read(u)
+    u.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [12.0, 18.0]
+
+
+@reads
+def test_a_clone_before_a_write(read: Read) -> None:
+    """A clone of a leaf keeps the old value, and its gradient reaches the leaf."""
+    x = leaf([2.0, 3.0])
+    y = x.clone()
+    read(y)
+    x.assign(x.detach() * 10).realize()
+    (y * y).sum().backward()
+    assert x.grad is not None, "there is no gradient"
+    assert x.grad.tolist() == [4.0, 6.0]
+
+
+# Training steps by hand
+
+
+HANDS: dict[str, Callable[[Tensor], Any]] = {
+    "-=": lambda w: w.__isub__(0.1 * w.grad),
+    "assign": lambda w: w.assign(w - w.grad * 0.1),
+    "assign of detached": lambda w: w.assign(w.detach() - w.grad * 0.1),  # type: ignore[operator]
+}
+
+
+@reads
+@pytest.mark.parametrize("hand", HANDS.values(), ids=HANDS)
+def test_a_step_by_hand(hand: Any, read: Read) -> None:
+    """w -= lr * w.grad leaves w a leaf: four steps are PyTorch's."""
+    w, t = leaf([1.0, -0.5]), torch.tensor([1.0, -0.5], dtype=torch.float64, requires_grad=True)
+    for _ in range(4):
+        w.grad = None
+        loss = (w * w * w).sum() + w.sin().sum()
+        loss.backward()
+        read(loss)
+        assert w.grad is not None, "there is no gradient"
+        read(w.grad)
+        hand(w)
+        read(w)
+        assert w.requires_grad
+        t.grad = None
+        ((t * t * t).sum() + t.sin().sum()).backward()
+        with torch.no_grad():
+            t -= 0.1 * t.grad
+    np.testing.assert_allclose(w.numpy(), t.detach().numpy(), rtol=1e-13)
+
+
+# A generative adversarial network
+
+
+def _weights(seed: int, *shapes: tuple[int, ...]) -> list[Any]:
+    random = np.random.RandomState(seed)
+    return [random.randn(*shape) * 0.5 for shape in shapes]
+
+
+def _network(p: Any, x: Any) -> Any:
+    return (x @ p[0] + p[1]).tanh() @ p[2] + p[3]
+
+
+@reads
+@pytest.mark.parametrize("style", ["detach", "again", "before"])
+def test_a_textbook_gan(style: str, read: Read) -> None:
+    """Generator and discriminator, an optimizer for each: after five steps all parameters are PyTorch's.
+
+    detach: the discriminator learns from fakes that are detached, then judges the same fakes. again: fakes are made
+    anew for the generator. before: the loss of the generator is computed and differentiated before any step.
+    """
+    shapes = ((2, 4), (4,), (4, 3), (3,)), ((3, 4), (4,), (4, 1), (1,))
+    start = [_weights(i, *s) for i, s in enumerate(shapes)]
+    ours = [[leaf(v) for v in side] for side in start]
+    other = [[torch.tensor(v, requires_grad=True) for v in side] for side in start]
+    make = [nn.optim.SGD(side, lr=0.1) for side in ours]
+    train = [torch.optim.SGD(side, lr=0.1) for side in other]
+    data = np.random.RandomState(9)
+
+    def round_of(g: Any, d: Any, of_g: Any, of_d: Any, noise: Any, real: Any, see: Any) -> None:
+        fake = _network(g, noise)
+        see(fake)
+        if style == "before":
+            judged = (_network(d, fake) - 1).square().mean()
+            see(judged)
+            of_g.zero_grad()
+            judged.backward()
+        of_d.zero_grad()
+        loss = (_network(d, real) - 1).square().mean() + _network(d, fake.detach()).square().mean()
+        see(loss)
+        loss.backward()
+        of_d.step()
+        if style != "before":
+            of_g.zero_grad()
+            judged = (_network(d, _network(g, noise) if style == "again" else fake) - 1).square().mean()
+            see(judged)
+            judged.backward()
+        of_g.step()
+
+    with Tensor.train():
+        for _ in range(5):
+            noise, real = data.randn(5, 2), data.randn(5, 3)
+            given = [Tensor(v, requires_grad=False) for v in (noise, real)]
+            round_of(*ours, *make, *given, read)
+            round_of(*other, *train, torch.tensor(noise), torch.tensor(real), lambda t: None)
+    for mine, its in zip((p for side in ours for p in side), (p for side in other for p in side), strict=True):
+        np.testing.assert_allclose(mine.numpy(), its.detach().numpy(), rtol=1e-10, atol=1e-12)

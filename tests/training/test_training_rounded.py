@@ -1,0 +1,72 @@
+"""Optimizers of parameters in bfloat16: each step rounds what it stores once, and nothing else.
+
+Every step is held to the rule of its paper in float64 (optimizer_cases.py holds the rules to PyTorch), started from
+what is stored: parameter, state and gradient, all bfloat16. A result is then within the rounding of one bfloat16, 2**-8
+of its magnitude, and the errors of the update in float32, which are less than 1e-4 of the magnitudes that it adds up.
+(A whole trajectory has no such bound: a parameter that is rounded up rather than down changes every later gradient.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optimizer_cases import ALL, CASES, LOSSES, RATES, Case, start, stepping, torch
+from tinygraft import Tensor, dtypes
+
+ROUNDED, SINGLE = 2.0**-8, 1e-4
+
+
+def exact(t: Tensor) -> Any:
+    """What is stored, as float64 of PyTorch."""
+    return torch.tensor(t.cast(dtypes.float32).numpy().astype(np.float64))
+
+
+def states(optimizer: Any, place: int) -> dict[str, Any]:
+    """The state of one parameter, by the names that the rules give it."""
+    held = {name: getattr(optimizer, name, []) for name in ("b", "m", "v")}
+    return {name: exact(tensors[place]) for name, tensors in held.items() if tensors}
+
+
+def check_steps(case: Case, jit: bool, loss: Any = ALL) -> None:
+    """All steps, each from what is stored before it."""
+    params, x = start(loss, dtypes.bfloat16)
+    optimizer: Any = case.make(params)
+    rule = case.rule(**case.options)
+    step = stepping([optimizer], loss, params, jit)
+    for number, rate in enumerate(RATES, 1):
+        optimizer.lr.assign([rate])
+        before = [(exact(p), states(optimizer, place)) for place, p in enumerate(params)]
+        grads = step(x)
+        assert all(g.dtype is dtypes.bfloat16 for g in grads)
+        for place, (p, g) in enumerate(zip(params, grads, strict=True)):
+            old, state = before[place]
+            slope = exact(g)
+            wanted = rule(old, slope, state, number, float(np.float32(rate)))
+            moved = (old - wanted).abs().max() + old.abs().max()
+            assert p.dtype is dtypes.bfloat16
+            near(exact(p), wanted, moved, f"parameter {place} after step {number}")
+            for name, value in states(optimizer, place).items():
+                near(value, state[name], slope.abs().max(), f"{name} of parameter {place} after step {number}")
+
+
+def near(found: Any, wanted: Any, scale: Any, what: str) -> None:
+    """Within one rounding, and float32's of values as large as scale."""
+    off = (found - wanted).abs() - (ROUNDED * wanted.abs() + SINGLE * scale)
+    assert bool((off <= 0).all()), f"{what} is off:\n{found}\n{wanted}"
+
+
+@pytest.mark.parametrize("name", ["SGD momentum=0.9 weight_decay=0.1 nesterov=True", "Adam weight_decay=0.1", "LAMB"])
+def test_each_step(name: str) -> None:
+    """Two layers."""
+    check_steps(next(c for c in CASES if str(c) == name), False, LOSSES["layers"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit", [False, True], ids=["eager", "replayed"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_each_step_of_all_losses(case: Case, jit: bool) -> None:
+    """All losses in one graph."""
+    check_steps(case, jit)
