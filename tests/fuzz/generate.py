@@ -52,6 +52,7 @@ class Draft:
         self.storage: dict[str, str] = {}  # which names share memory, were views to alias
         self.place: dict[str, int] = {}  # 1 for what lies on several devices
         self.fixed: set[str] = set()  # state of functions: never viewed from outside, never deleted
+        self.number_of, self.most = "", 0  # what a function does with a bound Variable, and the values that has
         self.silent: set[str] = set()  # results of functions: read, but not computed with where gradients are asked for
         self.machine = self.new_machine()
 
@@ -227,7 +228,7 @@ def with_number(d: Draft) -> None:
     """A tensor and a Python number."""
     a = d.pick("float", "int")
     if "int" in d.dtype(a):
-        op = d.rng.choice(("add", "mul", "maximum", "floordiv", "mod", "and", "less"))
+        op = d.rng.choice(("add", "mul", "maximum", "floordiv", "mod", "and", "or", "xor", "less", "equal", "at_most"))
         d.add(f"{op}_number", [a], d.rng.choice((1, 2, 3, 5)))
     else:
         op = d.rng.choice(("add", "sub", "mul", "mul", "div", "maximum", "minimum"))
@@ -243,6 +244,8 @@ def compare(d: Draft) -> None:
         d.add("where", [mask, b, d.like(b)])
     elif d.rng.random() < 0.5:
         d.add(d.rng.choice(("and", "or", "xor")), [mask, d.like(mask)])
+    else:
+        d.add("not", [mask])
 
 
 def cast(d: Draft) -> None:
@@ -384,9 +387,19 @@ def rows(d: Draft) -> None:
     most = d.shape(a)[0]
     op = d.rng.choice(("rows_sum", "rows_product", "rows_scaled_max"))
     ins = [a, d.like(a, True)] if op == "rows_product" else [a]
-    for number in d.rng.sample(range(1, most + 1), min(most, 2)):
+    for number in d.rng.sample(range(1, most + 1), min(most, 1 if d.body is not None else 2)):
         name = f"i{number}" if d.kind == "training" else "i"  # gradients of two values may meet in one graph
         d.add(op, ins, [number, most, name])
+
+
+def row_write(d: Draft) -> None:
+    """One row of a tensor is written, at a place that is a bound Variable."""
+    a = d.rng.choice([n for n in d.writable() if len(d.shape(n)) >= 2 and d.dtype(n).startswith("float")])
+    shape = d.shape(a)
+    found = [n for n in d.tensors() if d.dtype(n) == d.dtype(a) and _fits_in(d.shape(n), (1, *shape[1:]))
+             and d.place.get(n, 0) == d.place.get(a, 0)]  # fmt: skip
+    value = d.rng.choice(found) if found else d.leaf(d.dtype(a), shape[1:])
+    d.add("row_write", [a, value], [d.rng.randrange(shape[0]), shape[0]], 0)
 
 
 COMPUTE: list[tuple[int, Callable[[Draft], Any]]] = [
@@ -501,7 +514,9 @@ def delete(d: Draft) -> None:
         d.add("delete", [d.rng.choice(names)], outs=0)
 
 
-WRITE: list[tuple[int, Callable[[Draft], Any]]] = [(2, assign), (2, setitem), (2, inplace), (3, coupled)]
+WRITE: list[tuple[int, Callable[[Draft], Any]]] = [
+    (2, assign), (2, setitem), (2, inplace), (3, coupled), (1, row_write)
+]  # fmt: skip
 LOOK: list[tuple[int, Callable[[Draft], Any]]] = [(3, read), (3, realize), (1, show), (2, delete)]
 
 
@@ -559,10 +574,24 @@ def jit(d: Draft) -> Program:
     own = [d.leaf("float32", shape) for _ in range(d.rng.randint(1, 3))]
     d.fixed.update(own)
     d.any_leaf()
-    make_function(d, own, [*ELEMENTWISE, *COMPUTE, (6, assign), (4, setitem), (5, inplace), (6, coupled), (2, realize)])
+    d.number_of = d.rng.choice(("", "", "rows", "row_write"))
+    make_function(d, own, [(6 if d.number_of else 0, numbered), *ELEMENTWISE, *COMPUTE, (6, assign), (4, setitem), (5, inplace), (6, coupled), (2, realize)])
     between = [(4, read), (2, realize), (1, delete), *ELEMENTWISE, (2, inplace), (2, assign), (1, setitem)]
     call_often(d, between)
     return _finish(d)
+
+
+def numbered(d: Draft) -> None:
+    """In a function: a slice whose length or place is the Variable that it is given, of `most` values."""
+    a = d.rng.choice(d.writable())
+    if d.most and d.shape(a)[0] != d.most:
+        raise Uncertain("another Variable")
+    before = len(d.body or ())
+    (row_write if d.number_of == "row_write" else rows)(d)
+    made = [s for s in (d.body or [])[before:] if s.op.startswith("row")]
+    d.most = d.most or made[0].arg[1]
+    if any(s.arg[1] != d.most for s in made):
+        raise Uncertain("another Variable")
 
 
 def make_function(d: Draft, own: Sequence[str], actions: Sequence[tuple[int, Callable[[Draft], Any]]],
@@ -587,7 +616,9 @@ def make_function(d: Draft, own: Sequence[str], actions: Sequence[tuple[int, Cal
     inside -= {n for n, v in d.machine.values.items() if isinstance(v, tuple)}
     results = [n for n in inside if d.storage.get(n, n) not in living and isinstance(n, str)]
     results = sorted(rng.sample(sorted(results), min(len(results), 2)))
-    d.functions.append(Function(tuple(params), tuple(s for s in body), tuple(results)))
+    if d.most:
+        body = [s for s in body if not s.op.startswith("row") or s.arg[1] == d.most]
+    d.functions.append(Function(tuple(params), tuple(body), tuple(results), "n" if d.most else ""))
     d.samples = samples  # type: ignore[attr-defined]
     d.again()
 
@@ -599,7 +630,11 @@ def call_often(d: Draft, between: Sequence[tuple[int, Callable[[Draft], Any]]]) 
     for _ in range(d.rng.randint(4, 6)):
         arguments = [d.leaf("float32", d.shape(s)) for s in samples] if d.rng.random() < 0.8 else list(samples)
         try:
-            out = d.add("call", arguments, {"function": len(d.functions) - 1}, len(function.results))
+            call: dict[str, Any] = {"function": len(d.functions) - 1}
+            if function.number:
+                low = 0 if d.number_of == "row_write" else 1
+                call |= {"number": d.rng.randint(low, d.most - 1 + low), "most": d.most - 1 + low, "low": low}
+            out = d.add("call", arguments, call, len(function.results))
             if d.kind == "training":
                 d.silent.update(out)
         except Uncertain:

@@ -132,7 +132,8 @@ def training(d: Draft) -> Program | None:
     from run_torch import references
 
     d.written = Written(d.steps, d.functions)  # type: ignore[attr-defined]
-    shapes = d.rng.choice((((4,), (4,)), ((3, 4), (4,)), ((4, 4), (3, 4)), ((2, 3), (3,)), ((4,), (4,), ())))
+    scalars = () if "scalar_weight" in d.leave_out else (((4,), (4,), ()),)
+    shapes = d.rng.choice((((4,), (4,)), ((3, 4), (4,)), ((4, 4), (3, 4)), ((2, 3), (3,)), *scalars))
     own = [d.leaf("float32", shape, grad=True) for shape in shapes]
     d.fixed.update(own)
     d.leaf("float32", d.rng.choice(shapes), grad=None)

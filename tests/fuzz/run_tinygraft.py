@@ -145,7 +145,9 @@ def _step_texts(step: Step, bound: str = "") -> str:
     if step.op == "leaf":
         return f"{step.out[0]} = {leaf_text(step.arg)}"
     if step.op == "row_write":
-        variable = bound or f'Variable("p", 0, {step.arg[1]}).bind({step.arg[0]})'
+        variable = bound or f'Variable("p", 0, {step.arg[1] - 1}).bind({step.arg[0]})'
+        if bound:
+            return f"{step.ins[0]}[{bound}:{bound} + 1] = {step.ins[1]}"
         return f"p = {variable}; {step.ins[0]}[p:p + 1] = {step.ins[1]}"
     if step.op in STATEMENTS:
         return STATEMENTS[step.op](*step.ins, step.arg)
@@ -170,8 +172,8 @@ def _function_text(name: str, function: Function) -> str:
 def _call_text(step: Step, function: Function) -> str:
     arguments = list(step.ins)
     if function.number:
-        low = 0 if any(s.op == "row_write" for s in function.steps) else 1
-        arguments.append(f'Variable("i", {low}, {step.arg["most"]}).bind({step.arg["number"]})')
+        low, most, bound = (step.arg[key] for key in ("low", "most", "number"))
+        arguments.append(f'Variable("{"ip"[low == 0]}", {low}, {most}).bind({bound})')
     results = ", ".join(step.out) + ("," if len(step.out) == 1 else "")
     return (f"{results} = " if step.out else "") + f"f{step.arg['function']}({', '.join(arguments)})"
 

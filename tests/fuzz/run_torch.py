@@ -174,6 +174,8 @@ class Mirror:
         """A write: the name has another value; a leaf that requires a gradient has another version."""
         if self.values[name].shape != value.shape:
             raise ValueError("a write changes the shape")
+        if "written_tape" in LEFT_OUT and value.requires_grad and name not in self.versions:
+            raise Uncertain("left out: a written tensor that keeps its tape")
         if name in self.versions:
             value = value.detach().clone().requires_grad_()
             self.versions[name].append(value)
