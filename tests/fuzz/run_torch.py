@@ -50,13 +50,13 @@ def _unique(x: T, axes: Any, keep: bool, largest: bool) -> T:
 
 def _index(x: T, arg: Any) -> T:
     """Basic indexing; PyTorch has no negative steps."""
-    places = torch.from_numpy(np.ascontiguousarray(np.arange(x.numel()).reshape(x.shape)[index_of(arg)]))
+    places = torch.from_numpy(np.array(np.arange(x.numel()).reshape(x.shape)[index_of(arg)]))
     return x.reshape(-1)[places.reshape(-1)].reshape(places.shape)
 
 
 def _put(x: T, y: Any, arg: Any) -> T:
     """x with y in a part of it."""
-    places = torch.from_numpy(np.ascontiguousarray(np.arange(x.numel()).reshape(x.shape)[index_of(arg)]))
+    places = torch.from_numpy(np.array(np.arange(x.numel()).reshape(x.shape)[index_of(arg)]))
     value = y.expand(places.shape) if isinstance(y, T) else torch.full(places.shape, float(y), dtype=x.dtype)
     return x.reshape(-1).index_put((places.reshape(-1),), value.reshape(-1)).reshape(x.shape)
 
@@ -160,6 +160,8 @@ class Mirror:
             handler(step)
         elif step.op not in QUIET:
             arg = [number, *step.arg[1:]] if number is not None and step.op.startswith("rows") else step.arg
+            if "written_leaf" in LEFT_OUT and step.op in REWRITES and step.ins[0] in self.versions:
+                raise Uncertain("left out: a write to a leaf that is not an optimizer's")
             result = OPERATIONS[step.op](*(self.values[name] for name in step.ins), arg)
             size = float(result.detach().abs().max()) if result.numel() and result.is_floating_point() else 0.0
             if not size <= SCALE:
