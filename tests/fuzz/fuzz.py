@@ -18,7 +18,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 os.environ.setdefault("SPEC", "2")
@@ -31,7 +31,7 @@ from bounded import Uncertain, Value
 from compare import Difference, first_difference
 from generate import ALIKE, KINDS, generate
 from lanes import LANES, Lane, on
-from program import Program, to_json
+from program import Program, Step, to_json
 from run_numpy import Machine
 from run_tinygraft import Broke, run
 from shrink import script, shrunk
@@ -100,6 +100,18 @@ def failure_of(program: Program, lane: Lane) -> Difference | None:
     return first_difference(wanted, found)
 
 
+def on_one_device(program: Program) -> Program:
+    """The program with all its tensors in one place."""
+
+    def here(step: Step) -> Step:
+        if step.op != "leaf":
+            return step
+        return replace(step, arg={key: value for key, value in step.arg.items() if key != "axis"})
+
+    functions = tuple(replace(f, steps=tuple(map(here, f.steps))) for f in program.functions)
+    return replace(program, steps=tuple(map(here, program.steps)), functions=functions)
+
+
 def settings_text(lane: str) -> str:
     """The lines of a script that choose a lane."""
     devices = LANES[lane].devices
@@ -165,6 +177,8 @@ def _try(
     if kind == "shards" and not lane.devices:
         kind = "state"
     program = generate(number, kind, leave_out)
+    if not lane.devices:
+        program = on_one_device(program)
     report.counts[name] += 1
     report.kinds[kind] += 1
     report.features.update(program.features)

@@ -17,7 +17,7 @@ import numpy as np
 
 from bounded import Uncertain
 from program import Function, Program, Step
-from run_numpy import Machine
+from run_numpy import REWRITES, Machine
 
 KINDS = ("values", "state", "jit", "training", "shards")
 SHAPES = ((4,), (3,), (2, 3), (4, 4), (3, 4), (2, 3, 4), (1,), (4, 1), ())
@@ -52,6 +52,8 @@ class Draft:
         self.storage: dict[str, str] = {}  # which names share memory, were views to alias
         self.place: dict[str, int] = {}  # 1 for what lies on several devices
         self.fixed: set[str] = set()  # state of functions: never viewed from outside, never deleted
+        self.real = "float32"  # the dtype of weights and data where gradients are asked for
+        self.spread = False  # whether these lie on several devices
         self.number_of, self.most = "", 0  # what a function does with a bound Variable, and the values that has
         self.silent: set[str] = set()  # results of functions: read, but not computed with where gradients are asked for
         self.machine = self.new_machine()
@@ -86,7 +88,7 @@ class Draft:
         """The dtype of a tensor."""
         value = self.machine.values[name]
         if self.kind == "training":
-            return "float32" if value.is_floating_point() else "int32"
+            return self.real if value.is_floating_point() else "int32" if value.dtype.itemsize > 1 else "bool"
         return str(value.dtype)
 
     def tensors(self, *kinds: str, ndim: int = 0) -> list[str]:
@@ -166,7 +168,7 @@ class Draft:
             data = [rng.randint(-8, 8) / rng.choice((1, 2, 4)) for _ in range(n)]
         arg = {"data": data, "shape": list(shape), "dtype": dtype, "realize": rng.random() < 0.8, **more}
         axis = {}
-        if self.kind == "shards" and rng.random() < 0.6:
+        if self.spread or (self.kind == "shards" and rng.random() < 0.6):
             axis = {"axis": rng.choice([None, *range(len(shape))])}
         name = self.add("leaf", (), {**arg, **axis})[0]
         self.place[name] = int("axis" in axis)
@@ -176,7 +178,7 @@ class Draft:
         """A tensor of some dtype and shape."""
         rng = self.rng
         if self.kind == "training":
-            return self.leaf("float32", rng.choice(SHAPES), grad=rng.choice((None, None, False)))
+            return self.leaf(self.real, rng.choice(SHAPES), grad=rng.choice((None, None, False)))
         dtype = rng.choice(FLOATS) if rng.random() < 0.7 else rng.choice((*INTS, "bool"))
         if self.kind in ("state", "jit", "shards") and rng.random() < 0.7:
             dtype = "float32"
@@ -231,7 +233,7 @@ def with_number(d: Draft) -> None:
         op = d.rng.choice(("add", "mul", "maximum", "floordiv", "mod", "and", "or", "xor", "less", "equal", "at_most"))
         d.add(f"{op}_number", [a], d.rng.choice((1, 2, 3, 5)))
     else:
-        op = d.rng.choice(("add", "sub", "mul", "mul", "div", "maximum", "minimum"))
+        op = d.rng.choice(("add", "sub", "mul", "mul", "div", "maximum", "minimum", "less", "equal", "at_most"))
         d.add(f"{op}_number", [a], d.rng.choice((0.5, 2.0, -1.0, 0.25, 3.0, 1.5)))
 
 
@@ -366,15 +368,22 @@ def pick_by_index(d: Draft) -> None:
     shape, rng = d.shape(a), d.rng
     axis = rng.randrange(len(shape))
     op = rng.choice(("gather", "take", "scatter"))
-    known = {"dtype": "int32", "realize": True}
+
+    def whole(data: list[int], shape: Sequence[int]) -> str:
+        spread = {"axis": None} if d.place.get(a, 0) else {}
+        index = {"data": data, "shape": list(shape), "dtype": "int32", "realize": True, **spread}
+        name = d.add("leaf", (), index)[0]
+        d.place[name] = d.place.get(a, 0)
+        return name
+
     if op == "take":
         data = [rng.randrange(shape[axis]) for _ in range(rng.choice((2, 3, 4)))]
-        index = d.add("leaf", (), {"data": data, "shape": [len(data)], **known})[0]
+        index = whole(data, [len(data)])
         d.add(op, [a, index], axis)
         return
     sizes = [rng.randint(1, size) for size in shape]
     data = [rng.randrange(shape[axis]) for _ in range(count(sizes))]
-    index = d.add("leaf", (), {"data": data, "shape": sizes, **known})[0]
+    index = whole(data, sizes)
     if op == "gather":
         d.add(op, [a, index], axis)
     else:
@@ -575,7 +584,20 @@ def jit(d: Draft) -> Program:
     d.fixed.update(own)
     d.any_leaf()
     d.number_of = d.rng.choice(("", "", "rows", "row_write"))
-    make_function(d, own, [(6 if d.number_of else 0, numbered), *ELEMENTWISE, *COMPUTE, (6, assign), (4, setitem), (5, inplace), (6, coupled), (2, realize)])
+    make_function(
+        d,
+        own,
+        [
+            (6 if d.number_of else 0, numbered),
+            *ELEMENTWISE,
+            *COMPUTE,
+            (6, assign),
+            (4, setitem),
+            (5, inplace),
+            (6, coupled),
+            (2, realize),
+        ],
+    )
     between = [(4, read), (2, realize), (1, delete), *ELEMENTWISE, (2, inplace), (2, assign), (1, setitem)]
     call_often(d, between)
     return _finish(d)
@@ -599,7 +621,7 @@ def make_function(d: Draft, own: Sequence[str], actions: Sequence[tuple[int, Cal
     """A function over new parameters and over own, tensors that it may write."""
     rng = d.rng
     samples = [
-        d.leaf("float32", d.shape(rng.choice(own)) if own else rng.choice(SHAPES)) for _ in range(rng.randint(1, 2))
+        d.leaf(d.real, d.shape(rng.choice(own)) if own else rng.choice(SHAPES)) for _ in range(rng.randint(1, 2))
     ]
     outside = dict(d.machine.values)
     params = [d.name() for _ in samples]
@@ -628,7 +650,9 @@ def call_often(d: Draft, between: Sequence[tuple[int, Callable[[Draft], Any]]]) 
     function = d.functions[-1]
     samples: list[str] = d.samples  # type: ignore[attr-defined]
     for _ in range(d.rng.randint(4, 6)):
-        arguments = [d.leaf("float32", d.shape(s)) for s in samples] if d.rng.random() < 0.8 else list(samples)
+        arguments = [
+            _argument(d, sample, param, function) for sample, param in zip(samples, function.params, strict=True)
+        ]
         try:
             call: dict[str, Any] = {"function": len(d.functions) - 1}
             if function.number:
@@ -640,6 +664,19 @@ def call_often(d: Draft, between: Sequence[tuple[int, Callable[[Draft], Any]]]) 
         except Uncertain:
             d.again()
         d.some(between, d.rng.randint(0, 2))
+
+
+def _argument(d: Draft, sample: str, param: str, function: Function) -> str:
+    """What a call is given: a new tensor, the one of before, or any other of its kind, realised or not."""
+    chance = d.rng.random()
+    if chance < 0.6:
+        return d.leaf(d.real, d.shape(sample))
+    found = [sample]
+    if chance > 0.8 and d.kind != "training":
+        written = any(s.op in REWRITES and s.ins[0] == param for s in function.steps)
+        found = [n for n in (d.writable() if written else d.tensors())
+                 if (d.dtype(n), d.shape(n)) == (d.dtype(sample), d.shape(sample)) and n not in d.fixed]  # fmt: skip
+    return d.rng.choice(found or [sample])
 
 
 def generate(seed: int, kind: str = "", leave_out: frozenset[str] = frozenset()) -> Program:

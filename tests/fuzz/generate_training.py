@@ -28,9 +28,18 @@ from generate import (
 from program import Program, Step
 
 Action = Callable[[Draft], Any]
+
+
+def masked(d: Draft) -> None:
+    """A choice by a mask."""
+    a = d.pick("float")
+    mask = d.leaf("bool", d.shape(a))
+    d.add("where", [mask, a, d.like(a)])
+
+
 COMPUTE: list[tuple[int, Action]] = [
     (3, unary), (6, binary), (3, with_number), (2, reduce), (2, move), (1, join), (3, matmul), (1, windows),
-    (1, pick_by_index), (1, rows),
+    (1, pick_by_index), (1, rows), (1, masked),
 ]  # fmt: skip
 
 
@@ -95,6 +104,8 @@ def optimizer(d: Draft) -> str:
         options = {"lr": rng.choice((0.125, 0.05)), "momentum": momentum, "weight_decay": rng.choice((0.0, 0.25)),
                    "nesterov": momentum > 0 and rng.random() < 0.4}  # fmt: skip
         return d.add("sgd", which, options)[0]
+    if d.real == "float64" and "adam64" in d.leave_out:
+        raise Uncertain("left out")
     return d.add("adam", which, {"lr": 0.0625, "eps": 2.0**-6})[0]
 
 
@@ -134,9 +145,11 @@ def training(d: Draft) -> Program | None:
     d.written = Written(d.steps, d.functions)  # type: ignore[attr-defined]
     scalars = () if "scalar_weight" in d.leave_out else (((4,), (4,), ()),)
     shapes = d.rng.choice((((4,), (4,)), ((3, 4), (4,)), ((4, 4), (3, 4)), ((2, 3), (3,)), *scalars))
-    own = [d.leaf("float32", shape, grad=True) for shape in shapes]
+    d.real = "float64" if d.rng.random() < 0.15 else "float32"
+    d.spread = d.rng.random() < 0.15
+    own = [d.leaf(d.real, shape, grad=True) for shape in shapes]
     d.fixed.update(own)
-    d.leaf("float32", d.rng.choice(shapes), grad=None)
+    d.leaf(d.real, d.rng.choice(shapes), grad=None)
     under_jit = d.rng.random() < 0.3
     between = [*COMPUTE, (1, along), *LEARN, *LOOK, (1, assign), (1, setitem), (1, inplace)]
     try:

@@ -109,6 +109,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "matmul": lambda a, b, arg: a @ b,
     "conv2d": lambda x, w, arg: F.conv2d(x, w, stride=arg[0], padding=arg[1]),
     "pool": lambda x, arg: _pool(x, *arg),
+    "where": lambda c, a, b, arg: torch.where(c, a, b),
     "gather": lambda a, i, arg: a.gather(arg, i), "take": lambda a, i, arg: a.index_select(arg, i),
     "scatter": lambda a, i, s, arg: a.scatter_add(arg[0], i, s) if arg[1] else a.scatter(arg[0], i, s),
     "assign": lambda a, b, arg: b.expand(a.shape), "setitem": lambda a, b, arg: _put(a, b, arg),
@@ -194,7 +195,8 @@ class Mirror:
     def _do_leaf(self, step: Step) -> None:
         arg = step.arg
         if not arg["dtype"].startswith("float"):
-            self.values[step.out[0]] = torch.tensor(arg["data"], dtype=torch.int64).reshape(arg["shape"])
+            dtype = torch.bool if arg["dtype"] == "bool" else torch.int64
+            self.values[step.out[0]] = torch.tensor(arg["data"], dtype=dtype).reshape(arg["shape"])
             return
         value = torch.tensor(arg["data"], dtype=self.dtype).reshape(arg["shape"])
         if arg.get("grad") is not False:
@@ -281,17 +283,26 @@ class Mirror:
 def references(program: Program) -> list[Value | None]:
     """What the reads should give: the values of float64, with bounds from what float32 does to them."""
     exact, single = Mirror(program), Mirror(program, torch.float32)
+    double = any(step.op == "leaf" and step.arg["dtype"] == "float64" for step in program.steps)
+    unit = 2.0**-29 if double else 1.0  # of float64, in units of float32
+    # powers of Adam's decay are kept in the dtype of its weights: 1 - 0.999 has four digits less than they
     found: list[Value | None] = []
+    powers = 2e-5 if "adam" in program.features else 0.0
     for wanted, rough in zip(exact.run(), single.run(), strict=True):
         if (wanted is None) != (rough is None):
             raise Uncertain("rounding decides whether there is a gradient")
         if wanted is None:
             found.append(None)
             continue
+        if not wanted.is_floating_point():
+            found.append(Value("int32", wanted.numpy()))
+            continue
         size = float(wanted.abs().max()) if wanted.numel() else 0.0
         noise = float((wanted - rough.double()).abs().max()) if wanted.numel() else 0.0
-        bound = 16 * noise + 2e-6 * size + 5e-7 * exact.scale
+        bound = unit * (16 * noise + 2e-6 * size + 5e-7 * exact.scale + powers * max(size, 1.0))
         if not bound <= NARROW * max(size, 0.05):
             raise Uncertain("rounding decides too much")
-        found.append(Value("float32", wanted.numpy().astype(np.float64), np.full(wanted.shape, bound)))
+        found.append(
+            Value("float64" if double else "float32", wanted.numpy().astype(np.float64), np.full(wanted.shape, bound))
+        )
     return found

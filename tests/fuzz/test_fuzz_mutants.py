@@ -19,8 +19,18 @@ Mutant = tuple[Any, str, Callable[..., Any], str]
 MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has instead, the kind of programs that sees it
     "values that somebody holds are not kept from a store": (realize, "_protect", lambda order, others: [], "state"),
     "an assignment that others build on happens again": (realize, "_assigned_for", lambda others, order: [], "state"),
-    "a kernel reads elsewhere what it overwrites": (schedule._Plan, "_check_overwritten", lambda p, group: None, "state"),
-    "memory is taken while its value is needed": (schedule._Plan, "_may_overwrite", lambda p, n, base, to: True, "state"),
+    "a kernel reads elsewhere what it overwrites": (
+        schedule._Plan,
+        "_check_overwritten",
+        lambda p, group: None,
+        "state",
+    ),
+    "memory is taken while its value is needed": (
+        schedule._Plan,
+        "_may_overwrite",
+        lambda p, n, base, to: True,
+        "state",
+    ),
     "kernels run in any order": (schedule, "in_order", lambda tasks, versions, kept=(): list(reversed(tasks)), "state"),
     "a replay does not keep what it overwrites": (captured, "before_replay", lambda *a: None, "jit"),
     "a read cuts the tape": (history, "keep", lambda memory, expression: None, "training"),
