@@ -1,4 +1,4 @@
-"""Values with bounds: what an operation should give, in float64 or in integers, and how far a rounded result may be off.
+"""Values with bounds: what an operation should give, and how far a rounded result may be off.
 
 The bound is a running error analysis. A value whose bound is 0 has to be met exactly: it can be represented, and so can
 every partial result in any order. What is rounded has a bound of a few units in the last place of what was summed.

@@ -29,7 +29,8 @@ import numpy as np
 
 from bounded import Uncertain, Value
 from compare import Difference, first_difference
-from generate import ALIKE, KINDS, generate
+from draft import ALIKE
+from generate import KINDS, generate
 from lanes import LANES, Lane, on
 from program import Program, Step, to_json
 from run_numpy import Machine
@@ -71,7 +72,8 @@ class Report:
         rate = self.programs / max(self.seconds, 1e-9)
         known = f", known: {dict(self.known)}" if self.known else ""
         return (
-            f"{self.programs} programs in {self.seconds:.0f} s ({rate:.1f} a second), {len(self.failures)} differ{known}\n"
+            f"{self.programs} programs in {self.seconds:.0f} s ({rate:.1f} a second), "
+            f"{len(self.failures)} differ{known}\n"
             f"by lane: {dict(self.counts)}\nby kind: {dict(self.kinds)}\n{len(self.features)} operations"
         )
 

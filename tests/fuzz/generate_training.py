@@ -1,33 +1,25 @@
-"""Random programs with gradients: losses, backward passes, optimizers and what is read, written and realised between."""
+"""Random programs with gradients: losses, optimizers, and what is read, written and realised between."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from bounded import Uncertain
-from generate import (
-    LOOK,
-    Draft,
-    assign,
+from actions import (
     binary,
-    call_often,
-    inplace,
     join,
-    make_function,
     matmul,
     move,
     pick_by_index,
     reduce,
     rows,
-    setitem,
     unary,
     windows,
     with_number,
-)
-from program import Program, Step
-
-Action = Callable[[Draft], Any]
+)  # fmt: skip
+from bounded import Uncertain
+from draft import Actions, Draft
+from generate_jit import call_often, make_function
+from program import Program
+from run_numpy import REWRITES
+from writes import LOOK, assign, inplace, setitem
 
 
 def masked(d: Draft) -> None:
@@ -37,7 +29,7 @@ def masked(d: Draft) -> None:
     d.add("where", [mask, a, d.like(a)])
 
 
-COMPUTE: list[tuple[int, Action]] = [
+COMPUTE: Actions = [
     (3, unary), (6, binary), (3, with_number), (2, reduce), (2, move), (1, join), (3, matmul), (1, windows),
     (1, pick_by_index), (1, rows), (1, masked),
 ]  # fmt: skip
@@ -79,8 +71,9 @@ def backward(d: Draft) -> None:
 def gradient(d: Draft) -> None:
     """The gradients of a loss, as values: of weights and of tensors that have no flag."""
     total = loss(d)
+    written = {s.ins[0] for s in d.steps if s.op in REWRITES}
     targets = [n for n in d.tensors("float") if n != total and d.machine.values[n].requires_grad
-               and len(d.machine.versions.get(n, "x")) == 1 and n not in d.written]  # fmt: skip
+               and len(d.machine.versions.get(n, "x")) == 1 and n not in written]  # fmt: skip
     chosen = d.rng.sample(targets, min(len(targets), d.rng.randint(1, 2)))
     d.add("gradient", [total, *chosen], outs=len(chosen))
 
@@ -128,7 +121,7 @@ def iteration(d: Draft) -> None:
         d.add("assign", [w, d.add("sub", [w, change])[0]], outs=0)
 
 
-LEARN: list[tuple[int, Action]] = [
+LEARN: Actions = [
     (4, iteration),
     (2, backward),
     (2, gradient),
@@ -142,7 +135,6 @@ def training(d: Draft) -> Program | None:
     """A program with gradients; None where rounding decides too much."""
     from run_torch import references
 
-    d.written = Written(d.steps, d.functions)  # type: ignore[attr-defined]
     scalars = () if "scalar_weight" in d.leave_out else (((4,), (4,), ()),)
     shapes = d.rng.choice((((4,), (4,)), ((3, 4), (4,)), ((4, 4), (3, 4)), ((2, 3), (3,)), *scalars))
     d.real = "float64" if d.rng.random() < 0.15 else "float32"
@@ -193,15 +185,3 @@ def train_function(d: Draft, own: list[str]) -> None:
     make_function(d, own, COMPUTE, learn)
     if not any(s.op in ("step", "assign") for s in d.functions[-1].steps):
         raise Uncertain("the function learns nothing")
-
-
-class Written:
-    """Which names a draft has written to so far."""
-
-    def __init__(self, steps: list[Step], functions: list[Any]) -> None:
-        self.steps, self.functions = steps, functions
-
-    def __contains__(self, name: str) -> bool:
-        from run_numpy import REWRITES
-
-        return any(s.op in REWRITES and s.ins[0] == name for s in self.steps)

@@ -15,7 +15,7 @@ from tinygraft import Context, Device
 
 @dataclass(frozen=True)
 class Lane:
-    """A way to run programs: settings, the devices of programs over several, and how large a part of the time it gets."""
+    """A way to run programs: settings, devices for programs over several, and its part of the time."""
 
     settings: dict[str, Any]
     devices: tuple[str, str]

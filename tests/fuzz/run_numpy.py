@@ -1,4 +1,4 @@
-"""Programs carried out by NumPy: what each read has to give. Arrays are never changed; a write gives a name another one.
+"""Programs carried out by NumPy: what each read has to give. Arrays never change; a write gives a name another one.
 
 Every operation takes the operands as bounded `Value`s and the constants of its step, and raises `Uncertain` where the
 result depends on rounding: the generator then tries something else. Views that alias (issue 11) have their place in
@@ -343,12 +343,14 @@ OPERATIONS: dict[str, Operation] = {
     "topk": lambda a, arg: _topk(a, *arg),
     "assign": lambda a, b, arg: b, "setitem": _setitem,
     "setitem_number": lambda a, arg: _setitem(a, _scalar(a, arg[1]), arg[0]),
-    "inplace": lambda a, b, arg: BINARY[arg](a, b), "inplace_number": lambda a, arg: BINARY[arg[0]](a, _scalar(a, arg[1])),
+    "inplace": lambda a, b, arg: BINARY[arg](a, b),
+    "inplace_number": lambda a, arg: BINARY[arg[0]](a, _scalar(a, arg[1])),
     # the first i rows, where i is a bound Variable
     "rows_sum": lambda a, arg: _sum(moved(a, lambda x: x[: arg[0]]), (0,), False),
     "rows_product": lambda a, b, arg: _product(
         *(moved(v, lambda x: x[: arg[0]]) for v in (a, b)), lambda x, y: (x * y).sum(0), arg[0]),
-    "rows_scaled_max": lambda a, arg: _reduced("max")(_mul(moved(a, lambda x: x[: arg[0]]), _scalar(a, 2)), (0,), False),
+    "rows_scaled_max": lambda a, arg: _reduced("max")(
+        _mul(moved(a, lambda x: x[: arg[0]]), _scalar(a, 2)), (0,), False),
     "row_write": lambda a, b, arg: _setitem(a, b, [{"slice": [arg[0], arg[0] + 1]}]),
 }  # fmt: skip
 REWRITES = frozenset(("assign", "setitem", "setitem_number", "inplace", "inplace_number", "row_write"))

@@ -52,7 +52,7 @@ def _smaller(program: Program) -> Iterator[Program]:
     for at, step in enumerate(steps):
         if step.op == "leaf":
             for arg in _plainer(step.arg):
-                yield replace(program, steps=steps[:at] + (replace(step, arg=arg),) + steps[at + 1 :])
+                yield replace(program, steps=(*steps[:at], replace(step, arg=arg), *steps[at + 1 :]))
     for size in (4, 3, 2):
         for less in (1, 2):
             if less < size:
@@ -84,7 +84,7 @@ def _pruned(program: Program) -> Program:
 
 def _with_function(program: Program, n: int, function: Function) -> Program:
     made = {*function.params, *(out for s in function.steps for out in s.out)}
-    program = replace(program, functions=program.functions[:n] + (function,) + program.functions[n + 1 :])
+    program = replace(program, functions=(*program.functions[:n], function, *program.functions[n + 1 :]))
     for at in range(len(function.results) - 1, -1, -1):
         if function.results[at] not in made:
             program = _without_result(program, n, at)
@@ -99,7 +99,7 @@ def _without_result(program: Program, n: int, at: int) -> Program:
         for s in program.steps
     )
     return _pruned(
-        replace(program, functions=program.functions[:n] + (function,) + program.functions[n + 1 :], steps=steps)
+        replace(program, functions=(*program.functions[:n], function, *program.functions[n + 1 :]), steps=steps)
     )
 
 
@@ -194,7 +194,8 @@ def script(program: Program, expected: list[Value | None], title: str, settings:
 
 CHECK = """
 def check(found, wanted, bound=0.0):
-    same = found is None if wanted is None else np.all(abs(np.asarray(found, float) - np.asarray(wanted, float)) <= bound)
+    found, wanted = (value if value is None else np.asarray(value, float) for value in (found, wanted))
+    same = found is wanted if found is None or wanted is None else np.all(abs(found - wanted) <= bound)
     print("right" if same else f"WRONG: {found} is not {wanted}")
 
 """

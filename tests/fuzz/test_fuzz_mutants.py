@@ -1,4 +1,4 @@
-"""The fuzzer finds what it is there to find: each protection of stored values that is taken away makes a program fail."""
+"""The fuzzer finds what it is there for: each protection of stored values that is taken away makes a program fail."""
 
 from __future__ import annotations
 
