@@ -10,7 +10,7 @@ import numpy as np
 
 from bounded import Uncertain
 from program import Function, Program, Step
-from run_numpy import Machine
+from run_numpy import REWRITES, Machine
 
 SHAPES = ((4,), (3,), (2, 3), (4, 4), (3, 4), (2, 3, 4), (1,), (4, 1), ())
 FLOATS = ("float32",) * 8 + ("float64", "float16", "bfloat16")
@@ -141,7 +141,10 @@ class Draft:
             self.place[n] = {"shard": 1, "unshard": 0}.get(op, self.place.get(ins[0], 0) if ins else 0)
             if op in VIEWS:
                 self.storage[n] = self.storage.get(ins[0], ins[0])
-        (self.steps if self.body is None else self.body).append(step)
+        to = self.steps if self.body is None else self.body
+        to.append(step)
+        if op in REWRITES and "pending" in self.leave_out:
+            to.append(Step("realize", (), (ins[0],)))
         return step.out
 
     def leaf(self, dtype: str, shape: Sequence[int], **more: Any) -> str:
