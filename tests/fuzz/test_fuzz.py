@@ -16,7 +16,7 @@ from shrink import script, shrunk
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 NEEDS = {"C": pytest.mark.needs("cc"), "OPENCL": pytest.mark.needs("opencl")}
-PROGRAMS = {"CPU": 150, "C": 10, "PYTHON": 30, "OPENCL": 6, "NOOPT": 30, "GPUSIM": 30}  # about a minute together
+PROGRAMS = {"CPU": 150, "C": 10, "PYTHON": 30, "OPENCL": 4, "NOOPT": 30, "GPUSIM": 30}  # about a minute together
 LANES = [pytest.param(name, count, marks=NEEDS.get(name, ())) for name, count in PROGRAMS.items()]
 
 
