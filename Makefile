@@ -12,7 +12,10 @@ JOBS ?= 2
 PEERS ?= torch,jax,tinygrad,onnxruntime
 BENCH ?= --invocations 3
 
-.PHONY: help train test check bench clean
+SECONDS ?= 1200
+FUZZ ?= --save out/fuzz
+
+.PHONY: help train test check bench fuzz clean
 
 help:  ## what the targets do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -30,6 +33,9 @@ check: $(VENV)/.check  ## lint, formatting and types
 
 bench: $(VENV)/.train  ## speed beside other libraries, those that are installed: PEERS=torch,jax=/path/to/python or none
 	$(BIN)/python -m benchmarks --peers $(PEERS) --json out/benchmarks.json --picture out/benchmarks.png $(BENCH)
+
+fuzz: $(VENV)/.test  ## run random programs for SECONDS=1200 with a fresh seed, FUZZ="--seed 5 --devices CPU" to choose
+	SPEC=2 $(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(FUZZ)
 
 clean:  ## remove the environment
 	rm -rf $(VENV)

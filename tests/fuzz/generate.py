@@ -1,0 +1,72 @@
+"""Random programs: each step is tried on the reference first, and kept when what it gives is certain.
+
+`generate(seed, kind)` makes the same program for the same seed, always. Shapes and constants come from small pools, so
+that kernels repeat and caches help. Kinds: "values" (everything that computes), "state" (writes, several of them
+realised together), "jit" (TinyJit with changing arguments and state), "training" (gradients and optimizers, with
+PyTorch as the reference), "shards" (several devices).
+"""
+
+from __future__ import annotations
+
+import random
+
+from actions import COMPUTE, ELEMENTWISE, along
+from draft import SHAPES, Draft
+from generate_jit import jit
+from program import Program
+from writes import LOOK, WRITE, assign, finish, inplace, setitem
+
+KINDS = ("values", "state", "jit", "training", "shards")
+
+
+def values(d: Draft) -> Program:
+    """Everything that computes, with a few writes."""
+    for _ in range(d.rng.randint(2, 3)):
+        d.any_leaf()
+    mixed = [*COMPUTE, *[(w, f) for w, f in LOOK], (1, assign), (1, setitem), (1, inplace)]
+    d.some(mixed, d.rng.randint(6, 12))
+    return finish(d)
+
+
+def state(d: Draft) -> Program:
+    """Writes, several of them pending and realised together."""
+    shape = d.rng.choice([s for s in SHAPES if s])
+    for _ in range(3):
+        d.leaf("float32", shape)
+    d.any_leaf()
+    d.some([*ELEMENTWISE, *[(3 * w, f) for w, f in WRITE], *LOOK], d.rng.randint(6, 12))
+    return finish(d)
+
+
+def shards(d: Draft) -> Program:
+    """Tensors on one device and on several, cut or replicated."""
+    shape = d.rng.choice([s for s in SHAPES if s])
+    for _ in range(3):
+        d.leaf("float32", shape)
+
+    def relay(d: Draft) -> None:
+        a = d.pick("float", ndim=1)
+        axis = d.rng.choice([None, *range(len(d.shape(a)))])
+        if d.place.get(a, 0):
+            d.add("unshard", [a])
+        else:
+            d.add("shard", [a], axis)
+
+    d.some([*ELEMENTWISE, (3, along), (5, relay), *WRITE, *LOOK], d.rng.randint(6, 10))
+    return finish(d)
+
+
+def generate(seed: int, kind: str = "", leave_out: frozenset[str] = frozenset()) -> Program:
+    """The program of a seed; its kind is drawn too where none is given."""
+    rng = random.Random(seed)
+    kind = kind or rng.choices(KINDS, (4, 4, 3, 4, 2))[0]
+    while True:
+        d = Draft(rng, kind, leave_out)
+        if kind == "training":
+            from generate_training import training
+
+            made = training(d)
+        else:
+            made = {"values": values, "state": state, "jit": jit, "shards": shards}[kind](d)
+        if made is not None:
+            return made

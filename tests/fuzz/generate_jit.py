@@ -1,0 +1,114 @@
+"""Random programs of a function under TinyJit, with new arguments, with state that it writes, and a bound Variable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from actions import COMPUTE, ELEMENTWISE, rows
+from bounded import Uncertain
+from draft import SHAPES, Action, Actions, Draft
+from program import Function, Program
+from run_numpy import REWRITES
+from writes import assign, coupled, delete, finish, inplace, read, realize, row_write, setitem
+
+
+def jit(d: Draft) -> Program:
+    """A function under TinyJit, called with new arguments and with state that it writes."""
+    shape = d.rng.choice([s for s in SHAPES if s])
+    own = [d.leaf("float32", shape) for _ in range(d.rng.randint(1, 3))]
+    d.fixed.update(own)
+    d.any_leaf()
+    d.number_of = d.rng.choice(("", "", "rows", "row_write"))
+    make_function(
+        d,
+        own,
+        [
+            (6 if d.number_of else 0, numbered),
+            *ELEMENTWISE,
+            *COMPUTE,
+            (6, assign),
+            (4, setitem),
+            (5, inplace),
+            (6, coupled),
+            (2, realize),
+        ],
+    )
+    between = [(4, read), (2, realize), (1, delete), *ELEMENTWISE, (2, inplace), (2, assign), (1, setitem)]
+    call_often(d, between)
+    return finish(d)
+
+
+def numbered(d: Draft) -> None:
+    """In a function: a slice whose length or place is the Variable that it is given, of `most` values."""
+    a = d.rng.choice(d.writable())
+    if d.most and d.shape(a)[0] != d.most:
+        raise Uncertain("another Variable")
+    before = len(d.body or ())
+    (row_write if d.number_of == "row_write" else rows)(d)
+    made = [s for s in (d.body or [])[before:] if s.op.startswith("row")]
+    d.most = d.most or made[0].arg[1]
+    if any(s.arg[1] != d.most for s in made):
+        raise Uncertain("another Variable")
+
+
+def make_function(d: Draft, own: Sequence[str], actions: Actions,
+                  last: Action | None = None) -> None:  # fmt: skip
+    """A function over new parameters and over own, tensors that it may write."""
+    rng = d.rng
+    samples = [
+        d.leaf(d.real, d.shape(rng.choice(own)) if own else rng.choice(SHAPES)) for _ in range(rng.randint(1, 2))
+    ]
+    outside = dict(d.machine.values)
+    params = [d.name() for _ in samples]
+    d.machine.values = {n: v for n, v in outside.items() if n in own or isinstance(v, tuple)}
+    d.machine.values.update({p: outside[s] for p, s in zip(params, samples, strict=True)})
+    d.fixed.update((*params, *samples))
+    d.body = []
+    d.some(actions, rng.randint(3, 7))
+    if last is not None:
+        last(d)
+    body, d.body = d.body, None
+    inside = set(d.machine.values) - set(own) - set(params)
+    living = {d.storage.get(n, n) for n in (*own, *params)}
+    inside -= {n for n, v in d.machine.values.items() if isinstance(v, tuple)}
+    results = [n for n in inside if d.storage.get(n, n) not in living and isinstance(n, str)]
+    results = sorted(rng.sample(sorted(results), min(len(results), 2)))
+    if d.most:
+        body = [s for s in body if not s.op.startswith("row") or s.arg[1] == d.most]
+    d.functions.append(Function(tuple(params), tuple(body), tuple(results), "n" if d.most else ""))
+    d.samples = samples
+    d.again()
+
+
+def call_often(d: Draft, between: Actions) -> None:
+    """Call the function with new arguments, four times or more, with other things in between."""
+    function = d.functions[-1]
+    for _ in range(d.rng.randint(4, 6)):
+        arguments = [
+            _argument(d, sample, param, function) for sample, param in zip(d.samples, function.params, strict=True)
+        ]
+        try:
+            call: dict[str, Any] = {"function": len(d.functions) - 1}
+            if function.number:
+                low = 0 if d.number_of == "row_write" else 1
+                call |= {"number": d.rng.randint(low, d.most - 1 + low), "most": d.most - 1 + low, "low": low}
+            out = d.add("call", arguments, call, len(function.results))
+            if d.kind == "training":
+                d.silent.update(out)
+        except Uncertain:
+            d.again()
+        d.some(between, d.rng.randint(0, 2))
+
+
+def _argument(d: Draft, sample: str, param: str, function: Function) -> str:
+    """What a call is given: a new tensor, the one of before, or any other of its kind, realised or not."""
+    chance = d.rng.random()
+    if chance < 0.6:
+        return d.leaf(d.real, d.shape(sample))
+    found = [sample]
+    if chance > 0.8 and d.kind != "training":
+        written = any(s.op in REWRITES and s.ins[0] == param for s in function.steps)
+        found = [n for n in (d.writable() if written else d.tensors())
+                 if (d.dtype(n), d.shape(n)) == (d.dtype(sample), d.shape(sample)) and n not in d.fixed]  # fmt: skip
+    return d.rng.choice(found or [sample])

@@ -1,0 +1,309 @@
+"""Programs carried out by PyTorch, for gradients: in float64 what should come out, in float32 how much rounding does.
+
+A write gives a name another tensor, so nothing that was computed before it changes; a tensor that was computed, or
+partly written, keeps its tape. A leaf with requires_grad stays a leaf when it is written: it gets a new version, and
+its gradient is the sum of those of its versions, since what was computed from an older one still flows to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from bounded import Uncertain, Value
+from program import Program, Step
+from run_numpy import QUIET, REWRITES, index_of
+
+T = torch.Tensor
+SCALE = 64.0  # values of a program stay below; its bounds grow with them
+LEFT_OUT = os.environ.get("FUZZ_LEAVE_OUT", "")
+NARROW = 2e-3  # a bound wider than this part of the values tells nothing: such a program is not used
+
+
+def _clear(x: T, what: str = "a kink") -> T:
+    """An operand that is not near the point where a derivative jumps."""
+    if bool((x.detach().abs() < 1e-3).any()):
+        raise Uncertain(f"near {what}")
+    return x
+
+
+def _within(x: T, low: float, high: float) -> T:
+    if bool((x.detach() < low).any()) or bool((x.detach() > high).any()):
+        raise Uncertain("outside of where the function is tried")
+    return x
+
+
+def _unique(x: T, axes: Any, keep: bool, largest: bool) -> T:
+    """An extreme that one element alone has: ties share the gradient in more than one way."""
+    which = tuple(range(x.ndim)) if axes is None else tuple(axes)
+    best = x.amax(which, keepdim=True) if largest else x.amin(which, keepdim=True)
+    if bool((((best - x).detach().abs() < 1e-3).sum(which) > 1).any()):
+        raise Uncertain("ties")
+    return x.amax(which, keepdim=keep) if largest else x.amin(which, keepdim=keep)
+
+
+def _index(x: T, arg: Any) -> T:
+    """Basic indexing; PyTorch has no negative steps."""
+    places = torch.from_numpy(np.array(np.arange(x.numel()).reshape(x.shape)[index_of(arg)]))
+    return x.reshape(-1)[places.reshape(-1)].reshape(places.shape)
+
+
+def _put(x: T, y: Any, arg: Any) -> T:
+    """x with y in a part of it."""
+    places = torch.from_numpy(np.array(np.arange(x.numel()).reshape(x.shape)[index_of(arg)]))
+    value = y.expand(places.shape) if isinstance(y, T) else torch.full(places.shape, float(y), dtype=x.dtype)
+    return x.reshape(-1).index_put((places.reshape(-1),), value.reshape(-1)).reshape(x.shape)
+
+
+def _extreme(a: T, b: T, pick: Callable[[T, T], T]) -> T:
+    _clear(a - b)
+    return pick(a, b)
+
+
+def _sum(a: T, axes: Any, keep: bool) -> T:
+    return a.sum(tuple(range(a.ndim)) if axes is None else tuple(axes), keepdim=keep)
+
+
+def _mean(a: T, axes: Any, keep: bool) -> T:
+    return a.mean(tuple(range(a.ndim)) if axes is None else tuple(axes), keepdim=keep)
+
+
+def _number(f: Callable[..., T]) -> Callable[..., T]:
+    return lambda a, arg: f(a, torch.tensor(float(arg), dtype=a.dtype))
+
+
+def _far(b: T) -> T:
+    _within(b.abs(), 0.25, 99)
+    return b
+
+
+BINARY: dict[str, Callable[..., T]] = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul,
+    "div": lambda a, b: a / _far(b),
+    "maximum": lambda a, b: _extreme(a, b, torch.maximum), "minimum": lambda a, b: _extreme(a, b, torch.minimum),
+}  # fmt: skip
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    **{name: lambda a, b, arg, f=f: f(a, b) for name, f in BINARY.items()},
+    **{f"{name}_number": _number(f) for name, f in BINARY.items()},
+    "exp": lambda a, arg: _within(a, -4, 3).exp(), "sin": lambda a, arg: a.sin(), "tanh": lambda a, arg: a.tanh(),
+    "log": lambda a, arg: _within(a, 0.25, 99).log(), "sqrt": lambda a, arg: _within(a, 0.25, 99).sqrt(),
+    "sigmoid": lambda a, arg: a.sigmoid(), "relu": lambda a, arg: _clear(a).relu(),
+    "abs": lambda a, arg: _clear(a).abs(),
+    "neg": lambda a, arg: -a, "square": lambda a, arg: a * a, "contiguous": lambda a, arg: a, "copy": lambda a, arg: a,
+    "detach": lambda a, arg: a.detach(), "shard": lambda a, arg: a, "unshard": lambda a, arg: a,
+    "sum": lambda a, arg: _sum(a, *arg), "mean": lambda a, arg: _mean(a, *arg),
+    "max": lambda a, arg: _unique(a, *arg, True), "min": lambda a, arg: _unique(a, *arg, False),
+    "cumsum": lambda a, arg: a.cumsum(arg), "softmax": lambda a, arg: a.softmax(arg),
+    "reshape": lambda a, arg: a.reshape(tuple(arg)), "permute": lambda a, arg: a.permute(tuple(arg)),
+    "flip": lambda a, arg: a.flip(tuple(arg)), "expand": lambda a, arg: a.expand(tuple(arg)), "index": _index,
+    "pad": lambda a, arg: F.pad(a, [n for pair in reversed(arg[0]) for n in pair], value=float(arg[1])),
+    "roll": lambda a, arg: a.roll(arg[0], arg[1]), "repeat": lambda a, arg: a.repeat(tuple(arg)),
+    "triu": lambda a, arg: a.tril() if arg else a.triu(), "cat": lambda *v: torch.cat(v[:-1], v[-1]),
+    "matmul": lambda a, b, arg: a @ b,
+    "conv2d": lambda x, w, arg: F.conv2d(x, w, stride=arg[0], padding=arg[1]),
+    "pool": lambda x, arg: _pool(x, *arg),
+    "where": lambda c, a, b, arg: torch.where(c, a, b),
+    "gather": lambda a, i, arg: a.gather(arg, i), "take": lambda a, i, arg: a.index_select(arg, i),
+    "scatter": lambda a, i, s, arg: a.scatter_add(arg[0], i, s) if arg[1] else a.scatter(arg[0], i, s),
+    "assign": lambda a, b, arg: b.expand(a.shape), "setitem": lambda a, b, arg: _put(a, b, arg),
+    "setitem_number": lambda a, arg: _put(a, arg[1], arg[0]), "inplace": lambda a, b, arg: BINARY[arg](a, b),
+    "inplace_number": lambda a, arg: _number(BINARY[arg[0]])(a, arg[1]),
+    "rows_sum": lambda a, arg: a[: arg[0]].sum(0), "rows_product": lambda a, b, arg: (a[: arg[0]] * b[: arg[0]]).sum(0),
+}  # fmt: skip
+
+
+def _pool(x: T, size: int, most: bool) -> T:
+    if not most:
+        return F.avg_pool2d(x, size)
+    cut = x.unfold(2, size, size).unfold(3, size, size)
+    return _unique(cut, (4, 5), False, True)
+
+
+class Mirror:
+    """The tensors of a program while it runs in one dtype; `reads` are what its reads gave."""
+
+    def __init__(self, program: Program, dtype: torch.dtype = torch.float64) -> None:
+        self.program, self.dtype, self.scale = program, dtype, 1.0
+        self.values: dict[str, Any] = {}
+        self.versions: dict[str, list[T]] = {}  # of each leaf that requires a gradient
+        self.grads: dict[str, T | None] = {}
+        self.reads: list[Any] = []
+
+    def run(self) -> list[Any]:
+        """All steps; what the reads gave."""
+        for step in self.program.steps:
+            self.do(step)
+        return self.reads
+
+    def snapshot(self) -> tuple[Any, ...]:
+        """What restore puts back: PyTorch's optimizers are kept as they are and so must not have stepped."""
+        return (dict(self.values), {k: list(v) for k, v in self.versions.items()}, dict(self.grads))
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Back to a snapshot."""
+        self.values, self.versions, self.grads = (
+            dict(state[0]),
+            {k: list(v) for k, v in state[1].items()},
+            dict(state[2]),
+        )
+
+    def do(self, step: Step, number: int | None = None) -> None:
+        """One step. Raises Uncertain, or an error of PyTorch for a step that fits nowhere."""
+        handler = getattr(self, f"_do_{step.op}", None)
+        if handler is not None:
+            handler(step)
+        elif step.op not in QUIET:
+            arg = [number, *step.arg[1:]] if number is not None and step.op.startswith("rows") else step.arg
+            if "written_leaf" in LEFT_OUT and step.op in REWRITES and step.ins[0] in self.versions:
+                raise Uncertain("left out: a write to a leaf that is not an optimizer's")
+            result = OPERATIONS[step.op](*(self.values[name] for name in step.ins), arg)
+            size = float(result.detach().abs().max()) if result.numel() and result.is_floating_point() else 0.0
+            if not size <= SCALE:
+                raise Uncertain("too large")
+            self.scale = max(self.scale, size)
+            if step.op in REWRITES:
+                self.write(step.ins[0], result)
+            else:
+                self.values[step.out[0]] = result
+
+    def write(self, name: str, value: T) -> None:
+        """A write: the name has another value; a leaf that requires a gradient has another version."""
+        if self.values[name].shape != value.shape:
+            raise ValueError("a write changes the shape")
+        if "written_tape" in LEFT_OUT and value.requires_grad and name not in self.versions:
+            raise Uncertain("left out: a written tensor that keeps its tape")
+        if name in self.versions:
+            value = value.detach().clone().requires_grad_()
+            self.versions[name].append(value)
+        self.values[name] = value
+
+    def reaches(self, loss: str) -> bool:
+        """Whether a value depends on a leaf that requires a gradient."""
+        flat = [v for versions in self.versions.values() for v in versions]
+        total = self.values[loss]
+        if not flat or not total.requires_grad:
+            return False
+        return any(g is not None for g in torch.autograd.grad(total.sum(), flat, retain_graph=True, allow_unused=True))
+
+    def _do_leaf(self, step: Step) -> None:
+        arg = step.arg
+        if not arg["dtype"].startswith("float"):
+            dtype = torch.bool if arg["dtype"] == "bool" else torch.int64
+            self.values[step.out[0]] = torch.tensor(arg["data"], dtype=dtype).reshape(arg["shape"])
+            return
+        value = torch.tensor(arg["data"], dtype=self.dtype).reshape(arg["shape"])
+        if arg.get("grad") is not False:
+            value.requires_grad_()
+        if arg.get("grad"):
+            self.versions[step.out[0]], self.grads[step.out[0]] = [value], None
+        self.values[step.out[0]] = value
+
+    def _do_read(self, step: Step) -> None:
+        self.reads.append(self.values[step.ins[0]].detach().clone())
+
+    def _do_read_grad(self, step: Step) -> None:
+        grad = self.grads[step.ins[0]]
+        self.reads.append(None if grad is None else grad.clone())
+
+    def _do_delete(self, step: Step) -> None:
+        for name in step.ins:
+            del self.values[name]
+
+    def _do_backward(self, step: Step) -> None:
+        if not self.reaches(step.ins[0]):
+            raise Uncertain("no leaf")
+        names = [(name, v) for name, versions in self.versions.items() for v in versions]
+        total = self.values[step.ins[0]]
+        found = torch.autograd.grad(total, [v for _, v in names], retain_graph=True, allow_unused=True)
+        for (name, version), grad in zip(names, found, strict=True):
+            if grad is not None:
+                if "old_version" in LEFT_OUT and version is not self.versions[name][-1]:
+                    raise Uncertain("left out: the gradient of a leaf that was written since")
+                old = self.grads[name]
+                self.grads[name] = grad.detach() if old is None else old + grad.detach()
+                self.scale = max(self.scale, float(grad.abs().max()))
+        if self.scale > SCALE:
+            raise Uncertain("a gradient is too large")
+
+    def _do_gradient(self, step: Step) -> None:
+        loss, *names = step.ins
+        targets = [self.values[name] for name in names]
+        found = torch.autograd.grad(self.values[loss], targets, retain_graph=True)
+        for name, grad in zip(step.out, found, strict=True):
+            self.values[name] = grad.detach()
+            self.scale = max(self.scale, float(grad.abs().max()))
+
+    def _do_zero_grad(self, step: Step) -> None:
+        for name in step.ins:
+            self.grads[name] = None
+
+    def _do_grad_of(self, step: Step) -> None:
+        grad = self.grads[step.ins[0]]
+        if grad is None:
+            raise Uncertain("no gradient")
+        self.values[step.out[0]] = grad.clone()
+
+    def _do_sgd(self, step: Step) -> None:
+        slots = [torch.nn.Parameter(self.values[name].detach().clone()) for name in step.ins]
+        self.values[step.out[0]] = (step.ins, slots, torch.optim.SGD(slots, **step.arg))
+
+    def _do_adam(self, step: Step) -> None:
+        slots = [torch.nn.Parameter(self.values[name].detach().clone()) for name in step.ins]
+        options = {"lr": step.arg["lr"], "weight_decay": step.arg.get("weight_decay", 0.0), "eps": step.arg["eps"]}
+        self.values[step.out[0]] = (step.ins, slots, torch.optim.Adam(slots, **options))
+
+    def _do_step(self, step: Step) -> None:
+        names, slots, optimizer = self.values[step.ins[0]]
+        if any(self.grads[name] is None for name in names):
+            raise Uncertain("no gradient")
+        for name, slot in zip(names, slots, strict=True):
+            slot.data, slot.grad = self.values[name].detach().clone(), self.grads[name]
+        optimizer.step()
+        for name, slot in zip(names, slots, strict=True):
+            self.write(name, slot.data.clone())
+
+    def _do_call(self, step: Step) -> None:
+        function = self.program.functions[step.arg["function"]]
+        given = dict(zip(function.params, step.ins, strict=True))
+        for each in function.steps:
+            self.do(replace(each, ins=tuple(given.get(n, n) for n in each.ins)), step.arg.get("number"))
+        results = [self.values[name].detach() for name in function.results]
+        for name in {out for each in function.steps for out in each.out}:
+            self.values.pop(name, None)
+        self.values.update(zip(step.out, results, strict=True))
+
+
+def references(program: Program) -> list[Value | None]:
+    """What the reads should give: the values of float64, with bounds from what float32 does to them."""
+    exact, single = Mirror(program), Mirror(program, torch.float32)
+    double = any(step.op == "leaf" and step.arg["dtype"] == "float64" for step in program.steps)
+    unit = 2.0**-29 if double else 1.0  # of float64, in units of float32
+    # powers of Adam's decay are kept in the dtype of its weights: 1 - 0.999 has four digits less than they
+    found: list[Value | None] = []
+    powers = 2e-5 if "adam" in program.features else 0.0
+    for wanted, rough in zip(exact.run(), single.run(), strict=True):
+        if (wanted is None) != (rough is None):
+            raise Uncertain("rounding decides whether there is a gradient")
+        if wanted is None:
+            found.append(None)
+            continue
+        if not wanted.is_floating_point():
+            found.append(Value("int32", wanted.numpy()))
+            continue
+        size = float(wanted.abs().max()) if wanted.numel() else 0.0
+        noise = float((wanted - rough.double()).abs().max()) if wanted.numel() else 0.0
+        bound = unit * (16 * noise + 2e-6 * size + 5e-7 * exact.scale + powers * max(size, 1.0))
+        if not bound <= NARROW * max(size, 0.05):
+            raise Uncertain("rounding decides too much")
+        found.append(
+            Value("float64" if double else "float32", wanted.numpy().astype(np.float64), np.full(wanted.shape, bound))
+        )
+    return found

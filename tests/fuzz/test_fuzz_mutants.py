@@ -1,0 +1,68 @@
+"""The fuzzer finds what it is there for: each protection of stored values that is taken away makes a program fail."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fuzz import failure_of, seeds_with_torch
+from generate import generate
+from lanes import on
+from tinygraft.engine import compile, history, plan, realize
+from tinygraft.schedule import schedule
+from tinygraft.tensor import captured
+
+Mutant = tuple[Any, str, Callable[..., Any], str]
+MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has instead, the kind of programs that sees it
+    "values that somebody holds are not kept from a store": (realize, "_protect", lambda order, others: [], "state"),
+    "an assignment that others build on happens again": (realize, "_assigned_for", lambda others, order: [], "state"),
+    "a kernel reads elsewhere what it overwrites": (
+        schedule._Plan,
+        "_check_overwritten",
+        lambda p, group: None,
+        "state",
+    ),
+    "memory is taken while its value is needed": (
+        schedule._Plan,
+        "_may_overwrite",
+        lambda p, n, base, to: True,
+        "state",
+    ),
+    "kernels run in any order": (schedule, "in_order", lambda tasks, versions, kept=(): list(reversed(tasks)), "state"),
+    "a replay does not keep what it overwrites": (captured, "before_replay", lambda *a: None, "jit"),
+    "a read cuts the tape": (history, "keep", lambda memory, expression: None, "training"),
+}
+MOST = 400  # programs, in at most 60 s
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_lost_protection_is_found(name, monkeypatch):
+    """A program fails with the mutant, and is right without it."""
+    where, what, instead, kind = MUTANTS[name]
+    if kind not in seeds_with_torch():
+        pytest.skip("PyTorch is not installed")
+    assert hasattr(where, what), f"{where.__name__} has no {what}: the mutant needs the name that it has now"
+    start, tried = time.monotonic(), 0
+    with on("PYTHON") as lane:
+        for seed in range(MOST):
+            program = generate(seed, kind)
+            tried += 1
+            with monkeypatch.context() as mutant:
+                mutant.setattr(where, what, instead)
+                _forget()
+                found = failure_of(program, lane)
+            _forget()
+            if found is not None and failure_of(program, lane) is None:
+                print(f"{name}: program {tried}, {time.monotonic() - start:.1f} s: {found.text}")
+                return
+    pytest.fail(f"{tried} programs of the kind {kind} did not see it")
+
+
+def _forget() -> None:
+    """Schedules and programs made with another rule are not used again."""
+    plan.clear()
+    compile.clear()
