@@ -166,7 +166,7 @@ class _Walk:
         ordered = _ordered(common)
         if not ordered or _memory(load.node) in self.leaks or load.number > store.number:
             return False
-        here, there = store.place.index, load.place.index
+        here, there = store.place.element, load.place.element
         if here is there:
             return True
         before = ix.rebuild_simplified((here,), {ordered[-1]: ix.sub(ordered[-1], 1)})[here]
@@ -206,4 +206,3 @@ def _leaks(uops: Sequence[UOp], both: set[UOp]) -> set[UOp]:
         if from_:
             reached[u] = from_
     return found
-

@@ -31,7 +31,7 @@ Limits = dict[UOp, tuple[int, int]]  # node -> its least and greatest value, whe
 class Place(NamedTuple):
     """The index of an access, and the gate under which it happens."""
 
-    index: UOp
+    element: UOp
     gate: UOp | None = None
 
 
@@ -62,7 +62,7 @@ def coincide(first: Place, second: Place, fixed: int = 0) -> int | None:
     """
     proof = _Proof(fixed, limits(first.gate), limits(second.gate))
     try:
-        return proof.solve(first.index, second.index)
+        return proof.solve(first.element, second.element)
     except _Never:
         return None
 
@@ -349,4 +349,3 @@ def _by_size(terms: Terms, stride: UOp) -> tuple[Terms, Terms]:
         else:
             rest[node] = factor
     return big, rest
-
