@@ -15,7 +15,7 @@ that was cut into quotient and remainder is, once both are. What cannot be taken
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tinygraft.dtype import dtypes
@@ -199,7 +199,7 @@ class _Proof:
         """The least and greatest difference of two sums."""
         low = high = 0
         for terms, limit, sign in ((left, self.left, 1), (right, self.right, -1)):
-            for node, factor in terms.items():
+            for node, factor in _joined(terms, limit):
                 ends = limit.get(node) or (node.lo, node.hi)
                 a, b = sign * factor * ends[0], sign * factor * ends[1]
                 low, high = low + min(a, b), high + max(a, b)
@@ -297,8 +297,8 @@ class _Proof:
         source = node.src[0]
         if node.op is Ops.MIN:
             self.held_back({node: 1}, {node: 1}, 0)
-        elif source.lo is not None and (node.lo, node.hi) == (source.lo, source.hi):
-            self.add(source, source, 0)
+        elif source.dtype is dtypes.index:
+            self.add(source, source, 0)  # others wrap, and are no sums of terms
 
     def held_back(self, left: Terms, right: Terms, constant: int) -> bool:
         """Two sums in whole blocks, where one of them is an index that is held back at the end: min(index, last)."""
@@ -319,6 +319,21 @@ class _Proof:
             quotient = ix.idiv(x.src[0], block)
             return quotient if self.ends(quotient, limit)[1] <= x.src[1].arg // block else None
         return ix.idiv(x, block)
+
+
+def _joined(terms: Terms, limit: Limits) -> Iterator[tuple[UOp, int]]:
+    """Terms with their factors; those of a sum that a gate compares with a number as that sum."""
+    left = dict(terms)
+    for total in limit:
+        if total.op is Ops.ADD:
+            parts, constant = terms_of(total)
+            first = next(iter(parts))
+            times = left.get(first, 0) // parts[first]
+            if times and not constant and all(left.get(n) == times * f for n, f in parts.items()):
+                for node in parts:
+                    del left[node]
+                yield total, times
+    yield from left.items()
 
 
 def _divided(terms: Terms, by: int) -> Terms:
