@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -78,14 +79,15 @@ def test_bytes_of_one_buffer_at_a_time_are_proved() -> None:
     check_places([Use(["a"], [0]), Use(["c", "a"], [0]), Use(["b", "c"], [0]), Use(["x", "b"], [0])], where, ["b"])
 
 
+OVER = "call 2 reads buffer a where buffer"
 CLASHES = {
-    "overwritten": ([Use(["a"], [0]), Use(["b"], [0]), Use(["c", "a"], [0])], (), "call 2 reads buffer a where buffer b"),
-    "in part": ([Use(["a"], [0]), Use(["d"], [0]), Use(["c", "a"], [0])], (), "call 2 reads buffer a where buffer d"),
+    "overwritten": ([Use(["a"], [0]), Use(["b"], [0]), Use(["c", "a"], [0])], (), f"{OVER} b"),
+    "in part": ([Use(["a"], [0]), Use(["d"], [0]), Use(["c", "a"], [0])], (), f"{OVER} d"),
     "in one call": ([Use(["a"], [0]), Use(["b", "a"], [0])], (), "call 1 reads buffer a where buffer b"),
     "two at once": ([Use(["a", "b"], [0, 1])], (), "call 0 reads buffer a where buffer b"),
     "never": ([Use(["x", "a"], [0])], (), "call 0 reads buffer a where nothing was written last"),
-    "in the end": ([Use(["a"], [0]), Use(["b"], [0])], ("a",), "call 2 reads buffer a where buffer b"),
-    "added to": ([Use(["a"], [0]), Use(["b"], [0]), Use(["a"], [0])], (), "call 2 reads buffer a where buffer b"),
+    "in the end": ([Use(["a"], [0]), Use(["b"], [0])], ("a",), f"{OVER} b"),
+    "added to": ([Use(["a"], [0]), Use(["b"], [0]), Use(["a"], [0])], (), f"{OVER} b"),
 }  # fmt: skip
 
 
@@ -178,7 +180,7 @@ def test_a_value_that_takes_the_place_of_one_still_read_is_refused(monkeypatch: 
 
     def grabbing(calls, kept):
         done, homes = inplace.placed(calls, kept)
-        for first, second in zip(done, done[1:], strict=False):
+        for first, second in itertools.pairwise(done):
             out, spare = second.buffers[second.written[0]], first.buffers[first.written[0]]
             if out is not spare and spare in second.buffers and spare not in kept and out not in kept:
                 homes[out] = spare

@@ -245,7 +245,8 @@ MUTANTS: dict[str, tuple[Patch, tuple[str, ...]]] = {
     "which iteration an ordered loop may read": (declared, ("far behind",)),
     "what stays below a factor": (replaced(overlap._Proof, "span", lambda self, *terms: (0, 0)), ("overlapping rows",)),
     "where an index is held back": (
-        replaced(overlap._Proof, "in_blocks", lambda self, x, block, limit: ix.idiv(x.src[0] if x.op is Ops.MIN else x, block)),
+        replaced(overlap._Proof, "in_blocks",
+                 lambda self, x, block, limit: ix.idiv(x.src[0] if x.op is Ops.MIN else x, block)),
         ("held back",),
     ),
     "places at all": (replaced(hazards, "coincide", lambda *places: None), ("later loop", "turned", "threads")),

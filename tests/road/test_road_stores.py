@@ -41,7 +41,7 @@ def numbers(*values: float) -> Tensor:
 
 
 def test_a_scalar_between_two_vectors(way: str) -> None:
-    """Findings 1.1: a value of shape (1,) closed a loop that was opened again, after it had stored. One kernel still."""
+    """Findings 1.1: a value of shape (1,) closed a loop, which was opened again after it had stored."""
     a, m, b = numbers(1.0, 2.0), numbers(0.0, 0.0), numbers(1.0)
     new, power = m + a * 2, b * 0.5
     m.assign(new)

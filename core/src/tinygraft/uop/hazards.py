@@ -9,7 +9,7 @@ be known that the load comes first:
 
 - both are in the same iteration of every loop around both of them, in the same thread and thread block, and the load is
   listed first. UNROLL copies and VECTOR lanes of one instruction are done together;
-- threads that share PARALLEL loops run them, and what stands outside of them, in no order: there the two must never meet
+- threads that share PARALLEL loops run these, and what stands outside of them, in no order: there the two must not meet
   unless they are in one iteration of the same PARALLEL loop. A BARRIER orders nothing here: it is for shared memory.
 
 A scan and a scatter read what earlier iterations stored, by intent. Only a load that nothing but stores to its own
@@ -19,7 +19,7 @@ meet it in another iteration of that loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -82,12 +82,8 @@ def check(uops: Sequence[UOp], name: str, stage: str) -> None:
 
 def first_hazard(uops: Sequence[UOp]) -> Hazard | None:
     """The first load that cannot be proved to read what was there before the kernel's stores."""
-    stored = {_memory(u) for u in uops if u.op in (Ops.STORE, Ops.PUT)}
-    stored = {memory for memory in stored if memory.op is Ops.PARAM}
-    loaded = {_memory(u) for u in uops if u.op is Ops.LOAD} if stored else set()
-    if stored.isdisjoint(loaded):
-        return None  # nothing that is written is read
-    return _Walk(uops, stored & loaded).hazard()
+    walk = _Walk(uops)
+    return walk.hazard() if walk.both else None
 
 
 def _memory(u: UOp) -> UOp:
@@ -101,34 +97,42 @@ def _memory(u: UOp) -> UOp:
 class _Walk:
     """The accesses to memory that is both read and written, and what else counts for their order."""
 
-    def __init__(self, uops: Sequence[UOp], both: set[UOp]) -> None:
+    def __init__(self, uops: Sequence[UOp]) -> None:
         global _visits
         _visits += len(uops)
         self.loads: dict[UOp, list[Access]] = {}
         self.stores: dict[UOp, list[Access]] = {}
         self.threads = 0  # the ranges that number threads and thread blocks
-        self.parallel = any(u.op is Ops.RANGE and u.arg.kind is AxisKind.PARALLEL for u in uops)
         self.known: dict[tuple[object, ...], int | None] = {}
-        ordered = any(u.op is Ops.RANGE and u.arg.kind is AxisKind.ORDERED for u in uops)
-        self.leaks: set[UOp] = set(both)  # memory whose loads reach more than stores to it
+        kinds: set[AxisKind] = set()
         loops: tuple[UOp, ...] = ()
         for number, u in enumerate(uops):
-            if u.op is Ops.RANGE and u.arg.kind in LOOPS:
-                loops = (*loops, u)
-            elif u.op is Ops.RANGE and u.arg.kind in THREADS:
-                self.threads |= (u.hi > 0) << u.arg.axis
-            elif u.op is Ops.END:
+            op = u.op
+            if op is Ops.RANGE:
+                kind = u.arg.kind
+                kinds.add(kind)
+                if kind in LOOPS:
+                    loops = (*loops, u)
+                elif kind in THREADS:
+                    self.threads |= (u.hi > 0) << u.arg.axis
+            elif op is Ops.END:
                 loops = loops[:-1]
-            elif u.op in (Ops.LOAD, Ops.STORE) and (memory := _memory(u)) in both:
-                gate = u.src[-1] if len(u.src) > (2 if u.op is Ops.LOAD else 3) else None
-                here = self.loads if u.op is Ops.LOAD else self.stores
-                here.setdefault(memory, []).append(Access(number, u, Place(u.src[1], gate), loops))
-        if ordered:
-            self.leaks = _leaks(uops, both)
+            elif op is Ops.LOAD or op is Ops.STORE:
+                memory = _memory(u)
+                if memory.op is Ops.PARAM:
+                    gate = u.src[-1] if len(u.src) > (2 if op is Ops.LOAD else 3) else None
+                    here = self.loads if op is Ops.LOAD else self.stores
+                    here.setdefault(memory, []).append(Access(number, u, Place(u.src[1], gate), loops))
+        self.both = self.loads.keys() & self.stores.keys()
+        self.parallel = AxisKind.PARALLEL in kinds
+        # memory whose loads reach more than stores to it
+        self.leaks = _leaks(uops, self.both) if self.both and AxisKind.ORDERED in kinds else self.both
 
     def hazard(self) -> Hazard | None:
         """The first pair of a load and a store that is not in order."""
         for memory, stores in self.stores.items():
+            if memory not in self.both:
+                continue
             for load in self.loads[memory]:
                 for store in stores:
                     if (why := self.fault(load, store)) is not None:
@@ -186,7 +190,7 @@ def _common(first: Sequence[UOp], second: Sequence[UOp]) -> tuple[UOp, ...]:
     return tuple(first[:count])
 
 
-def _leaks(uops: Sequence[UOp], both: set[UOp]) -> set[UOp]:
+def _leaks(uops: Sequence[UOp], both: Set[UOp]) -> set[UOp]:
     """The memories of both whose loads reach anything but a value that is stored to that same memory."""
     global _visits
     _visits += len(uops)
