@@ -283,6 +283,13 @@ def test_a_proof_with_a_size_that_is_not_known() -> None:
     at = ix.add(ix.mul(r, n), s)
     assert coincide(Place(at), Place(at)) == 0b11
     assert coincide(Place(at), Place(ix.add(at, 1))) != 0b11
+    blocks, inner, rest = UOp.range(ix.idiv(n, 4), 2), UOp.range(4, 3), UOp.range(ix.mod(n, 4), 4)
+    main, tail = (
+        ix.add(ix.mul(blocks, 4), inner),
+        ix.add(ix.mul(ix.idiv(n, 4), 4), rest),
+    )  # a loop in blocks, and the rest
+    assert coincide(Place(main), Place(tail)) is None
+    assert coincide(Place(main), Place(ix.sub(tail, 1))) is not None
 
 
 def test_what_gates_say() -> None:

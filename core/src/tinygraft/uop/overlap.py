@@ -173,6 +173,8 @@ class _Proof:
         low, high = self.span(left, right)
         if low + constant > 0 or high + constant < 0:
             raise _Never
+        if _past_the_end(left, right, constant):
+            raise _Never
         if len(left) <= 1 and len(right) <= 1 and {*left.values(), *right.values()} <= {1}:
             self.known(next(iter(left), None), next(iter(right), None), constant)
             return True
@@ -186,7 +188,7 @@ class _Proof:
         """An equation without the terms that have one value on both sides."""
         left, right, constant = dict(equation.left), dict(equation.right), equation.constant
         for terms, sign in ((left, 1), (right, -1)):
-            for node in [n for n in terms if n.lo == n.hi]:
+            for node in [n for n in terms if n.lo == n.hi and not _may_be_empty(n)]:
                 constant += sign * terms.pop(node) * node.lo
         for node in left.keys() & right.keys():
             if node in self.equal or not node.ranges & ~self.same:
@@ -319,6 +321,21 @@ class _Proof:
             quotient = ix.idiv(x.src[0], block)
             return quotient if self.ends(quotient, limit)[1] <= x.src[1].arg // block else None
         return ix.idiv(x, block)
+
+
+def _may_be_empty(node: UOp) -> bool:
+    """Whether a node counts a loop that some sizes leave without an iteration: then it has no value at all."""
+    return node.op is Ops.RANGE and node.src[0].op is not Ops.CONST
+
+
+def _past_the_end(left: Terms, right: Terms, constant: int) -> bool:
+    """Whether left + constant can only be right behind the end of a loop whose size is not known: counter = size."""
+    if len(left) != 1 or len(right) != 1 or {*left.values(), *right.values()} != {1}:
+        return False
+    (a,), (b,) = left, right
+    return (a.op is Ops.RANGE and a.src[0] is b and constant <= 0) or (
+        b.op is Ops.RANGE and b.src[0] is a and constant >= 0
+    )
 
 
 def _joined(terms: Terms, limit: Limits) -> Iterator[tuple[UOp, int]]:
