@@ -140,7 +140,7 @@ def positions(uops: list[UOp], *ops: Ops) -> list[tuple[Ops, int]]:
         depth -= u.op is Ops.END
         if u.op in ops:
             found.append((u.op, depth))
-        depth += u.op is Ops.RANGE and u.arg.kind in (AxisKind.LOOP, AxisKind.PARALLEL)
+        depth += u.op is Ops.RANGE and u.arg.kind in (AxisKind.LOOP, AxisKind.ORDERED, AxisKind.PARALLEL)
     return found
 
 

@@ -34,10 +34,11 @@ extern "C" __global__ void r_301_203_203_203(float *__restrict__ data0, float *_
         const float x5 = local1[r5];
         acc2 = acc2 + x5;
     }
+    const bool v6 = r1 < 1;
     for (long long r0 = 0; r0 < 7; r0++) {
-        const bool v6 = ((r0 * 32) + r1) < 203;
-        const float x7 = v6 ? data2[((r0 * 32) + (r2 * 203)) + r1] : 0.0f;
-        if (v6) data0[((r0 * 32) + (r2 * 203)) + r1] = (x7 - acc0) * acc2;
+        const bool v7 = ((r0 * 32) + r1) < 203;
+        const float x8 = v7 ? data2[((r0 * 32) + (r2 * 203)) + r1] : 0.0f;
+        if (v7) data0[((r0 * 32) + (r2 * 203)) + r1] = (x8 - acc0) * acc2;
     }
-    if (r1 < 1) data1[r2] = acc2;
+    if (v6) data1[r2] = acc2;
 }

@@ -43,55 +43,51 @@ void r_13_37_11(void **buffers, const long long *variables) {
             data0[((r0 * 74) + r6) + 36] = acc1_0;
             data0[(((r0 * 74) + 37) + r6) + 36] = acc1_1;
         }
-    }
-    for (long long r8 = 0; r8 < 1; r8++) {
-        for (long long r9 = 0; r9 < 4; r9++) {
+        for (long long r8 = 0; r8 < 1; r8++) {
             floatx4 acc2_0 = splat_floatx4(0.0f);
             floatx4 acc2_1 = splat_floatx4(0.0f);
-            for (long long r10 = 0; r10 < 11; r10++) {
-                const float x7 = data1[((r8 * 11) + r10) + 132];
-                const floatx4 x8 = *(const floatx4_in_memory *)(data2 + (r9 * 8) + (r10 * 37));
-                const floatx4 x9 = *(const floatx4_in_memory *)(data2 + ((r9 * 8) + 4) + (r10 * 37));
-                acc2_0 = acc2_0 + (splat_floatx4(x7) * x8);
-                acc2_1 = acc2_1 + (splat_floatx4(x7) * x9);
+            for (long long r9 = 0; r9 < 11; r9++) {
+                const float x7 = data1[(r0 * 22) + r9];
+                const float x8 = data1[((r0 * 22) + 11) + r9];
+                const floatx4 x9 = *(const floatx4_in_memory *)(data2 + ((r8 * 4) + (r9 * 37)) + 32);
+                acc2_0 = acc2_0 + (splat_floatx4(x7) * x9);
+                acc2_1 = acc2_1 + (splat_floatx4(x8) * x9);
             }
-            *(floatx4_in_memory *)(data0 + ((r8 * 37) + (r9 * 8)) + 444) = acc2_0;
-            *(floatx4_in_memory *)(data0 + (((r8 * 37) + (r9 * 8)) + 4) + 444) = acc2_1;
+            *(floatx4_in_memory *)(data0 + ((r0 * 74) + (r8 * 4)) + 32) = acc2_0;
+            *(floatx4_in_memory *)(data0 + (((r0 * 74) + 37) + (r8 * 4)) + 32) = acc2_1;
         }
-        for (long long r11 = 0; r11 < 1; r11++) {
-            float acc3 = 0.0f;
+    }
+    for (long long r10 = 0; r10 < 1; r10++) {
+        for (long long r11 = 0; r11 < 4; r11++) {
+            floatx4 acc3_0 = splat_floatx4(0.0f);
+            floatx4 acc3_1 = splat_floatx4(0.0f);
             for (long long r12 = 0; r12 < 11; r12++) {
-                const float x10 = data1[((r8 * 11) + r12) + 132];
-                const float x11 = data2[(r11 + (r12 * 37)) + 36];
-                acc3 = acc3 + (x10 * x11);
+                const float x10 = data1[((r10 * 11) + r12) + 132];
+                const floatx4 x11 = *(const floatx4_in_memory *)(data2 + (r11 * 8) + (r12 * 37));
+                const floatx4 x12 = *(const floatx4_in_memory *)(data2 + ((r11 * 8) + 4) + (r12 * 37));
+                acc3_0 = acc3_0 + (splat_floatx4(x10) * x11);
+                acc3_1 = acc3_1 + (splat_floatx4(x10) * x12);
             }
-            data0[((r8 * 37) + r11) + 480] = acc3;
+            *(floatx4_in_memory *)(data0 + ((r10 * 37) + (r11 * 8)) + 444) = acc3_0;
+            *(floatx4_in_memory *)(data0 + (((r10 * 37) + (r11 * 8)) + 4) + 444) = acc3_1;
         }
-    }
-    for (long long r13 = 0; r13 < 6; r13++) {
-        for (long long r14 = 0; r14 < 1; r14++) {
-            floatx4 acc4_0 = splat_floatx4(0.0f);
-            floatx4 acc4_1 = splat_floatx4(0.0f);
-            for (long long r15 = 0; r15 < 11; r15++) {
-                const float x12 = data1[(r13 * 22) + r15];
-                const float x13 = data1[((r13 * 22) + 11) + r15];
-                const floatx4 x14 = *(const floatx4_in_memory *)(data2 + ((r14 * 4) + (r15 * 37)) + 32);
-                acc4_0 = acc4_0 + (splat_floatx4(x12) * x14);
-                acc4_1 = acc4_1 + (splat_floatx4(x13) * x14);
+        for (long long r13 = 0; r13 < 1; r13++) {
+            float acc4 = 0.0f;
+            for (long long r14 = 0; r14 < 11; r14++) {
+                const float x13 = data1[((r10 * 11) + r14) + 132];
+                const float x14 = data2[(r13 + (r14 * 37)) + 36];
+                acc4 = acc4 + (x13 * x14);
             }
-            *(floatx4_in_memory *)(data0 + ((r13 * 74) + (r14 * 4)) + 32) = acc4_0;
-            *(floatx4_in_memory *)(data0 + (((r13 * 74) + 37) + (r14 * 4)) + 32) = acc4_1;
+            data0[((r10 * 37) + r13) + 480] = acc4;
         }
-    }
-    for (long long r16 = 0; r16 < 1; r16++) {
-        for (long long r17 = 0; r17 < 1; r17++) {
+        for (long long r15 = 0; r15 < 1; r15++) {
             floatx4 acc5 = splat_floatx4(0.0f);
-            for (long long r18 = 0; r18 < 11; r18++) {
-                const float x15 = data1[((r16 * 11) + r18) + 132];
-                const floatx4 x16 = *(const floatx4_in_memory *)(data2 + ((r17 * 4) + (r18 * 37)) + 32);
+            for (long long r16 = 0; r16 < 11; r16++) {
+                const float x15 = data1[((r10 * 11) + r16) + 132];
+                const floatx4 x16 = *(const floatx4_in_memory *)(data2 + ((r15 * 4) + (r16 * 37)) + 32);
                 acc5 = acc5 + (splat_floatx4(x15) * x16);
             }
-            *(floatx4_in_memory *)(data0 + ((r16 * 37) + (r17 * 4)) + 476) = acc5;
+            *(floatx4_in_memory *)(data0 + ((r10 * 37) + (r15 * 4)) + 476) = acc5;
         }
     }
 }

@@ -5,14 +5,15 @@ In: a SINK of STOREs whose ranges all have their kind. Out: the list that ARCHIT
 Blocks are nested like the loops. A value goes into the outermost open block that has all the ranges it depends on, so
 that whatever does not change in a loop is computed before it. A reduction becomes registers before its loop, ACCUMs in
 it and what the registers hold after it; reductions over the same ranges at the same place share one loop. Stores come
-last in their block, so that a kernel that writes what it reads has read it.
+last in their block, and stores inside of the same loops share them, so that a kernel that writes what it reads has read
+it; uop/hazards.py proves it of the result.
 
 The walk is a small machine with a stack of steps instead of recursion, for graphs are deep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from tinygraft.rules.fold import is_const
 from tinygraft.uop.ops import FACTS, AxisKind, Ops, RangeArg, ReduceArg, RegArg
@@ -44,12 +45,33 @@ def linearise(sink: UOp, fuses: bool = False) -> list[UOp]:
     return _Machine(sink, fuses).run()
 
 
+class Nest:
+    """The stores of a block and, by axis, the loops in it."""
+
+    __slots__ = ("loops", "stores")
+
+    def __init__(self) -> None:
+        self.stores: list[UOp] = []
+        self.loops: dict[int, Nest] = {}
+
+    def forks(self) -> bool:
+        """Whether a block has two loops, one after the other."""
+        return len(self.loops) > 1 or any(inner.forks() for inner in self.loops.values())
+
+    def all_stores(self) -> Iterator[UOp]:
+        """Its stores and those of its loops, loop by loop."""
+        yield from self.stores
+        for inner in self.loops.values():
+            yield from inner.all_stores()
+
+
 class _Machine:
     def __init__(self, sink: UOp, fuses: bool) -> None:
         self.sink, self.fuses = sink, fuses
         nodes = postorder(sink)
         self.ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}
         self.looping: int = sum(1 << axis for axis, r in self.ranges.items() if r.arg.kind in LOOPS)
+        self.nodes, self.early = nodes, list[UOp]()
         self.masks = _masks(sink, nodes)
         self.reduces: dict[tuple[int, tuple[UOp, ...]], list[UOp]] = {}
         for node in nodes:
@@ -67,17 +89,38 @@ class _Machine:
         return ranges & self.looping
 
     def run(self) -> list[UOp]:
-        """All stores, one after another, each inside its loops."""
-        for store in self.sink.src:
+        """All stores, each inside its loops. Each loop is opened once."""
+        for store in self.in_nests():
             self.enter(store)
-            self.later((self.store, (store,)))
-            self.later(*[(self.visit, (s,)) for s in store.src])
-            while self.steps:
-                step, arguments = self.steps.pop()
-                step(*arguments)
+            self.walk((self.store, (store,)), *[(self.visit, (s,)) for s in store.src])
         self.leave(1)
         root = self.path[0]
         return root.items + root.stores
+
+    def axes(self, store: UOp) -> list[int]:
+        """The loops that a store is inside of, outermost first."""
+        mask = self.mask(store)
+        return [axis for axis in sorted(self.ranges) if mask >> axis & 1]
+
+    def in_nests(self) -> list[UOp]:
+        """The stores, those of one loop together where a block has several loops one after the other."""
+        root = Nest()
+        for store in self.sink.src:
+            nest = root
+            for axis in self.axes(store):
+                nest = nest.loops.setdefault(axis, Nest())
+            nest.stores.append(store)
+        if not root.forks():
+            return list(self.sink.src)
+        self.early = _early(self.sink, self.nodes)
+        return list(root.all_stores())
+
+    def walk(self, *steps: Step) -> None:
+        """Take steps, the last one given first, and whatever they ask for."""
+        self.later(*steps)
+        while self.steps:
+            step, arguments = self.steps.pop()
+            step(*arguments)
 
     def later(self, *steps: Step) -> None:
         """Steps to take next, the first one given last."""
@@ -86,20 +129,30 @@ class _Machine:
     # Blocks
 
     def enter(self, store: UOp) -> None:
-        """Close the loops that a store is not inside of and open those that it is."""
-        wanted = [axis for axis in sorted(self.ranges) if self.mask(store) >> axis & 1]
+        """Open the loops that a store is inside of, and close those that have to end before."""
+        wanted = self.axes(store)
         shared = 0
         while shared < min(len(wanted), len(self.path) - 1) and self.path[shared + 1].axis == wanted[shared]:
             shared += 1
-        self.leave(shared + 1)
+        if shared < len(wanted):
+            if shared + 1 < len(self.path):
+                self.read_early(shared + 1)
+            self.leave(shared + 1)
         for axis in wanted[shared:]:
             self.open(self.ranges[axis])
+
+    def read_early(self, depth: int) -> None:
+        """Before loops end, and with them their stores: read what those that follow need of the memory they change."""
+        inside = sum(1 << block.axis for block in self.path[1:depth])
+        for node in self.early:
+            if not self.mask(node) & ~inside:
+                self.walk((self.visit, (node,)))
 
     def open(self, loop: UOp) -> None:
         """A new block for a loop. Its size is known here: sizes depend on constants and variables only."""
         for node in postorder(loop.src[0]):
             self.emit(node)
-        kind = AxisKind.PARALLEL if loop.arg.kind is AxisKind.PARALLEL else AxisKind.LOOP
+        kind = loop.arg.kind if loop.arg.kind in LOOPS else AxisKind.LOOP
         opened = self.numbered(loop, self.value(loop.src[0]), kind)
         block = Block(loop.arg.axis, opened)
         block.items.append(opened)
@@ -175,8 +228,8 @@ class _Machine:
             block.items.append(made)
 
     def store(self, store: UOp) -> None:
-        """A store goes to the end of the innermost block."""
-        self.path[-1].stores.append(store.replace(src=tuple(self.value(s) for s in store.src)))
+        """A store goes to the end of its block; loops inside of that may still be open."""
+        self.path[len(self.axes(store))].stores.append(store.replace(src=tuple(self.value(s) for s in store.src)))
 
     def begin_fill(self, node: UOp) -> None:
         """Scratch memory is filled by loops of its own, in the block of what its contents depend on."""
@@ -310,6 +363,20 @@ class _Machine:
                     block.items.append(made)
             block.values[node] = made
         self.path = saved
+
+
+def _early(sink: UOp, nodes: list[UOp]) -> list[UOp]:
+    """The loads of memory that the kernel stores to, and what has loops of its own with such loads in them."""
+    stored = {store.src[0] for store in sink.src if store.op is Ops.STORE}
+    reads: set[UOp] = set()
+    found: list[UOp] = []
+    for node in nodes:
+        load = node.op is Ops.LOAD and node.src[0] in stored
+        if load or not reads.isdisjoint(node.src):
+            reads.add(node)
+            if load or node.op is Ops.REDUCE or node.op is Ops.AFTER:
+                found.append(node)
+    return found
 
 
 def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:

@@ -25,7 +25,7 @@ from tinygraft.hooks.requests import CodegenPass
 from tinygraft.rules.decompose import decompose
 from tinygraft.rules.fp8 import stored
 from tinygraft.target import Target
-from tinygraft.uop import spec
+from tinygraft.uop import hazards, spec
 from tinygraft.uop.linear import scratch_of
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.shape import high, sint
@@ -116,6 +116,7 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
             events.stage(f"pass: {step.name}", state.sink, name)
     uops = tuple(linearise(state.sink, target.fused_sums))
     spec.check(spec.LINEAR, uops, "pass 'linearise'")
+    hazards.check(uops, name, "pass 'linearise'")
     linear = Linear(name, uops, _signature(kernel, uops), target, tuple(map(str, state.actions)), cost(kernel.sink))
     if events.active:
         events.stage("linear", linear, name)

@@ -24,6 +24,7 @@ from tinygraft.engine.interrupt import guarded
 from tinygraft.engine.run import Launch, copy
 from tinygraft.errors import GraphError
 from tinygraft.schedule.memory import Life
+from tinygraft.schedule.proof import Use, check_places
 from tinygraft.uop import index as ix
 from tinygraft.uop.index import size_of
 from tinygraft.uop.shape import sint
@@ -271,6 +272,15 @@ def _temporaries(launches: Sequence[Recorded], forms: Mapping[int, Form], others
     made = {uid: Buffer(*forms[uid]) for uid in lives if uid not in others}
     mine = [uid for uid in made if lives[uid].nbytes]
     lent = [uid for uid in held if lives[uid].nbytes]
-    share_memory([made[uid] for uid in mine], [lives[uid] for uid in mine],
-                 [held[uid] for uid in lent], [lives[uid] for uid in lent])  # fmt: skip
+    where = share_memory([made[uid] for uid in mine], [lives[uid] for uid in mine],
+                         [held[uid] for uid in lent], [lives[uid] for uid in lent])  # fmt: skip
+    names = {id(buffer): uid for uid, buffer in (*made.items(), *held.items())}
+    uses = [Use(launch.uids, _written(launch)) for launch in launches]
+    check_places(uses, {names[id(buffer)]: bytes_ for buffer, bytes_ in where}, lent)
     return made
+
+
+def _written(launch: Recorded) -> list[int]:
+    """The slots of a launch that it writes."""
+    params = launch.kernel.signature.params if launch.kernel is not None else ()
+    return [slot for slot, param in enumerate(params) if param.written] or [0]

@@ -16,6 +16,7 @@ from tinygraft.schedule.stored import AGAIN_HEAVY
 from tinygraft.schedule.views import ZERO, Index, flatten
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg
+from tinygraft.uop.overlap import Place, coincide
 from tinygraft.uop.shape import Shape, high, is_size
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
@@ -77,28 +78,19 @@ class Draft:
         return set(self.lowering.slots)
 
     def overwritten(self) -> set[UOp]:
-        """The assigned values whose old ones are read here at another place than where they are written, or later: by
-        a store that waits for a reduction which the assignment does not wait for."""
+        """The assigned values whose old ones this kernel may read where it has stored the new ones already.
+
+        Codegen reads an element before its loops store it, and may run iterations of every loop around a store in any
+        order: so wherever a load meets a store, it has to be in the same iteration of all of these.
+        """
         if not any(node.op is Ops.ASSIGN for node in self.nodes):
             return set()
-        written = {store.src[0]: (store.src[1], node) for store, node in zip(self.stores, self.nodes, strict=True)}
-        loaded = [n for n in postorder(*self.stores) if n.op is Ops.LOAD and n.src[0] in written]
-        trouble = {written[n.src[0]][1] for n in loaded if written[n.src[0]][0] is not n.src[1]}
-        return {n for n in trouble | self._read_later(set(loaded)) if n.op is Ops.ASSIGN}
-
-    def _read_later(self, loaded: set[UOp]) -> set[UOp]:
-        """The nodes whose old values, some of loaded, are read by a store that waits for more reductions than they."""
-        if len(self.stores) < 2 or not self.lowering.reduces:
-            return set()
-        below = [postorder(store) for store in self.stores]
-        reduces = [{n for n in nodes if n.op is Ops.REDUCE} for nodes in below]
-        writer = {store.src[0]: i for i, store in enumerate(self.stores)}
-        found: set[UOp] = set()
-        for reader, nodes in enumerate(below):
-            for i in {writer[n.src[0]] for n in nodes if n in loaded}:
-                if not reduces[reader] <= reduces[i]:
-                    found.add(self.nodes[i])
-        return found
+        writers: dict[UOp, list[tuple[UOp, UOp]]] = {}
+        for store, node in zip(self.stores, self.nodes, strict=True):
+            if node.op is Ops.ASSIGN:
+                writers.setdefault(store.src[0], []).append((store, node))
+        loads = [n for n in postorder(*self.stores) if n.op is Ops.LOAD and n.src[0] in writers]
+        return {node for load in loads for store, node in writers[load.src[0]] if reads_late(load, store)}
 
     def repeated(self) -> set[UOp]:
         """The reductions that run more often than they have results: inside loops that they do not depend on, or at an
@@ -128,6 +120,12 @@ class Draft:
             params = _params(sink)
         written = sorted({store.src[0].arg.slot for store in sink.src})
         return KernelCall(Kernel(sink), self.device, tuple(buffers), tuple(written))
+
+
+def reads_late(load: UOp, store: UOp) -> bool:
+    """Whether a load may meet a store to the same memory in another iteration of a loop around the store."""
+    same = coincide(Place(*load.src[1:]), Place(store.src[1], *store.src[3:]))
+    return same is not None and bool(store.ranges & ~same)
 
 
 def _params(sink: UOp) -> list[UOp]:

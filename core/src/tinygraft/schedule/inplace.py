@@ -1,6 +1,6 @@
 """Values that take the place of ones that nobody needs any more.
 
-    in_place(calls, kept) -> calls
+    in_place(calls, kept) -> calls          placed(calls, kept) -> calls, what took whose place
 
 A kernel without a reduction that is the last to read a value, at just the place where it writes another one of equal
 size and type, may write it over the old one: less memory is in use at once, and less is brought near. kept are the
@@ -23,6 +23,11 @@ Pair = tuple[int, int]  # the slot that is written, and the one that is read
 
 def in_place(calls: Sequence[Call], kept: Set[UOp]) -> list[Call]:
     """calls with as few buffers as that takes."""
+    return placed(calls, kept)[0]
+
+
+def placed(calls: Sequence[Call], kept: Set[UOp]) -> tuple[list[Call], dict[UOp, UOp]]:
+    """calls with as few buffers as that takes, and the BUFFERs that are gone with the ones whose memory they took."""
     last = {buffer: i for i, call in enumerate(calls) for buffer in call.buffers}
     seen: set[UOp] = set()
     home: dict[UOp, UOp] = {}  # buffer -> the one whose memory it has taken
@@ -41,7 +46,7 @@ def in_place(calls: Sequence[Call], kept: Set[UOp]) -> list[Call]:
                     home[new] = home.get(before, before)
         seen.update(call.buffers)
         done.append(_moved(call, home, taken))
-    return done
+    return done, home
 
 
 def _pairs(kernel: Kernel) -> list[Pair]:

@@ -19,10 +19,11 @@ from tinygraft.schedule.alone import alone, is_alone
 from tinygraft.schedule.collect import Parts
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.form import note_value
-from tinygraft.schedule.inplace import in_place
+from tinygraft.schedule.inplace import placed
 from tinygraft.schedule.kernels import Book, Group, StoreMore, group_nodes
 from tinygraft.schedule.lower import numel
 from tinygraft.schedule.order import NeedsOwnMemory, Task, assigned_late, in_order
+from tinygraft.schedule.proof import Step, check_values
 from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.shard import take_apart, together
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
@@ -93,7 +94,9 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         except NeedsOwnMemory as more:
             _add(private, more.nodes)
             continue
-        calls = in_place([task.make() for task in ordered], plan.kept)
+        calls, homes = placed([task.make() for task in ordered], plan.kept)
+        steps = [Step(call, task.reads, task.writes) for call, task in zip(calls, ordered, strict=True)]
+        check_values(steps, existing, plan.ends(), homes)
         values: dict[str, int] = {}
         for bind in [n for n in _with_shapes(order) if n.op is Ops.BIND]:
             note_value(bind, values)
@@ -278,6 +281,11 @@ class _Plan:
     def holder(self, node: UOp) -> UOp:
         """The buffer that has the value of a wanted node in the end."""
         return self.final.get(node, self._buffer(node))
+
+    def ends(self) -> dict[UOp, UOp]:
+        """The values that have to be there in the end, and the buffer of each."""
+        back = {node: after for _, node, after in self.copies_back}
+        return {back.get(n, n): self.holder(n) for n in self.wanted if 0 not in n.shape}
 
     @property
     def kept(self) -> set[UOp]:

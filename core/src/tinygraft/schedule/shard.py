@@ -18,7 +18,7 @@ from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape, is_concrete
 from tinygraft.uop.sharding import Layout, local_args, local_shapes, way
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, substitute
 
 
 class Apart:
@@ -159,13 +159,16 @@ def _assign(apart: Apart, node: UOp) -> Parts:
     """ASSIGN: to each part; a view that is made of parts is assigned to on each device that has some of it."""
     old, devices = node.src[0], node.device
     olds = apart.parts[old]
+    if memory_base(old).op not in (Ops.MULTI, Ops.ASSIGN):  # no memory yet: parts may be somebody else's as they are
+        olds = tuple([_copied(part, number) if memory_base(part).op in (Ops.BUFFER, Ops.ASSIGN) else part
+                      for number, part in enumerate(olds)])  # fmt: skip
     if len(node.src) == 2:
         values = apart.of(node.src[1], old.sharding, devices)
         return tuple([UOp(Ops.ASSIGN, node.dtype, pair) for pair in zip(olds, values, strict=True)])
     value, view = _without_reshapes(apart, node.src[1], node.src[2], old)
     if _is_local(view, old):
         values = apart.of(value, view.sharding, devices)
-        views = apart.parts[view]
+        views = [substitute(w, {o: mine}) for w, o, mine in zip(apart.parts[view], apart.parts[old], olds, strict=True)]
         return tuple([UOp(Ops.ASSIGN, node.dtype, (o, v, w)) if 0 not in w.shape else o
                       for o, v, w in zip(olds, values, views, strict=True)])  # fmt: skip
     wholes, values = apart.of(old, None, devices), apart.of(value, None, devices)

@@ -455,13 +455,31 @@ def postorder(*roots: UOp) -> list[UOp]:
 
 
 def rebuild(roots: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, UOp]:
-    """What each node becomes when the nodes of swap are replaced, by a walk from sources to users."""
+    """What each node becomes when the nodes of swap are replaced, by a walk from sources to users.
+
+    The view that a value is assigned to is a place and no value: it is the same view of what is assigned to, whatever
+    becomes of a tensor that reads there.
+    """
     done = dict(swap)
     for node in toposort(*roots, enter=lambda n: n not in swap):
         if node not in done:
             src = tuple(done[s] for s in node.src)
+            if node.op is Ops.ASSIGN and len(src) == 3:
+                src = (*src[:2], _same_view(node.src[2], node.src[0], done))
             done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
     return done
+
+
+def _same_view(view: UOp, old: UOp, done: dict[UOp, UOp]) -> UOp:
+    """The movements from old to a view of it, done to what old becomes."""
+    chain = []
+    while view is not old:
+        chain.append(view)
+        view = view.src[0]
+    new = done[old]
+    for node in reversed(chain):
+        new = UOp(node.op, node.dtype, (new, *(done[s] for s in node.src[1:])), node.arg, node.tag)
+    return new
 
 
 def substitute(root: UOp, swap: dict[UOp, UOp]) -> UOp:

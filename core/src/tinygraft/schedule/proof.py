@@ -1,0 +1,164 @@
+"""A proof that each call of a finished schedule reads the values it means to, in the memory that it has.
+
+    check_values(steps, existing, wanted)     buffers hold one value after another: is it the right one that is read?
+    check_places(uses, places, kept)          buffers share bytes: has nobody written over what is read?
+
+Both follow the calls from the first to the last and note what is where, knowing nothing of how the order and the places
+were found (order.py, inplace.py, memory.py). Both raise GraphError with the call, the buffer and the two values.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tinygraft.errors import GraphError
+from tinygraft.uop.show import brief
+from tinygraft.uop.stages import Call, CopyCall
+from tinygraft.uop.uop import UOp
+
+HINT = "  hint: this is a bug of the scheduler; realize the tensors one by one"
+
+_visits = 0
+
+
+def visits() -> int:
+    """How often a buffer of a call was looked at since the process started; approximate while threads run."""
+    return _visits
+
+
+class Step(NamedTuple):
+    """A call with the values that it reads and writes: (BUFFER, the node whose value it has to hold)."""
+
+    call: Call
+    reads: Set[tuple[UOp, UOp]]
+    writes: Set[tuple[UOp, UOp]]
+
+
+def check_values(steps: Sequence[Step], existing: Collection[UOp], wanted: Mapping[UOp, UOp],
+                 homes: Mapping[UOp, UOp]) -> None:  # fmt: skip
+    """Raise GraphError where a call reads another value than it means to.
+
+    existing are the BUFFERs that hold a value before, which is theirs; wanted says which BUFFER has to hold which value
+    in the end. homes are the BUFFERs whose memory another one has taken (inplace.py); steps name the ones of before.
+    """
+    global _visits
+    holds: dict[UOp, set[UOp]] = {buffer: {buffer} for buffer in existing}  # several: a scatter that is assigned
+    nothing: set[UOp] = set()
+    for number, step in enumerate(steps):
+        named = {homes.get(buffer, buffer) for buffer in step.call.buffers}
+        written = {homes.get(buffer, buffer) for buffer, _ in step.writes}
+        _visits += len(step.reads) + len(step.writes)
+        for buffer, value in step.reads:
+            home = homes.get(buffer, buffer)
+            if value not in holds.get(home, nothing) and 0 not in value.shape:
+                raise _misread(number, step.call, home, value, holds.get(home, nothing))
+        if {step.call.buffers[slot] for slot in step.call.written} != written or not written <= named:
+            raise GraphError(f"{_name(number, step.call)} writes other buffers than its values have\n{HINT}")
+        for home in written:
+            holds[home] = set()
+        for buffer, value in step.writes:
+            holds[homes.get(buffer, buffer)].add(value)
+    for value, buffer in wanted.items():
+        home = homes.get(buffer, buffer)
+        if value not in holds.get(home, nothing):
+            raise _misread(len(steps), None, home, value, holds.get(home, nothing))
+
+
+def _name(number: int, call: Call | None) -> str:
+    kind = "the end" if call is None else "the copy" if isinstance(call, CopyCall) else "the kernel"
+    return f"{kind} of the schedule" if call is None else f"{kind} that is call {number}"
+
+
+def _misread(number: int, call: Call | None, buffer: UOp, value: UOp, held: set[UOp]) -> GraphError:
+    return GraphError(
+        f"{_name(number, call)} reads b{buffer.arg.uid} for one value and finds another there\n"
+        f"  meant: {brief(value)}\n  found: {' and '.join(map(brief, held)) or 'nothing'}\n{HINT}"
+    )
+
+
+# Places
+
+
+class Bytes(NamedTuple):
+    """Where a buffer lies: from start to end, in bytes, in the block of that name."""
+
+    block: Hashable
+    start: int
+    end: int
+
+
+class Use(NamedTuple):
+    """The buffers of a call, by any name, and which of them it writes."""
+
+    buffers: Sequence[Hashable]
+    written: Collection[int]
+
+
+@dataclass(slots=True)
+class _Block:
+    """Who wrote which bytes last: ends has the ends of stretches in ascending order, owners whose each one is."""
+
+    ends: list[int] = field(default_factory=list)
+    owners: list[Hashable] = field(default_factory=list)
+
+    def owner(self, start: int, end: int, whose: Hashable) -> Hashable:
+        """Whose the bytes are: whose, or somebody else's who has written some of them; None where nobody did."""
+        first, last = bisect_right(self.ends, start), bisect_left(self.ends, end)
+        found = {*self.owners[first : last + 1]}
+        if last >= len(self.ends):
+            found.add(None)
+        return next((other for other in found if other != whose), whose)
+
+    def take(self, start: int, end: int, whose: Hashable) -> None:
+        """Note that somebody has written bytes."""
+        first, last = bisect_right(self.ends, start), bisect_right(self.ends, end)
+        before = self.owners[first] if first < len(self.owners) else None
+        ends, owners = ([start], [before]) if start and (first == 0 or self.ends[first - 1] != start) else ([], [])
+        self.ends[first:last] = [*ends, end]
+        self.owners[first:last] = [*owners, whose]
+
+
+def check_places(uses: Iterable[Use], places: Mapping[Hashable, Bytes], kept: Collection[Hashable] = ()) -> None:
+    """Raise GraphError where a call reads bytes of a buffer that another one has been written over.
+
+    places has the buffers that share memory; kept are those of them that somebody has before or wants in the end.
+    """
+    global _visits
+    blocks: dict[Hashable, _Block] = {}
+    written: set[Hashable] = set()
+
+    def look(buffer: Hashable, number: int) -> None:
+        if buffer in kept and buffer not in written:
+            return  # memory that was never written to, as that of Tensor.empty: anything may be in it
+        where = places[buffer]
+        found = blocks.setdefault(where.block, _Block()).owner(where.start, where.end, buffer)
+        if found != buffer:
+            raise GraphError(
+                f"call {number} reads buffer {buffer} where "
+                f"{'nothing' if found is None else f'buffer {found}'} was written last\n"
+                f"  bytes {where.start} to {where.end} of {where.block}\n{HINT}"
+            )
+
+    number = -1
+    for number, use in enumerate(uses):
+        mine = [buffer in places for buffer in use.buffers]
+        _visits += sum(mine)
+        for slot, buffer in enumerate(use.buffers):
+            if mine[slot] and (slot not in use.written or buffer in written):
+                look(buffer, number)
+        for slot in use.written:
+            if mine[slot]:
+                where = places[use.buffers[slot]]
+                blocks.setdefault(where.block, _Block()).take(where.start, where.end, use.buffers[slot])
+                written.add(use.buffers[slot])
+        if any(mine[slot] for slot in use.written):  # what it writes must not lie where it reads
+            _visits += sum(mine)
+            for slot, buffer in enumerate(use.buffers):
+                if mine[slot]:
+                    look(buffer, number)
+    for buffer in kept:
+        if buffer in written:
+            look(buffer, number + 1)

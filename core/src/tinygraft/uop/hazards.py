@@ -1,0 +1,212 @@
+"""A proof that a kernel reads what was there before it stored: one walk over a linear form, then pairs of accesses.
+
+    first_hazard(uops) -> Hazard, or None
+    check(uops, name, stage)    raises GraphError for a hazard
+
+Every value that a kernel computes is of the state before its first store to the memory that it reads, in any order of
+iterations and on any number of threads. So wherever a load and a store of one buffer reach the same element, it has to
+be known that the load comes first:
+
+- both are in the same iteration of every loop around both of them, in the same thread and thread block, and the load is
+  listed first. UNROLL copies and VECTOR lanes of one instruction are done together;
+- threads that share PARALLEL loops run these, and what stands outside of them, in no order: there the two must not meet
+  unless they are in one iteration of the same PARALLEL loop. A BARRIER orders nothing here: it is for shared memory.
+
+A scan and a scatter read what earlier iterations stored, by intent. Only a load that nothing but stores to its own
+buffer depend on, inside of the same ORDERED loop, at the index of the store or at that of the iteration before, may
+meet it in another iteration of that loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tinygraft.errors import GraphError
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.overlap import Place, coincide
+from tinygraft.uop.show import algebra
+from tinygraft.uop.terms import difference
+from tinygraft.uop.uop import UOp
+
+LOOPS = frozenset({AxisKind.LOOP, AxisKind.ORDERED, AxisKind.PARALLEL})
+THREADS = frozenset({AxisKind.GRID, AxisKind.LANE})
+ANYWHERE = "which may be an iteration or a thread that stores first"
+BEHIND = "and the load comes after it"
+
+_visits = 0
+
+
+def visits() -> int:
+    """How many nodes of linear forms were looked at since the process started; approximate while threads run."""
+    return _visits
+
+
+class Access(NamedTuple):
+    """A load or a store: where in the list, what it reaches, and the loops around it."""
+
+    number: int
+    node: UOp
+    place: Place
+    loops: tuple[UOp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """A load of memory that a store may have changed before."""
+
+    memory: UOp
+    store: UOp
+    load: UOp
+    why: str
+
+    def __str__(self) -> str:
+        name = f"data{self.memory.arg.slot}"
+        return (
+            f"it may read {name} where it has already stored to it, {self.why}\n"
+            f"  store: {name}[{algebra(self.store.src[1])}]\n"
+            f"  load: {name}[{algebra(self.load.src[1])}]"
+        )
+
+
+def check(uops: Sequence[UOp], name: str, stage: str) -> None:
+    """Raise GraphError where a kernel may read what it has stored. stage says who made it."""
+    if (found := first_hazard(uops)) is not None:
+        raise GraphError(
+            f"{stage} made a kernel that is not proved safe: {name}: {found}\n"
+            "  hint: this is a bug of the scheduler, of codegen or of a codegen pass; realize the tensors one by one"
+        )
+
+
+def first_hazard(uops: Sequence[UOp]) -> Hazard | None:
+    """The first load that cannot be proved to read what was there before the kernel's stores."""
+    walk = _Walk(uops)
+    return walk.hazard() if walk.both else None
+
+
+def _memory(u: UOp) -> UOp:
+    """The PARAM or LOCAL that an access is into: AFTER is only a name for its first source."""
+    memory = u.src[0]
+    while memory.op is Ops.AFTER:
+        memory = memory.src[0]
+    return memory
+
+
+class _Walk:
+    """The accesses to memory that is both read and written, and what else counts for their order."""
+
+    def __init__(self, uops: Sequence[UOp]) -> None:
+        global _visits
+        _visits += len(uops)
+        self.loads: dict[UOp, list[Access]] = {}
+        self.stores: dict[UOp, list[Access]] = {}
+        self.threads = 0  # the ranges that number threads and thread blocks
+        self.known: dict[tuple[object, ...], int | None] = {}
+        kinds: set[AxisKind] = set()
+        loops: tuple[UOp, ...] = ()
+        for number, u in enumerate(uops):
+            op = u.op
+            if op is Ops.RANGE:
+                kind = u.arg.kind
+                kinds.add(kind)
+                if kind in LOOPS:
+                    loops = (*loops, u)
+                elif kind in THREADS:
+                    self.threads |= (u.hi > 0) << u.arg.axis
+            elif op is Ops.END:
+                loops = loops[:-1]
+            elif op is Ops.LOAD or op is Ops.STORE:
+                memory = _memory(u)
+                if memory.op is Ops.PARAM:
+                    gate = u.src[-1] if len(u.src) > (2 if op is Ops.LOAD else 3) else None
+                    here = self.loads if op is Ops.LOAD else self.stores
+                    here.setdefault(memory, []).append(Access(number, u, Place(u.src[1], gate), loops))
+        self.both = self.loads.keys() & self.stores.keys()
+        self.parallel = AxisKind.PARALLEL in kinds
+        # memory whose loads reach more than stores to it
+        self.leaks = _leaks(uops, self.both) if self.both and AxisKind.ORDERED in kinds else self.both
+
+    def hazard(self) -> Hazard | None:
+        """The first pair of a load and a store that is not in order."""
+        for memory, stores in self.stores.items():
+            if memory not in self.both:
+                continue
+            for load in self.loads[memory]:
+                for store in stores:
+                    if (why := self.fault(load, store)) is not None:
+                        return Hazard(memory, store.node, load.node, why)
+        return None
+
+    def fault(self, load: Access, store: Access) -> str | None:
+        """Why a load may come after a store to the same element; None where it never does."""
+        common = _common(load.loops, store.loops)
+        together = any(loop.arg.kind is AxisKind.PARALLEL for loop in common) or not self.parallel
+        same = self.coincide(load, store, 0)
+        if same is None:
+            return None
+        needed = self.threads
+        for loop in common:
+            needed |= (loop.hi > 0) << loop.arg.axis
+        if self.is_declared(load, store, common):
+            for loop in _ordered(common):
+                needed &= ~(1 << loop.arg.axis)
+        if needed & ~same or not together:
+            return ANYWHERE
+        if load.number < store.number or self.coincide(load, store, needed) is None:
+            return None
+        return BEHIND
+
+    def coincide(self, load: Access, store: Access, fixed: int) -> int | None:
+        """coincide of two places, looked up where it was asked before: copies of a body have the same ones."""
+        key = (load.place, store.place, fixed)
+        if key not in self.known:
+            self.known[key] = coincide(load.place, store.place, fixed)
+        return self.known[key]
+
+    def is_declared(self, load: Access, store: Access, common: Sequence[UOp]) -> bool:
+        """Whether a load is meant to read what earlier iterations of an ORDERED loop have stored."""
+        ordered = _ordered(common)
+        if not ordered or _memory(load.node) in self.leaks or load.number > store.number:
+            return False
+        here, there = store.place.element, load.place.element
+        if here is there:
+            return True
+        before = ix.rebuild_simplified((here,), {ordered[-1]: ix.sub(ordered[-1], 1)})[here]
+        return difference(before, there) == ({}, 0)
+
+
+def _ordered(loops: Sequence[UOp]) -> list[UOp]:
+    """The ORDERED ones of nested loops."""
+    return [loop for loop in loops if loop.arg.kind is AxisKind.ORDERED]
+
+
+def _common(first: Sequence[UOp], second: Sequence[UOp]) -> tuple[UOp, ...]:
+    """The loops around both of two accesses."""
+    count = 0
+    while count < min(len(first), len(second)) and first[count] is second[count]:
+        count += 1
+    return tuple(first[:count])
+
+
+def _leaks(uops: Sequence[UOp], both: Set[UOp]) -> set[UOp]:
+    """The memories of both whose loads reach anything but a value that is stored to that same memory."""
+    global _visits
+    _visits += len(uops)
+    reached: dict[UOp, frozenset[UOp]] = {}
+    found: set[UOp] = set()
+    nothing: frozenset[UOp] = frozenset()
+    for u in uops:
+        from_ = nothing.union(*(reached.get(s, nothing) for s in u.src)) if u.src else nothing
+        if u.op is Ops.STORE:
+            value = reached.get(u.src[2], nothing) - {_memory(u)}
+            found |= value.union(*(reached.get(s, nothing) for s in (u.src[1], *u.src[3:])))
+        elif u.op in (Ops.ACCUM, Ops.REG, Ops.RANGE, Ops.PRODUCT):
+            found |= from_
+        elif u.op is Ops.LOAD:
+            found |= from_  # an address
+            from_ = frozenset({_memory(u)}) & both
+        if from_:
+            reached[u] = from_
+    return found

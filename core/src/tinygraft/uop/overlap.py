@@ -1,0 +1,383 @@
+"""When two accesses to one buffer reach the same element: a proof from their indices and gates alone.
+
+    coincide(first, second) -> a mask of ranges, or None
+
+In: two `Place`s, each an index with the gate under which it is reached. Each access happens once for every value of
+the ranges that its place depends on, and the two run through these values independently. Out: the ranges that surely
+have the same value in both whenever the two places are equal; None where they never are equal.
+
+An index is a sum of terms with constant factors. Where the smaller terms of both sides together stay below a factor,
+equal sums have equal multiples of that factor and equal remainders, as the digits of equal numbers are equal; so one
+equation becomes two, until each has one term on either side. A range that is such a term is the same on both sides; one
+that was cut into quotient and remainder is, once both are. What cannot be taken apart proves nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from tinygraft.dtype import dtypes
+from tinygraft.uop import index as ix
+from tinygraft.uop.logic import clauses
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.terms import Terms, chain, const, factors_of, product, terms_of
+from tinygraft.uop.uop import UOp
+
+Limits = dict[UOp, tuple[int, int]]  # node -> its least and greatest value, where a gate says more than the node
+
+
+class Place(NamedTuple):
+    """The index of an access, and the gate under which it happens."""
+
+    element: UOp
+    gate: UOp | None = None
+
+
+class Equation(NamedTuple):
+    """The sum of left, plus constant, is the sum of right."""
+
+    left: Terms
+    right: Terms
+    constant: int
+
+
+class _Never(Exception):
+    """The equation has no solution."""
+
+
+def coincide(first: Place, second: Place, fixed: int = 0) -> int | None:
+    """The ranges that have one value in both accesses where they reach one element; None where they never do.
+
+    fixed are ranges whose values are taken to be the same in both; they are part of the answer.
+
+    >>> row, column, other = UOp.range(5, 0), UOp.range(8, 1), UOp.range(8, 2)
+    >>> bin(coincide(Place(row * 8 + column), Place(row * 8 + other)))
+    '0b1'
+    >>> bin(coincide(Place(column), Place(column)))
+    '0b10'
+    >>> coincide(Place(row * 8 + column), Place(row * 8 + other + 40)) is None
+    True
+    """
+    proof = _Proof(fixed, limits(first.gate), limits(second.gate))
+    try:
+        return proof.solve(first.element, second.element)
+    except _Never:
+        return None
+
+
+def limits(gate: UOp | None) -> Limits:
+    """What an open gate says about the terms that it compares with numbers.
+
+    >>> r, s = UOp.range(8, 0), UOp.range(4, 1)
+    >>> limits(ix.lt(r * 4 + s, 4)) == {r: (0, 0)}
+    True
+    """
+    found: Limits = {}
+    for clause in clauses(gate) if gate is not None else ():
+        negated = clause.op is Ops.NOT
+        inner = clause.src[0] if negated else clause
+        if not inner.src or inner.src[0].dtype is not dtypes.index:
+            continue  # other integers wrap
+        if inner.op is Ops.CMPLT:
+            a, b = inner.src if not negated else inner.src[::-1]
+            _below(a, b, 0 if negated else 1, found)  # a < b; of NOT, b <= a
+        elif inner.op is Ops.CMPEQ and not negated and inner.src[1].op is Ops.CONST:
+            _narrow(found, inner.src[0], inner.src[1].arg, inner.src[1].arg)
+    return found
+
+
+def _narrow(found: Limits, node: UOp, low: int, high: int) -> None:
+    """Note that node lies between low and high as well."""
+    before = found.get(node, (node.lo, node.hi))
+    found[node] = max(before[0], low), min(before[1], high)
+
+
+def _below(a: UOp, b: UOp, least: int, found: Limits) -> None:
+    """Note what a + least <= b says about each term of a - b."""
+    terms, constant = terms_of(a)
+    for term, factor in (less := terms_of(b))[0].items():
+        terms[term] = terms.get(term, 0) - factor
+    room = less[1] - least - constant  # the sum of the terms is at most this
+    if b.op is Ops.CONST:
+        _narrow(found, a, a.lo, b.arg - least)
+    low = {term: factor * (term.lo if factor > 0 else term.hi) for term, factor in terms.items() if factor}
+    total = sum(low.values())
+    for term, mine in low.items():
+        factor, most = terms[term], room - (total - mine)  # factor * term <= most
+        if factor > 0:
+            _narrow(found, term, term.lo, most // factor)
+        else:
+            _narrow(found, term, -(most // -factor), term.hi)
+
+
+class _Proof:
+    """Equations that follow from two places being equal, solved one by one."""
+
+    def __init__(self, fixed: int, left: Limits, right: Limits) -> None:
+        self.same, self.left, self.right = fixed, left, right
+        for node in left.keys() & right.keys():
+            if node.op is Ops.RANGE and left[node][0] == left[node][1] == right[node][0] == right[node][1]:
+                self.same |= 1 << node.arg.axis  # both gates leave this value only
+        self.equal: set[UOp] = set()  # nodes that have the same value on both sides
+        self.halves: list[UOp] = []  # quotients and remainders among them
+        self.todo: list[Equation] = []
+
+    def solve(self, left: UOp, right: UOp) -> int:
+        """The mask of the ranges that are the same. Raises _Never."""
+        for limit in (self.left, self.right):
+            if any(low > high for low, high in limit.values()):
+                raise _Never  # the gate is never open
+        self.add(left, right, 0)
+        progress = True
+        while progress:
+            todo, self.todo = self.todo, []
+            waiting = [equation for equation in todo if not self.step(equation)]
+            progress = len(waiting) < len(todo) or self.joined()
+            self.todo += waiting  # what is known now may cancel terms of these
+        return self.same
+
+    def add(self, left: UOp, right: UOp, constant: int) -> None:
+        """left + constant is right."""
+        (a, before), (b, behind) = self.opened(left, self.left), self.opened(right, self.right)
+        self.todo.append(Equation(a, b, constant + before - behind))
+
+    def opened(self, x: UOp, limit: Limits) -> tuple[Terms, int]:
+        """The terms of x, where min(index, last) is the index if the gate leaves out all that lies behind the last."""
+        terms, constant = terms_of(x)
+        for node in [n for n in terms if n.op is Ops.MIN and self.ends(n.src[0], limit)[1] <= n.src[1].lo]:
+            factor = terms.pop(node)
+            inner, more = self.opened(node.src[0], limit)
+            constant += factor * more
+            for term, times in inner.items():
+                terms[term] = terms.get(term, 0) + factor * times
+        return terms, constant
+
+    def step(self, equation: Equation) -> bool:
+        """Take an equation apart; False where that cannot be done now. Raises _Never."""
+        left, right, constant = self.cancelled(equation)
+        factors = [*left.values(), *right.values()]
+        if not factors:
+            if constant:
+                raise _Never
+            return True
+        common = math.gcd(*factors)
+        if constant % common:
+            raise _Never
+        if all(factor < 0 for factor in factors):
+            common = -common
+        if common != 1:
+            left, right = _divided(left, common), _divided(right, common)
+            constant //= common
+        low, high = self.span(left, right)
+        if low + constant > 0 or high + constant < 0:
+            raise _Never
+        if _past_the_end(left, right, constant):
+            raise _Never
+        if len(left) <= 1 and len(right) <= 1 and {*left.values(), *right.values()} <= {1}:
+            self.known(next(iter(left), None), next(iter(right), None), constant)
+            return True
+        return (
+            self.split(left, right, constant)
+            or self.split_symbolic(left, right, constant)
+            or self.held_back(left, right, constant)
+        )
+
+    def cancelled(self, equation: Equation) -> Equation:
+        """An equation without the terms that have one value on both sides."""
+        left, right, constant = dict(equation.left), dict(equation.right), equation.constant
+        for terms, sign in ((left, 1), (right, -1)):
+            for node in [n for n in terms if n.lo == n.hi and not _may_be_empty(n)]:
+                constant += sign * terms.pop(node) * node.lo
+        for node in left.keys() & right.keys():
+            if node in self.equal or not node.ranges & ~self.same:
+                factor = left.pop(node) - right.pop(node)
+                if factor:
+                    left[node] = factor
+        return Equation(left, right, constant)
+
+    def span(self, left: Terms, right: Terms) -> tuple[int, int]:
+        """The least and greatest difference of two sums."""
+        low = high = 0
+        for terms, limit, sign in ((left, self.left, 1), (right, self.right, -1)):
+            for node, factor in _joined(terms, limit):
+                ends = limit.get(node) or (node.lo, node.hi)
+                a, b = sign * factor * ends[0], sign * factor * ends[1]
+                low, high = low + min(a, b), high + max(a, b)
+        return low, high
+
+    def split(self, left: Terms, right: Terms, constant: int) -> bool:
+        """Multiples of a factor apart from what stays below it."""
+        for factor in sorted({abs(f) for f in (*left.values(), *right.values())}, reverse=True):
+            if factor == 1:
+                break
+            small_left, small_right = ({n: f for n, f in terms.items() if f % factor} for terms in (left, right))
+            if not small_left and not small_right:
+                continue
+            low, high = self.span(small_left, small_right)
+            first, last = -(-(low + constant) // factor), (high + constant) // factor
+            if first > last:
+                raise _Never
+            if first == last:
+                big_left, big_right = ({n: f // factor for n, f in terms.items() if not f % factor}
+                                       for terms in (left, right))  # fmt: skip
+                self.todo.append(Equation(big_left, big_right, first))
+                self.todo.append(Equation(small_left, small_right, constant - first * factor))
+                return True
+        return False
+
+    def split_symbolic(self, left: Terms, right: Terms, constant: int) -> bool:
+        """The same for a factor that is a size not known yet: what is left of both sides lies from 0 to below it."""
+        if constant:
+            return False
+        for stride in _sizes((*left, *right)):
+            parts = [_by_size(terms, stride) for terms in (left, right)]
+            rests = [chain(rest, 0) for _, rest in parts]
+            if all(big for big, _ in parts) and all(ix.ge(r, 0).lo and ix.lt(r, stride).lo for r in rests):
+                self.todo.append(Equation(parts[0][0], parts[1][0], 0))
+                self.todo.append(Equation(parts[0][1], parts[1][1], 0))
+                return True
+        return False
+
+    def known(self, left: UOp | None, right: UOp | None, constant: int) -> None:
+        """left + constant is right, each one node or 0."""
+        if left is None or right is None:
+            return
+        if left is right and constant == 0:
+            self.same_value(left)
+        else:
+            self.held_back({left: 1}, {right: 1}, constant)
+
+    def same_value(self, node: UOp) -> None:
+        """A node has the same value on both sides, and so has what it keeps the value of."""
+        self.equal.add(node)
+        if node.op is Ops.RANGE:
+            self.same |= 1 << node.arg.axis
+        elif node.op in (Ops.IDIV, Ops.MOD):
+            self.halves.append(node)
+        elif node.op in (Ops.CAST, Ops.MIN):
+            self.inside(node)
+
+    def joined(self) -> bool:
+        """Look for numbers whose quotient and remainder are both the same by now; whether there were some."""
+        found = False
+        for node in list(self.halves):
+            whole, by = node.src
+            if not by.ranges and all(self.is_same(half(whole, by)) for half in (ix.idiv, ix.mod)):
+                self.halves.remove(node)
+                if whole not in self.equal:
+                    self.add(whole, whole, 0)
+                    found = True
+        return found
+
+    def is_same(self, node: UOp) -> bool:
+        """Whether a node is known to have the same value on both sides."""
+        if node in self.equal or not node.ranges & ~self.same:
+            return True
+        ends = [self.ends(node, limit) for limit in (self.left, self.right)]
+        return ends[0] == ends[1] and ends[0][0] == ends[0][1]
+
+    def ends(self, node: UOp, limit: Limits) -> tuple[int, int]:
+        """The least and greatest value of a node where a gate is open."""
+        if node in limit:
+            return limit[node]
+        if node.op is Ops.IDIV and node.src[1].op is Ops.CONST and node.src[0].lo >= 0 and node.src[1].arg > 0:
+            low, high = self.ends(node.src[0], limit)
+            return low // node.src[1].arg, high // node.src[1].arg
+        terms, constant = terms_of(node)
+        if node in terms:
+            return node.lo, node.hi
+        low = high = constant
+        for term, factor in terms.items():
+            both = [factor * end for end in self.ends(term, limit)]
+            low, high = low + min(both), high + max(both)
+        return low, high
+
+    def inside(self, node: UOp) -> None:
+        """A node is the same: so is an integer that it keeps the value of, and the block that one held back is in."""
+        source = node.src[0]
+        if node.op is Ops.MIN:
+            self.held_back({node: 1}, {node: 1}, 0)
+        elif source.dtype is dtypes.index:
+            self.add(source, source, 0)  # others wrap, and are no sums of terms
+
+    def held_back(self, left: Terms, right: Terms, constant: int) -> bool:
+        """Two sums in whole blocks, where one of them is an index that is held back at the end: min(index, last)."""
+        a, b = chain(left, constant), chain(right, 0)
+        if Ops.MIN not in (a.op, b.op):
+            return False
+        sums = [x.src[0] if x.op is Ops.MIN else x for x in (a, b)]
+        for block in sorted({abs(f) for x in sums for f in terms_of(x)[0].values()} - {1}, reverse=True):
+            first, second = self.in_blocks(a, block, self.left), self.in_blocks(b, block, self.right)
+            if first is not None and second is not None:
+                self.add(first, second, 0)
+                return True
+        return False
+
+    def in_blocks(self, x: UOp, block: int, limit: Limits) -> UOp | None:
+        """x // block, where holding it back at the end does not change that."""
+        if x.op is Ops.MIN and x.src[1].op is Ops.CONST:
+            quotient = ix.idiv(x.src[0], block)
+            return quotient if self.ends(quotient, limit)[1] <= x.src[1].arg // block else None
+        return ix.idiv(x, block)
+
+
+def _may_be_empty(node: UOp) -> bool:
+    """Whether a node counts a loop that some sizes leave without an iteration: then it has no value at all."""
+    return node.op is Ops.RANGE and node.src[0].op is not Ops.CONST
+
+
+def _past_the_end(left: Terms, right: Terms, constant: int) -> bool:
+    """Whether left + constant can only be right behind the end of a loop whose size is not known: counter = size."""
+    if len(left) != 1 or len(right) != 1 or {*left.values(), *right.values()} != {1}:
+        return False
+    (a,), (b,) = left, right
+    return (a.op is Ops.RANGE and a.src[0] is b and constant <= 0) or (
+        b.op is Ops.RANGE and b.src[0] is a and constant >= 0
+    )
+
+
+def _joined(terms: Terms, limit: Limits) -> Iterator[tuple[UOp, int]]:
+    """Terms with their factors; those of a sum that a gate compares with a number as that sum."""
+    left = dict(terms)
+    for total in limit:
+        if total.op is Ops.ADD:
+            parts, constant = terms_of(total)
+            first = next(iter(parts))
+            times = left.get(first, 0) // parts[first]
+            if times and not constant and all(left.get(n) == times * f for n, f in parts.items()):
+                for node in parts:
+                    del left[node]
+                yield total, times
+    yield from left.items()
+
+
+def _divided(terms: Terms, by: int) -> Terms:
+    return {node: factor // by for node, factor in terms.items()}
+
+
+def _sizes(nodes: Iterable[UOp]) -> list[UOp]:
+    """The products of variables that terms have as factors, those of more factors first."""
+    found: dict[UOp, int] = {}
+    for node in nodes:
+        fixed = [f for f in factors_of(node) if not f.ranges and f.lo is not None]
+        if fixed and len(fixed) < len(factors_of(node)):
+            found[product(fixed)] = len(fixed)
+    return sorted(found, key=lambda node: -found[node])
+
+
+def _by_size(terms: Terms, stride: UOp) -> tuple[Terms, Terms]:
+    """The terms that are multiples of stride, without it, and the others."""
+    wanted = factors_of(stride)
+    big: Terms = {}
+    rest: Terms = {}
+    for node, factor in terms.items():
+        left = factors_of(node)
+        if all(f in left for f in wanted):
+            for f in wanted:
+                left.remove(f)
+            big[product(left) if left else const(1)] = factor
+        else:
+            rest[node] = factor
+    return big, rest
