@@ -12,19 +12,20 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from tinygraft.config import VIZ
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import history, viz
+from tinygraft.engine.assigns import HasNode, overwritten_by, writes_memory
 from tinygraft.engine.capture import Recorded, is_from_before, note, open_captures, uncaptured
 from tinygraft.engine.compile import Ready
 from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.plan import Work, work_for
+from tinygraft.engine.remember import remember
 from tinygraft.engine.run import copy, run_schedule, writes
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.schedule.shard import in_shape
-from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
+from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
 
@@ -36,13 +37,6 @@ ALONG = 256  # a live tensor with at most so many nodes of its own is computed a
 
 
 Nodes = weakref.WeakSet[UOp]
-
-
-class HasNode(Protocol):
-    """What is realised: anything that holds a node and can be given another."""
-
-    uop: UOp
-    requires_grad: bool | None
 
 
 def realize_tensors(tensors: Sequence[HasNode], live: Sequence[HasNode] = ()) -> None:
@@ -89,7 +83,7 @@ def _realize(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> None:
             others = _without(others, along)
             wanted = _wanted(todo)
             order = postorder(*wanted)
-        _save_for(before, _overwritten(order))
+        _save_for(before, overwritten_by(order))
         homes = _homes(order, [*wanted, *_assigned_for(others, order)])
         outputs = list(homes.values())
         _compute(todo, others, before, order if outputs == wanted else postorder(*outputs), homes, guard)
@@ -113,7 +107,7 @@ def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], before: Sequenc
         guard.whole = True  # what has run becomes what its tensors are
         if done or not work.calls:
             held = {node: _held(node, work.memory[home]) for node, home in homes.items()}
-            _remember(todo, [*others, *before], work, held)
+            remember(todo, [*others, *before], work, held)
             _rebind(held, [*todo, *others])
 
 
@@ -121,29 +115,6 @@ def _without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNod
     """tensors but those of gone, by identity: == of tensors is a tensor."""
     ids = {id(tensor) for tensor in gone}
     return [tensor for tensor in tensors if id(tensor) not in ids]
-
-
-def _remember(tensors: Sequence[HasNode], others: Iterable[HasNode], work: Work, held: dict[UOp, UOp]) -> None:
-    """Keep the history of tensors computed from ones that need a gradient, and note which memory has a new value.
-
-    A leaf has no history: nobody asks for the gradient of the random numbers that a weight was drawn from. What else
-    is realised now is memory in a history, as it is memory in the tensors that hold it.
-    """
-    assigned = {n: m for n, m in work.memory.items() if n.op is Ops.ASSIGN and _writes_memory(n)}
-    for node, memory in assigned.items():
-        history.note_assigned(memory, _assigned_to(node))
-    if written := [buffer for memory in assigned.values() for buffer in buffers_of(memory)]:
-        history.note_writes(written)
-    mine_ask = [tensor for tensor in tensors if tensor.requires_grad]
-    asking = {t.uop for t in (*mine_ask, *others) if t.requires_grad} if mine_ask else set()
-    for tensor in mine_ask:
-        node = memory_base(tensor.uop)
-        known = node in held and node in work.memory and node.dtype.kind == "float"
-        if known and not _writes_memory(node):
-            mine = (tensor.uop, node)
-            if any((n in asking or history.kept(n)) and n not in mine for n in toposort(node)):
-                others_held = {n: memory for n, memory in held.items() if n is not node}
-                history.keep(work.memory[node], rebuild((node,), others_held)[node])
 
 
 def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
@@ -181,26 +152,9 @@ def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
     return {n: UOp(Ops.CONTIGUOUS, n.dtype, (n,)) if n.op is Ops.ASSIGN and n in overtaken else n for n in nodes}
 
 
-def _writes_memory(node: UOp) -> bool:
-    """Whether an assignment replaces the value of a BUFFER; into an expression it can happen as often as one likes."""
-    return _assigned_to(node).op in HELD
-
-
-def _assigned_to(node: UOp) -> UOp:
-    """What an assignment, perhaps one of several after another, replaces the value of."""
-    while node.op is Ops.ASSIGN:
-        node = memory_base(node.src[0])
-    return node
-
-
-def _overwritten(order: Iterable[UOp]) -> set[UOp]:
-    """The BUFFERs that the assignments in order write to."""
-    return {buffer for n in order if n.op is Ops.ASSIGN for buffer in memories(n.src[0])}
-
-
 def _assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
     """The assignments in order that other tensors also build on: they happen now, and must not happen again."""
-    assigned = {n for n in order if n.op is Ops.ASSIGN and _writes_memory(n)}
+    assigned = {n for n in order if n.op is Ops.ASSIGN and writes_memory(n)}
     if not assigned:
         return []
     seen: set[UOp] = set()
@@ -226,7 +180,7 @@ def _held(node: UOp, memory: UOp) -> UOp:
 
 def _protect(order: Sequence[UOp], others: Sequence[HasNode]) -> list[HasNode]:
     """Keep the values of other tensors safe from what order writes; those to compute along."""
-    overwritten = _overwritten(order)
+    overwritten = overwritten_by(order)
     if not overwritten or not others:
         return []
     here, reading = set(order), _reading(order, overwritten)
@@ -265,7 +219,7 @@ def _reading(order: Sequence[UOp], overwritten: set[UOp]) -> set[UOp]:
     """The nodes of order whose values need what is overwritten; a new value that is written there does not."""
     found = set(overwritten)
     for node in order:
-        if not found.isdisjoint(node.src) and not (node.op is Ops.ASSIGN and _writes_memory(node)):
+        if not found.isdisjoint(node.src) and not (node.op is Ops.ASSIGN and writes_memory(node)):
             found.add(node)
     return found
 
@@ -331,7 +285,7 @@ def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
         node = stack.pop()
         reads |= node in overwritten
         new += node not in here
-        if node.op is Ops.ASSIGN and node in here and _writes_memory(node):
+        if node.op is Ops.ASSIGN and node in here and writes_memory(node):
             continue  # the new value: it will be there
         for source in node.src:
             if source not in seen:
