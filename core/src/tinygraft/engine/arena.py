@@ -33,7 +33,11 @@ def give_places(calls: Sequence[HasBuffers], kept: Collection[UOp]) -> list[Buff
             elif life.nbytes >= SPARE:
                 results.append(buffer)
                 spare.append(life)
-    share_memory(temporary, lives, results, spare, briefly=True)
+    try:
+        share_memory(temporary, lives, results, spare, briefly=True)
+    except BaseException:
+        give_back([*temporary, *results])
+        raise
     return temporary
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from tinygraft.schedule.stored import HELD, memories, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
+
+Nodes = weakref.WeakSet[UOp]
 
 
 class HasNode(Protocol):
@@ -15,6 +18,10 @@ class HasNode(Protocol):
 
     uop: UOp
     requires_grad: bool | None
+
+    @property
+    def made_at(self) -> tuple[str, int]:
+        """(file, line) of the user's code that made it."""
 
 
 def writes_memory(node: UOp) -> bool:
@@ -32,3 +39,25 @@ def assigned_to(node: UOp) -> UOp:
 def overwritten_by(order: Iterable[UOp]) -> set[UOp]:
     """The BUFFERs that the assignments in order write to."""
     return {buffer for n in order if n.op is Ops.ASSIGN for buffer in memories(n.src[0])}
+
+
+def assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
+    """The assignments in order that other tensors also build on: they happen now, and must not happen again."""
+    assigned = {n for n in order if n.op is Ops.ASSIGN and writes_memory(n)}
+    if not assigned:
+        return []
+    seen: set[UOp] = set()
+    stack = [t.uop for t in others]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            if node not in assigned:
+                stack += node.src
+    return [node for node in order if node in assigned and node in seen]
+
+
+def without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNode]:
+    """tensors but those of gone, by identity: == of tensors is a tensor."""
+    ids = {id(tensor) for tensor in gone}
+    return [tensor for tensor in tensors if id(tensor) not in ids]
