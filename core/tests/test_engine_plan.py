@@ -13,7 +13,7 @@ import pytest
 from tinygraft import Context, Device, Tensor, Variable
 from tinygraft.codegen.options import Options
 from tinygraft.dtype import dtypes
-from tinygraft.engine import database, diskcache, pack, plan, realize
+from tinygraft.engine import collect, database, diskcache, pack, plan, protect, remember, transaction
 from tinygraft.reference.python import PythonBackend
 from tinygraft.schedule import form
 from tinygraft.target import Target
@@ -129,11 +129,12 @@ def test_a_repeat_walks_its_graph_once_and_makes_two_nodes(made, monkeypatch):
     ids = {id(tensor) for tensor in strangers}
     monkeypatch.setattr(access, "live_tensors", lambda: [tensor for tensor in live() if id(tensor) not in ids])
     walks = []
-    for name in ("postorder", "toposort", "rebuild"):
-        real = getattr(realize, name)
-        monkeypatch.setattr(
-            realize, name, lambda *args, real=real, name=name, **more: walks.append(name) or real(*args, **more)
-        )
+    for module in (collect, protect, remember, transaction):
+        for name in {"postorder", "toposort", "rebuild"} & vars(module).keys():
+            real = getattr(module, name)
+            monkeypatch.setattr(
+                module, name, lambda *args, real=real, name=name, **more: walks.append(name) or real(*args, **more)
+            )
     x = Tensor([1, 2, 3])
     for turn in range(3):
         walks.clear()

@@ -16,7 +16,7 @@ from typing import Any
 
 from tinygraft import events
 from tinygraft.device.interfaces import Allocator, Backend, Handle
-from tinygraft.device.pool import Block, Pool, pool_of
+from tinygraft.device.pool import Block, Pool, note_lost, pool_of
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.dtype import DType
 from tinygraft.errors import DeviceLostError
@@ -142,7 +142,11 @@ class Buffer:
         if self.nbytes == 0:
             return memoryview(bytearray())
         handle = self.handle
-        self.backend.synchronize()
+        try:
+            self.backend.synchronize()
+        except DeviceLostError as error:
+            note_lost(error, self.backend)
+            raise
         return self.backend.allocator.as_host(handle)
 
     def share(self) -> memoryview | None:
@@ -175,6 +179,7 @@ class Buffer:
             try:
                 self.backend.allocator.copy_in(self.handle, source)
             except (Exception, SystemExit) as error:
+                note_lost(error, self.backend)
                 raise_noted(error, f"writing {self.nbytes} bytes", self.device)
             if events.on_memory:
                 self._tell_copy()
@@ -187,6 +192,7 @@ class Buffer:
             try:
                 self.backend.allocator.copy_out(target, self.handle)
             except (Exception, SystemExit) as error:
+                note_lost(error, self.backend)
                 raise_noted(error, f"reading {self.nbytes} bytes", self.device)
             if events.on_memory:
                 self._tell_copy()
@@ -203,6 +209,7 @@ class Buffer:
                 else:
                     here.copy_from(self.handle, there, source.handle, self.nbytes)
             except (Exception, SystemExit) as error:
+                note_lost(error, self.backend)
                 raise_noted(error, f"copying {self.nbytes} bytes from {source.device}", self.device)
             if events.on_memory:
                 self._tell_copy()

@@ -66,7 +66,12 @@ class Program(ABC):
 
     @abstractmethod
     def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
-        """Run the kernel on buffers by slot; may return before it has finished."""
+        """Run the kernel on buffers by slot; may return before it has finished.
+
+        What it raises it raises before the kernel has stored anything. Where that is not so, the error is a
+        DeviceLostError, after which nothing on the device is read any more, or has an attribute `stored`: what this
+        kernel stores to is lost then. The same holds for copies.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class Pool:
         self.name, self.allocator = backend.name, backend.allocator
         self._used = self._kept = self.peak = 0  # bytes
         self.lost = self.closed = False
+        self._why = ""  # it was lost
         self.has_views = type(self.allocator).view is not Allocator.view
         self._free: dict[int, list[Handle]] = {}  # by size; the size that was freed longest ago comes first
         self._sizes: list[int] = []  # the sizes that are kept, in order
@@ -159,8 +160,17 @@ class Pool:
         self.empty()
         self.closed = True
 
+    def lose(self, why: str) -> None:
+        """Let everything here be lost: an error came late, and nobody knows what of it was computed."""
+        self.lost, self._why = True, why
+
     def why_lost(self) -> str:
         """The sentence for a buffer whose backend is gone."""
+        if self._why:
+            return (
+                f"{self.name} stopped answering, and what lives there is lost: {self._why}\n"
+                "  hint: start the program again; state that is saved now and then can be loaded"
+            )
         if self.closed:
             return f"{self.name} has been closed"
         return (
@@ -249,6 +259,12 @@ def pool_of(backend: Backend) -> Pool:
         if pool is None:
             pool = _pools[backend] = Pool(backend)
         return pool
+
+
+def note_lost(error: BaseException, backend: Backend) -> None:
+    """Where an error says that a backend stopped answering: let all that lives there be lost, and nobody reads it."""
+    if isinstance(error, DeviceLostError) and not (pool := pool_of(backend)).lost:
+        pool.lose(str(error))
 
 
 def _after_fork() -> None:

@@ -44,7 +44,11 @@ def give_places(calls: Sequence[Writes], kept: Collection[UOp]) -> list[Buffer]:
                 results[node] = buffer
                 spare.append(life)
     lent = list(results.values())
-    where = share_memory(list(temporary.values()), lives, lent, spare, briefly=True)
+    try:
+        where = share_memory(list(temporary.values()), lives, lent, spare, briefly=True)
+    except BaseException:
+        give_back([*temporary.values(), *lent])
+        raise
     names = dict(zip(map(id, (*temporary.values(), *lent)), (*temporary, *results), strict=True))
     check_places([Use(c.buffers, c.written) for c in calls], _named(where, names), results)
     return list(temporary.values())

@@ -1,42 +1,43 @@
-"""Ctrl-C while kernels run: what writes over a value is done or not begun, never half done and never done twice.
+"""Ctrl-C while kernels run: what writes over values is done as a whole or not begun, and never done twice.
 
     with guarded() as guard:
-        guard.whole = True    # from here Ctrl-C waits
+        guard.whole = True    # from here Ctrl-C waits; a second one does not
         ...
-        guard.whole = False   # from here it does not
-        guard.point()         # where one that waited is heard
+        guard.sealed = True   # from here no number of them is heard: what has run becomes what its tensors are
+    # here one that waited is heard
 
 Ctrl-C also waits where an object is just going away: what is raised there Python prints, and goes on as if nothing had
 been pressed. Only the main thread hears signals, so in any other thread nothing is to be guarded. A second Ctrl-C does
-not wait: who presses twice wants the end of a kernel that takes too long, whatever it leaves in memory.
+not wait: who presses twice wants the end of a kernel that takes too long. What it leaves half written is lost, and
+says so (lost.py).
 """
 
 from __future__ import annotations
 
-import signal
+import _signal  # type: ignore[import-not-found]
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
+from signal import SIGINT
+from types import FrameType, TracebackType
 from typing import Any
 
 ENDING = frozenset({"__del__", "_forget"})  # the names of functions that run then; the second is that of nodes
 
 
 class Guard:
-    """whole: whether Ctrl-C waits now. hears: whether there is anything to wait for."""
+    """whole: whether Ctrl-C waits now, once. sealed: whether it waits however often. hears: whether any can come."""
 
-    __slots__ = ("_handler", "_pressed", "hears", "whole")
+    __slots__ = ("_handler", "_pressed", "hears", "sealed", "whole")
 
     def __init__(self, handler: Callable[[int, FrameType | None], Any] | None) -> None:
-        self.whole = False
+        self.whole = self.sealed = False
         self._pressed = False
         self._handler = handler
         self.hears = handler is not None
 
     def heard(self, number: int, frame: FrameType | None) -> None:
         """The handler of the signal: to be called by Python."""
-        waits = not self._pressed and (self.whole or _is_ending(frame))
+        waits = self.sealed or (not self._pressed and (self.whole or _is_ending(frame)))
         self._pressed = waits
         if not waits and self._handler is not None:
             self._handler(number, frame)
@@ -45,7 +46,7 @@ class Guard:
         """Hand a Ctrl-C that waited to the handler that was there before, which raises KeyboardInterrupt as a rule."""
         if self._pressed and self._handler is not None:
             self._pressed = False
-            self._handler(signal.SIGINT, None)
+            self._handler(SIGINT, None)
 
 
 def _is_ending(frame: FrameType | None) -> bool:
@@ -57,17 +58,29 @@ def _is_ending(frame: FrameType | None) -> bool:
     return False
 
 
-@contextmanager
-def guarded() -> Iterator[Guard]:
-    """A Guard whose `whole` says from line to line whether Ctrl-C waits."""
-    before = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
-    if not callable(before):
-        yield Guard(None)
-        return
-    guard = Guard(before)
-    try:
-        signal.signal(signal.SIGINT, guard.heard)
-        yield guard
-    finally:
-        signal.signal(signal.SIGINT, before)
-        guard.point()
+class guarded:
+    """A Guard whose `whole` says from line to line whether Ctrl-C waits.
+
+    It asks for handlers below the module signal, which takes 15 us to look for their names.
+    """
+
+    __slots__ = ("_before", "_guard")
+
+    def __enter__(self) -> Guard:
+        main = threading.current_thread() is threading.main_thread()
+        before: Any = _signal.getsignal(SIGINT) if main else None
+        self._before = before if callable(before) else None
+        self._guard = Guard(self._before)
+        if self._before is not None:
+            try:
+                _signal.signal(SIGINT, self._guard.heard)
+            except BaseException:
+                _signal.signal(SIGINT, self._before)
+                raise
+        return self._guard
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:  # fmt: skip
+        if self._before is not None:
+            _signal.signal(SIGINT, self._before)
+            self._guard.point()

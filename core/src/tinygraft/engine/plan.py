@@ -26,7 +26,7 @@ from tinygraft.dtype import DType
 from tinygraft.engine import pack
 from tinygraft.engine.compile import Ready, ready
 from tinygraft.engine.pack import Place, Plan, Planned
-from tinygraft.errors import GraphError
+from tinygraft.errors import DeviceError, GraphError
 from tinygraft.events import ScheduleEvent
 from tinygraft.schedule.form import Form, form_of
 from tinygraft.schedule.schedule import Schedule, schedule
@@ -110,6 +110,8 @@ def without_functions(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
 
 def _refuse_unknown(order: Sequence[UOp]) -> None:
     node = next(node for node in order if node.op is Ops.PLACEHOLDER)
+    if node.arg.lost:
+        raise DeviceError(node.arg.lost)
     raise GraphError(
         f"a tensor of shape {node.shape} has no value inside {node.arg.what}: the function is called once, "
         "to make a graph of it\n"
@@ -118,7 +120,9 @@ def _refuse_unknown(order: Sequence[UOp]) -> None:
 
 
 def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
-    """What computes outputs, whose postorder is order. Raises CompileError, and GraphError for a PLACEHOLDER."""
+    """What computes outputs, whose postorder is order. Raises CompileError, and of a PLACEHOLDER GraphError, or
+    DeviceError where its value is lost.
+    """
     ops = {node.op for node in order}
     if Ops.PLACEHOLDER in ops:
         _refuse_unknown(order)

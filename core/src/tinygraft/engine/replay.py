@@ -15,13 +15,13 @@ from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import GraphExecutor, Handle, Step
+from tinygraft.device.pool import note_lost
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.dtype import DType
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled
-from tinygraft.engine.interrupt import guarded
-from tinygraft.engine.run import Launch, copy
+from tinygraft.engine.run import Launch, copy, stored_before
 from tinygraft.errors import GraphError
 from tinygraft.schedule.memory import Life
 from tinygraft.schedule.proof import Use, check_places
@@ -36,43 +36,72 @@ Form = tuple[str, int, DType]  # the device, size and dtype of a buffer
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Launches for one executor. changing has (number among the buffers that change, place in the executor)."""
+    """Launches for one executor, from number first of all on. changing has (number among the buffers that change, place
+    in the executor)."""
 
     executor: GraphExecutor
+    first: int
     count: int
     changing: tuple[tuple[int, int], ...]
 
-    def run(self, handles: Sequence[Handle], values: Mapping[str, int]) -> None:
-        """Run all; Ctrl-C is heard in between, and the executor runs again from the start next time."""
+    def run(self, handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
+        """Run what has not run yet. Ctrl-C is heard in between, where nobody guards."""
         try:
-            self._run(handles, values)
+            self._run(handles, values, at)
         except (Exception, SystemExit) as error:
+            note_lost(error, self.executor.backend)
             raise_noted(error, f"replaying {self.count} launches", self.executor.backend.name)
 
-    def _run(self, handles: Sequence[Handle], values: Mapping[str, int]) -> None:
-        executor = self.executor
+    def _run(self, handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
+        executor, first, count = self.executor, self.first, self.count
         for number, place in self.changing:
             executor.set_buffer(place, handles[number])
         executor.set_values(values)
-        done = 0
-        if executor.is_native:
-            while done < self.count:
-                done = executor.run(done)
-            return
-        with guarded() as guard:
-            while done < self.count:
-                guard.whole = True
-                done = executor.run(done)
-                guard.whole = False
-                guard.point()
+        done = max(at.number - first, 0)
+        while done < count:
+            done = executor.run(done)
+            at.number = first + done
+
+    def doubtful(self, at: int, error: BaseException) -> range:
+        """The launches that may have run in part, or whole, when one of this part raised; at is the next as far as is
+        known. An executor that runs several in one call does not say at which of them."""
+        one = type(self.executor).run is GraphExecutor.run
+        if one and not stored_before(error):
+            return range(0)
+        return range(at, at + 1 if one else self.first + self.count)
 
 
 @dataclass(frozen=True, slots=True)
 class _Across:
-    """A copy from one device to another: numbers of BUFFERs."""
+    """A copy from one device to another, as launch number first: numbers of BUFFERs."""
 
     target: int
     source: int
+    first: int
+    count: int = 1
+
+    def doubtful(self, at: int, error: BaseException) -> range:
+        """The launches that may have run in part."""
+        return range(at, at + stored_before(error))
+
+
+@dataclass(slots=True)
+class At:
+    """How far a run has come: the number of the launch that is next."""
+
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """What a run that failed has left of the values that it writes over, as numbers of BUFFERs of that run.
+
+    lost are those of which nobody knows what they hold, new those that are wholly written, old those that are not yet.
+    """
+
+    lost: frozenset[int]
+    new: frozenset[int]
+    old: frozenset[int]
 
 
 class Replay:
@@ -80,8 +109,8 @@ class Replay:
 
     forms says of every number what its buffer is like. What is neither fixed nor changing is temporary: written before
     it is read in each run, as are the fixed buffers of held. Temporary buffers share memory where their times do not
-    overlap, that of held included: a run that Ctrl-C ends may leave anything in these. One thread at a time may run a
-    Replay.
+    overlap, that of held included: a run that is ended may leave anything in these, as `torn` says. One thread at a
+    time may run a Replay.
     """
 
     def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, Form], fixed: Mapping[int, Buffer],
@@ -91,48 +120,63 @@ class Replay:
         self._numbers = {uid: number for number, uid in enumerate(self.changing)}
         lent = {uid: fixed[uid] for uid in held if not fixed[uid].is_shared()}
         self._buffers = dict(fixed) | _temporaries(launches, forms, {*fixed, *changing}, lent)
-        self._parts = [self._across(group[0]) if group[0].kernel is None and self._leaves(group[0]) else
-                       self._part(group) for group in self._groups()]  # fmt: skip
+        self._parts: list[_Part | _Across] = []
+        for group in self._groups():
+            number = sum(part.count for part in self._parts)
+            across = group[0].kernel is None and self._leaves(group[0])
+            self._parts.append(
+                _Across(group[0].uids[0], group[0].uids[1], number) if across else self._part(group, number)
+            )
         self._count = sum(part.count for part in self._parts if isinstance(part, _Part))
         self._flops, self._bytes = self._costs()
         self._one_each = list({b.device: b for b in self._buffers.values()}.values())
 
-    def run(self, nodes: Sequence[UOp], values: Mapping[str, int]) -> None:
-        """Run everything once. nodes are the BUFFERs that change, in their order.
+    def run(self, nodes: Sequence[UOp], values: Mapping[str, int], at: At) -> None:
+        """Run everything from launch number at on, once. nodes are the BUFFERs that change, in their order.
 
-        Raises DeviceLostError after a fork that the device does not survive. Captures of this thread record it all.
+        All memory is taken before anything is launched. Where values are written over, Ctrl-C is to be guarded by the
+        caller. Raises DeviceLostError after a fork that the device does not survive. Captures of this thread record it
+        all.
         """
         buffers = [buffer_of(node) for node in nodes]
+        for buffer in self._one_each:
+            _ = buffer.handle  # raises where the device is lost
+        handles = [buffer.handle for buffer in buffers]
         if DEBUG.value >= 2 or events.on_launch:
-            with guarded() as guard:
-                for launch, on in self._now(nodes, buffers):
-                    guard.whole = True
+            for number, (launch, on) in enumerate(self._now(nodes, buffers)):
+                if number >= at.number:
                     Launch(launch.kernel, launch.device, on).run(values)
-                    guard.whole = False
-                    guard.point()
+                    at.number = number + 1
         else:
-            self._run(buffers, values)
+            self._run(buffers, handles, values, at)
         if open_captures():
             for launch, on in self._now(nodes, buffers):
                 note(launch, on, nodes, values)
 
-    def _run(self, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
-        for buffer in self._one_each:
-            _ = buffer.handle  # raises where the device is lost
-        handles = [buffer.handle for buffer in buffers]
+    def _run(self, buffers: Sequence[Buffer], handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
         for part in self._parts:
+            if part.first + part.count <= at.number:
+                continue
             if isinstance(part, _Part):
-                part.run(handles, values)
+                part.run(handles, values, at)
             else:
-                self._copy(part, buffers)
+                copy(self._buffer(part.target, buffers), self._buffer(part.source, buffers))
+                at.number = part.first + 1
         GlobalCounters.kernel_count += self._count
         GlobalCounters.global_ops += size_of(self._flops, values)
         GlobalCounters.global_mem += size_of(self._bytes, values)
 
-    def _copy(self, part: _Across, buffers: Sequence[Buffer]) -> None:
-        with guarded() as guard:
-            guard.whole = True
-            copy(self._buffer(part.target, buffers), self._buffer(part.source, buffers))
+    def torn(self, nodes: Sequence[UOp], at: At, error: BaseException) -> Torn:
+        """What a run is known to have left that raised error when launch number at was next."""
+        part = next((p for p in self._parts if p.first <= at.number < p.first + p.count), None)
+        doubtful = range(0) if part is None else part.doubtful(at.number, error)
+        sets: tuple[set[int], set[int], set[int]] = set(), set(), set()
+        lost, new, old = sets
+        for number, (launch, _) in enumerate(self._now(nodes, [buffer_of(node) for node in nodes])):
+            (lost if number in doubtful else new if number < at.number else old).update(launch.written())
+        if at.number or doubtful:  # others may have used their memory until now
+            lost |= {uid for uid in self.held if uid not in new or uid in old}
+        return Torn(frozenset(lost), frozenset(new - lost - old), frozenset(old - lost - new))
 
     def _now(self, nodes: Sequence[UOp], buffers: Sequence[Buffer]) -> Iterator[tuple[Recorded, list[Buffer]]]:
         """Each launch with the buffers and numbers that it has in a run."""
@@ -190,10 +234,7 @@ class Replay:
         if group:
             yield group
 
-    def _across(self, launch: Recorded) -> _Across:
-        return _Across(*launch.uids)
-
-    def _part(self, group: Sequence[Recorded]) -> _Part:
+    def _part(self, group: Sequence[Recorded], first: int) -> _Part:
         places: dict[object, int] = {}  # by number for what changes, else by buffer: temporaries share theirs
         changing: dict[int, int] = {}
         handles: list[tuple[int, Handle]] = []
@@ -214,7 +255,7 @@ class Replay:
         executor = Device[group[0].device].graph(steps)
         for place, handle in handles:
             executor.set_buffer(place, handle)
-        return _Part(executor, len(steps), tuple(changing.items()))
+        return _Part(executor, first, len(steps), tuple(changing.items()))
 
     def _step(self, launch: Recorded, places: tuple[int, ...]) -> Step:
         if launch.kernel is None:

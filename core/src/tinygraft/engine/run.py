@@ -1,24 +1,29 @@
 """Running a schedule: each call on its buffers, in order; values in between have memory for as long as it runs.
 
+    prepare(calls, kept) -> Prepared      their memory, taken before anything is written over
+    run_prepared(prepared, ...)           the launches, and in a Progress how far they have come
+
 A capture that is open in this thread (capture.py) is told of every launch.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tinygraft import events
 from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
+from tinygraft.device.pool import note_lost
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine.arena import give_back, give_places
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
 from tinygraft.engine.interrupt import Guard
 from tinygraft.engine.show import show_launch
+from tinygraft.errors import DeviceLostError
 from tinygraft.events import LaunchEvent
 from tinygraft.uop.index import size_of
 from tinygraft.uop.uop import UOp
@@ -40,41 +45,120 @@ class Launch:
             run_kernel(self.kernel, self.device, self.buffers, values)
 
 
+@dataclass(slots=True)
+class Prepared:
+    """Calls that can run: their launches, and the memory that all of it takes.
+
+    over are the BUFFERs that calls write and that held a value when this was prepared, overwrites says of each call
+    whether it writes one. fresh are buffers that somebody may hold, without a value until a call has written them.
+    placed are those of values in between.
+    """
+
+    calls: Sequence[Ready]
+    launches: list[Launch]
+    over: set[UOp]
+    overwrites: list[bool]
+    fresh: list[Buffer]
+    placed: list[Buffer]
+
+    def release(self) -> None:
+        """Give the memory of the values in between back."""
+        give_back(self.placed)
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run has come: which calls have run, whether one that overwrites has begun, and the one that failed.
+
+    doubtful are calls that failed and may have stored a part of what they store.
+    """
+
+    done: list[bool]
+    begun: bool = False
+    failed: int | None = None
+    doubtful: set[int] = field(default_factory=set)
+
+
+def prepare(calls: Sequence[Ready], kept: Collection[UOp]) -> Prepared:
+    """Calls with their buffers. kept are the BUFFERs whose values somebody wants afterwards.
+
+    Where a call writes over a value, all memory of all of them is taken now: no shortage of it ends them half-way.
+    Otherwise a result takes its memory when it is computed.
+    """
+    launches = [Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers]) for call in calls]
+    written = {node: buffer_of(node) for call in calls for node in writes(call)}
+    over = {node for node, buffer in written.items() if holds_value(buffer)}
+    overwrites = [not over.isdisjoint(writes(call)) for call in calls]
+    fresh = [buffer for node, buffer in written.items() if node not in over]
+    placed = give_places(calls, kept)
+    if over:
+        try:
+            for launch in launches:
+                for buffer in launch.buffers:
+                    buffer.allocate()
+        except BaseException:
+            give_back([*placed, *fresh])
+            raise
+    return Prepared(calls, launches, over, overwrites, fresh, placed)
+
+
+def holds_value(buffer: Buffer) -> bool:
+    """Whether writing to a buffer loses a value: it has memory, or will have that of a file."""
+    return buffer.nbytes > 0 and (buffer.is_allocated() or buffer.unread is not None)
+
+
+def run_prepared(prepared: Prepared, values: Mapping[str, int], guard: Guard, progress: Progress) -> None:
+    """Run everything in order, and note in progress how far it has come.
+
+    From the first call that writes over a value on, Ctrl-C waits until guard says otherwise. Raises what a launch
+    raises, and KeyboardInterrupt.
+    """
+    captured = bool(open_captures())
+    for i, launch in enumerate(prepared.launches):
+        if prepared.overwrites[i] and not progress.begun:
+            guard.whole = progress.begun = True
+        try:
+            launch.run(values)
+        except BaseException as error:
+            progress.failed = i
+            if stored_before(error):
+                progress.doubtful.add(i)
+            raise
+        progress.done[i] = True
+        if captured:
+            note_launch(prepared, i, values)
+
+
+def note_launch(prepared: Prepared, number: int, values: Mapping[str, int]) -> None:
+    """Tell the captures of this thread of a call that has run."""
+    call, launch = prepared.calls[number], prepared.launches[number]
+    numbers = tuple([node.arg.uid for node in call.buffers])
+    note(Recorded(call.kernel, call.device, numbers), launch.buffers, call.buffers, values)
+
+
+def stored_before(error: BaseException) -> bool:
+    """Whether a launch that raised this may have stored something: device.interfaces.Program.launch says when not."""
+    return not isinstance(error, Exception) or isinstance(error, DeviceLostError) or hasattr(error, "stored")
+
+
 def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], kept: set[UOp],
                  done: list[Ready], guard: Guard) -> None:  # fmt: skip
-    """Run calls in order. kept are the BUFFERs whose values somebody wants afterwards; done gets each call that ran.
-
-    Ctrl-C waits for the end of a call that writes to memory which holds a value: it could not be done again.
-    """
+    """Run calls in order, where what they leave when one fails is nobody's concern. done gets each call that ran."""
     if len(calls) == 1 and not guard.hears and not open_captures():
-        _prepare(calls[0]).run(values)
+        Launch(calls[0].kernel, calls[0].device, [buffer_of(node) for node in calls[0].buffers]).run(values)
         done.append(calls[0])
         return
-    launches = [_prepare(call) for call in calls]
-    captured = bool(open_captures())
-    overwrites = guard.hears and [any(buffer_of(node).is_allocated() for node in writes(call)) for call in calls]
-    placed = give_places(calls, kept)
+    prepared, progress = prepare(calls, kept), Progress([False] * len(calls))
     try:
-        for i, (call, launch) in enumerate(zip(calls, launches, strict=True)):
-            guard.whole = bool(overwrites and overwrites[i])
-            launch.run(values)
-            done.append(call)
-            guard.whole = False
-            guard.point()
-            if captured:
-                numbers = tuple([node.arg.uid for node in call.buffers])
-                note(Recorded(call.kernel, call.device, numbers), launch.buffers, call.buffers, values)
+        run_prepared(prepared, values, guard, progress)
     finally:
-        give_back(placed)
+        prepared.release()
+        done += [call for call, ran in zip(calls, progress.done, strict=True) if ran]
 
 
 def writes(call: Ready) -> tuple[UOp, ...]:
     """The BUFFERs that a call writes."""
     return tuple(call.buffers[slot] for slot in call.written)
-
-
-def _prepare(call: Ready) -> Launch:
-    return Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers])
 
 
 def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
@@ -96,6 +180,7 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
             return
         seconds = max(Device[device].timed_launch(kernel.program, handles, variables, grid), 1e-9)
     except (Exception, SystemExit) as error:
+        note_lost(error, Device[device])
         raise_noted(error, f"launching {kernel.name}", device)
     _tell(device, kernel.name, len(handles), seconds, flops, moved)
 

@@ -28,7 +28,9 @@ from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
-LONGEST: Final = 256  # realised values on the way to a leaf; a loop that realises its state would keep every one otherwise
+LONGEST: Final = (
+    256  # realised values on the way to a leaf; a loop that realises its state would keep every one otherwise
+)
 MOST_ROWS: Final = 4096  # nodes of a graph that nothing has asked a gradient of: encoding more would slow its run
 SAVED: Final = 16 << 20  # bytes that are copied, before they are overwritten, for a backward that may still come
 
@@ -91,7 +93,6 @@ _origins: weakref.WeakKeyDictionary[UOp, weakref.ref[UOp]] = weakref.WeakKeyDict
 _before: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()  # memory of a leaf -> its node before it was
 _used: weakref.WeakSet[UOp] = weakref.WeakSet()  # nodes that a backward has gone through and that are no memory yet
 _lock = threading.RLock()
-
 
 
 def clear() -> None:
@@ -370,7 +371,11 @@ def to_save(overwritten: Collection[UOp]) -> list[Entry]:
         found: dict[int, Entry] = {}
         for buffer in overwritten:
             for entry in _readers.get(buffer, ()):
-                if not entry.used and entry.node is not None and _written.get(buffer, 0) == entry.versions.get(buffer, 0):
+                if (
+                    not entry.used
+                    and entry.node is not None
+                    and _written.get(buffer, 0) == entry.versions.get(buffer, 0)
+                ):
                     found[id(entry)] = entry
         return list(found.values())
 

@@ -96,11 +96,15 @@ class PythonProgram(Program):
     def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
         """Run every part of every group. Raises GraphError for a buffer that is smaller than the kernel says."""
         arguments = [*self._views(buffers), *(touched() for touched in self.touched), *variables]
-        for g2 in range(grid[2]):
-            for g1 in range(grid[1]):
-                for g0 in range(grid[0]):
-                    for part in range(self.parts):
-                        self.group(*arguments, part, self.parts, g0, g1, g2)
+        try:
+            for g2 in range(grid[2]):
+                for g1 in range(grid[1]):
+                    for g0 in range(grid[0]):
+                        for part in range(self.parts):
+                            self.group(*arguments, part, self.parts, g0, g1, g2)
+        except Exception as error:
+            error.stored = True  # type: ignore[attr-defined]
+            raise
 
     def _views(self, buffers: Sequence[Handle]) -> list[Any]:
         params = self.signature.params

@@ -8,10 +8,14 @@ from typing import Any
 
 from tinygraft.device.buffer import bind, buffer_of
 from tinygraft.engine import tape
+from tinygraft.engine.assigns import Nodes
 from tinygraft.engine.capture import Capture, Memory, Recorded
 from tinygraft.engine.compile import Compiled
-from tinygraft.engine.realize import Nodes, before_replay, copied, exclusive
-from tinygraft.engine.replay import Form, Replay
+from tinygraft.engine.interrupt import guarded
+from tinygraft.engine.left import forget_torn
+from tinygraft.engine.protect import before_replay, copied
+from tinygraft.engine.realize import exclusive
+from tinygraft.engine.replay import At, Form, Replay
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
@@ -142,8 +146,9 @@ class Record:
             if overwritten:
                 if self.assigned or lost:  # other memory than in the call before
                     self.clean.clear()
-                before_replay(overwritten, self.grads.still_held(lost), live_tensors(), self.clean)
-            self.launches.run(buffers, values)
+                self._run_over(buffers, values, overwritten, self.grads.still_held(lost))
+            else:
+                self.launches.run(buffers, values, At())
             for i, asks in self.taped:
                 reads = [node for ref in self.reads if (node := ref()) is not None]
                 tape.note_replayed(buffers[len(arguments.buffers) + i], [*arguments.buffers, *reads], asks)
@@ -152,6 +157,37 @@ class Record:
             self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in again]
             self.clean.clear()
         return mapped(self.result, Held, lambda held: held.tensor([*buffers, *self.kept], values))
+
+    def _run_over(self, nodes: Sequence[UOp], values: dict[str, int], overwritten: set[UOp], dropped: set[UOp]) -> None:
+        """Launch everything, where values are written over: Ctrl-C waits from the first launch to the last.
+
+        A launch that fails is tried once more, and what comes behind it, so that all of the state is that after the
+        call. Where it fails again, what is wholly written is new, what is not is old, and the rest says it is lost.
+        """
+        for node in nodes[len(nodes) - len(self.made) :]:
+            buffer_of(node).allocate()
+        before_replay(overwritten, dropped, live_tensors(), self.clean)
+        at = At()
+        with guarded() as guard:
+            guard.whole = True
+            try:
+                self.launches.run(nodes, values, at)
+            except BaseException as error:
+                torn, again = self.launches.torn(nodes, at, error), error
+                begun = torn.lost or any(node.arg.uid in torn.new for node in overwritten)
+                if begun and isinstance(error, Exception) and torn.lost <= self.launches.held:
+                    try:
+                        self.launches.run(nodes, values, at)
+                    except BaseException as other:
+                        torn, again = self.launches.torn(nodes, at, other), other
+                    else:
+                        raise
+                guard.sealed = True
+                text = str(again).partition("\n")[0]
+                forget_torn(torn, live_tensors(), f"a replay was ended by {type(again).__name__}: {text}")
+                raise error from None
+            finally:
+                guard.sealed = True
 
     # Pickling
 

@@ -146,11 +146,15 @@ class BufferArg(NamedTuple):
 
 
 class PlaceholderArg(NamedTuple):
-    """A value that is not known yet: uid is unique in the process, what names who puts the value in."""
+    """A value that is not known: uid is unique in the process, what names who puts the value in.
+
+    Where lost is not empty, nobody will: it is the sentence to raise for whoever asks for the value.
+    """
 
     uid: int
     shape: tuple[Any, ...]
     what: str
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import ctypes
 import mmap
 from typing import Any
 
-from tinygraft.plugin import Allocator, DeviceError, DeviceMemoryError, UnsupportedError
+from tinygraft.plugin import Allocator, DeviceError, DeviceLostError, DeviceMemoryError, UnsupportedError
 from tinygraft_opencl.platforms import binding
 
 PAGE = 4096
@@ -97,7 +97,7 @@ class ClAllocator(Allocator):
         try:
             self.queue.finish()
         except self.cl.Error as error:
-            raise DeviceError(f"{self.name} failed while it computed: {error}") from error
+            raise DeviceLostError(f"{self.name} failed while it computed: {error}") from error
 
     def _transfer(self, target: Any, source: Any, nbytes: int) -> None:
         try:

@@ -1,0 +1,76 @@
+"""What assignments write: the memory behind an ASSIGN, and whoever holds a node that may be one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from tinygraft.schedule.stored import HELD, memories, memory_base
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+Nodes = weakref.WeakSet[UOp]
+
+
+class HasNode(Protocol):
+    """What is realised: anything that holds a node and can be given another."""
+
+    uop: UOp
+    requires_grad: bool | None
+
+    @property
+    def made_at(self) -> tuple[str, int]:
+        """(file, line) of the user's code that made it."""
+
+
+def writes_memory(node: UOp) -> bool:
+    """Whether an assignment replaces the value of a BUFFER; into an expression it can happen as often as one likes."""
+    return assigned_to(node).op in HELD
+
+
+def assigned_to(node: UOp) -> UOp:
+    """What an assignment, perhaps one of several after another, replaces the value of."""
+    while node.op is Ops.ASSIGN:
+        node = memory_base(node.src[0])
+    return node
+
+
+def overwritten_by(order: Iterable[UOp]) -> set[UOp]:
+    """The BUFFERs that the assignments in order write to."""
+    return {buffer for n in order if n.op is Ops.ASSIGN for buffer in memories(n.src[0])}
+
+
+def assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
+    """The assignments in order that other tensors also build on: they happen now, and must not happen again."""
+    assigned = {n for n in order if n.op is Ops.ASSIGN and writes_memory(n)}
+    if not assigned:
+        return []
+    seen: set[UOp] = set()
+    stack = [t.uop for t in others]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            if node not in assigned:
+                stack += node.src
+    return [node for node in order if node in assigned and node in seen]
+
+
+def asking_nodes(tensors: Iterable[HasNode]) -> set[UOp]:
+    """The nodes by which graphs know tensors with requires_grad=True: those that they have, and had before a write."""
+    found: set[UOp] = set()
+    for tensor in tensors:
+        if tensor.requires_grad:
+            node = tensor.uop
+            found.add(node)
+            while node.op is Ops.ASSIGN:
+                node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
+                found.add(node)
+    return found
+
+
+def without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNode]:
+    """tensors but those of gone, by identity: == of tensors is a tensor."""
+    ids = {id(tensor) for tensor in gone}
+    return [tensor for tensor in tensors if id(tensor) not in ids]

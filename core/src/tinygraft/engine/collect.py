@@ -1,0 +1,146 @@
+"""What a realisation is about, before anything is planned: which tensors it computes, which it concerns.
+
+    collect(tensors, live) -> Request | None
+
+A Request lists tensors and nodes and changes nothing. Beside the tensors that were asked for it computes those that
+have to be computed now (protect.py), and keeps what is made on the way and somebody needs: random numbers that a live
+tensor holds, which are drawn once, and memory that a live tensor asked for with contiguous().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tinygraft.engine.assigns import HasNode, assigned_for, overwritten_by, without
+from tinygraft.engine.capture import is_from_before, open_captures
+from tinygraft.engine.protect import expressions_over, protect
+from tinygraft.schedule.stored import HELD, memory_base
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, postorder, toposort
+
+
+@dataclass(slots=True)
+class Request:
+    """The tensors and nodes of one realisation.
+
+    asked are the tensors to be computed, along those that are computed with them. others are live tensors in whose
+    graphs results are put. pinned were there before an open capture and stay as they are, but for old values.
+    homes has for each node that becomes memory the node whose memory that is; order is the postorder of these.
+    readers, of others and pinned, go on reading the old values of overwritten. assigns says whether order has ASSIGNs.
+    """
+
+    asked: list[HasNode]
+    along: list[HasNode]
+    others: list[HasNode]
+    pinned: list[HasNode]
+    order: Sequence[UOp]
+    homes: dict[UOp, UOp]
+    assigns: bool
+    readers: list[HasNode]
+    overwritten: set[UOp]
+
+    @property
+    def computed(self) -> list[HasNode]:
+        """The tensors that become memory."""
+        return self.asked + self.along if self.along else self.asked
+
+
+class DrawFirst(Exception):
+    """Random numbers of tensors from before a capture are to be drawn outside of it, or each replay would draw anew."""
+
+    def __init__(self, tensors: Sequence[HasNode]) -> None:
+        super().__init__()
+        self.tensors = tensors
+
+
+def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | None:
+    """The Request of tensors; None where nothing has to be computed. Raises DrawFirst."""
+    asked = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)
+    wanted = _wanted(asked)
+    if not wanted:
+        return None
+    others = without(live, asked)
+    along: list[HasNode] = []
+    pinned: list[HasNode] = []
+    readers: list[HasNode] = []
+    order = postorder(*wanted)
+    ops = [node.op for node in order]
+    if Ops.THREEFRY in ops and (along := _drawn(order, others)):
+        if first := [t for t in along if is_from_before(t, t.uop)]:
+            raise DrawFirst(first)
+        others, wanted = without(others, along), _wanted([*asked, *along])
+        order = postorder(*wanted)
+    if open_captures():
+        now = {n for n in order if n.op is Ops.ASSIGN}
+        pinned = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
+        others = without(others, pinned)
+    assigns = Ops.ASSIGN in ops
+    if assigns:
+        while found := protect(order, [*asked, *along], without(others, readers)):
+            new, late = found
+            readers += late
+            if not new:
+                break
+            along += new
+            others, wanted = without(others, new), _wanted([*asked, *along])
+            order = postorder(*wanted)
+    if Ops.CONTIGUOUS in ops and (kept := _made_on_the_way(order, wanted, without(others, readers))):
+        along += kept
+        others, wanted = without(others, kept), _wanted([*asked, *along])
+        order = postorder(*wanted)
+    if not assigns:
+        return Request(asked, along, others, pinned, order, {node: node for node in wanted}, False, [], set())
+    overwritten = overwritten_by(order)
+    readers += expressions_over(pinned, overwritten)
+    homes = _homes(order, [*wanted, *assigned_for(without(others, readers), order)])
+    outputs = list(homes.values())
+    if outputs != wanted:
+        order = postorder(*outputs)
+    return Request(asked, along, others, pinned, order, homes, True, readers, overwritten)
+
+
+def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
+    """The nodes that have to become memory for tensors to be realised."""
+    nodes = [memory_base(t.uop) for t in tensors]
+    return list(dict.fromkeys([n for n in nodes if n.op not in HELD]))
+
+
+def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
+    """For each node the one whose memory will hold it: itself, or a copy where order goes on to overwrite it."""
+    overtaken = {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN}
+    return {n: UOp(Ops.CONTIGUOUS, n.dtype, (n,)) if n.op is Ops.ASSIGN and n in overtaken else n for n in nodes}
+
+
+def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
+    """The tensors nearest to random numbers that order computes and stores: a weight, not what is made of weights."""
+    holders: dict[UOp, list[HasNode]] = {}
+    for tensor in others:
+        holders.setdefault(memory_base(tensor.uop), []).append(tensor)
+    nothing, words, numbers, memory = range(4)  # what a node is made of; the last one of its sources counts
+    made: dict[UOp, int] = {}
+    drawn: list[HasNode] = []
+    for node in order:
+        kind = max([made[source] for source in node.src], default=nothing)
+        if node.op is Ops.THREEFRY:
+            kind = words
+        elif node.op is Ops.BUFFER:
+            kind = memory
+        elif node.op is Ops.CONTIGUOUS and kind == words:
+            kind = numbers
+        if kind == numbers and node in holders:
+            drawn += holders[node]
+            kind = memory
+        made[node] = kind
+    return drawn
+
+
+def _made_on_the_way(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
+    """The tensors that asked for memory of their own with contiguous(), and whose value order stores anyway.
+
+    Not those from before an open capture: a replay would not compute them again.
+    """
+    stored = {node for node in order if node.op is Ops.CONTIGUOUS}.difference(wanted)
+    if not stored:
+        return []
+    return [t for t in others if memory_base(t.uop) in stored and not is_from_before(t, t.uop)]

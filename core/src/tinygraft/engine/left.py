@@ -1,0 +1,235 @@
+"""What is left when a launch has failed: which values are old, which new, and which are lost.
+
+    finish(...)       runs what can still be run without the launch that failed
+    Left(...)         looks at every tensor, before any gets its result
+    left.rebind(...)  gives those without a result what they are from now on
+
+A tensor that was asked for and whose pending write has not happened has its old value again: the write is dropped, and
+whoever computes with what it would have written computes that in memory of its own. A tensor whose graph reads memory
+that was written over since can no longer be computed; its node raises, with a sentence, whenever somebody uses it. So
+nobody ever reads what follows from a half-written state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tinygraft.device.buffer import buffer_of
+from tinygraft.engine.assigns import HasNode, assigned_to, writes_memory
+from tinygraft.engine.collect import Request
+from tinygraft.engine.replay import Torn
+from tinygraft.engine.run import Prepared, Progress, holds_value, note_launch, stored_before, writes
+from tinygraft.schedule.stored import HELD, PLAIN, buffers_of
+from tinygraft.uop.ops import Ops, PlaceholderArg
+from tinygraft.uop.uop import UOp, rebuild, toposort
+
+
+def finish(request: Request, prepared: Prepared, progress: Progress, values: Mapping[str, int]) -> None:
+    """Run, of the calls behind the one that failed, those that need nothing of it and write over nothing.
+
+    Where one value lies on several devices and is new on some of them, the calls that write the others are run too, and
+    the one that failed once more: half of a value is none.
+    """
+    assert progress.failed is not None
+    shared = [set(buffers_of(node)) for node in request.order if node.op is Ops.MULTI]
+    groups = {buffer: parts for parts in shared for buffer in parts}
+    without: set[UOp] = set()  # what is not written, now or ever
+    for i in range(progress.failed, len(prepared.calls)):
+        call, new = prepared.calls[i], touched(prepared, progress)
+        halves = any(groups.get(b, set()) & new for b in writes(call) if b in prepared.over)
+        again = i == progress.failed and any(part & new and part & prepared.over - new for part in shared)
+        plain = i > progress.failed and not prepared.overwrites[i]
+        if i not in progress.doubtful and (plain or halves or again) and without.isdisjoint(call.buffers):
+            try:
+                prepared.launches[i].run(values)
+            except BaseException as error:  # the first one is raised
+                if stored_before(error):
+                    progress.doubtful.add(i)
+                if not isinstance(error, Exception):
+                    return
+            else:
+                progress.done[i] = True
+                note_launch(prepared, i, values)
+                continue
+        without.update(writes(call))
+
+
+def touched(prepared: Prepared, progress: Progress) -> set[UOp]:
+    """The BUFFERs that held a value and have, or may have, been written over."""
+    begun = [call for i, call in enumerate(prepared.calls) if progress.done[i] or i in progress.doubtful]
+    return {b for call in begun for b in writes(call)} & prepared.over
+
+
+def why(prepared: Prepared, progress: Progress, error: BaseException) -> str:
+    """What went wrong and when, for a sentence."""
+    if progress.failed is None:
+        return f"{type(error).__name__} came between launches"
+    call = prepared.calls[progress.failed]
+    name = "a copy" if call.kernel is None else call.kernel.name
+    where = f"launch {progress.failed + 1} of {len(prepared.calls)} ({name} on {call.device})"
+    text = str(error).partition("\n")[0]
+    return f"{where} was ended by {type(error).__name__}{': ' * bool(text)}{text}"
+
+
+def lost(tensor: HasNode, because: str) -> UOp:
+    """The node of a tensor whose value is lost: whoever computes with it is told."""
+    node = tensor.uop
+    file, line = tensor.made_at
+    sentence = (
+        f"the value of a tensor of shape {node.shape} and {node.dtype} is lost: {because}, when memory that the value "
+        f"is in, or is computed from, had been written over\n  made at {file}:{line}\n"
+        "  hint: make the tensor again; tensors that were assigned to have their old or their new values"
+    )
+    arg = PlaceholderArg(UOp.next_buffer(), node.shape, "a run that failed", sentence)
+    return UOp(Ops.PLACEHOLDER, node.dtype, () if node.device is None else (UOp.on(node.device),), arg)
+
+
+def forget_torn(torn: Torn, live: Sequence[HasNode], because: str) -> None:
+    """After a replay that failed: let tensors over memory of which nobody knows what it holds say so."""
+    for tensor in live:
+        mine = {buffer.arg.uid for node in toposort(tensor.uop) if node.op in HELD for buffer in buffers_of(node)}
+        parts = [{b.arg.uid for b in buffers_of(node)} for node in toposort(tensor.uop) if node.op is Ops.MULTI]
+        mixed = any(part & torn.new and part & torn.old for part in parts)
+        if mixed or not torn.lost.isdisjoint(mine):
+            tensor.uop = lost(tensor, because)
+
+
+class Left:
+    """The tensors of a Request that have no result: those whose write is dropped, those that are lost, and the others.
+
+    homes are the nodes whose memory is wholly written. Without prepared, nothing has run or been taken.
+    """
+
+    def __init__(self, request: Request, prepared: Prepared | None, progress: Progress,
+                 homes: Mapping[UOp, UOp]) -> None:  # fmt: skip
+        self.order = request.order
+        self.done = set(homes)
+        self.touched: set[UOp] = set()
+        self.doubtful: set[UOp] = set()
+        self.unwritten: set[UOp] = set()
+        if prepared is not None:
+            self.touched = touched(prepared, progress)
+            self.doubtful = {b for i in progress.doubtful for b in writes(prepared.calls[i])}
+            undone = [call for call, ran in zip(prepared.calls, progress.done, strict=True) if not ran]
+            self.unwritten = {b for call in undone for b in writes(call)}
+        self.over = None if prepared is None else prepared.over
+        self.there = self._there()
+        self.done.update(self.there)
+        self.dropped: list[tuple[HasNode, UOp]] = []
+        self.writes: set[UOp] = set()  # the ASSIGNs of those
+        self.rewritten: list[tuple[HasNode, UOp]] = []
+        self.lost: list[HasNode] = []
+        for tensor in request.asked:
+            self._look_at_asked(tensor)
+        asked = {id(tensor) for tensor, _ in self.dropped} | {id(tensor) for tensor in self.lost}
+        for tensor in (*request.computed, *request.others, *request.pinned):
+            if id(tensor) not in asked:
+                self._look_at(tensor)
+
+    def rebind(self, because: str, held: Mapping[UOp, UOp]) -> None:
+        """Give the tensors their nodes. held has what reads each node whose memory is wholly written."""
+        done = dict(held)
+        for node in self.order if self.rewritten else ():
+            if node in self.writes:
+                done = rebuild(node.src, done)
+                done[node] = _as_value(node, [done[source] for source in node.src])
+        for tensor, node in self.rewritten:
+            tensor.uop = rebuild((node,), done)[node]
+        for tensor in self.lost:
+            tensor.uop = lost(tensor, because)
+        for tensor, node in self.dropped:
+            tensor.uop = node
+
+    def _there(self) -> dict[UOp, UOp]:
+        """The assigned values that nobody asked for by themselves, and that are wholly written."""
+        if not self.touched:
+            return {}
+        last: dict[UOp, list[UOp]] = {}
+        for node in self.order:
+            if node.op is Ops.ASSIGN and writes_memory(node):
+                root = assigned_to(node)
+                following = last.setdefault(root, [])
+                following[:] = [n for n in following if n is not _before(node)] + [node]
+        return {
+            nodes[0]: _old(nodes[0])
+            for root, nodes in last.items()
+            if len(nodes) == 1 and nodes[0] not in self.done and self.unwritten.isdisjoint(buffers_of(root))
+            and self.touched.issuperset(buffers_of(root))
+        }  # fmt: skip
+
+    def _look_at_asked(self, tensor: HasNode) -> None:
+        node = tensor.uop
+        if node.op is not Ops.ASSIGN or node in self.done or not self._has_old(node):
+            return
+        self._drop(tensor)
+
+    def _drop(self, tensor: HasNode) -> None:
+        """Let a tensor have its old value again, unless that is written over in part."""
+        buffers = buffers_of(assigned_to(tensor.uop))
+        mixed = len(buffers) > 1 and not self.touched.isdisjoint(buffers) and not self.unwritten.isdisjoint(buffers)
+        if mixed or not self.doubtful.isdisjoint(buffers):
+            self.lost.append(tensor)
+        else:
+            self.dropped.append((tensor, _old(tensor.uop)))
+        node = tensor.uop
+        while node.op is Ops.ASSIGN or node.op in PLAIN:
+            if node.op is Ops.ASSIGN:
+                self.writes.add(node)
+            node = node.src[0]
+
+    def _look_at(self, tensor: HasNode) -> None:
+        node = tensor.uop
+        seen, stack, changes, gone = {node}, [node], False, False
+        while stack:
+            now = stack.pop()
+            if now in self.done:
+                continue
+            gone |= now in self.touched
+            sources = now.src
+            if now in self.writes:
+                changes = True
+                sources = now.src[1:2] if len(now.src) == 2 else now.src
+            fresh = [source for source in sources if source not in seen]
+            seen.update(fresh)
+            stack += fresh
+        if gone and node.op is Ops.ASSIGN and node not in self.writes and self._has_old(node):
+            self._drop(tensor)
+        elif gone:
+            self.lost.append(tensor)
+        elif changes:
+            self.rewritten.append((tensor, node))
+
+    def _has_old(self, node: UOp) -> bool:
+        """Whether an assignment replaces a value that was there."""
+        buffers = buffers_of(assigned_to(node))
+        if self.over is None:
+            return any(holds_value(buffer_of(buffer)) for buffer in buffers)
+        return any(buffer in self.over for buffer in buffers)
+
+
+def _before(node: UOp) -> UOp:
+    """What an ASSIGN replaces the value of, past plain reshapes."""
+    node = node.src[0]
+    while node.op in PLAIN:
+        node = node.src[0]
+    return node
+
+
+def _old(node: UOp) -> UOp:
+    """A node over memory as it is without the writes that it is made of."""
+    path = []
+    while node.op is Ops.ASSIGN or node.op in PLAIN:
+        if node.op is not Ops.ASSIGN:
+            path.append(node)
+        node = node.src[0]
+    for step in reversed(path):
+        node = UOp(step.op, step.dtype, (node, *step.src[1:]), step.arg, step.tag)
+    return node
+
+
+def _as_value(node: UOp, src: Sequence[UOp]) -> UOp:
+    """What an ASSIGN with these sources would have written, in memory of its own."""
+    if len(src) == 2:
+        return UOp(Ops.CONTIGUOUS, node.dtype, (src[1],))
+    own = UOp(Ops.CONTIGUOUS, node.dtype, (src[0],))
+    return UOp(Ops.ASSIGN, node.dtype, (own, src[1], rebuild((src[2],), {src[0]: own})[src[2]]))

@@ -1,0 +1,49 @@
+"""What a computation leaves for backward: which of its results are taped, and for whom (tape.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tinygraft.engine import tape
+from tinygraft.engine.assigns import HasNode, asking_nodes
+from tinygraft.engine.capture import open_captures
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, toposort
+
+
+def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Sequence[HasNode], held: dict[UOp, UOp],
+             order: Sequence[UOp], written: Collection[UOp]) -> None:  # fmt: skip
+    """Tape what was computed, where a gradient may be asked for through it, and note which memory has a new value.
+
+    That is the values that tensors have without a detach(), and what graphs of lazy ones have on the way. others are
+    the live tensors besides computed, lazy those of them that are no memory; held has what reads the memory of each
+    node that was computed, order is the graph that was run, written are the BUFFERs that had a value before.
+    """
+    wanted: dict[UOp, bool | None] = {}
+    waiting: dict[UOp, bool | None] = {}
+    for tensor in (*computed, *lazy):
+        node = _undetached(tensor.uop)
+        if node in held:
+            if node.dtype.kind == "float":
+                wanted[node] = _stronger(tensor.requires_grad, wanted.get(node, False))
+        elif tensor.requires_grad is not False:
+            waiting[tensor.uop] = tensor.requires_grad
+    for flag in (None, True) if waiting else ():
+        roots = [node for node, mine in waiting.items() if mine is flag]
+        for node in toposort(*roots, enter=lambda node: node not in held):
+            if node in held and node.dtype.kind == "float":
+                wanted[node] = _stronger(flag, wanted.get(node, False))
+    asking = asking_nodes((*computed, *others)) if any([flag is not None for flag in wanted.values()]) else set()
+    tape.record(held, order, wanted, asking, written, pin=not open_captures())
+
+
+def _undetached(node: UOp) -> UOp:
+    """What node is a plain reshape of, with no detach in between."""
+    while node.op is Ops.RESHAPE and (node.sharding is not None or node.src[0].sharding is None):
+        node = node.src[0]
+    return node
+
+
+def _stronger(a: bool | None, b: bool | None) -> bool | None:
+    """Of two values of requires_grad the one that asks for more: True, None, False."""
+    return True if a or b else None if a is None or b is None else False

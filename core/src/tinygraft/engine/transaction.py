@@ -1,0 +1,134 @@
+"""A realisation as a transaction: planned, given its memory, run, and then committed or rolled back.
+
+    run_request(request, guard)
+
+Nothing changes before all kernels are compiled and all memory is taken, that of copies of old values included. What
+fails before the first store over a value leaves everything as it was. From that store on Ctrl-C waits until all has
+run; where a launch fails, what is wholly written is committed, and left.py finds out what of the rest is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from tinygraft.device.buffer import buffer_of
+from tinygraft.engine import tape
+from tinygraft.engine.arena import give_back
+from tinygraft.engine.assigns import HasNode
+from tinygraft.engine.capture import open_captures
+from tinygraft.engine.collect import Request
+from tinygraft.engine.interrupt import Guard
+from tinygraft.engine.left import Left, finish, touched, why
+from tinygraft.engine.plan import Work, work_for
+from tinygraft.engine.protect import Saved
+from tinygraft.engine.remember import remember
+from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
+from tinygraft.schedule.shard import in_shape
+from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, rebuild
+
+
+def run_request(request: Request, guard: Guard) -> None:
+    """Compute what a Request is about, and give its tensors their results. Raises what any part of it raises."""
+    outputs = list(request.homes.values())
+    if not request.assigns and not open_captures():
+        work = work_for(request.order, outputs)
+        if len(work.calls) == 1:  # nothing in between, and nothing that could not be done again
+            call = work.calls[0]
+            Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers]).run(work.values)
+            _commit(request, work, request.homes, {}, request.overwritten)
+            return
+    else:
+        try:
+            work = work_for(request.order, outputs)
+        except BaseException:
+            guard.sealed = True
+            _drop(request)
+            raise
+    _run_work(request, work, guard)
+
+
+def _run_work(request: Request, work: Work, guard: Guard) -> None:
+    """Take memory, copy old values, run and commit; or roll back."""
+    progress = Progress([False] * len(work.calls))
+    prepared: Prepared | None = None
+    saved: Saved | None = None
+    try:
+        kept = {*work.existing, *(b for home in request.homes.values() for b in buffers_of(work.memory[home]))}
+        prepared = prepare(work.calls, kept)
+        if request.overwritten:
+            saved = Saved(request.readers, request.overwritten)
+            saved.make()
+        run_prepared(prepared, work.values, guard, progress)
+        guard.sealed = True
+    except BaseException as error:
+        guard.sealed = True  # what has run becomes what its tensors are
+        if prepared is None:
+            _drop(request)
+        else:
+            _settle(request, work, prepared, progress, saved, error)
+        raise
+    finally:
+        if prepared is not None:
+            prepared.release()
+    _commit(request, work, request.homes, {}, request.overwritten)
+
+
+def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp, UOp],
+            written: Collection[UOp]) -> dict[UOp, UOp]:  # fmt: skip
+    """Let all live tensors have the results of homes, and more; for each node what reads its memory.
+
+    written are the BUFFERs that had a value before.
+    """
+    held = {node: _held(node, work.memory[home]) for node, home in homes.items()}
+    if more:
+        held |= more
+    lazy = [tensor for tensor in request.others if memory_base(tensor.uop).op not in HELD]
+    others = [*request.others, *request.pinned] if request.pinned else request.others
+    remember(request.computed, lazy, others, held, request.order, written)
+    _rebind(held, [*request.computed, *lazy])
+    return held
+
+
+def _drop(request: Request) -> None:
+    """Nothing has run: the pending writes of tensors that were asked for are dropped where there is an old value."""
+    if request.assigns:
+        Left(request, None, Progress([]), {}).rebind("", {})
+
+
+def _settle(request: Request, work: Work, prepared: Prepared, progress: Progress, saved: Saved | None,
+            error: BaseException) -> None:  # fmt: skip
+    """Commit what was wholly written, and give each other tensor its old value, or a node that says that it is lost."""
+    if progress.begun and isinstance(error, Exception):
+        finish(request, prepared, progress, work.values)
+    if saved is not None and not touched(prepared, progress):
+        saved.undo()
+    unwritten = {b for call, ran in zip(work.calls, progress.done, strict=True) if not ran for b in writes(call)}
+    homes = {n: home for n, home in request.homes.items() if unwritten.isdisjoint(buffers_of(work.memory[home]))}
+    left = Left(request, prepared, progress, homes if any(progress.done) else {})
+    held = _commit(request, work, homes, left.there, left.touched) if any(progress.done) else {}
+    if request.assigns:
+        left.rebind(why(prepared, progress, error), held)
+        fresh = {id(buffer) for buffer in prepared.fresh}
+        give_back([buffer for b in unwritten if id(buffer := buffer_of(b)) in fresh])
+
+
+def _held(node: UOp, memory: UOp) -> UOp:
+    """The node that reads a result from its memory."""
+    return in_shape(memory, node.shape) if memory.op is Ops.BUFFER else memory
+
+
+def _rebind(swap: dict[UOp, UOp], tensors: Sequence[HasNode]) -> None:
+    """Put results in the place of the nodes they are the values of, in the graphs of tensors.
+
+    Shapes on the way to memory are left out, but not where a gradient may be asked for at one of them.
+    """
+    nodes = [tensor.uop for tensor in tensors]
+    done = swap if all(map(swap.__contains__, nodes)) else rebuild(nodes, swap)
+    for tensor in tensors:
+        new = done[tensor.uop]
+        base = memory_base(new)
+        asked = tensor.requires_grad is not False and new.dtype.kind == "float"
+        short = base.op is Ops.BUFFER and new.op is Ops.RESHAPE and not asked
+        tensor.uop = _held(new, base) if short else new
