@@ -10,6 +10,7 @@ rounding the true result gives (53 bits are more than twice 24 and 2). It shares
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -43,20 +44,21 @@ def held(value: Any, dtype: DType) -> Array:
         return rounded(np.asarray(value, np.float64), dtype)
     if isinstance(value, (bool, int, float)):
         value = coerce(value, dtype)
-        return np.asarray(value, NAMES[dtype])
-    return np.asarray(value).astype(NAMES[dtype])
+        return np.array(value, NAMES[dtype])
+    number: Array = np.asarray(value).astype(NAMES[dtype])
+    return number
 
 
 def rounded(wide: Array, dtype: DType) -> Array:
     """Numbers of a wider type, rounded once to a float dtype, ties to even."""
     if dtype not in IN_FLOAT32:
-        return wide.astype(NAMES[dtype], copy=False)
+        return np.asarray(wide, NAMES[dtype])
     form = FORMATS[dtype]
     exponent = np.maximum(np.frexp(wide)[1] - 1, 1 - form.bias)
     unit = np.ldexp(1.0, exponent - form.mantissa)
     near = np.where(np.isfinite(wide), np.copysign(np.rint(wide / unit) * unit, wide), wide)
     near = np.where(np.abs(near) > form.largest, np.copysign(form.beyond, near), near)
-    return (near + 0.0 if form.unsigned_zero else near).astype(np.float32)
+    return np.asarray(near + 0.0 if form.unsigned_zero else near, np.float32)
 
 
 def of_memory(raw: bytearray, dtype: DType) -> Array:
@@ -66,7 +68,7 @@ def of_memory(raw: bytearray, dtype: DType) -> Array:
     if dtype in dtypes.fp8s:
         return np.array(values_of(dtype), np.float32)[np.frombuffer(raw, np.uint8)]
     if dtype is dtypes.bool:
-        return np.frombuffer(raw, np.uint8) != 0
+        return np.not_equal(np.frombuffer(raw, np.uint8), 0)
     return np.frombuffer(raw, NAMES[dtype])
 
 
@@ -74,6 +76,12 @@ def of_memory(raw: bytearray, dtype: DType) -> Array:
 
 CHANGED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.RECIPROCAL, Ops.SQRT, Ops.FMA, Ops.CAST})
 NEAR = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW})  # a device gives them to an ulp or two, whatever they are
+
+
+WIDE: dict[Ops, Callable[..., Any]] = {
+    Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.FDIV: np.divide, Ops.RECIPROCAL: lambda a: 1 / a,
+    Ops.SQRT: np.sqrt, Ops.EXP2: np.exp2, Ops.LOG2: np.log2, Ops.SIN: np.sin, Ops.POW: np.power,
+}  # fmt: skip
 
 
 def elementwise(node: UOp, src: list[Any]) -> Array:
@@ -90,29 +98,10 @@ def wide(node: UOp, src: list[Any], longer: bool = False) -> Array:
         return _widened(src[0], node.src[0].dtype, node.dtype)
     if node.op is Ops.FMA and node.dtype is dtypes.float64:
         return _fused(*src)
-    a, *others = [np.asarray(x).astype(np.longdouble if longer else np.float64, copy=False) for x in src]
-    match node.op:
-        case Ops.ADD:
-            return np.add(a, others[0])
-        case Ops.SUB:
-            return np.subtract(a, others[0])
-        case Ops.MUL:
-            return np.multiply(a, others[0])
-        case Ops.FDIV:
-            return np.divide(a, others[0])
-        case Ops.RECIPROCAL:
-            return np.divide(1.0, a)
-        case Ops.SQRT:
-            return np.sqrt(a)
-        case Ops.EXP2:
-            return np.exp2(a)
-        case Ops.LOG2:
-            return np.log2(a)
-        case Ops.SIN:
-            return np.sin(a)
-        case Ops.POW:
-            return np.power(a, others[0])
-    return _to_odd(a * others[0], others[1])
+    operands: list[Array] = [np.asarray(x).astype(np.longdouble if longer else np.float64, copy=False) for x in src]
+    if node.op is Ops.FMA:
+        return _to_odd(np.multiply(operands[0], operands[1]), operands[2])
+    return np.asarray(WIDE[node.op](*operands))
 
 
 def _plain(node: UOp, src: list[Any]) -> Any:
@@ -171,7 +160,7 @@ def cast(a: Array, source: DType, target: DType) -> Array:
     if target.kind == "float":
         return rounded(_widened(a, source, target), target)
     if target is dtypes.bool:
-        return a != 0
+        return np.not_equal(a, 0)
     if source.kind != "float":
         return a.astype(NAMES[target])
     low, high = dtypes.min(target), dtypes.max(target)
@@ -192,7 +181,7 @@ def _widened(a: Array, source: DType, target: DType) -> Array:
         low = np.uint64(0x7FF)
         sticky = (size & ~low) | np.where(size & low, np.uint64(0x800), np.uint64(0))
         size = np.where(size >> np.uint64(53), sticky, size)
-        return np.where(a < 0, -1.0, 1.0) * size.astype(np.float64)
+        return np.asarray(np.where(a < 0, -1.0, 1.0) * size.astype(np.float64))
     return a.astype(np.float64)
 
 

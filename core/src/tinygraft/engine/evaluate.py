@@ -4,12 +4,13 @@
     Evaluation(roots, read, variables, others).run() -> {root: Value}
 
 Written op by op from the table in ARCHITECTURE.md. It walks without recursion, and no node's values take the memory of
-another's. Values that lie on several devices are whole here. A product that is summed at once is never written down.
+another's. Values that lie on several devices are whole here. A large product that is summed at once is never written
+down.
 
-An Evaluation also says how far rounding may move a value: beside the values whose every operation is rounded to nearest
-it computes `others` further ones, in which each operation that cannot be exact is off by a random amount of about a unit
-in the last place, and a sum by what its order may change (see noise.py). How far these lie apart is the graph's own
-answer to how well its values are determined; what is exact is the same in all of them.
+An Evaluation also says how far rounding may move a value: beside the values whose every operation is rounded to
+nearest it computes `others` further ones, in which each operation that cannot be exact is off by a random amount of
+about a unit in the last place, and a sum by what its order may change (see noise.py). How far these lie apart is the
+graph's own answer to how well its values are determined; what is exact is the same in all of them.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tinygraft.uop.uop import UOp, toposort
 SAME = frozenset({Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.SHARD, Ops.AFTER, Ops.FUNCTION})
 VIEWS = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.WINDOW}) | SAME  # they copy nothing
 MOVES = VIEWS | {Ops.PAD, Ops.CAT, Ops.GATHER, Ops.SCATTER, Ops.ASSIGN, Ops.MULTI, Ops.WHERE, Ops.NEG, Ops.BITCAST}
+AT_ONCE = 1 << 15  # elements from which a product is summed without being rounded and written down
 SIZES = frozenset({Ops.DEVICE, Ops.CONST, Ops.VARIABLE, Ops.BIND})
 
 
@@ -95,7 +97,7 @@ def sources_of(node: UOp) -> tuple[UOp, ...]:
 
 
 def summed_at_once(order: Sequence[UOp], roots: Iterable[UOp]) -> set[UOp]:
-    """The products that nothing but sums over them reads."""
+    """The products, large ones, that nothing but sums over them reads."""
     users: dict[UOp, list[UOp]] = {}
     for node in order:
         for source in sources_of(node):
@@ -104,6 +106,7 @@ def summed_at_once(order: Sequence[UOp], roots: Iterable[UOp]) -> set[UOp]:
     return {
         node for node in order
         if node.op is Ops.MUL and node.dtype.kind in ("float", "int", "uint") and node not in wanted
+        and math.prod(max_shape(node.shape)) >= AT_ONCE
         and all(user.op is Ops.REDUCE_AXIS and user.arg.op is Ops.ADD for user in users[node])
     }  # fmt: skip
 
@@ -154,6 +157,8 @@ class Evaluation:
             return Product([self._of(source) for source in node.src])
         if op is Ops.REDUCE_AXIS or op is Ops.SCAN or op is Ops.FOLD:
             return self._combined(node)
+        if op is Ops.PLACEHOLDER:
+            raise CannotEvaluate(f"no meaning of {op.name} in NumPy")
         src = [self._of(source) for source in sources_of(node)]
         if op is Ops.SCATTER and arg.op is not None:
             return self._scattered(node, src)
@@ -181,7 +186,7 @@ class Evaluation:
             return src[0] if len(src) == 1 else self._assigned(node, src)
         moved = self.moved(op, src[0], arg)
         if moved is None:
-            raise CannotEvaluate(f"no meaning of {op} in NumPy")
+            raise CannotEvaluate(f"no meaning of {op.name} in NumPy")
         return moved
 
     def size(self, size: UOp | int) -> int:
@@ -222,8 +227,8 @@ class Evaluation:
         if op is Ops.WINDOW:
             spans = tuple([d * (k - 1) + 1 for k, d in zip(arg.size, arg.dilation, strict=True)])
             windows = sliding_window_view(x, spans, tuple(range(x.ndim - len(spans), x.ndim)))
-            steps = [slice(None, None, step) for step in (*arg.stride, *arg.dilation)]
-            return windows[(..., *steps)]
+            steps: list[Any] = [slice(None, None, step) for step in (*arg.stride, *arg.dilation)]
+            return windows[(Ellipsis, *steps)]
         return None
 
     def _combined(self, node: UOp) -> Value:
@@ -279,7 +284,7 @@ class Evaluation:
 def work(order: Sequence[UOp], products: set[UOp]) -> tuple[int, int]:
     """(the elements of the largest array, those of all together) that evaluating would write."""
     sizes = [math.prod(max_shape(n.shape)) // (16 if n in products else 1) for n in order if n.op not in VIEWS | SIZES]
-    return max([size for size in sizes], default=0), sum(sizes)
+    return max(sizes, default=0), sum(sizes)
 
 
 def _gather(x: Array, index: Array, axis: int) -> Array:
@@ -316,9 +321,9 @@ def _fold(x: Array, arg: Any) -> Array:
     n = len(arg.length)
     out = np.zeros((*x.shape[: x.ndim - 2 * n], *arg.length), x.dtype)
     for inner in np.ndindex(*arg.size):
-        places = tuple(
+        places: list[Any] = [
             slice(k * d, k * d + s * (count - 1) + 1, s)
             for k, d, s, count in zip(inner, arg.dilation, arg.stride, arg.count, strict=True)
-        )
-        out[(..., *places)] += x[(..., *[slice(None)] * n, *inner)]
+        ]
+        out[(Ellipsis, *places)] += x[(Ellipsis, *[slice(None)] * n, *inner)]
     return out

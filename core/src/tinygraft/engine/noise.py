@@ -126,12 +126,12 @@ class Noise:
         """Where the result of an operation is not what its dtype has."""
         finite = np.isfinite(near) & (near != 0)
         if node.op in NEAR:
-            return finite
+            return np.asarray(finite)
         if node.dtype is dtypes.float64:
             if not LONGER or node.op is Ops.FMA:
-                return finite
+                return np.asarray(finite)
             exact = wide(node, src, longer=True) if node.op is not Ops.CAST else exact
-        return np.isfinite(near) & (exact != near)
+        return np.asarray(np.isfinite(near) & (exact != near))
 
     def _noisy(self, exact: Array, near: Array, error: Array, loses: Array, dtype: DType) -> Array:
         """near, where something is lost with noise of up to error."""
@@ -159,13 +159,18 @@ def _step(x: Array) -> float:
 def _compact(pair: Sequence[Array]) -> tuple[Array, Array]:
     """Two factors, of length 1 along the axes where one only repeats; where both do, the first is as long as it was."""
     a, b = np.broadcast_arrays(*pair)
-    again = [stride == 0 and size > 1 for stride, size in zip(b.strides, b.shape, strict=True)]
-    once = [stride == 0 and not both for stride, both in zip(a.strides, again, strict=True)]
-    return a[tuple([slice(0, 1 if one else None) for one in once])], b[tuple([slice(0, 1 if one else None) for one in again])]
+    second = [stride == 0 and size > 1 for stride, size in zip(b.strides, b.shape, strict=True)]
+    first = [stride == 0 and not both for stride, both in zip(a.strides, second, strict=True)]
+    return _once(a, first), _once(b, second)
+
+
+def _once(x: Array, repeats: Sequence[bool]) -> Array:
+    """x of length 1 along the axes that repeat."""
+    return x[tuple([slice(0, 1 if again else None) for again in repeats])]
 
 
 def _contract(a: Array, b: Array, axes: Sequence[int]) -> Array:
-    """The sum of a * b over axes, which stay with length 1. Axes of length 1 in both a and b are those of the result."""
+    """The sum of a * b over axes, which stay with length 1; a and b broadcast."""
     kept = [axis for axis in range(a.ndim) if axis not in axes]
     shape = np.broadcast_shapes(a.shape, b.shape)
     mine = [axis for axis in range(a.ndim) if a.shape[axis] == shape[axis]]

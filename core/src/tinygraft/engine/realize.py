@@ -12,9 +12,9 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tinygraft.config import VIZ
+from tinygraft.config import VALIDATE, VIZ
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import history, viz
 from tinygraft.engine.capture import Recorded, is_from_before, note, open_captures, uncaptured
@@ -27,6 +27,9 @@ from tinygraft.schedule.shard import in_shape
 from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
+
+if TYPE_CHECKING:
+    from tinygraft.engine.validate import Checking
 
 exclusive = threading.RLock()  # held while the graphs of live tensors change
 if hasattr(os, "register_at_fork"):
@@ -100,6 +103,7 @@ def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], before: Sequenc
     """Run what homes need, whose postorder is order, and give tensors their results; before stays as it is."""
     outputs = list(homes.values())
     work = work_for(order, outputs)
+    checking = _checking(order, homes, todo) if VALIDATE else None
     done: list[Ready] = []
     try:
         kept = _kept(work, outputs) if len(work.calls) > 1 else set()  # one call has nothing in between
@@ -115,6 +119,15 @@ def _compute(todo: Sequence[HasNode], others: Sequence[HasNode], before: Sequenc
             held = {node: _held(node, work.memory[home]) for node, home in homes.items()}
             _remember(todo, [*others, *before], work, held)
             _rebind(held, [*todo, *others])
+    if checking is not None:
+        checking.compare(work)
+
+
+def _checking(order: Sequence[UOp], homes: dict[UOp, UOp], todo: Sequence[HasNode]) -> Checking | None:
+    """What VALIDATE=1 compares the results with, from memory as it is now."""
+    from tinygraft.engine.validate import before  # NumPy is loaded only here
+
+    return before(order, homes, todo)
 
 
 def _without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNode]:
