@@ -12,7 +12,7 @@ JOBS ?= 2
 PEERS ?= torch,jax,tinygrad,onnxruntime
 BENCH ?= --invocations 3
 
-.PHONY: help train test check bench clean
+.PHONY: help train test validate check bench clean
 
 help:  ## what the targets do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -22,6 +22,9 @@ train: $(VENV)/.train  ## train a convolutional network on handwritten digits, o
 
 test: $(VENV)/.test  ## run every test, whole files at once in JOBS=2 processes
 	SPEC=2 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+validate: $(VENV)/.test  ## run whole programs and training with every schedule compared with NumPy (half an hour)
+	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest tests/road tests/training
 
 check: $(VENV)/.check  ## lint, formatting and types
 	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu plugins/opencl/src/tinygraft_opencl benchmarks" \
