@@ -24,7 +24,7 @@ test: $(VENV)/.test  ## run every test, whole files at once in JOBS=2 processes
 	SPEC=2 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 validate: $(VENV)/.test  ## run whole programs and training with every schedule compared with NumPy (half an hour)
-	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest tests/road tests/training
+	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "not slow" tests/road tests/training
 
 check: $(VENV)/.check  ## lint, formatting and types
 	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu plugins/opencl/src/tinygraft_opencl benchmarks" \
