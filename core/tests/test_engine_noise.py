@@ -15,7 +15,7 @@ from tinygraft.engine.validate import MANY, _wrong
 CHANCE = np.random.default_rng(3)
 X = CHANCE.standard_normal((40, 60)).astype(np.float32)
 W = CHANCE.standard_normal((60, 30)).astype(np.float32)
-LONG = CHANCE.uniform(0, 1, (4, 20_000)).astype(np.float32)
+LONG = CHANCE.uniform(0, 1, (4, 2_000)).astype(np.float32)
 
 
 def tensor(x: Any) -> Tensor:
@@ -80,14 +80,16 @@ def test_other_roundings_pass_and_an_error_of_a_thousandth_does_not(name: str) -
 
 
 def test_a_dropped_term_is_seen_in_each_sum() -> None:
-    """One of 60 products, whichever is not nearly nothing; one of 20,000 numbers."""
+    """One of 60 products, whichever is not nearly nothing; one of 2,000 numbers."""
     value = value_of(CASES["product"][0]())
     product = X.astype(np.float64) @ W
     for k in range(0, 60, 7):
         term = np.outer(X[:, k], W[k])
         assert wrong(product - term, value)[np.abs(term) > 1e-3].all()
     total = LONG.astype(np.float64).sum(1)
-    assert wrong(total - LONG[:, 5], value_of(CASES["sum"][0]())).all() == (LONG[:, 5] > 0.2).all()
+    value = value_of(CASES["sum"][0]())
+    for k in range(0, 2_000, 97):
+        assert wrong(total - LONG[:, k], value)[LONG[:, k] > 0.05].all()
 
 
 def test_what_is_exact_is_one_value() -> None:
