@@ -15,7 +15,7 @@ BENCH ?= --invocations 3
 SECONDS ?= 1200
 FUZZ ?= --save out/fuzz
 
-.PHONY: help train test check bench fuzz clean
+.PHONY: help train test validate fuzz check bench clean
 
 help:  ## what the targets do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -25,6 +25,9 @@ train: $(VENV)/.train  ## train a convolutional network on handwritten digits, o
 
 test: $(VENV)/.test  ## run every test, whole files at once in JOBS=2 processes
 	SPEC=2 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+validate: $(VENV)/.test  ## run whole programs and training with every schedule compared with NumPy (half an hour)
+	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "not slow" tests/road tests/training
 
 check: $(VENV)/.check  ## lint, formatting and types
 	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu plugins/opencl/src/tinygraft_opencl benchmarks" \

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graph_numpy import _moved
+from graph_numpy import Evaluation
 from kernel_numpy import node_values
 from tinygraft.dtype import dtypes
 from tinygraft.schedule.views import both, flatten, reshape_index, source_index, unflatten
@@ -44,7 +44,7 @@ def check(op: Ops, shape: tuple[int, ...], arg: Any) -> None:
     n = len(node.shape)
     gate = np.broadcast_to(numbers(inside, n), node.shape)
     position = np.broadcast_to(numbers(flatten(places, shape), n), node.shape)
-    expected = _moved(op, np.arange(1, int(np.prod(shape)) + 1).reshape(shape), arg, {})
+    expected = Evaluation(()).moved(op, np.arange(1, int(np.prod(shape)) + 1).reshape(shape), arg)
     assert np.where(gate, position + 1, 0).tolist() == expected.tolist()
     for place, size in zip(places, shape, strict=True):
         one = np.broadcast_to(numbers(place, n), node.shape)[gate]

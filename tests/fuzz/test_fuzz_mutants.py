@@ -11,14 +11,19 @@ import pytest
 from fuzz import failure_of, seeds_with_torch
 from generate import generate
 from lanes import on
-from tinygraft.engine import compile, history, plan, realize
+from tinygraft.engine import collect, compile, plan, tape
 from tinygraft.schedule import schedule
 from tinygraft.tensor import captured
 
 Mutant = tuple[Any, str, Callable[..., Any], str]
 MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has instead, the kind of programs that sees it
-    "values that somebody holds are not kept from a store": (realize, "_protect", lambda order, others: [], "state"),
-    "an assignment that others build on happens again": (realize, "_assigned_for", lambda others, order: [], "state"),
+    "values that somebody holds are not kept from a store": (
+        collect,
+        "protect",
+        lambda order, computed, others: ([], []),
+        "state",
+    ),
+    "an assignment that others build on happens again": (collect, "assigned_for", lambda others, order: [], "state"),
     "a kernel reads elsewhere what it overwrites": (
         schedule._Plan,
         "_check_overwritten",
@@ -33,7 +38,7 @@ MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has in
     ),
     "kernels run in any order": (schedule, "in_order", lambda tasks, versions, kept=(): list(reversed(tasks)), "state"),
     "a replay does not keep what it overwrites": (captured, "before_replay", lambda *a: None, "jit"),
-    "a read cuts the tape": (history, "keep", lambda memory, expression: None, "training"),
+    "a read cuts the tape": (tape, "record", lambda *a, **k: None, "training"),
 }
 MOST = 400  # programs, in at most 60 s
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_numpy import ACCUMULATE, NAMES, _array, _elementwise
+from graph_numpy import ACCUMULATE, NAMES, elementwise, held
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
 
@@ -47,7 +47,7 @@ def _node(node: UOp, src: list[Any], memory: Arrays, axes: int) -> Any:
     if node.op is Ops.PARAM:
         return memory[node.arg.slot]
     if node.op is Ops.CONST:
-        return _array(node.arg, node.dtype)
+        return held(node.arg, node.dtype)
     if node.op is Ops.RANGE:
         shape = [1] * axes
         shape[node.arg.axis] = -1
@@ -61,4 +61,4 @@ def _node(node: UOp, src: list[Any], memory: Arrays, axes: int) -> Any:
         shape = np.broadcast_shapes(*(np.shape(x) for x in src))
         whole = np.broadcast_to(src[0], shape)
         return ACCUMULATE[node.arg.op].reduce(whole, axis=over, keepdims=True, dtype=whole.dtype)
-    return _array(_elementwise(node, src), node.dtype)
+    return elementwise(node, src)

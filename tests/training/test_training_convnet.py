@@ -6,9 +6,10 @@ import numpy as np
 
 from convnet import Convnet
 from tinygraft import GlobalCounters, Tensor, nn
+from tinygraft.config import VALIDATE
 from tinygraft.uop import uop
 
-BATCH = 128
+BATCH = 8 if VALIDATE else 128
 
 
 def test_the_first_steps_cost() -> None:

@@ -165,6 +165,7 @@ def test_weights_cut_over_two_devices(device: str, kind: str, jit: bool) -> None
     agree(one, both)
 
 
+@Context(VALIDATE=0)  # which runs the function in every call
 def test_a_replayed_step_schedules_nothing() -> None:
     """A step on two devices is that of one on each, cut where an allreduce joins them; a replay only launches."""
     two = (DEVICES[0], f"{DEVICES[0]}:1")

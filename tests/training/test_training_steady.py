@@ -10,6 +10,7 @@ import sys
 import numpy as np
 
 from tinygraft import GlobalCounters, Tensor, TinyJit, nn
+from tinygraft.config import VALIDATE
 from tinygraft.uop import uop
 
 
@@ -51,14 +52,14 @@ def grown(jit: bool, steps: int) -> tuple[int, int, float]:
 
 def test_a_thousand_replayed_steps_are_flat() -> None:
     """With TinyJit 1,000 steps leave no node and no byte behind, and the network has learned."""
-    nodes, memory, loss = grown(jit=True, steps=1000)
+    nodes, memory, loss = grown(jit=True, steps=60 if VALIDATE else 1000)
     assert (nodes, memory) == (0, 0)
-    assert loss < 0.5
+    assert loss < (1.3 if VALIDATE else 0.5)
 
 
 def test_plain_steps_are_flat() -> None:
     """Without TinyJit neither."""
-    nodes, memory, _ = grown(jit=False, steps=100)
+    nodes, memory, _ = grown(jit=False, steps=20 if VALIDATE else 100)
     assert (nodes, memory) == (0, 0)
 
 

@@ -183,6 +183,14 @@ CHECK_INDEX = Setting(
     0,
     1,
 )
+VALIDATE = Setting(
+    "VALIDATE",
+    0,
+    "1 also evaluates each schedule with NumPy, compares all that it writes and raises ValidationError where that "
+    "differs; TinyJit runs its function in every call. Counts are printed at the end; it is slow",
+    0,
+    1,
+)
 # Training
 TRAINING = Setting(
     "TRAINING", 0, "1 is training mode: dropout drops, batch norm measures; Tensor.train() sets it", 0, 1

@@ -15,6 +15,7 @@
     ├── UnsupportedError (NotImplementedError)  something that a device declares it cannot do
     ├── FileFormatError (ValueError)     a file that is corrupt, truncated or lies about its content
     ├── FetchError (OSError)             a download that failed or brought something else
+    ├── ValidationError (ArithmeticError)  a wrong number, which VALIDATE=1 has found
     ├── TrainingError (RuntimeError)     an optimizer that cannot take its step
     └── SettingError (ValueError)        a setting with an unknown name or a value that cannot be read
 
@@ -92,6 +93,10 @@ class FileFormatError(TinygraftError, ValueError):
 
 class FetchError(TinygraftError, OSError):
     """A download that failed or brought something else than what was expected."""
+
+
+class ValidationError(TinygraftError, ArithmeticError):
+    """Memory that does not hold what its graph is worth by NumPy: a bug of the compiler, or of a device."""
 
 
 class TrainingError(TinygraftError, RuntimeError):

@@ -7,7 +7,8 @@ So the function may set itself up in its first call (optimizer state, lazily mad
 What makes calls of one kind: the structure of the arguments, the shape, dtype and device of each tensor among them,
 which of them are one tensor, all other arguments, and the settings that change code, training mode included. What
 the function reads from outside is frozen at capture; memory that it reads is read anew. `TinyJit(check=True)` runs the
-function in every call and raises when it launched something else than what was captured. A tensor that the function
+function in every call and raises when it launched something else than what was captured; so does VALIDATE=1, which
+first replays the call, holds that to the same launches one by one, and undoes it. A tensor that the function
 makes from Python's data is frozen too; a function that writes into such a one, or gives it back, is run in every
 call. So is one in which a variable has two values, and one that reads a value (item, numpy, tolist, a boolean mask):
 what it does next may depend on it. And so is one that does something which launches cannot do again: it changes a list
@@ -26,6 +27,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from tinygraft.config import VALIDATE
 from tinygraft.engine.capture import capturing
 from tinygraft.errors import GraphError
 from tinygraft.tensor import parts
@@ -96,11 +98,24 @@ class TinyJit(Generic[P, R]):
             arguments = take_apart(args, kwargs)
             ready = self._ready.get(arguments.key)
             again = ready is not None and not ready.reaches(arguments)
-            if ready is not None and again and not self.check:
+            replays = again and not self.check
+            if ready is not None and replays and not (VALIDATE and self._validated(ready, arguments)):
                 return ready.replay(arguments)
             if self.fxn is None:
                 raise GraphError(self._no_function(again or ready is None))
             return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
+
+    def _validated(self, record: Record, arguments: Arguments) -> bool:
+        """What VALIDATE=1 does in place of a replay: hold one to its launches, undo it, and let the function run.
+
+        False where there is no function, so that the replay has to stand.
+        """
+        from tinygraft.engine.validate import skip  # NumPy is loaded only here
+
+        record.rehearse(arguments, self._name())
+        if self.fxn is None:
+            skip("values of replays loaded from a pickle, which have no function")
+        return self.fxn is not None
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
         """Run the function and compare what it launched with what was seen before."""
@@ -120,7 +135,7 @@ class TinyJit(Generic[P, R]):
         ready = self._ready.get(arguments.key)
         if ready is not None:
             if trace.launched != ready.launched:
-                raise GraphError(difference(self._name(), ready.launched, trace.launched))
+                raise GraphError(difference(self._name(), ready.launched, trace.launched, self.check))
         elif (
             self._once.pop(arguments.key, None) == trace.launched
             and trace.may_repeat(result)

@@ -33,7 +33,7 @@ def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Seque
         for node in toposort(*roots, enter=lambda node: node not in held):
             if node in held and node.dtype.kind == "float":
                 wanted[node] = _stronger(flag, wanted.get(node, False))
-    asking = asking_nodes((*computed, *others)) if any([flag is not None for flag in wanted.values()]) else set()
+    asking = asking_nodes((*computed, *others)) if any(flag is not None for flag in wanted.values()) else set()
     tape.record(held, order, wanted, asking, written, pin=not open_captures())
 
 

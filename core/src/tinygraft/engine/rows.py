@@ -101,7 +101,7 @@ def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, Entry], pin: bool) -> Ro
             rows.append(Memory(node, behind.get(node), pin))
         else:
             sources = tuple([numbers.get(source, source) for source in node.src])
-            if node is not inside[-1] and not any([type(source) is int for source in sources]):
+            if node is not inside[-1] and not any(type(source) is int for source in sources):
                 continue  # it reads no memory: it is kept as it is
             rows.append((node.op, node.dtype, sources, node.arg, node.tag))
         numbers[node] = len(rows) - 1

@@ -104,9 +104,8 @@ def clear() -> None:
 
 def entry_of(memory: UOp) -> Entry | None:
     """How the value that a BUFFER or a MULTI holds now was computed; None for a leaf."""
-    entry: Entry | None = _entries.get(memory.arg.uid) if memory.op is Ops.BUFFER else _multi.get(memory)
-    if type(entry) is tuple:
-        entry = _recorded(memory.arg.uid)
+    found: Any = _entries.get(memory.arg.uid) if memory.op is Ops.BUFFER else _multi.get(memory)
+    entry: Entry | None = _recorded(memory.arg.uid) if type(found) is tuple else found
     if entry is None or (_written and any(_written.get(buffer, 0) > entry.at for buffer in buffers_of(memory))):
         return None
     return entry
@@ -149,8 +148,8 @@ uop_table.forget_memory = _forget
 # Recording
 
 
-def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool | None], asking: Collection[UOp],
-           written: Iterable[UOp], pin: bool) -> None:  # fmt: skip
+def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool | None],
+           asking: Collection[UOp], written: Collection[UOp], pin: bool) -> None:  # fmt: skip
     """Tape how memory got its values: computed maps nodes to those that read the memory which holds them now.
 
     order is the graph that was run, sources first. wanted are the nodes of float values in computed that a gradient may
@@ -172,7 +171,7 @@ def _record_later(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Map
     """Record one value that nothing has asked for, if it was computed from little memory: most are gone unasked."""
     (node, flag), = wanted.items()  # fmt: skip
     memory = memory_base(computed[node])
-    if flag is not None or memory.op is not Ops.BUFFER or not all([is_small(n) for n in order if n.op in HELD]):
+    if flag is not None or memory.op is not Ops.BUFFER or not all(is_small(n) for n in order if n.op in HELD):
         return False
     _entries[memory.arg.uid] = node, order, weakref.ref(memory)
     return True
@@ -273,7 +272,7 @@ def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool) -> Entry | N
     memories = [n for n in inside if n.op in HELD]
     if not asks and (
         not _has_leaf(node) if node.op is Ops.ASSIGN else
-        not any([n.dtype.kind == "float" for n in memories]) and not any([isinstance(n.tag, Own) for n in inside])
+        not any(n.dtype.kind == "float" for n in memories) and not any(isinstance(n.tag, Own) for n in inside)
     ):  # fmt: skip
         return None
     entry = Entry(asks)
@@ -357,7 +356,8 @@ def note_copied(new: UOp, old: UOp) -> None:
 
 def may_save(buffers: Iterable[UOp]) -> bool:
     """Whether there is room for copies of BUFFERs beside those that were saved before and are still there."""
-    return sum([b.arg.size * b.dtype.itemsize for b in (*buffers, *_origins.keys())]) <= SAVED
+    nbytes: int = sum([b.arg.size * b.dtype.itemsize for b in (*buffers, *_origins.keys())])
+    return nbytes <= SAVED
 
 
 def to_save(overwritten: Collection[UOp]) -> list[Entry]:

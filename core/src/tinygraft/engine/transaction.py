@@ -10,9 +10,10 @@ run; where a launch fails, what is wholly written is committed, and left.py find
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
+from tinygraft.config import VALIDATE
 from tinygraft.device.buffer import buffer_of
-from tinygraft.engine import tape
 from tinygraft.engine.arena import give_back
 from tinygraft.engine.assigns import HasNode
 from tinygraft.engine.capture import open_captures
@@ -28,13 +29,16 @@ from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild
 
+if TYPE_CHECKING:
+    from tinygraft.engine.validate import Checking
+
 
 def run_request(request: Request, guard: Guard) -> None:
     """Compute what a Request is about, and give its tensors their results. Raises what any part of it raises."""
     outputs = list(request.homes.values())
     if not request.assigns and not open_captures():
         work = work_for(request.order, outputs)
-        if len(work.calls) == 1:  # nothing in between, and nothing that could not be done again
+        if len(work.calls) == 1 and not VALIDATE:  # nothing in between, and nothing that could not be done again
             call = work.calls[0]
             Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers]).run(work.values)
             _commit(request, work, request.homes, {}, request.overwritten)
@@ -60,6 +64,7 @@ def _run_work(request: Request, work: Work, guard: Guard) -> None:
         if request.overwritten:
             saved = Saved(request.readers, request.overwritten)
             saved.make()
+        checking = _checking(request) if VALIDATE else None
         run_prepared(prepared, work.values, guard, progress)
         guard.sealed = True
     except BaseException as error:
@@ -73,6 +78,15 @@ def _run_work(request: Request, work: Work, guard: Guard) -> None:
         if prepared is not None:
             prepared.release()
     _commit(request, work, request.homes, {}, request.overwritten)
+    if checking is not None:
+        checking.compare(work)
+
+
+def _checking(request: Request) -> Checking | None:
+    """What VALIDATE=1 compares the results with, from memory as it is now."""
+    from tinygraft.engine.validate import before  # NumPy is loaded only here
+
+    return before(request.order, request.homes, request.computed)
 
 
 def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp, UOp],

@@ -92,7 +92,7 @@ class Unfolded:
             stack.pop()
 
     def _graph(self, entry: Entry, everyone: bool) -> UOp:
-        """The graph of an entry with what its memory was computed from, or what stands for values that are not there."""
+        """The graph of an entry over what its memory was computed from, or what stands for what is not there."""
         if entry.rows is not None:
             return entry.rows.node(lambda memory: self._memory(memory, entry, everyone))
         assert entry.node is not None

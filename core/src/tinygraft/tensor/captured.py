@@ -9,12 +9,13 @@ from typing import Any
 from tinygraft.device.buffer import bind, buffer_of
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import Nodes
-from tinygraft.engine.capture import Capture, Memory, Recorded
+from tinygraft.engine.capture import Capture, Memory, Recorded, uncaptured
 from tinygraft.engine.compile import Compiled
 from tinygraft.engine.interrupt import guarded
 from tinygraft.engine.left import forget_torn
 from tinygraft.engine.protect import before_replay, copied
 from tinygraft.engine.realize import exclusive
+from tinygraft.engine.rehearse import rehearse
 from tinygraft.engine.replay import At, Form, Replay
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor import parts
@@ -189,6 +190,16 @@ class Record:
             finally:
                 guard.sealed = True
 
+    def rehearse(self, arguments: Arguments, name: str) -> None:
+        """Replay for these arguments, hold that to the launches one by one, and leave all memory as it was.
+
+        Raises ValidationError where the two differ; name is that of the function.
+        """
+        with exclusive, uncaptured():
+            given = [copied(node) if buffer_of(node) in self.filled else node for node in arguments.buffers]
+            made = [UOp.buffer(*form) for form in self.made]
+            rehearse(self.launches, [*given, *made], self.values | arguments.values, name)
+
     # Pickling
 
     def __getstate__(self) -> dict[str, Any]:
@@ -238,22 +249,23 @@ def _fixed(trace: Trace, uid: int, role: str) -> Any:
     return None
 
 
-def difference(name: str, captured: Launched, now: Launched) -> str:
-    """What TinyJit(check=True) says when a call launched something else than what was captured."""
+def difference(name: str, captured: Launched, now: Launched, is_asked: bool = True) -> str:
+    """What TinyJit(check=True), or else VALIDATE=1, says when a call launched something else than what was captured."""
+    who = "TinyJit(check=True)" if is_asked else "VALIDATE=1"
     for i, ((a, _), (b, _)) in enumerate(zip(captured, now, strict=False)):
         if a is not b:
             was, is_ = (getattr(k, "name", "a copy") for k in (a, b))
             other = "another " if was == is_ else ""
             return (
-                f"TinyJit(check=True): {name} launched {other}{is_} where {was} was captured, as launch {i + 1}\n"
+                f"{who}: {name} launched {other}{is_} where {was} was captured, as launch {i + 1}\n"
                 "  hint: something that it reads from outside has changed; pass it as an argument"
             )
     if len(captured) != len(now):
         return (
-            f"TinyJit(check=True): {name} launched {len(now)} kernels where {len(captured)} were captured\n"
+            f"{who}: {name} launched {len(now)} kernels where {len(captured)} were captured\n"
             "  hint: something that it reads from outside has changed; pass it as an argument"
         )
     return (
-        f"TinyJit(check=True): {name} used other memory than what was captured\n"
+        f"{who}: {name} used other memory than what was captured\n"
         "  hint: a tensor that it reads from outside is a new one in each call; assign to it, or pass it as an argument"
     )

@@ -1,8 +1,8 @@
 """The way from a result to the tensors that its gradient is asked for: which nodes of its graph each tensor is.
 
 A tensor is found by what it is, not by the node that it has now. It may have been realised, assigned to, or saved
-under another number since the result was computed: `Path.nodes_of` finds all nodes of the unfolded graph (engine/unfold)
-that are one tensor, and `Leaves` the tensors that backward fills.
+under another number since the result was computed: `Path.nodes_of` finds all nodes of the unfolded graph
+(engine/unfold.py) that are one tensor, and `Leaves` the tensors that backward fills.
 """
 
 from __future__ import annotations

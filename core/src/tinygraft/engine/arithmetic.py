@@ -1,0 +1,286 @@
+"""What the elementwise ops mean, computed with NumPy on whole arrays: the numbers of ARCHITECTURE.md and dtype.coerce.
+
+    held(values, dtype)            numbers as the array that stands for a value of dtype
+    elementwise(node, sources)     the values of an elementwise node, each operation rounded once
+
+A value of dtype is held in the NumPy type of that name; bfloat16 and the fp8 types in float32, which has all of their
+numbers. Operations on floats of up to 32 bits are computed in float64 and rounded once to the dtype, which gives what
+rounding the true result gives (53 bits are more than twice 24 and 2). It shares no code with the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tinygraft.dtype import FORMATS, DType, coerce, dtypes, values_of
+from tinygraft.uop.ops import THREEFRY_PARITY, THREEFRY_ROTATIONS, Ops
+from tinygraft.uop.uop import UOp
+
+Array = np.ndarray[Any, Any]
+IN_FLOAT32 = (dtypes.bfloat16, *dtypes.fp8s)  # the dtypes that NumPy does not have
+NAMES: dict[DType, str] = {
+    dtypes.bool: "bool", dtypes.int8: "int8", dtypes.uint8: "uint8", dtypes.int16: "int16", dtypes.uint16: "uint16",
+    dtypes.int32: "int32", dtypes.uint32: "uint32", dtypes.int64: "int64", dtypes.uint64: "uint64",
+    dtypes.float16: "float16", dtypes.float32: "float32", dtypes.float64: "float64", dtypes.index: "int64",
+}  # fmt: skip
+ACCUMULATE: dict[Ops, np.ufunc] = {
+    Ops.ADD: np.add, Ops.MUL: np.multiply, Ops.MAX: np.maximum, Ops.MIN: np.minimum, Ops.OR: np.bitwise_or,
+    Ops.AND: np.bitwise_and, Ops.XOR: np.bitwise_xor,
+}  # fmt: skip
+
+
+def held_in(dtype: DType) -> str:
+    """The name of the NumPy type that values of dtype are held in."""
+    return "float32" if dtype in IN_FLOAT32 else NAMES[dtype]
+
+
+def held(value: Any, dtype: DType) -> Array:
+    """Numbers of Python or NumPy as an array of dtype: floats are rounded once, integers wrap."""
+    if dtype.kind == "float":
+        return rounded(np.asarray(value, np.float64), dtype)
+    if isinstance(value, (bool, int, float)):
+        value = coerce(value, dtype)
+        return np.array(value, NAMES[dtype])
+    number: Array = np.asarray(value).astype(NAMES[dtype])
+    return number
+
+
+def rounded(wide: Array, dtype: DType) -> Array:
+    """Numbers of a wider type, rounded once to a float dtype, ties to even."""
+    if dtype not in IN_FLOAT32:
+        return np.asarray(wide, NAMES[dtype])
+    form = FORMATS[dtype]
+    exponent = np.maximum(np.frexp(wide)[1] - 1, 1 - form.bias)
+    unit = np.ldexp(1.0, exponent - form.mantissa)
+    near = np.where(np.isfinite(wide), np.copysign(np.rint(wide / unit) * unit, wide), wide)
+    near = np.where(np.abs(near) > form.largest, np.copysign(form.beyond, near), near)
+    return np.asarray(near + 0.0 if form.unsigned_zero else near, np.float32)
+
+
+def of_memory(raw: bytearray, dtype: DType) -> Array:
+    """The values whose bytes lie in memory."""
+    if dtype is dtypes.bfloat16:
+        return (np.frombuffer(raw, np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if dtype in dtypes.fp8s:
+        return np.array(values_of(dtype), np.float32)[np.frombuffer(raw, np.uint8)]
+    if dtype is dtypes.bool:
+        return np.not_equal(np.frombuffer(raw, np.uint8), 0)
+    return np.frombuffer(raw, NAMES[dtype])
+
+
+# Elementwise operations
+
+CHANGED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.RECIPROCAL, Ops.SQRT, Ops.FMA, Ops.CAST})
+NEAR = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW})  # a device gives them to an ulp or two, whatever they are
+
+
+WIDE: dict[Ops, Callable[..., Any]] = {
+    Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.FDIV: np.divide, Ops.RECIPROCAL: lambda a: 1 / a,
+    Ops.SQRT: np.sqrt, Ops.EXP2: np.exp2, Ops.LOG2: np.log2, Ops.SIN: np.sin, Ops.POW: np.power,
+}  # fmt: skip
+
+
+def elementwise(node: UOp, src: list[Any]) -> Array:
+    """The values of an elementwise node from those of its sources."""
+    op, dtype = node.op, node.dtype
+    if dtype.kind == "float" and op in CHANGED | NEAR:
+        return rounded(wide(node, src), dtype)
+    return np.asarray(_plain(node, src)).astype(held_in(dtype), copy=False)
+
+
+def wide(node: UOp, src: list[Any], longer: bool = False) -> Array:
+    """The values of a float node before they are rounded: in float64, or with longer in NumPy's longest float."""
+    if node.op is Ops.CAST:
+        return _widened(src[0], node.src[0].dtype, node.dtype)
+    if node.op is Ops.FMA and node.dtype is dtypes.float64:
+        return _fused(*src)
+    operands: list[Array] = [np.asarray(x).astype(np.longdouble if longer else np.float64, copy=False) for x in src]
+    if node.op is Ops.FMA:
+        return _to_odd(np.multiply(operands[0], operands[1]), operands[2])
+    return np.asarray(WIDE[node.op](*operands))
+
+
+def _plain(node: UOp, src: list[Any]) -> Any:
+    """Operations that round nothing: those of integers and bools, and those that choose one of their sources."""
+    op, a = node.op, np.asarray(src[0])
+    b = np.asarray(src[1]) if len(src) > 1 else a
+    boolean = node.src[0].dtype is dtypes.bool
+    match op:
+        case Ops.CAST:
+            return cast(a, node.src[0].dtype, node.dtype)
+        case Ops.BITCAST:
+            return _of_bits(_bits(a, node.src[0].dtype), node.dtype)
+        case Ops.NEG:
+            return a if boolean else np.negative(a)
+        case Ops.NOT:
+            return np.invert(a)
+        case Ops.TRUNC:
+            return np.trunc(a)
+        case Ops.ADD:
+            return np.add(a, b)
+        case Ops.SUB:
+            return np.not_equal(a, b) if boolean else np.subtract(a, b)
+        case Ops.MUL:
+            return np.multiply(a, b)
+        case Ops.IDIV | Ops.MOD:
+            return _divided(op, a, b)
+        case Ops.MAX:
+            return np.maximum(a, b)
+        case Ops.MIN:
+            return np.minimum(a, b)
+        case Ops.POW:
+            return _power(a, b)
+        case Ops.CMPLT:
+            return np.less(a, b)
+        case Ops.CMPEQ:
+            return np.equal(a, b)
+        case Ops.CMPNE:
+            return np.not_equal(a, b)
+        case Ops.AND:
+            return np.bitwise_and(a, b)
+        case Ops.OR:
+            return np.bitwise_or(a, b)
+        case Ops.XOR:
+            return np.bitwise_xor(a, b)
+        case Ops.SHL | Ops.SHR:
+            return _shifted(op is Ops.SHL, a, b)
+        case Ops.THREEFRY:
+            return _threefry(a, b)
+        case Ops.WHERE:
+            return np.where(a, b, src[2])
+    raise NotImplementedError(f"NumPy has no meaning for {op}")
+
+
+def cast(a: Array, source: DType, target: DType) -> Array:
+    """Values of another dtype: integers wrap, a float truncates and saturates, NaN gives 0."""
+    if target.kind == "float":
+        return rounded(_widened(a, source, target), target)
+    if target is dtypes.bool:
+        return np.not_equal(a, 0)
+    if source.kind != "float":
+        return a.astype(NAMES[target])
+    low, high = dtypes.min(target), dtypes.max(target)
+    number = np.trunc(np.where(np.isnan(a), 0, a).astype(np.float64))
+    inside = (number > float(low)) & (number < float(high))
+    found = np.where(inside, number, 0).astype(NAMES[target])
+    found[number >= float(high)] = high
+    found[number <= float(low)] = low
+    return found
+
+
+def _widened(a: Array, source: DType, target: DType) -> Array:
+    """Values as wide floats that round to target as they themselves do: of large integers the last bits are one."""
+    if source.kind in ("int", "uint", "index") and source.itemsize == 8:
+        if target in (dtypes.float32, dtypes.float64):
+            return a.astype(NAMES[target]).astype(np.float64)
+        size = np.where(a < 0, np.negative(a), a).astype(np.uint64)
+        low = np.uint64(0x7FF)
+        sticky = (size & ~low) | np.where(size & low, np.uint64(0x800), np.uint64(0))
+        size = np.where(size >> np.uint64(53), sticky, size)
+        return np.asarray(np.where(a < 0, -1.0, 1.0) * size.astype(np.float64))
+    return a.astype(np.float64)
+
+
+def _shifted(left: bool, a: Array, b: Array) -> Any:
+    width = a.dtype.itemsize * 8
+    inside = (b >= 0) & (b < width) if b.dtype.kind == "i" else b < width
+    amount = np.where(inside, b, 0).astype(a.dtype)
+    if left:
+        return np.where(inside, np.left_shift(a, amount), 0)
+    return np.where(inside, np.right_shift(a, amount), -(a < 0).astype(np.int8) if a.dtype.kind == "i" else 0)
+
+
+def _divided(op: Ops, a: Array, b: Array) -> Any:
+    """Floor division and remainder; by zero both give 0."""
+    safe = np.where(b == 0, 1, b).astype(a.dtype)
+    least = (safe == -1) if a.dtype.kind == "i" else np.zeros(b.shape, bool)
+    safe = np.where(least, 1, safe).astype(a.dtype)
+    if op is Ops.IDIV:
+        return np.where(b == 0, 0, np.where(least, np.negative(a), np.floor_divide(a, safe)))
+    return np.where(b == 0, 0, np.where(least, 0, np.mod(a, safe)))
+
+
+def _power(a: Array, b: Array) -> Any:
+    """Integer powers modulo the width; a negative one is 0 but of 1 and -1."""
+    if a.dtype.kind == "b":
+        return a | ~b
+    result, base = np.ones(np.broadcast_shapes(a.shape, b.shape), a.dtype), a.copy()
+    exponent = np.where(b < 0, np.zeros((), b.dtype), b).astype(np.uint64)
+    while exponent.any():
+        result = np.where(exponent & np.uint64(1), result * base, result).astype(a.dtype)
+        base, exponent = base * base, exponent >> np.uint64(1)
+    sign = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2, -1, 1), 0)) if a.dtype.kind == "i" else result
+    return np.where(b < 0, sign, result)
+
+
+def _bits(a: Array, dtype: DType) -> Array:
+    """The bits of values, as unsigned integers of their width."""
+    a = np.ascontiguousarray(a).reshape(np.shape(a))
+    if dtype is dtypes.bfloat16:
+        return (a.view(np.uint32) >> 16).astype(np.uint16)
+    if dtype in dtypes.fp8s:
+        sizes = np.array(values_of(dtype)[:128])
+        known = sizes[~np.isnan(sizes)]
+        order = np.argsort(known)
+        found = order[np.minimum(np.searchsorted(known[order], np.abs(a)), len(order) - 1)]
+        nan = 0x80 if FORMATS[dtype].unsigned_zero else 0x7E if dtype is dtypes.fp8e5m2 else 0x7F
+        signed = np.where(np.isnan(a), nan, found) | np.where(np.signbit(a), 0x80, 0)
+        return signed.astype(np.uint8)
+    return a.view(f"uint{dtype.bits}")
+
+
+def _of_bits(bits: Array, dtype: DType) -> Array:
+    """The values that have these bits."""
+    if dtype is dtypes.bfloat16:
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    if dtype in dtypes.fp8s:
+        return np.array(values_of(dtype), np.float32)[bits]
+    return bits != 0 if dtype is dtypes.bool else bits.view(NAMES[dtype])
+
+
+def _to_odd(product: Array, c: Array) -> Array:
+    """product + c, where what float64 cannot hold makes the last bit one: rounding that once more is rounding once."""
+    total = product + c
+    with np.errstate(all="ignore"):
+        back = total - product
+        error = (product - (total - back)) + (c - back)  # exact, as Knuth's TwoSum says
+        even = (total.view(np.int64) & 1) == 0
+        towards = np.nextafter(total, np.where(error > 0, np.inf, -np.inf))
+    return np.where(np.isfinite(total) & (error != 0) & even, towards, total)
+
+
+def _fused(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c of float64, rounded once: by fractions where all are finite, else by whatever NumPy makes of it."""
+    out = np.asarray(np.multiply(a, b) + c)
+    a, b, c = np.broadcast_arrays(a, b, c)
+    for place in np.ndindex(*out.shape):
+        x, y, z = float(a[place]), float(b[place]), float(c[place])
+        if np.isfinite([x, y, z]).all():
+            exact = Fraction(x) * Fraction(y) + Fraction(z)
+            if exact:
+                try:
+                    out[place] = float(exact)
+                except OverflowError:
+                    out[place] = np.inf if exact > 0 else -np.inf
+    return out
+
+
+def _threefry(counter: Array, key: Array) -> Array:
+    """64 random bits from counters and keys: Threefry 2x32 with 20 rounds (Salmon et al., SC 2011)."""
+
+    def halves(x: Array) -> list[Array]:
+        return [(x & np.uint64(0xFFFFFFFF)).astype(np.uint32), (x >> np.uint64(32)).astype(np.uint32)]
+
+    (x0, x1), (k0, k1) = halves(counter), halves(key)
+    keys = (k1, k0 ^ k1 ^ np.uint32(THREEFRY_PARITY), k0)
+    x0, x1 = x0 + keys[2], x1 + keys[0]
+    for i in range(5):
+        for rotation in THREEFRY_ROTATIONS[i % 2]:
+            x0 = x0 + x1
+            x1 = x0 ^ ((x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation)))
+        x0, x1 = x0 + keys[i % 3], x1 + keys[(i + 1) % 3] + np.uint32(i + 1)
+    return (x1.astype(np.uint64) << np.uint64(32)) | x0.astype(np.uint64)
