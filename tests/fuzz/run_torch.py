@@ -134,6 +134,7 @@ class Mirror:
         self.program, self.dtype, self.scale = program, dtype, 1.0
         self.values: dict[str, Any] = {}
         self.versions: dict[str, list[T]] = {}  # of each leaf that requires a gradient
+        self.passed: set[Any] = set()  # steps that a backward went through
         self.grads: dict[str, T | None] = {}
         self.reads: list[Any] = []
 
@@ -223,10 +224,12 @@ class Mirror:
         names = [(name, v) for name, versions in self.versions.items() for v in versions]
         total = self.values[step.ins[0]]
         found = torch.autograd.grad(total, [v for _, v in names], retain_graph=True, allow_unused=True)
+        graph = _graph(total)
+        again, self.passed = not graph.isdisjoint(self.passed), self.passed | graph
         for (name, version), grad in zip(names, found, strict=True):
             if grad is not None:
-                if "old_version" in LEFT_OUT and version is not self.versions[name][-1]:
-                    raise Uncertain("left out: the gradient of a leaf that was written since")
+                if version is not self.versions[name][-1] and (again or "old_version" in LEFT_OUT):
+                    raise Uncertain("a graph that a backward went through, of a leaf that was written since")
                 old = self.grads[name]
                 self.grads[name] = grad.detach() if old is None else old + grad.detach()
                 self.scale = max(self.scale, float(grad.abs().max()))
@@ -236,6 +239,8 @@ class Mirror:
     def _do_gradient(self, step: Step) -> None:
         loss, *names = step.ins
         targets = [self.values[name] for name in names]
+        if len(self.passed & _graph(self.values[loss])) and any(len(v) > 1 for v in self.versions.values()):
+            raise Uncertain("a graph that a backward went through, of which a leaf may have been written since")
         found = torch.autograd.grad(self.values[loss], targets, retain_graph=True)
         for name, grad in zip(step.out, found, strict=True):
             self.values[name] = grad.detach()
@@ -279,6 +284,19 @@ class Mirror:
         for name in {out for each in function.steps for out in each.out}:
             self.values.pop(name, None)
         self.values.update(zip(step.out, results, strict=True))
+
+
+def _graph(total: T) -> set[Any]:
+    """The steps of a result, but for leaves. PyTorch frees what they hold after one backward, and raises at a second
+    one: tinygraft keeps old values for the first one only, too.
+    """
+    found, stack = set(), [total.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in found and node.next_functions:
+            found.add(node)
+            stack += [before for before, _ in node.next_functions]
+    return found
 
 
 def references(program: Program) -> list[Value | None]:

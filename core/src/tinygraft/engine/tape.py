@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
 from tinygraft.engine.rows import Rows, is_small, rows_of
-from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
 from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
@@ -230,11 +230,14 @@ def _asked(order: Iterable[UOp], asking: Collection[UOp]) -> dict[UOp, bool]:
     """Whether one of asking lies behind each node of order, by the way that a gradient goes."""
     behind: dict[UOp, bool] = {}
     reach: set[UOp] = set()
+    leaves = {buffer for node in asking for buffer in memories(node)} if _origins else set()
     for node in order:
         found = False
         if node.op in HELD:
             entry = entry_of(node)
             found = entry is not None and entry.asks
+            if leaves and any(origin_of(buffer) in leaves for buffer in buffers_of(node)):
+                reach.add(node)  # an old value of one of asking
         elif _goes_on(node):
             found = not reach.isdisjoint(_sources(node))
         behind[node] = found

@@ -383,14 +383,15 @@ class Access(Casting):
         old = self.uop
         if view is None and value is old:
             return
-        if self.requires_grad and self.dtype.kind == "float" and is_leaf(old):
+        stays = self.requires_grad and self.dtype.kind == "float" and is_leaf(self)
+        if stays:
             value = UOp(Ops.DETACH, value.dtype, (value,))
             if view is not None:
                 cut = UOp(Ops.DETACH, old.dtype, (old,))
                 view, old = rebuild((view,), {old: cut})[view], cut
         if view is not None:
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
-        elif _owns_memory(old) or old.op is Ops.ASSIGN:
+        elif stays or _owns_memory(old) or old.op is Ops.ASSIGN:
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value))
         else:
             self.uop = value

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import tape
+from tinygraft.engine.assigns import asking_nodes
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, memories, memory_base
@@ -106,8 +107,12 @@ class Leaves(Path):
         return [(tensor, nodes) for tensor in tensors if (nodes := self.nodes_of(tensor.uop))]
 
 
-def is_leaf(node: UOp) -> bool:
-    """Whether a node is memory, perhaps assigned to since, whose value was computed from nothing with a gradient."""
+def is_leaf(tensor: TensorBase) -> bool:
+    """Whether a tensor with requires_grad=True is computed from no other such one that is still there."""
+    node = tensor.uop
     while node.op in (Ops.ASSIGN, Ops.RESHAPE, Ops.DETACH):
         node = node.src[0]
-    return node.op in HELD and tape.entry_of(node) is None
+    if node.op in HELD:
+        entry = tape.entry_of(node)
+        return entry is None or not entry.asks
+    return not tape.is_asked(tensor.uop, asking_nodes(live_tensors()) - {tensor.uop})

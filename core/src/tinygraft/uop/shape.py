@@ -94,8 +94,20 @@ def _pad(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
     old = src[0].shape
     if len(arg) != len(old) or any(low(side) < 0 for pair in arg for side in pair):
         raise ShapeError(f"pad needs one pair of non-negative sizes for each axis of {old}, got {arg}")
-    return tuple(size if before == after == 0 else size + before + after
+    return tuple(size if before == after == 0 else _together(size, before, after)
                  for size, (before, after) in zip(old, arg, strict=True))  # fmt: skip
+
+
+def _together(*sizes: sint) -> sint:
+    """The sum of sizes; a number where what is symbolic cancels, as in i + (8 - i)."""
+    if is_concrete(sizes):
+        return sum(sizes)
+    from tinygraft.uop import index as ix  # builds on this file
+
+    total: sint = 0
+    for size in sizes:
+        total = ix.add(total, size)
+    return total if isinstance(total, int) or total.op is not Ops.CONST else int(total.arg)
 
 
 def _shrink(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
