@@ -15,7 +15,7 @@ BENCH ?= --invocations 3
 SECONDS ?= 1200
 FUZZ ?= --save out/fuzz
 
-.PHONY: help train test validate fuzz check bench clean
+.PHONY: help train test slow validate fuzz check bench clean
 
 help:  ## what the targets do
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -26,7 +26,10 @@ train: $(VENV)/.train  ## train a convolutional network on handwritten digits, o
 test: $(VENV)/.test  ## run every test, whole files at once in JOBS=2 processes
 	SPEC=2 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
-validate: $(VENV)/.test  ## run whole programs and training with every schedule compared with NumPy (half an hour)
+slow: $(VENV)/.test  ## what takes long: validate and fuzz, side by side in two processes
+	$(MAKE) -j2 --output-sync=target validate fuzz
+
+validate: $(VENV)/.test  ## run whole programs and training with every schedule compared with NumPy (20 minutes)
 	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "not slow" tests/road tests/training
 
 check: $(VENV)/.check  ## lint, formatting and types

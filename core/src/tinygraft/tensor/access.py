@@ -314,7 +314,7 @@ class Access(Casting):
         return _unpickled, (type(self), *parts, self.uop.sharding)
 
     def detach(self) -> Self:
-        """The values without their history: no gradient flows through the result.
+        """The values, detached: no gradient flows through the result.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1.0], requires_grad=True).detach().requires_grad
