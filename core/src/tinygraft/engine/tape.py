@@ -168,11 +168,19 @@ def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UO
 
 
 def _record_later(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool | None]) -> bool:
-    """Record one value that nothing has asked for, if it was computed from little memory: most are gone unasked."""
+    """Record one value that nothing has asked for, if it was computed from little memory: most are gone unasked.
+
+    What that memory was computed from is asked for now, so that no chain of them is left to be followed.
+    """
     (node, flag), = wanted.items()  # fmt: skip
     memory = memory_base(computed[node])
-    if flag is not None or memory.op is not Ops.BUFFER or not all(is_small(n) for n in order if n.op in HELD):
+    if flag is not None or memory.op is not Ops.BUFFER:
         return False
+    for read in order:
+        if read.op in HELD:
+            if not is_small(read):
+                return False
+            entry_of(read)
     _entries[memory.arg.uid] = node, order, weakref.ref(memory)
     return True
 

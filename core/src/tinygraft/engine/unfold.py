@@ -51,6 +51,11 @@ class Unfolded:
         """The entries that were unfolded."""
         return self._entries.values()
 
+    def has(self, memory: UOp) -> bool:
+        """Whether what memory holds now was unfolded on the way."""
+        entry = entry_of(memory) if self._whole and memory.op in HELD else None
+        return entry is not None and id(entry) in self._whole
+
     def of(self, node: UOp) -> UOp:
         """What a node of any graph is here, with the entries of its own memory."""
         found = self.inside.get(node)

@@ -40,11 +40,7 @@ class Gradient(TensorBase):
         [2.0, 4.0]
         """
         seed = self._seed("backward", gradient)
-        leaves = Leaves(self)
-        nodes = leaves.gradients([nodes for _, nodes in leaves.found], seed)
-        for (tensor, _), node in zip(leaves.found, nodes, strict=True):
-            if node is None:
-                continue
+        for tensor, node in Leaves(self).of_each(seed):
             node = laid_like(node, tensor.uop)
             total = node if tensor.grad is None else tensor.grad.uop + node
             tensor.grad = tensor._wrap(UOp(Ops.DETACH, total.dtype, (total,)))

@@ -43,8 +43,10 @@ class Path:
         """
         found: dict[UOp, None] = {}
         while True:
-            inside = self.unfolded.inside.get(node, node)
-            before = tape.node_before(memory_base(node))
+            memory = memory_base(node)
+            inside, before = self.unfolded.inside.get(node), tape.node_before(memory)
+            if inside is None:
+                inside = self.unfolded.of(node) if self.unfolded.has(memory) else node
             for known in (inside, before, *self._same.get(node, ())):
                 if known is not None and known in self.graph:
                     found[known] = None
@@ -92,16 +94,23 @@ class Leaves(Path):
                 self.unfolded.check_lost({b for t in live for b in memories(t.uop)}, always=False)
             found = self._known(live)
         onward = nodes_on_path(self.root, [nodes[0] for _, nodes in found])
+        self.result = result
         self.found = [(tensor, nodes) for tensor, nodes in found if onward.get(nodes[0]) == ()]
-        if not self.found:
-            raise GraphError(
-                "backward found no tensor to give a gradient to: "
-                f"the result of shape {result.shape} depends on none that is still there, is of floats and has "
-                f"requires_grad True or None\n  made at {result._where()}\n"
-                "  hint: set requires_grad=True on what the gradient is for before it is used, and keep it"
-            )
         passed = [t.uop for t in live if onward.get(self.unfolded.inside.get(t.uop, t.uop))]
         tape.note_used(passed, self.unfolded.entries())
+
+    def of_each(self, seed: UOp) -> list[tuple[TensorBase, UOp]]:
+        """Each tensor that has a gradient, with that. Raises GraphError when there are none."""
+        nodes = self.gradients([nodes for _, nodes in self.found], seed)
+        given = [(tensor, node) for (tensor, _), node in zip(self.found, nodes, strict=True) if node is not None]
+        if not given:
+            result = self.result
+            raise GraphError(
+                f"backward found no tensor to give a gradient to: the result of shape {result.shape} depends on none "
+                f"that is still there, is of floats and has requires_grad True or None\n  made at {result._where()}\n"
+                "  hint: set requires_grad=True on what the gradient is for before it is used, and keep it"
+            )
+        return given
 
     def _known(self, tensors: Iterable[TensorBase]) -> list[tuple[TensorBase, list[UOp]]]:
         return [(tensor, nodes) for tensor in tensors if (nodes := self.nodes_of(tensor.uop))]
