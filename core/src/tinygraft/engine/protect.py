@@ -135,7 +135,11 @@ class Saved:
         self.before = [tensor.uop for tensor in readers]
         self.entries = tape.to_save(overwritten)
         read = {node: None for node in postorder(*self.before) if node in overwritten} if readers else {}
-        read |= {node: None for node in overwritten if self.entries and any(e.reads(node) for e in self.entries)}
+        read |= {
+            node: None
+            for node in overwritten
+            if self.entries and any(node in entry.current() for entry in self.entries)
+        }
         self.copies = {node: UOp.buffer(node.device or "", node.arg.size, node.dtype) for node in read}
         for new in self.copies.values():
             buffer_of(new).allocate()

@@ -19,21 +19,20 @@ def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Seque
     the live tensors besides computed, lazy those of them that are no memory; held has what reads the memory of each
     node that was computed, order is the graph that was run, written are the BUFFERs that had a value before.
     """
-    wanted: dict[UOp, bool | None] = {}
-    waiting: dict[UOp, bool | None] = {}
+    wanted: dict[UOp, bool] = {}
+    waiting: dict[bool, list[UOp]] = {False: [], True: []}
     for tensor in (*computed, *lazy):
         node = _undetached(tensor.uop)
-        if node in held:
-            if node.dtype.kind == "float":
-                wanted[node] = _stronger(tensor.requires_grad, wanted.get(node, False))
-        elif tensor.requires_grad is not False:
-            waiting[tensor.uop] = tensor.requires_grad
-    for flag in (None, True) if waiting else ():
-        roots = [node for node, mine in waiting.items() if mine is flag]
+        may = tensor.requires_grad is not False
+        if node not in held:
+            waiting[may].append(tensor.uop)
+        elif node.dtype.kind == "float":
+            wanted[node] = may or wanted.get(node, False)
+    for may, roots in waiting.items() if lazy else ():
         for node in toposort(*roots, enter=lambda node: node not in held):
             if node in held and node.dtype.kind == "float":
-                wanted[node] = _stronger(flag, wanted.get(node, False))
-    asking = asking_nodes((*computed, *others)) if any(flag is not None for flag in wanted.values()) else set()
+                wanted[node] = may or wanted.get(node, False)
+    asking = asking_nodes((*computed, *others)) if wanted else set()
     tape.record(held, order, wanted, asking, written, pin=not open_captures())
 
 
@@ -42,8 +41,3 @@ def _undetached(node: UOp) -> UOp:
     while node.op is Ops.RESHAPE and (node.sharding is not None or node.src[0].sharding is None):
         node = node.src[0]
     return node
-
-
-def _stronger(a: bool | None, b: bool | None) -> bool | None:
-    """Of two values of requires_grad the one that asks for more: True, None, False."""
-    return True if a or b else None if a is None or b is None else False

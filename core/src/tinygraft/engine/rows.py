@@ -18,7 +18,7 @@ from tinygraft.dtype import DType
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, rebuild
 
 if TYPE_CHECKING:
     from tinygraft.engine.tape import Entry
@@ -36,13 +36,14 @@ def is_small(memory: UOp) -> bool:
 class Memory:
     """Memory that a graph reads: a BUFFER, or a MULTI over several. It may be gone; then it is only known what it was.
 
-    parts has the device, the number of elements and the shape of each BUFFER.
+    parts has the device, the number of elements and the shape of each BUFFER, at when it was last written then.
     """
 
-    __slots__ = ("arg", "dtype", "entry", "is_multi", "parts", "pin", "ref")
+    __slots__ = ("arg", "at", "dtype", "entry", "is_multi", "parts", "pin", "ref")
 
-    def __init__(self, node: UOp, entry: Entry | None, pin: bool) -> None:
+    def __init__(self, node: UOp, entry: Entry | None, pin: bool, at: tuple[int, ...]) -> None:
         buffers = buffers_of(node)
+        self.at = at
         self.ref, self.entry, self.dtype, self.arg = weakref.ref(node), entry, node.dtype, node.arg
         self.is_multi = node.op is Ops.MULTI
         shapes = [part.shape for part in node.src] if self.is_multi else [node.shape]
@@ -92,13 +93,20 @@ class Rows:
         return {b for memory in self.memories if (node := memory.ref()) is not None for b in buffers_of(node)}
 
 
-def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, Entry], pin: bool) -> Rows:
-    """The graph whose nodes down to its memory are inside, sources before users. pin: whether small memory is held."""
+def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, Entry], pin: bool, versions: Mapping[UOp, tuple[UOp, int]],
+            new: Mapping[UOp, UOp]) -> Rows:  # fmt: skip
+    """The graph whose nodes down to its memory are inside, sources before users. pin: whether small memory is held.
+
+    versions says which BUFFER has the value of one in the graph, and when it was written; new are those that only stand
+    for others.
+    """
     numbers: dict[UOp, int] = {}
     rows: list[Row | Memory] = []
     for node in inside:
         if node.op in HELD:
-            rows.append(Memory(node, behind.get(node), pin))
+            at = tuple([versions.get(buffer, (buffer, 0))[1] for buffer in buffers_of(node)])
+            memory = rebuild((node,), dict(new))[node] if new else node
+            rows.append(Memory(memory, behind.get(node), pin, at))
         else:
             sources = tuple([numbers.get(source, source) for source in node.src])
             if node is not inside[-1] and not any(type(source) is int for source in sources):

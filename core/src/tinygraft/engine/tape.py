@@ -18,6 +18,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -49,6 +50,7 @@ REPLAYED = (
 )
 
 
+Version = tuple[UOp, int]  # a BUFFER, and when it was last written
 _NONE: Mapping[UOp, Any] = MappingProxyType({})
 
 
@@ -57,9 +59,10 @@ class Entry:
 
     node is the graph (asks: something in it has requires_grad=True), rows is the graph where nothing asks, and lost is
     the sentence of the error where neither was kept. behind has the entry of each memory that the graph reads, if that
-    was computed itself, and versions the time at which each was last written then. depends are the memories at the
-    ends of a lost graph. at is when the value was there, length the number of entries behind one another, and used says
-    that a backward has gone through.
+    was computed itself. versions has, for BUFFERs in node that had been written over, or that stand for what the same
+    run wrote into another one: the BUFFER that has the value, and when it was last written then. depends are the
+    memories at the ends of a lost graph. at is when the value was there, length the number of entries behind one
+    another, and used says that a backward has gone through.
     """
 
     __slots__ = ("__weakref__", "asks", "at", "behind", "depends", "length", "lost", "node", "rows", "used", "versions")
@@ -71,12 +74,14 @@ class Entry:
         self.rows: Rows | None = None
         self.lost = ""
         self.behind: Mapping[UOp, Entry] = _NONE
-        self.versions: Mapping[UOp, int] = _NONE
+        self.versions: Mapping[UOp, Version] = _NONE
         self.depends: Collection[weakref.ref[UOp]] = ()
 
-    def reads(self, buffer: UOp) -> bool:
-        """Whether its graph reads a BUFFER."""
-        return self in _readers.get(buffer, ())
+    def current(self) -> dict[UOp, UOp]:
+        """The BUFFERs that hold what its graph reads of them, with the node that its graph has for each."""
+        inside = () if self.node is None else toposort(self.node)
+        pairs = [(self.versions.get(node, (node, 0)), node) for node in inside if node.op is Ops.BUFFER]
+        return {buffer: node for (buffer, at), node in pairs if written_at(buffer) == at}
 
     def entries_behind(self) -> Collection[Entry]:
         """The entries of what its graph reads."""
@@ -148,33 +153,36 @@ uop_table.forget_memory = _forget
 # Recording
 
 
-def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool | None],
+def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool],
            asking: Collection[UOp], written: Collection[UOp], pin: bool) -> None:  # fmt: skip
     """Tape how memory got its values: computed maps nodes to those that read the memory which holds them now.
 
     order is the graph that was run, sources first. wanted are the nodes of float values in computed that a gradient may
-    be asked through, with the requires_grad of who holds them; asking those of tensors with requires_grad=True. written
-    are the BUFFERs that the run has overwritten. pin: whether entries that nothing asks for may hold small memory.
+    be asked through, False where all who hold them have requires_grad=False; asking those of tensors with
+    requires_grad=True. written are the BUFFERs that the run has overwritten. pin: whether entries that nothing asks for
+    may hold small memory.
     """
-    if pin and len(wanted) == 1 and not written and len(computed) == 1 and _record_later(computed, order, wanted):
+    alone = pin and len(wanted) == 1 and not written and not asking and len(computed) == 1
+    if alone and _record_later(computed, order, wanted):
         return
     with _lock:
-        made = _made(computed, order, wanted, asking, pin) if wanted else {}
-        note_writes(written)
+        time = UOp.next_buffer()
+        made = _made(computed, order, wanted, asking, Written(set(written), time), pin) if wanted else {}
+        note_writes(written, time)
         if made:
             now = UOp.next_buffer()
             for memory, entry in made.items():
                 _keep(memory, entry, now)
 
 
-def _record_later(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool | None]) -> bool:
+def _record_later(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool]) -> bool:
     """Record one value that nothing has asked for, if it was computed from little memory: most are gone unasked.
 
     What that memory was computed from is asked for now, so that no chain of them is left to be followed.
     """
     (node, flag), = wanted.items()  # fmt: skip
     memory = memory_base(computed[node])
-    if flag is not None or memory.op is not Ops.BUFFER:
+    if not flag or memory.op is not Ops.BUFFER:
         return False
     for read in order:
         if read.op in HELD:
@@ -189,7 +197,7 @@ def _recorded(uid: int) -> Entry | None:
     """The entry of a value that was recorded for later, which nobody has written over."""
     with _lock:
         node, order, ref = _entries.pop(uid)
-        entry, memory = _entry(node, order, False, True), ref()
+        entry, memory = _entry(node, order, False, True, Written(set(), 0), {}), ref()
         if memory is None:
             return None
         if entry is not None:
@@ -207,21 +215,47 @@ def _keep(memory: UOp, entry: Entry, now: int) -> None:
         _multi[memory] = entry
 
 
-def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool | None], asking: Collection[UOp],
-          pin: bool) -> dict[UOp, Entry]:  # fmt: skip
+@dataclass(slots=True)
+class Written:
+    """The BUFFERs that a run has overwritten, when that counts from, and what stands for the new value of some."""
+
+    buffers: set[UOp]
+    time: int
+    new: dict[UOp, UOp] = field(default_factory=dict)  # what stands for it -> the BUFFER
+
+    def read(self, node: UOp) -> UOp:
+        """What reads computed memory, over stand-ins where it was overwritten: the BUFFER itself is the old value."""
+        over = [buffer for buffer in memories(node) if buffer in self.buffers]
+        if not over:
+            return node
+        swap = {b: UOp.buffer(b.src[0].arg, b.arg.size, b.dtype) for b in over}
+        self.new |= {new: buffer for buffer, new in swap.items()}
+        return rebuild((node,), swap)[node]
+
+    def actual(self, memory: UOp) -> UOp:
+        """The memory that holds the value of memory, which may be, or be over, stand-ins."""
+        return rebuild((memory,), self.new)[memory] if self.new else memory
+
+
+def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool], asking: Collection[UOp],
+          written: Written, pin: bool) -> dict[UOp, Entry]:  # fmt: skip
     """The entry of each memory that wanted nodes are in now, where there may be a leaf behind it."""
     made: dict[UOp, Entry] = {}
-    asked = [node for node, flag in wanted.items() if flag is not None]
-    behind = _asked(toposort(*asked, enter=_goes_on), asking) if asked else {}
-    leaves = {n: read for n, read in computed.items() if not _has_leaf(n)} if len(computed) > 1 else {}
-    for node, flag in wanted.items():
-        if flag is False and not behind[node] and not _has_leaf(node, besides=memory_base(computed[node])):
+    nodes = sorted(wanted, key=lambda node: node.serial)  # sources first
+    behind = _asked(toposort(*nodes, enter=_goes_on), asking) if asking else {}
+    leaves: dict[UOp, UOp] = {}
+    if len(computed) > 1:
+        for node, read in computed.items():
+            if (node in asking and not behind.get(node, False)) or not _has_leaf(node):
+                leaves[node] = written.read(read)
+    for node in nodes:
+        memory, asks = memory_base(computed[node]), behind.get(node, False)
+        if not wanted[node] and not asks and not _has_leaf(node, besides=memory):
             continue  # such as the running averages of an optimizer
-        mine = {n: read for n, read in leaves.items() if n is not node} if leaves else leaves
+        mine = {n: read for n, read in leaves.items() if n is not node}
         graph = rebuild((node,), mine)[node] if mine else node
         inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
-        memory = memory_base(computed[node])
-        if entry := _entry(graph, inside, behind.get(node, False), pin):
+        if entry := _entry(graph, inside, asks, pin, written, made):
             made[memory] = entry
             entry.used = node in _used
         elif isinstance(node.tag, Own):
@@ -278,16 +312,20 @@ def _sources(node: UOp) -> tuple[UOp, ...]:
     return node.src[1:] if node.op is Ops.ASSIGN and len(node.src) == 2 else node.src
 
 
-def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool) -> Entry | None:
-    """The entry of a node whose graph, down to memory, is inside; None where no leaf can be behind it."""
+def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool, written: Written,
+           made: Mapping[UOp, Entry]) -> Entry | None:  # fmt: skip
+    """The entry of a node whose graph, down to memory, is inside; None where no leaf can be behind it.
+
+    written is what the run has overwritten, made are the entries of what it has computed before this.
+    """
     memories = [n for n in inside if n.op in HELD]
     if not asks and (
         not _has_leaf(node) if node.op is Ops.ASSIGN else
-        not any(n.dtype.kind == "float" for n in memories) and not any(isinstance(n.tag, Own) for n in inside)
+        not any([n.dtype.kind == "float" for n in memories]) and not any([isinstance(n.tag, Own) for n in inside])  # noqa: C419  faster
     ):  # fmt: skip
         return None
     entry = Entry(asks)
-    behind = {n: found for n in memories if (found := entry_of(n)) is not None}
+    behind = {n: found for n in memories if (found := _entry_behind(n, written, made)) is not None}
     if behind:  # a gradient does not go on to all of them
         passed = set(toposort(node, enter=_goes_on))
         behind = {n: found for n, found in behind.items() if n in passed}
@@ -296,19 +334,37 @@ def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool) -> Entry | N
     if entry.length > LONGEST or (not asks and len(inside) > MOST_ROWS):
         entry.lost = TOO_LONG if entry.length > LONGEST else TOO_LARGE
         entry.length = 0
-        entry.depends = _ends(memories, behind)
+        entry.depends = _ends([written.actual(memory) for memory in memories], behind)
         return entry
-    if _written:
-        entry.versions = {b: at for n in memories for b in buffers_of(n) if (at := _written.get(b, 0))}
+    if _written or written.new:
+        entry.versions = {b: version for n in memories for b in buffers_of(n)
+                          if (version := _version(b, written)) is not None}  # fmt: skip
     if asks:
         for memory in memories:
-            for buffer in buffers_of(memory):
+            for buffer in buffers_of(written.actual(memory)):
                 _readers.setdefault(buffer, weakref.WeakSet()).add(entry)
     if asks or (pin and all(map(is_small, memories))):
         entry.node, entry.behind = node, behind
     else:
-        entry.rows = rows_of(inside, behind, pin)
+        entry.rows = rows_of(inside, behind, pin, entry.versions, written.new)
     return entry
+
+
+def _entry_behind(memory: UOp, written: Written, made: Mapping[UOp, Entry]) -> Entry | None:
+    """The entry of the value that a graph reads from memory: of this run where it computed that."""
+    if made:
+        actual = written.actual(memory)
+        if actual is not memory or written.buffers.isdisjoint(buffers_of(memory)):
+            return made.get(actual) or entry_of(memory)
+    return entry_of(memory)
+
+
+def _version(buffer: UOp, written: Written) -> Version | None:
+    """Which version of which BUFFER one in a graph is; None of one that nobody has written over."""
+    if (actual := written.new.get(buffer)) is not None:
+        return actual, written.time
+    at = _written.get(buffer, 0)
+    return (buffer, at) if at else None
 
 
 def _is_computed(node: UOp) -> bool:
@@ -345,14 +401,12 @@ def note_replayed(memory: UOp, depends: Iterable[UOp], asks: bool) -> None:
 # Writes
 
 
-def note_writes(buffers: Iterable[UOp]) -> None:
-    """Note that BUFFERs have new values: entries over the old ones cannot be computed from them any more."""
-    if not _entries and not _multi:
-        return  # nobody has read an older value
+def note_writes(buffers: Iterable[UOp], time: int = 0) -> None:
+    """Note that BUFFERs have new values since time, or now: entries over the old ones cannot read them any more."""
     with _lock:
         for uid in [uid for uid, entry in _entries.items() if type(entry) is tuple]:
             _recorded(uid)  # while what it reads is what it was computed from
-        time = UOp.next_buffer()
+        time = time or UOp.next_buffer()
         for buffer in buffers:
             _written[buffer] = time
 
@@ -382,11 +436,7 @@ def to_save(overwritten: Collection[UOp]) -> list[Entry]:
         found: dict[int, Entry] = {}
         for buffer in overwritten:
             for entry in _readers.get(buffer, ()):
-                if (
-                    not entry.used
-                    and entry.node is not None
-                    and _written.get(buffer, 0) == entry.versions.get(buffer, 0)
-                ):
+                if not entry.used and buffer in entry.current():
                     found[id(entry)] = entry
         return list(found.values())
 
@@ -396,10 +446,11 @@ def save(entries: Iterable[Entry], copies: Mapping[UOp, UOp]) -> None:
     with _lock:
         for entry in entries:
             assert entry.node is not None
-            done = rebuild((entry.node,), dict(copies))
+            swap = {mine: copies[buffer] for buffer, mine in entry.current().items() if buffer in copies}
+            done = rebuild((entry.node,), swap)
             entry.node = done[entry.node]
             entry.behind = {done.get(memory, memory): behind for memory, behind in entry.behind.items()}
-            for copy in copies.values():
+            for copy in swap.values():
                 _readers.setdefault(copy, weakref.WeakSet()).add(entry)
 
 

@@ -99,36 +99,42 @@ class Unfolded:
     def _graph(self, entry: Entry, everyone: bool) -> UOp:
         """The graph of an entry over what its memory was computed from, or what stands for what is not there."""
         if entry.rows is not None:
-            return entry.rows.node(lambda memory: self._memory(memory, entry, everyone))
+            return entry.rows.node(lambda memory: self._memory(memory, everyone))
         assert entry.node is not None
         swap: dict[UOp, UOp] = {}
         inside = toposort(entry.node, enter=_is_computed)
         for memory in [n for n in inside if n.op in HELD]:
-            new = self._leaf(memory, entry.behind.get(memory), entry, everyone)
+            versions = {buffer: entry.versions.get(buffer, (buffer, 0)) for buffer in buffers_of(memory)}
+            actual = rebuild((memory,), {buffer: version[0] for buffer, version in versions.items()})[memory]
+            at = [version[1] for version in versions.values()]
+            new = self._leaf(actual, entry.behind.get(memory), at, everyone)
             if new is not memory:
                 swap[memory] = new
         return rebuild((entry.node,), _read_back(inside, swap))[entry.node]
 
-    def _memory(self, memory: Memory, entry: Entry, everyone: bool) -> UOp:
+    def _memory(self, memory: Memory, everyone: bool) -> UOp:
         """What stands for the memory of a row."""
         node = memory.ref()
         if node is not None:
-            return self._leaf(node, memory.entry, entry, everyone)
+            return self._leaf(node, memory.entry, memory.at, everyone)
         unknown = memory.unknown()
         for buffer in buffers_of(unknown):
             self.unknown[buffer] = RELEASED, None
         computed = self._computed(memory.entry, unknown, everyone)
         return unknown if computed is None else computed
 
-    def _leaf(self, memory: UOp, behind: Entry | None, entry: Entry, everyone: bool) -> UOp:
-        """What stands for memory that an entry reads: what it was computed from, itself, or unknown values."""
+    def _leaf(self, memory: UOp, behind: Entry | None, at: Sequence[int], everyone: bool) -> UOp:
+        """What stands for memory that an entry reads: what it was computed from, itself, or unknown values.
+
+        at is when each of its BUFFERs was last written when it was read.
+        """
         if (computed := self._computed(behind, memory, everyone)) is not None:
             if behind is entry_of(memory):
                 whole = self._whole[id(behind)]
                 self.back[whole] = _in_shape(memory, whole)
             return computed
-        stale = {b: self._unknown(b, at) for b in buffers_of(memory)
-                 if written_at(b) != (at := entry.versions.get(b, 0))}  # fmt: skip
+        versions = zip(buffers_of(memory), at, strict=True)
+        stale = {buffer: self._unknown(buffer, then) for buffer, then in versions if written_at(buffer) != then}
         return rebuild((memory,), stale)[memory] if stale else memory
 
     def _computed(self, behind: Entry | None, like: UOp, everyone: bool) -> UOp | None:
