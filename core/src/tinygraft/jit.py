@@ -34,8 +34,9 @@ from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments, is_over, take_apart
 from tinygraft.tensor.captured import Launched, Record, Trace, difference, leaves_work
 from tinygraft.tensor.filled import Before
-from tinygraft.tensor.live import assigned_tensors, live_tensors
+from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
+from tinygraft.tensor.results import home_of
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")
@@ -72,6 +73,7 @@ class TinyJit(Generic[P, R]):
         """Forget all captures."""
         self._once: dict[tuple[Any, ...], Launched] = {}
         self._ready: dict[tuple[Any, ...], Record] = {}
+        self._by_chain = False  # whether it has written to memory that an argument is a view of
 
     @property
     def captured(self) -> int:
@@ -95,7 +97,7 @@ class TinyJit(Generic[P, R]):
         if self._process != os.getpid():  # a fork: another thread of the parent may have held the lock
             self._lock, self._process = threading.RLock(), os.getpid()
         with self._lock:
-            arguments = take_apart(args, kwargs)
+            arguments = take_apart(args, kwargs, self._by_chain)
             ready = self._ready.get(arguments.key)
             again = ready is not None and not ready.reaches(arguments)
             replays = again and not self.check
@@ -122,15 +124,26 @@ class TinyJit(Generic[P, R]):
         assert self.fxn is not None
         start = UOp.next_buffer()
         given = items_in((args, kwargs))
-        live = live_tensors()
-        before = Before(live)
+        live = live_holders()
+        before = Before(live_tensors())
+        versions = [(t._storage, t._storage.version) for t in arguments.tensors if t._storage is not None]
         with capturing(live) as capture, parts.noting() as taken:
             del live
             result = self.fxn(*args, **kwargs)
             filled = before.filled()
-            lazy = [*tensors_in(result), *assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
+            given_back = tensors_in(result)
+            views = [t for t in given_back if t._storage is not None and home_of(t, arguments.tensors, capture.had) is not None]
+            for view in views:
+                view._storage.settle()
+            of_views = set(map(id, views))
+            lazy = [t for t in given_back if id(t) not in of_views]
+            lazy += [*assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
+        if not self._by_chain and any(storage.version != version for storage, version in versions):
+            self.reset()  # what was captured has copies of the views in the place of their memory
+            self._by_chain = True
+            return result
         trace = Trace(capture, arguments, start)
         ready = self._ready.get(arguments.key)
         if ready is not None:
@@ -142,7 +155,7 @@ class TinyJit(Generic[P, R]):
             and same_items(given, items_in((args, kwargs)))
             and not leaves_work(capture)
         ):
-            self._ready[arguments.key] = Record(trace, arguments, result, taken, filled)
+            self._ready[arguments.key] = Record(trace, arguments, result, taken, filled, capture.had)
         else:
             self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}
             self._once[arguments.key] = trace.launched
@@ -173,11 +186,11 @@ class TinyJit(Generic[P, R]):
                     "  hint: call it twice with arguments of each kind first"
                 )
             named = {name: getattr(self, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(self, name)}
-            return {"named": named, "ready": dict(self._ready)}
+            return {"named": named, "ready": dict(self._ready), "by_chain": self._by_chain}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         TinyJit.__init__(self)
-        self._is_loaded, self._ready = True, state["ready"]
+        self._is_loaded, self._ready, self._by_chain = True, state["ready"], state["by_chain"]
         for name, value in state["named"].items():
             setattr(self, name, value)
 

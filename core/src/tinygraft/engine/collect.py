@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tinygraft.engine.assigns import HasNode, assigned_for, overwritten_by, without
 from tinygraft.engine.capture import is_from_before, open_captures
-from tinygraft.engine.protect import expressions_over, protect
+from tinygraft.engine.protect import readers_of, protect
 from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
@@ -92,7 +92,7 @@ def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | No
     if not assigns:
         return Request(asked, along, others, pinned, order, {node: node for node in wanted}, False, [], set())
     overwritten = overwritten_by(order)
-    readers += expressions_over(pinned, overwritten)
+    readers += readers_of(pinned, overwritten)
     homes = _homes(order, [*wanted, *assigned_for(without(others, readers), order)])
     outputs = list(homes.values())
     if outputs != wanted:

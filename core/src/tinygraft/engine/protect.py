@@ -107,15 +107,15 @@ def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
     return new if reads else None
 
 
-def expressions_over(tensors: Iterable[HasNode], overwritten: set[UOp], clean: Nodes | None = None) -> list[HasNode]:
-    """The expressions that read what is about to be overwritten, but not tensors that are that memory.
+def readers_of(tensors: Iterable[HasNode], overwritten: set[UOp], clean: Nodes | None = None) -> list[HasNode]:
+    """The tensors that read what is about to be overwritten, or share that memory.
 
     clean are nodes that read none of it; more are added.
     """
     reading = []
     for tensor in tensors if overwritten else ():
         node = tensor.uop
-        if node.op is Ops.BUFFER or memory_base(node).op in HELD or (clean is not None and node in clean):
+        if clean is not None and node in clean:
             continue
         if not overwritten.isdisjoint(toposort(node)):
             reading.append(tensor)
@@ -175,13 +175,12 @@ def copied(node: UOp) -> UOp:
 
 
 def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNode], clean: Nodes) -> None:
-    """Keep the values of expressions over BUFFERs that a replay is about to overwrite, as realising would.
+    """Keep the values of live tensors over BUFFERs that a replay is about to overwrite, as realising would.
 
-    A tensor that is such memory itself is taken for the one that the replayed function assigns to, but not where the
-    memory was dropped: whoever still holds it wants the old value. clean are nodes that read none of overwritten; more
-    are added.
+    live are not those that the replayed function assigns to; but where the memory was dropped, whoever still holds it
+    wants the old value. clean are nodes that read none of overwritten; more are added.
     """
     if dropped:
         Saved([t for t in live if not dropped.isdisjoint(toposort(t.uop))], dropped).make()
-    Saved(expressions_over(live, overwritten, clean), overwritten).make()
+    Saved(readers_of(live, overwritten, clean), overwritten).make()
     tape.note_writes(overwritten)

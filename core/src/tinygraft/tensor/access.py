@@ -25,8 +25,9 @@ from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import leaf
-from tinygraft.tensor.live import live_tensors, note_assigned
+from tinygraft.tensor.live import live_holders, note_assigned
 from tinygraft.tensor.paths import is_leaf
+from tinygraft.tensor.storage import agree, let_go, steps_to, to_realize, write
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
@@ -126,6 +127,8 @@ class Access(Casting):
             )
         note_read()
         self.realize()
+        if self._storage is not None and not _is_stored(self.uop):
+            self.realize()  # the first one wrote what was waiting to be written
         ready = self if _is_stored(self.uop) else self.clone().realize()
         if ready.uop.sharding is not None:
             return self._wrap(laid(ready.uop, ready.device[0], None)).realize()._stored()
@@ -257,7 +260,13 @@ class Access(Casting):
                 if memory_base(tensor.uop).op is Ops.IOTA:
                     tensor.uop = UOp(Ops.CONTIGUOUS, tensor.dtype, (tensor.uop,))
             if todo:
-                realize_tensors(todo, live_tensors())
+                try:
+                    realize_tensors([to_realize(tensor) for tensor in todo], live_holders())
+                except BaseException:
+                    agree(todo)
+                    raise
+                for tensor in todo:
+                    let_go(tensor)
         return self
 
     def schedule_with_vars(self, *others: TensorBase) -> tuple[list[Call], dict[str, int]]:
@@ -320,7 +329,7 @@ class Access(Casting):
         >>> Tensor([1.0], requires_grad=True).detach().requires_grad
         False
         """
-        new = self._wrap(UOp(Ops.DETACH, self.dtype, (self.uop,)))
+        new = self._viewed(self._wrap(UOp(Ops.DETACH, self.dtype, (self.uop,))))
         new.requires_grad = False
         return new
 
@@ -329,7 +338,11 @@ class Access(Casting):
         node = leaf(self.uop, requires_grad)
         if requires_grad is False and node.dtype.kind == "float" and memory_base(node).op not in (*HELD, Ops.CONST):
             node = UOp(Ops.DETACH, node.dtype, (node,))
-        self.uop, self.requires_grad = node, requires_grad
+        if self._storage is None:
+            self.uop = node
+        else:
+            self._storage.ask(self, node, requires_grad)
+        self.requires_grad = requires_grad
         return self
 
     # A new value for a tensor that exists
@@ -375,13 +388,16 @@ class Access(Casting):
         return x
 
     def _rebind(self, value: UOp, view: UOp | None = None) -> None:
-        """Let value, or value in place of a view of the old node, be the new node of this tensor.
+        """Let value, or value in place of a view of the old node, be the new node of this tensor, and of its storage.
 
         What is written into a leaf with requires_grad=True is detached: it stays a leaf, so that `w -= lr * w.grad` is
         a training step.
         """
         old = self.uop
-        if view is None and value is old:
+        if value is (old if view is None else view):
+            return
+        if self._storage is not None:
+            write(self, value, () if view is None else steps_to(view, old), is_leaf)
             return
         stays = self.requires_grad and self.dtype.kind == "float" and is_leaf(self)
         if stays:
@@ -401,7 +417,7 @@ class Access(Casting):
         """Let this tensor be x from now on; only the shapes have to agree."""
         if x.shape != self.shape:
             raise ShapeError(f"cannot replace a tensor of shape {self.shape} by one of shape {x.shape}")
-        self.uop = x.uop
+        self.uop, self._storage = x.uop, None
         return self
 
 

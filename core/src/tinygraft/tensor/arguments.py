@@ -29,12 +29,13 @@ _PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # what l
 class Arguments:
     """The kind of a call, the distinct BUFFERs of its tensors, and the values of its variables by name.
 
-    varied says that a variable has two values among them.
+    tensors are those that were given, complex ones as their parts. varied says that a variable has two values among them.
     """
 
     key: tuple[Any, ...] = ()
     buffers: list[UOp] = field(default_factory=list)
     values: dict[str, int] = field(default_factory=dict)
+    tensors: list[TensorBase] = field(default_factory=list)
     varied: bool = False
 
     def bind(self, name: str, value: int) -> None:
@@ -70,8 +71,12 @@ def is_over(key: tuple[Any, ...]) -> bool:
     return any(isinstance(item, Same) and item.item() is None for item in key)
 
 
-def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-    """The arguments of a call. Realises its tensors."""
+def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], by_chain: bool = False) -> Arguments:
+    """The arguments of a call. Realises its tensors.
+
+    A view is its elements: calls with other parts of a tensor are of one kind. by_chain: it is the memory of its
+    storage, and where in it, which a function that writes to what it is given needs.
+    """
     found = Arguments()
     numbers: dict[UOp, int] = {}
     key: list[Any] = [setting.value for setting in CHANGE_CODE]
@@ -84,7 +89,8 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
             key.append(type(item))
             stack.extend(reversed(item._parts()))
         elif isinstance(item, TensorBase):
-            base = _in_memory(item)
+            found.tensors.append(item)
+            base = _of_storage(item) if by_chain and item._storage is not None else _in_memory(item)
             mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
             form = () if item.uop is base else _form(item.uop, base, found)
             key.append((mine, base.dtype, base.device, base.shape, base.sharding, item.requires_grad, form))
@@ -104,7 +110,7 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
 
 def _in_memory(tensor: TensorBase) -> UOp:
     """The memory of an argument, realised if need be, constants too. A part of symbolic size is taken as it is."""
-    for make in (tensor.realize, lambda: tensor.replace(tensor.clone().realize())):  # type: ignore[attr-defined]
+    for make in (tensor.realize, tensor.realize, lambda: _copy(tensor)):  # type: ignore[attr-defined]
         node = tensor.uop
         while node.op in _PLAIN or (node.op is Ops.SHRINK and len(node.src) > 1):
             node = node.src[0]
@@ -114,11 +120,26 @@ def _in_memory(tensor: TensorBase) -> UOp:
     return tensor.uop.base
 
 
+def _copy(tensor: TensorBase) -> None:
+    """Give a tensor memory of its own for the value that it has."""
+    tensor.uop = tensor.clone().realize().uop  # type: ignore[attr-defined]
+
+
+def _of_storage(tensor: TensorBase) -> UOp:
+    """The memory of the whole that an argument is a view of."""
+    assert tensor._storage is not None
+    tensor._storage.settle()
+    node = tensor.uop
+    while node.op not in HELD:
+        node = node.src[0]
+    return node
+
+
 def _form(node: UOp, base: UOp, found: Arguments) -> Any:
     """How a tensor looks at its buffer: the ops on the way, with variables in place of their values."""
     form = []
     while node is not base:
-        form.append((node.op, node.arg if len(node.src) == 1 else _unbound_in(node.arg, found)))
+        form.append((node.op, node.dtype, node.arg if len(node.src) == 1 else _unbound_in(node.arg, found)))
         node = node.src[0]
     return tuple(form)
 

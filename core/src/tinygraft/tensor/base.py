@@ -20,6 +20,7 @@ from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, t
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor.live import LIVE
 from tinygraft.tensor.spellings import with_spellings
+from tinygraft.tensor.storage import MOVES, Steps, Storage, alias, is_declared
 from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, is_size, sint
 from tinygraft.uop.uop import Place, UOp
@@ -43,12 +44,19 @@ _VERBS = {
 _PACKAGE = __name__.partition(".")[0] + "."
 
 
-def _here() -> tuple[CodeType, int]:
-    """Where the nearest caller outside this package is: its code and instruction, which are cheap to get."""
-    frame = sys._getframe(2)
+Made = tuple[CodeType, int, CodeType, CodeType]
+
+
+def _here() -> Made:
+    """Where the nearest caller outside this package is: its code and instruction, which are cheap to get.
+
+    With them the code of the function that it called, and of the one that this called: they tell what the user asked
+    for, where the hooks only know what is done (storage.py).
+    """
+    outer = inner = frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+        outer, inner, frame = frame, outer, frame.f_back
+    return frame.f_code, frame.f_lasti, outer.f_code, inner.f_code
 
 
 def _line(code: CodeType, instruction: int) -> int:
@@ -70,11 +78,13 @@ class TensorBase:
     by backward. made_at is the (file, line) of the user's code that made this tensor.
     """
 
-    __slots__ = ("__weakref__", "_made", "grad", "requires_grad", "uop")
+    __slots__ = ("__weakref__", "_chain", "_made", "_storage", "grad", "requires_grad", "uop")
     uop: UOp
     requires_grad: bool | None
     grad: Self | None
-    _made: tuple[CodeType, int]
+    _made: Made
+    _storage: Storage | None
+    _chain: Steps  # from the whole of the storage; there is none without one
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -83,7 +93,7 @@ class TensorBase:
     def _set(self, uop: UOp, requires_grad: bool | None) -> None:
         """Fill the fields of a new tensor, and list it among the live ones."""
         self.uop, self.requires_grad, self.grad = uop, requires_grad, None
-        self._made = _here()
+        self._storage, self._made = None, _here()
         LIVE.pop(id(self), None)  # of a dead tensor: the order is that of creation, as in every other process
         LIVE[id(self)] = weakref.ref(self)
 
@@ -99,7 +109,13 @@ class TensorBase:
 
     def _again(self) -> Self:
         """A new tensor of the same values."""
-        return self._wrap(self.uop)
+        return self._viewed(self._wrap(self.uop))
+
+    def _viewed(self, view: Self) -> Self:
+        """A tensor that was just made of this one by movements: its memory too, if the user asked for a view."""
+        if is_declared(view):
+            alias(self, view)
+        return view
 
     def _parts(self) -> tuple[Any, ...]:
         """The tensors over one node each that this one is made of: itself, or the two parts of complex numbers."""
@@ -117,7 +133,7 @@ class TensorBase:
     @property
     def made_at(self) -> tuple[str, int]:
         """(file, line) of the user's code that made this tensor."""
-        code, instruction = self._made
+        code, instruction, _, _ = self._made
         return code.co_filename, _line(code, instruction)
 
     @property
@@ -296,9 +312,12 @@ class TensorBase:
         Raises ShapeError, with the line that made this tensor.
         """
         try:
-            return self._wrap(UOp(op, self.uop.dtype, (self.uop, *_symbols(op, arg)), arg))
+            new = self._wrap(UOp(op, self.uop.dtype, (self.uop, *_symbols(op, arg)), arg))
         except ShapeError as error:
             raise ShapeError(f"{error}\n  made at {self._where()}") from None
+        if op in MOVES and is_declared(new):
+            alias(self, new)
+        return new
 
     def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Self:
         """An op of several tensors that is not elementwise (CAT, GATHER, SCATTER); gives this dtype."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinygraft.device.buffer import bind, buffer_of
@@ -17,14 +17,15 @@ from tinygraft.engine.protect import before_replay, copied
 from tinygraft.engine.realize import exclusive
 from tinygraft.engine.rehearse import rehearse
 from tinygraft.engine.replay import At, Form, Replay
-from tinygraft.schedule.stored import HELD, buffers_of
+from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.filled import Gradients, is_over
-from tinygraft.tensor.live import live_tensors
+from tinygraft.tensor.live import live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
-from tinygraft.tensor.results import Held
+from tinygraft.tensor.results import Held, home_of
+from tinygraft.tensor.storage import not_following
 from tinygraft.uop.uop import UOp, postorder
 
 Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER
@@ -98,8 +99,11 @@ class Record:
     """A trace that is replayed: launches on the buffers of a call, and the result with its tensors taken out."""
 
     def __init__(self, trace: Trace, arguments: Arguments, result: Any, taken: Sequence[parts.Part],
-                 filled: Sequence[TensorBase]) -> None:  # fmt: skip
-        """taken are the parts of symbolic ends that a replay has to check, filled tensors that the call gave a grad."""
+                 filled: Sequence[TensorBase], was_there: Callable[[object], bool]) -> None:  # fmt: skip
+        """taken are the parts of symbolic ends that a replay has to check, filled tensors that the call gave a grad.
+
+        was_there tells which tensors there were before the call.
+        """
         self.launched, self.names, self.values, self.parts = trace.launched, trace.names(), trace.values, list(taken)
         roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
         self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
@@ -112,7 +116,8 @@ class Record:
         self.reads = [trace.nodes[uid] for uid in sorted(self.outside) if uid in trace.nodes]
         self.kept = [node for node in results if node not in changing]
         numbers = {node: number for number, node in enumerate([*changing, *self.kept])}
-        self.result = mapped(result, TensorBase, lambda tensor: Held(tensor, numbers))
+        homes = {id(t): home_of(t, arguments.tensors, was_there) for t in tensors_in(result)}
+        self.result = mapped(result, TensorBase, lambda tensor: Held(tensor, numbers, homes[id(tensor)]))
         uids = [node.arg.uid for node in changing]
         fixed = {uid: buffer for uid, (role, _) in roles.items() if uid not in uids
                  and (buffer := _fixed(trace, uid, role)) is not None}  # fmt: skip
@@ -121,6 +126,11 @@ class Record:
         forms = {uid: _form(memory) for uid, memory in trace.memory.items()}
         self.launches = Replay(trace.launches, forms, fixed, held, uids)
         self.filled = frozenset(fixed[uid] for uid in held)
+        self.known = WeakIds()  # the tensors over memory that is written, which have what a replay writes
+        overwritten = {node for ref in self.written if (node := ref()) is not None}
+        for tensor in live_tensors() if overwritten else ():
+            if not overwritten.isdisjoint(_plain_memory(tensor.uop)):
+                self.known.add(tensor)
         self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
         self.grads = Gradients([t for t in filled if t.grad is not None and is_over(t.grad, held)])
 
@@ -147,7 +157,7 @@ class Record:
             if overwritten:
                 if self.assigned or lost:  # other memory than in the call before
                     self.clean.clear()
-                self._run_over(buffers, values, overwritten, self.grads.still_held(lost))
+                self._run_over(buffers, values, overwritten, self.grads.still_held(lost), self._follows(arguments))
             else:
                 self.launches.run(buffers, values, At())
             for i, asks in self.taped:
@@ -156,10 +166,19 @@ class Record:
         if lost:
             again = self.grads.give(lost, self.launches.fixed, values)
             self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in again]
+            for grad in lost:
+                if (tensor := grad.tensor()) is not None and tensor.grad is not None:
+                    self.known.add(tensor.grad)
             self.clean.clear()
-        return mapped(self.result, Held, lambda held: held.tensor([*buffers, *self.kept], values))
+        return mapped(self.result, Held, lambda held: held.alias(arguments.tensors, [*buffers, *self.kept], values))
 
-    def _run_over(self, nodes: Sequence[UOp], values: dict[str, int], overwritten: set[UOp], dropped: set[UOp]) -> None:
+    def _follows(self, arguments: Arguments) -> Callable[[TensorBase], bool]:
+        """Whether a tensor over memory that is overwritten is what the function assigns to: given, or known."""
+        given = {id(tensor) for tensor in arguments.tensors}
+        return lambda tensor: id(tensor) in given or tensor in self.known
+
+    def _run_over(self, nodes: Sequence[UOp], values: dict[str, int], overwritten: set[UOp], dropped: set[UOp],
+                  follows: Callable[[TensorBase], bool]) -> None:  # fmt: skip
         """Launch everything, where values are written over: Ctrl-C waits from the first launch to the last.
 
         A launch that fails is tried once more, and what comes behind it, so that all of the state is that after the
@@ -167,7 +186,8 @@ class Record:
         """
         for node in nodes[len(nodes) - len(self.made) :]:
             buffer_of(node).allocate()
-        before_replay(overwritten, dropped, live_tensors(), self.clean)
+        others = not_following(live_holders(), overwritten - dropped, follows)
+        before_replay(overwritten, dropped, others, self.clean)
         at = At()
         with guarded() as guard:
             guard.whole = True
@@ -185,7 +205,7 @@ class Record:
                         raise
                 guard.sealed = True
                 text = str(again).partition("\n")[0]
-                forget_torn(torn, live_tensors(), f"a replay was ended by {type(again).__name__}: {text}")
+                forget_torn(torn, live_holders(), f"a replay was ended by {type(again).__name__}: {text}")
                 raise error from None
             finally:
                 guard.sealed = True
@@ -213,7 +233,7 @@ class Record:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept, self.launched, self.grads, self.filled = state.pop("kept"), [], Gradients(), frozenset()
-        self.clean, self.reads = weakref.WeakSet(), []
+        self.clean, self.reads, self.known = weakref.WeakSet(), [], WeakIds()
         for name, value in state.items():
             setattr(self, name, value)
         self.kept = [UOp.buffer(*form) for _, form, _, _ in kept]
@@ -228,6 +248,27 @@ class Record:
             if written:
                 self.written.append(weakref.ref(node))
         self.outside = frozenset(outside)
+
+
+class WeakIds:
+    """Tensors by identity, weakly: == of tensors is a tensor."""
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[TensorBase]] = {}
+
+    def add(self, tensor: TensorBase) -> None:
+        """Add a tensor."""
+        self._refs[id(tensor)] = weakref.ref(tensor)
+
+    def __contains__(self, tensor: TensorBase) -> bool:
+        ref = self._refs.get(id(tensor))
+        return ref is not None and ref() is tensor
+
+
+def _plain_memory(node: UOp) -> tuple[UOp, ...]:
+    """The BUFFERs of a tensor that is the whole of its memory."""
+    base = memory_base(node)
+    return buffers_of(base) if base.op in HELD else ()
 
 
 def _bytes(node: UOp) -> bytes:

@@ -33,7 +33,8 @@ def partwise(name: str) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def each(self: ComplexAccess, *args: Any, **kwargs: Any) -> Any:
-        return self._in_parts().joined(*(method(half, *args, **kwargs) for half in self._halved))
+        real, imaginary = self._halved  # called from here, not from a generator: storage.py looks who calls
+        return self._in_parts().joined(method(real, *args, **kwargs), method(imaginary, *args, **kwargs))
 
     return each
 

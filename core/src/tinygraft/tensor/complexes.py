@@ -23,6 +23,7 @@ from tinygraft.tensor.complex_access import ComplexAccess, partwise
 from tinygraft.tensor.complex_arithmetic import Pair
 from tinygraft.tensor.complex_linalg import ComplexLinalg
 from tinygraft.tensor.complex_reductions import ComplexReductions
+from tinygraft.tensor.storage import declare
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
@@ -327,3 +328,6 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
     asin, acos, atan, asinh, acosh, atanh = (
         _analytic(name) for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")
     )
+
+
+declare(ComplexTensor.__mro__, (ComplexTensor.detach,))  # any that complex_access.py has put together

@@ -13,6 +13,7 @@ from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
     from tinygraft.tensor.base import TensorBase
+    from tinygraft.tensor.storage import Storage
 
 
 class _Assigned(weakref.ref["TensorBase"]):
@@ -43,6 +44,14 @@ def live_tensors() -> list[TensorBase]:
             found.append(tensor)
         elif LIVE.get(key) is entry:
             del LIVE[key]
+    return found
+
+
+def live_holders() -> list[TensorBase | Storage]:
+    """Every live tensor, and after them each storage that some share: all that hold a node which a result may replace."""
+    found: list[TensorBase | Storage] = list(live_tensors())
+    storages = {id(t._storage): t._storage for t in found if t._storage is not None}  # type: ignore[union-attr]
+    found += storages.values()
     return found
 
 

@@ -101,7 +101,8 @@ class Moving(TensorBase):
         return new
 
     def _become(self, moved: TensorBase) -> Self:
-        self.uop, self.grad = moved.uop, moved.grad  # type: ignore[assignment]
+        if moved is not self:
+            self.uop, self.grad, self._storage = moved.uop, moved.grad, None  # type: ignore[assignment]
         return self
 
     def _layout(self, axis: int, splits: Sequence[int] | None, names: tuple[str, ...]) -> ShardArg:

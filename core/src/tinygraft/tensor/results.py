@@ -6,15 +6,29 @@ buffers, by number among those of a call, and variables, which have other values
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tinygraft.dtype import DType
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.storage import join
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
+
+Home = int | weakref.ref[TensorBase] | None
+
+
+def home_of(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Callable[[object], bool]) -> Home:
+    """Whose memory a tensor of a result is: the number of an argument, a tensor that was there, or None."""
+    storage = tensor._storage
+    for number, given in enumerate(arguments):
+        if given is tensor or (storage is not None and given._storage is storage):
+            return number
+    members = [tensor] if storage is None else storage.members()
+    return next((weakref.ref(member) for member in members if was_there(member)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +53,15 @@ class _Size:
 
 
 class Held:
-    """The place of a tensor in a result. numbers has the BUFFERs that it may be made of."""
+    """The place of a tensor in a result. numbers has the BUFFERs that it may be made of.
 
-    __slots__ = ("requires_grad", "rows")
+    home is whose memory it is: the number of an argument, or a tensor from outside; None for a value.
+    """
 
-    def __init__(self, tensor: TensorBase, numbers: Mapping[UOp, int]) -> None:
-        self.requires_grad = tensor.requires_grad
+    __slots__ = ("home", "requires_grad", "rows")
+
+    def __init__(self, tensor: TensorBase, numbers: Mapping[UOp, int], home: Home = None) -> None:
+        self.requires_grad, self.home = tensor.requires_grad, home
         order = postorder(tensor.uop)
         changes: set[UOp] = set()
         for node in order:
@@ -57,6 +74,18 @@ class Held:
             if node in needed:
                 place[node] = len(self.rows)
                 self.rows.append(_row(node, place, numbers) if node in changes else _same(node))
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        home = self.home if isinstance(self.home, int) else None
+        return None, {"home": home, "requires_grad": self.requires_grad, "rows": self.rows}
+
+    def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
+        """The tensor, as memory of an argument or of a tensor from outside where it was that."""
+        new = self.tensor(buffers, values)
+        home = arguments[self.home] if isinstance(self.home, int) else self.home and self.home()
+        if home is not None:
+            join(home, new)
+        return new
 
     def tensor(self, buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
         """The tensor over the buffers of another call and with its values of variables."""

@@ -41,6 +41,7 @@ from tinygraft.tensor.searching import Searching
 from tinygraft.tensor.shaping import Shaping
 from tinygraft.tensor.sharing import Sharing
 from tinygraft.tensor.spectrum import Spectrum
+from tinygraft.tensor.storage import declare
 from tinygraft.tensor.versions import Versions
 from tinygraft.tensor.windows import Windows
 from tinygraft.uop.uop import Place, UOp
@@ -85,6 +86,9 @@ class Tensor(
         if isinstance(data, Path) and requires_grad is None:
             requires_grad = False  # so that a part of it need not know of the whole
         self._set(leaf(node, requires_grad), requires_grad)
+
+
+declare(Tensor.__mro__, (Tensor.sum,))  # the second is any that spellings.py has wrapped
 
 
 def _node(data: Any, device: Place, dtype: Any) -> UOp:

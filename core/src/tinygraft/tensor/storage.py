@@ -1,0 +1,323 @@
+"""Storage: what a tensor and its views share, so that a write through any of them shows in all.
+
+The graph is immutable: a write makes one new node for the whole value, and every tensor over it becomes its own chain of
+movements over that node. A Storage holds the node of the whole and refers weakly to the tensors; each of these knows its
+steps from the whole: none for the tensor that the first view was made of. There is a Storage only where there is a view,
+from the first one on.
+
+Which methods give views is a closed table, VIEWS. `is_declared` says whether a tensor was made by one of them because
+the user called it: what a method of this library moves on the way to its result is never an alias.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Set
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.engine.realize import exclusive, realize_tensors
+from tinygraft.errors import ShapeError
+from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.tensor.leaves import leaf
+from tinygraft.tensor.live import LIVE, live_holders, note_assigned
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.base import TensorBase
+
+VIEWS = frozenset(
+    """
+    reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose t T mT swapaxes swapdims
+    movedim moveaxis __getitem__ __iter__ shrink shrink_to narrow select split split_with_sizes tensor_split chunk hsplit
+    vsplit dsplit unbind flip fliplr flipud diagonal unfold expand expand_as broadcast_to detach bitcast real imag
+    """.split()
+)
+MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.EXPAND, Ops.WINDOW})
+_WHOLE = frozenset({Ops.RESHAPE, Ops.DETACH})  # steps that keep every element at its index
+
+Step = tuple[Ops, Any, tuple[UOp, ...], Any]  # op, dtype, symbolic sizes, arg
+Steps = tuple[Step, ...]
+
+_declared: set[int] = set()  # ids of the code of the methods of VIEWS, which live as long as their classes
+_around: set[int] = set()  # ids of the code of wrappers around methods
+
+
+def declare(classes: Iterable[type], wrappers: Iterable[Any]) -> None:
+    """Let the methods of VIEWS of some classes give views. wrappers are functions that methods may be wrapped in."""
+    for cls in classes:
+        for name in VIEWS & vars(cls).keys():
+            member = vars(cls)[name]
+            function = member.fget if isinstance(member, property) else member
+            while hasattr(function, "__wrapped__"):
+                function = function.__wrapped__
+            _declared.add(id(function.__code__))
+    _around.update(id(function.__code__) for function in wrappers)
+
+
+def is_declared(tensor: TensorBase) -> bool:
+    """Whether a tensor was just made by a method of VIEWS that was called from outside this library."""
+    outer = id(tensor._made[2])
+    return outer in _declared or (outer in _around and id(tensor._made[3]) in _declared)
+
+
+class Storage:
+    """The whole value that some tensors are views of.
+
+    uop is its node, requires_grad the flag of the tensor that the first view was made of. version counts the writes, and
+    written says that somebody has written to it since it was last in memory. Realising treats it as a tensor, so that its node follows.
+    """
+
+    __slots__ = ("__weakref__", "_refs", "_room", "requires_grad", "uop", "version", "written")
+
+    def __init__(self, uop: UOp, requires_grad: bool | None, first: weakref.ref[TensorBase]) -> None:
+        self.uop, self.requires_grad = uop, requires_grad
+        self.version, self.written = 0, False
+        self._refs, self._room = [first], 16
+
+    @property
+    def made_at(self) -> tuple[str, int]:
+        """Where the first of its tensors that is still there was made."""
+        found = self.members()
+        return found[0].made_at if found else ("", 0)
+
+    def add(self, ref: weakref.ref[TensorBase]) -> None:
+        """List one more tensor."""
+        self._refs.append(ref)
+        if len(self._refs) > self._room:
+            self._room = max(16, 2 * len(self.members()))
+
+    def members(self) -> list[TensorBase]:
+        """The live tensors over this value, in the order in which they were made."""
+        found = [t for ref in self._refs if (t := ref()) is not None and t._storage is self]
+        if len(found) < len(self._refs):
+            self._refs = [LIVE[id(tensor)] for tensor in found]
+        return found
+
+    def is_pending(self) -> bool:
+        """Whether memory is still to be written, as somebody asked."""
+        if not self.written:
+            return False
+        node = memory_base(self.uop)
+        self.written = node.op is Ops.ASSIGN
+        while node.op is Ops.ASSIGN:
+            node = memory_base(node.src[0])
+        return self.written and node.op in HELD
+
+    def settle(self) -> None:
+        """Have the whole value in memory, and every tensor as its chain over that."""
+        with exclusive:
+            _adopt(self)
+            if memory_base(self.uop).op not in HELD:
+                realize_tensors([self], live_holders())
+            if memory_base(self.uop).op not in HELD:  # a constant stays one
+                self.uop = UOp(Ops.CONTIGUOUS, self.uop.dtype, (self.uop,))
+                realize_tensors([self], live_holders())
+            self.become(self.uop)
+
+    def become(self, node: UOp) -> None:
+        """Let a node be the whole value, and every tensor over it its chain over that."""
+        self.uop = node
+        for tensor in self.members():
+            tensor.uop = over(tensor._chain, node)
+
+    def ask(self, tensor: TensorBase, node: UOp, requires_grad: bool | None) -> None:
+        """Let a tensor over this value have another flag, and node, which is made for that, as its node."""
+        if node.op is Ops.DETACH and requires_grad is False:
+            tensor._chain += steps_to(node, tensor.uop)
+            tensor.uop = node
+        elif node is not tensor.uop and not tensor._chain:
+            self.become(node)
+        elif node is not tensor.uop:
+            self.become(leaf(self.uop, requires_grad))
+        if not tensor._chain:
+            self.requires_grad = requires_grad
+
+
+def over(steps: Steps, node: UOp) -> UOp:
+    """The chain of steps over a node."""
+    for op, dtype, sizes, arg in steps:
+        node = UOp(op, dtype, (node, *sizes), arg)
+    return node
+
+
+def steps_to(view: UOp, base: UOp) -> Steps:
+    """The steps from a node to one that was made of it by movements."""
+    found: list[Step] = []
+    while view is not base:
+        found.append((view.op, view.dtype, view.src[1:], view.arg))
+        view = view.src[0]
+    return tuple(reversed(found))
+
+
+def alias(base: TensorBase, view: TensorBase) -> None:
+    """Note that a new tensor, whose node was made of base's by movements, is base's memory."""
+    storage = base._storage
+    if storage is None:
+        storage = base._storage = Storage(base.uop, base.requires_grad, LIVE[id(base)])
+        base._chain = ()
+    view._storage, view._chain = storage, base._chain + steps_to(view.uop, base.uop)
+    storage.add(LIVE[id(view)])
+
+
+def join(base: TensorBase, new: TensorBase) -> None:
+    """Note that a tensor over base's memory, whose node was not made of base's, is base's memory."""
+    if base._storage is None:
+        base._storage, base._chain = Storage(base.uop, base.requires_grad, LIVE[id(base)]), ()
+    storage, bottom = base._storage, new.uop
+    while bottom is not storage.uop and bottom.op not in HELD:
+        bottom = bottom.src[0]
+    chain = steps_to(new.uop, bottom)
+    if bottom is not storage.uop:
+        if memory_base(storage.uop) is not bottom:
+            return
+        chain = ((Ops.RESHAPE, bottom.dtype, (), bottom.shape), *chain)
+    new._storage, new._chain = storage, chain
+    storage.add(LIVE[id(new)])
+
+
+def let_go(tensor: TensorBase) -> None:
+    """Make a realised tensor a value of its own where nobody else is over the same storage."""
+    storage = tensor._storage
+    if storage is not None and memory_base(tensor.uop).op in HELD and len(storage.members()) < 2:
+        tensor._storage = None
+
+
+def agree(tensors: Iterable[TensorBase]) -> None:
+    """After a failure: let every tensor of a storage have the value that the one which was asked for has now."""
+    for tensor in tensors:
+        if (storage := tensor._storage) is not None:
+            storage.become(storage.uop if tensor._chain else tensor.uop)
+
+
+def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable[[Any], bool]) -> list[Any]:
+    """The tensors and storages that keep their values when a replay overwrites BUFFERs: all but those of it.
+
+    known tells which tensors over such memory are what the replayed function assigns to. Those, and what shares a
+    storage with one, follow: views read their memory again.
+    """
+    stay: list[Any] = []
+    written: dict[int, Storage] = {}
+    for holder in holders:
+        storage = None if isinstance(holder, Storage) else holder._storage
+        base = memory_base(holder.uop if storage is None else storage.uop)
+        if base.op not in HELD or overwritten.isdisjoint(buffers_of(base)) or not known(holder):
+            stay.append(holder)
+        elif storage is not None:
+            written[id(storage)] = storage
+    for storage in written.values():
+        storage.version += 1
+        storage.become(storage.uop)
+    return [h for h in stay if id(h if isinstance(h, Storage) else h._storage) not in written] if written else stay
+
+
+def to_realize(tensor: TensorBase) -> TensorBase | Storage:
+    """What to compute when a tensor is realised: what waits to be written to its storage, where others read that too.
+
+    The tensor's own elements are then kept when they are first read.
+    """
+    storage = tensor._storage
+    waits = storage is not None and tensor._chain and storage.is_pending() and len(storage.members()) > 1
+    return storage if waits and storage is not None else tensor
+
+
+def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
+    """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
+
+    is_leaf tells whether a node is a leaf to gradients. What is written into one is detached, as it is where no gradient
+    can be asked for. Raises ShapeError where an element of the view is several places' of it.
+    """
+    storage = tensor._storage
+    assert storage is not None
+    with exclusive:
+        _adopt(storage)
+        steps, old = tensor._chain + part, storage.uop
+        if _overlaps(old, steps):
+            raise ShapeError(
+                f"cannot write to a view of shape {value.shape} that has elements in common: it was made by expand or "
+                f"unfold from a tensor of shape {old.shape}\n"
+                f"  made at {tensor._where()}\n  hint: write to a copy, as in t = t.clone(), or to the tensor itself"
+            )
+        if 0 in value.shape:
+            return
+        moves = tuple([(op, old.dtype, sizes, arg) for op, _, sizes, arg in steps if op in MOVES])
+        if value.dtype is not old.dtype:
+            value = UOp(Ops.BITCAST, old.dtype, (value,))
+        whole = all(op is Ops.RESHAPE for op, _, _, _ in moves)
+        if old.dtype.kind == "float":
+            fixed = storage.requires_grad is False or (storage.requires_grad is True and is_leaf(old))
+            if fixed or tensor.requires_grad is False:
+                value = UOp(Ops.DETACH, value.dtype, (value,))
+            if fixed and not whole:
+                old = UOp(Ops.DETACH, old.dtype, (old,))
+        if not whole:
+            new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
+        else:
+            if value.shape != old.shape:
+                value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
+            owns = old.op is Ops.ASSIGN or memory_base(old).op in HELD
+            new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else value
+        storage.written = True
+        storage.version += 1
+        storage.become(new)
+        for member in storage.members():
+            note_assigned(member)
+
+
+def _sizes(shape: Any) -> tuple[UOp, ...]:
+    return tuple(dict.fromkeys(size for size in shape if isinstance(size, UOp)))
+
+
+def _adopt(storage: Storage) -> None:
+    """Let the whole be where a tensor has it in memory, if it was only an expression here."""
+    if memory_base(storage.uop).op not in HELD:
+        for tensor in storage.members():
+            if not tensor._chain and tensor.uop is not storage.uop and tensor.uop.shape == storage.uop.shape:
+                storage.uop = tensor.uop
+                return
+
+
+def _overlaps(whole: UOp, steps: Steps) -> bool:
+    """Whether two places of a view are one element of the whole."""
+    for op, _, _, arg in steps:
+        if op is Ops.EXPAND:
+            break
+        if op is Ops.WINDOW and any(
+            size > 1 and stride < (size - 1) * dilation + 1
+            for size, stride, dilation in zip(arg.size, arg.stride, arg.dilation, strict=True)
+        ):
+            break
+    else:
+        return False
+    view = over(tuple([(op, whole.dtype, sizes, arg) for op, _, sizes, arg in steps if op in MOVES]), whole)
+    if any(not isinstance(size, int) for size in (*view.shape, *whole.shape)):
+        return True
+    import numpy as np
+
+    index = np.arange(int(np.prod(whole.shape, dtype=np.int64))).reshape(whole.shape)
+    for op, _, _, arg in steps:
+        index = _moved(index, op, arg)
+    return len(np.unique(index)) < index.size
+
+
+def _moved(index: Any, op: Ops, arg: Any) -> Any:
+    """An array of numpy after one step."""
+    import numpy as np
+
+    if op is Ops.RESHAPE:
+        return index.reshape(arg)
+    if op is Ops.EXPAND:
+        return np.broadcast_to(index, arg)
+    if op is Ops.PERMUTE:
+        return index.transpose(arg)
+    if op is Ops.FLIP:
+        return np.flip(index, arg)
+    if op is Ops.SHRINK:
+        return index[tuple(slice(start, end) for start, end in arg)]
+    if op is Ops.WINDOW:
+        kept = index.ndim - len(arg.size)
+        for axis, (size, stride, dilation) in enumerate(zip(arg.size, arg.stride, arg.dilation, strict=True), kept):
+            reach = (size - 1) * dilation + 1
+            windows = np.lib.stride_tricks.sliding_window_view(index, reach, axis)[..., ::dilation]
+            index = windows[(slice(None),) * axis + (slice(None, None, stride),)]
+    return index
