@@ -21,7 +21,6 @@ from tinygraft import Tensor
     ("zero_", "assign(0) writes zeros into this tensor"),
     ("type", "cast(dtype) gives another dtype, and dtype is this one"),
     ("astype", "cast(dtype) gives another dtype, and dtype is this one"),
-    ("no_grad", "nothing needs to be switched off: backward works on the graph of the tensor it is called on"),
 ])  # fmt: skip
 def test_a_name_of_pytorch_says_what_is_here(name: str, hint: str) -> None:
     """On a tensor and on the class."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tinygraft.engine.assigns import HasNode, assigned_for, overwritten_by, without
+from tinygraft.engine.assigns import HasNode, assigned_for, overwritten_by, without, writes_memory
 from tinygraft.engine.capture import is_from_before, open_captures
 from tinygraft.engine.protect import readers_of, protect
 from tinygraft.schedule.stored import HELD, memory_base
@@ -54,8 +54,24 @@ class DrawFirst(Exception):
         self.tensors = tensors
 
 
+class WriteFirst(Exception):
+    """A write is to happen before the rest: a variable has one value in it, and another one in what comes after it."""
+
+    def __init__(self, node: UOp, tensor: HasNode) -> None:
+        super().__init__()
+        self.uop, self.requires_grad, self.made_at = node, tensor.requires_grad, tensor.made_at
+
+
+def _bound_before(order: Sequence[UOp], wanted: Sequence[UOp]) -> UOp | None:
+    """The first write to memory of a graph in which a variable has two values; None where each has one."""
+    bound = {node.src[0]: node for node in order if node.op is Ops.BIND}
+    if all(bound[node.src[0]] is node for node in order if node.op is Ops.BIND):
+        return None
+    return next((n for n in order if n.op is Ops.ASSIGN and writes_memory(n) and n not in wanted), None)
+
+
 def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | None:
-    """The Request of tensors; None where nothing has to be computed. Raises DrawFirst."""
+    """The Request of tensors; None where nothing has to be computed. Raises DrawFirst and WriteFirst."""
     asked = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)
     wanted = _wanted(asked)
     if not wanted:
@@ -66,6 +82,8 @@ def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | No
     readers: list[HasNode] = []
     order = postorder(*wanted)
     ops = [node.op for node in order]
+    if Ops.BIND in ops and Ops.ASSIGN in ops and (write := _bound_before(order, wanted)) is not None:
+        raise WriteFirst(write, asked[0])
     if Ops.THREEFRY in ops and (along := _drawn(order, others)):
         if first := [t for t in along if is_from_before(t, t.uop)]:
             raise DrawFirst(first)

@@ -16,7 +16,7 @@ from tinygraft.config import VIZ
 from tinygraft.engine import viz
 from tinygraft.engine.assigns import HasNode
 from tinygraft.engine.capture import uncaptured
-from tinygraft.engine.collect import DrawFirst, collect
+from tinygraft.engine.collect import DrawFirst, WriteFirst, collect
 from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.transaction import run_request
 from tinygraft.hooks.manager import here as hooks
@@ -43,6 +43,10 @@ def realize_tensors(tensors: Sequence[HasNode], live: Sequence[HasNode] = ()) ->
         except DrawFirst as first:
             with uncaptured():
                 realize_tensors(first.tensors, live)
+            realize_tensors(tensors, live)
+            return
+        except WriteFirst as write:
+            realize_tensors([write], live)
             realize_tensors(tensors, live)
             return
         if request is None:

@@ -19,8 +19,8 @@ from tinygraft.engine.plan import shown_schedule, without_functions
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import HELD, memories, memory_base
-from tinygraft.tensor import lengths
-from tinygraft.tensor.base import TensorBase, expand
+from tinygraft.tensor import lengths, quiet
+from tinygraft.tensor.base import TensorBase, broadcast_shape, expand
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.tensor.element import element
@@ -348,10 +348,11 @@ class Access(Casting):
     # A new value for a tensor that exists
 
     def assign(self, x: Any) -> Self:
-        """Give this tensor a new value of the same shape and dtype, in the same memory where it has any.
+        """Give this tensor a new value of the same dtype, broadcast to its shape, in the same memory where it has any.
 
-        Tensors made from this one before keep the values they have. A number or a list is converted and
-        broadcast. Raises ShapeError, DTypeError, DeviceError.
+        It shows in all views of that memory; tensors that were computed from this one keep the values they have. A
+        number or a list is converted. Raises ShapeError, DTypeError, DeviceError; ShapeError also for a view that has
+        elements in common, as expand makes it.
 
         >>> from tinygraft import Tensor
         >>> t = Tensor([1, 2])
@@ -360,19 +361,21 @@ class Access(Casting):
         ([3, 4], [1, 2])
         """
         value = self._value_for(x)
-        if value.shape != self.shape:
-            raise ShapeError(
-                f"cannot assign shape {value.shape} to a tensor of shape {self.shape}\n"
-                f"  made at {value._where()}      assigned to the tensor made at {self._where()}"
-            )
-        self._rebind(value.uop)
+        node = value.uop
+        if node.shape != self.shape:
+            if broadcast_shape(node.shape, self.shape) != self.shape:
+                raise ShapeError(
+                    f"cannot assign shape {value.shape} to a tensor of shape {self.shape}\n"
+                    f"  made at {value._where()}      assigned to the tensor made at {self._where()}"
+                )
+            node = expand(node, self.shape)
+        self._rebind(node)
         return self
 
     def _value_for(self, x: Any) -> TensorBase:
         """x as a tensor of this dtype on this device. Data from Python is converted, a tensor has to fit."""
         if not isinstance(x, TensorBase):
-            made = type(self)(x, device=self.device, dtype=self.dtype)  # type: ignore[call-arg]
-            return made._wrap(expand(made.uop, self.shape)) if made.ndim == 0 else made
+            return type(self)(x, device=self.device, dtype=self.dtype)  # type: ignore[call-arg]
         if x.dtype is not self.dtype:
             raise DTypeError(
                 f"cannot assign {x.dtype} to a tensor of {self.dtype}\n"
@@ -396,6 +399,8 @@ class Access(Casting):
         old = self.uop
         if value is (old if view is None else view):
             return
+        if quiet.blocks and quiet.is_quiet():
+            value = quiet.cut(value)
         if self._storage is not None:
             write(self, value, () if view is None else steps_to(view, old), is_leaf)
             return

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.tensor import quiet
 from tinygraft.tensor.live import LIVE
 from tinygraft.tensor.spellings import with_spellings
 from tinygraft.tensor.storage import MOVES, Steps, Storage, alias, is_declared
@@ -103,6 +104,8 @@ class TensorBase:
         for other in others:
             if flag is not True and other.requires_grad is not False:
                 flag = other.requires_grad
+        if quiet.blocks and quiet.is_quiet():
+            uop, flag = quiet.cut(uop), False
         new = object.__new__(type(self))
         new._set(uop, flag)
         return new

@@ -9,7 +9,6 @@ _INSTEAD = {
     "zero_": "assign(0) writes zeros into this tensor",
     **dict.fromkeys(("fill_", "copy_"), "assign(value) writes a value into this tensor"),
     **dict.fromkeys(("type", "astype"), "cast(dtype) gives another dtype, and dtype is this one"),
-    "no_grad": "nothing needs to be switched off: backward works on the graph of the tensor it is called on",
 }
 
 

@@ -10,6 +10,7 @@ from tinygraft.config import TRAINING
 from tinygraft.errors import DTypeError
 from tinygraft.tensor import missing
 from tinygraft.tensor.data import ComplexGiven
+from tinygraft.tensor.quiet import NoGrad
 
 
 class Mode(ContextDecorator):
@@ -66,6 +67,21 @@ class TensorType(type):
     def test(cls, mode: bool = True) -> Mode:
         """The opposite of train."""
         return Mode(not mode)
+
+    def no_grad(cls) -> NoGrad:
+        """A block or a decorated function whose results are constants to every gradient, as PyTorch has it.
+
+        Nothing here needs it: `backward` works on the graph of what it is called on, and a write into a tensor with
+        requires_grad=True has no gradient. It is for programs that come from PyTorch.
+
+        >>> from tinygraft import Tensor
+        >>> w = Tensor([1.0, 2.0], requires_grad=True)
+        >>> with Tensor.no_grad():
+        ...     y = w * 2
+        >>> y.requires_grad
+        False
+        """
+        return NoGrad()
 
     if not TYPE_CHECKING:
 

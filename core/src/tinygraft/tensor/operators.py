@@ -1,13 +1,14 @@
 """The operators of a tensor: + - * / // % ** @ & | ^ << >> ~ and comparisons, reflected and in place.
 
-Each is one line over the named method. An in-place form assigns to the same memory and raises, as assign does,
-when the result has another dtype or shape.
+Each is one line over the named method. An in-place form is an assignment: it writes to the same memory, and raises when
+the result has another dtype or shape.
 """
 
 from __future__ import annotations
 
 from typing import Any, Self
 
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.access import Access
 from tinygraft.tensor.matmul import Matmul
 from tinygraft.uop.ops import Ops
@@ -132,41 +133,50 @@ class Operators(Matmul, Access):
 
     # In place
 
+    def _updated(self, op: str, new: Self) -> Self:
+        """Assign what an operator gave. Raises ShapeError or DTypeError where that does not fit this tensor."""
+        hint = f"\n  made at {self._where()}\n  hint: make another tensor of it, as in a = a {op} b"
+        if new.shape != self.shape:
+            raise ShapeError(f"a {op}= b keeps the shape of a, {self.shape}, and the result has shape {new.shape}{hint}")
+        if new.dtype is not self.dtype:
+            raise DTypeError(f"a {op}= b keeps the dtype of a, {self.dtype}, and the result has {new.dtype}{hint}")
+        return self.assign(new)
+
     def __iadd__(self, x: Any) -> Self:
-        return self.assign(self + x)
+        return self._updated("+", self + x)
 
     def __isub__(self, x: Any) -> Self:
-        return self.assign(self - x)
+        return self._updated("-", self - x)
 
     def __imul__(self, x: Any) -> Self:
-        return self.assign(self * x)
+        return self._updated("*", self * x)
 
     def __itruediv__(self, x: Any) -> Self:
-        return self.assign(self / x)
+        return self._updated("/", self / x)
 
     def __ifloordiv__(self, x: Any) -> Self:
-        return self.assign(self // x)
+        return self._updated("//", self // x)
 
     def __imod__(self, x: Any) -> Self:
-        return self.assign(self % x)
+        return self._updated("%", self % x)
 
     def __ipow__(self, x: Any) -> Self:
-        return self.assign(self**x)
+        return self._updated("**", self**x)
 
     def __imatmul__(self, x: Any) -> Self:
-        return self.assign(self @ x)
+        return self._updated("@", self @ x)
 
     def __iand__(self, x: Any) -> Self:
-        return self.assign(self & x)
+        return self._updated("&", self & x)
 
     def __ior__(self, x: Any) -> Self:
-        return self.assign(self | x)
+        return self._updated("|", self | x)
 
     def __ixor__(self, x: Any) -> Self:
-        return self.assign(self ^ x)
+        return self._updated("^", self ^ x)
 
     def __ilshift__(self, x: Any) -> Self:
-        return self.assign(self << x)
+        return self._updated("<<", self << x)
 
     def __irshift__(self, x: Any) -> Self:
-        return self.assign(self >> x)
+        return self._updated(">>", self >> x)
