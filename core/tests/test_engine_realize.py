@@ -96,10 +96,10 @@ def test_two_lazy_readers_share_one_copy(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [r.tolist() for r in readers] == [[10.0, 20.0, 30.0], [0.0, 1.0, 2.0]]
 
 
-def test_a_view_of_memory_gets_a_copy() -> None:
+def test_a_value_over_the_same_memory_gets_a_copy() -> None:
     """A realised tensor over the same memory keeps its value: it is the old memory that has to move."""
     a = numbers(1.0, 2.0, 3.0, 4.0)
-    view = a.reshape(2, 2)
+    view = Tensor(a).reshape(2, 2)
     a.assign(a + 1.0).realize()
     assert view.uop.base is not a.uop.base
     assert (view.tolist(), a.tolist()) == ([[1.0, 2.0], [3.0, 4.0]], [2.0, 3.0, 4.0, 5.0])
@@ -143,7 +143,7 @@ def test_only_the_last_of_two_values_keeps_the_memory() -> None:
     a = numbers(1.0, 2.0)
     buffer = a.uop.base
     a.assign(a + 1.0)
-    between = a.reshape(1, 2)
+    between = Tensor(a).reshape(1, 2)
     a.assign(a * 10.0)
     Tensor.realize(between, a)
     assert a.uop.base is buffer
@@ -154,7 +154,7 @@ def test_only_the_last_of_two_values_keeps_the_memory() -> None:
 def test_what_failed_is_as_before_or_done(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """A failing launch: each tensor that was assigned to has its old or its new value, and a reader keeps the old."""
     a, b, c = (numbers(*(float(i) for i in range(1, size))) for size in (3, 4, 5))
-    old = b.flip(0)
+    old = Tensor(b).flip(0)
     for t in (a, b, c):
         t.assign(t * 2.0)
     launch, count = run.Launch.run, [0]

@@ -22,7 +22,10 @@ Move = tuple[str, Callable[[Any], Any], Callable[[Index], Index]]
 def moves(shape: tuple[int, ...], rng: random.Random) -> list[Move]:
     """Views that a tensor of a shape has: the name, the tensor's method, and the same of an array."""
     size = int(np.prod(shape))
-    found: list[Move] = [("reshape(-1)", lambda t: t.reshape(-1), lambda i: i.reshape(-1)), ("detach", lambda t: t.detach(), lambda i: i)]
+    found: list[Move] = [
+        ("reshape(-1)", lambda t: t.reshape(-1), lambda i: i.reshape(-1)),
+        ("detach", lambda t: t.detach(), lambda i: i),
+    ]
     if size and size % 2 == 0:
         found.append(("reshape(2, -1)", lambda t: t.reshape(2, -1), lambda i: i.reshape(2, -1)))
     if shape:
@@ -38,10 +41,19 @@ def moves(shape: tuple[int, ...], rng: random.Random) -> list[Move]:
             found.append((f"[{one}]", lambda t: t[one], lambda i: i[one]))
             ends = (start, max(end, start + 1)) if start < n else (0, n)
             pairs = [ends if a == axis else None for a in range(len(shape))]
-            found.append((f"shrink({pairs})", lambda t: t.shrink(pairs), lambda i: i[(slice(None),) * axis + (slice(*ends),)]))
+            found.append(
+                (f"shrink({pairs})", lambda t: t.shrink(pairs), lambda i: i[(slice(None),) * axis + (slice(*ends),)])
+            )
             halves = rng.randrange(2) if n > 1 else 0
-            found.append((f"chunk(2, {axis})[{halves}]", lambda t: t.chunk(2, axis)[halves],
-                          lambda i: (cut := -(-n // 2)) and i[(slice(None),) * axis + (slice(halves * cut, (halves + 1) * cut),)]))
+            found.append(
+                (
+                    f"chunk(2, {axis})[{halves}]",
+                    lambda t: t.chunk(2, axis)[halves],
+                    lambda i: (
+                        (cut := -(-n // 2)) and i[(slice(None),) * axis + (slice(halves * cut, (halves + 1) * cut),)]
+                    ),
+                )
+            )
     if len(shape) >= 2:
         found.append(("T", lambda t: t.transpose(0, 1), lambda i: i.swapaxes(0, 1)))
         found.append(("diagonal", lambda t: t.diagonal(), lambda i: np.diagonal(i)))

@@ -36,7 +36,7 @@ from tinygraft.tensor.captured import Launched, Record, Trace, difference, leave
 from tinygraft.tensor.filled import Before
 from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
-from tinygraft.tensor.results import home_of
+from tinygraft.tensor.results import stays_view
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")
@@ -132,11 +132,7 @@ class TinyJit(Generic[P, R]):
             result = self.fxn(*args, **kwargs)
             filled = before.filled()
             given_back = tensors_in(result)
-            views = [t for t in given_back if t._storage is not None and home_of(t, arguments.tensors, capture.had) is not None]
-            for view in views:
-                view._storage.settle()
-            of_views = set(map(id, views))
-            lazy = [t for t in given_back if id(t) not in of_views]
+            lazy = [t for t in given_back if not stays_view(t, arguments.tensors, capture.had)]
             lazy += [*assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tinygraft.engine.assigns import HasNode, assigned_for, overwritten_by, without, writes_memory
 from tinygraft.engine.capture import is_from_before, open_captures
-from tinygraft.engine.protect import readers_of, protect
+from tinygraft.engine.protect import protect, readers_of
 from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort

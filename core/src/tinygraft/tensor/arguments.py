@@ -29,7 +29,8 @@ _PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # what l
 class Arguments:
     """The kind of a call, the distinct BUFFERs of its tensors, and the values of its variables by name.
 
-    tensors are those that were given, complex ones as their parts. varied says that a variable has two values among them.
+    tensors are those that were given, complex ones as their parts. varied says that a variable has two values among
+    them.
     """
 
     key: tuple[Any, ...] = ()

@@ -48,7 +48,7 @@ def live_tensors() -> list[TensorBase]:
 
 
 def live_holders() -> list[TensorBase | Storage]:
-    """Every live tensor, and after them each storage that some share: all that hold a node which a result may replace."""
+    """Every live tensor, and after them each storage that some share: all whose node a result may replace."""
     found: list[TensorBase | Storage] = list(live_tensors())
     storages = {id(t._storage): t._storage for t in found if t._storage is not None}  # type: ignore[union-attr]
     found += storages.values()

@@ -6,8 +6,11 @@ the result has another dtype or shape.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any, Self
 
+from tinygraft.engine.realize import exclusive
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.access import Access
 from tinygraft.tensor.matmul import Matmul
@@ -133,50 +136,59 @@ class Operators(Matmul, Access):
 
     # In place
 
-    def _updated(self, op: str, new: Self) -> Self:
-        """Assign what an operator gave. Raises ShapeError or DTypeError where that does not fit this tensor."""
+    def _updated(self, op: str, function: Callable[[Any, Any], Any], x: Any) -> Self:
+        """Assign what an operator gives; no other thread writes in between.
+
+        Raises ShapeError or DTypeError where that does not fit this tensor.
+        """
+        with exclusive:
+            return self._fitting(op, function(self, x))
+
+    def _fitting(self, op: str, new: Self) -> Self:
         hint = f"\n  made at {self._where()}\n  hint: make another tensor of it, as in a = a {op} b"
         if new.shape != self.shape:
-            raise ShapeError(f"a {op}= b keeps the shape of a, {self.shape}, and the result has shape {new.shape}{hint}")
+            raise ShapeError(
+                f"a {op}= b keeps the shape of a, {self.shape}, and the result has shape {new.shape}{hint}"
+            )
         if new.dtype is not self.dtype:
             raise DTypeError(f"a {op}= b keeps the dtype of a, {self.dtype}, and the result has {new.dtype}{hint}")
         return self.assign(new)
 
     def __iadd__(self, x: Any) -> Self:
-        return self._updated("+", self + x)
+        return self._updated("+", operator.add, x)
 
     def __isub__(self, x: Any) -> Self:
-        return self._updated("-", self - x)
+        return self._updated("-", operator.sub, x)
 
     def __imul__(self, x: Any) -> Self:
-        return self._updated("*", self * x)
+        return self._updated("*", operator.mul, x)
 
     def __itruediv__(self, x: Any) -> Self:
-        return self._updated("/", self / x)
+        return self._updated("/", operator.truediv, x)
 
     def __ifloordiv__(self, x: Any) -> Self:
-        return self._updated("//", self // x)
+        return self._updated("//", operator.floordiv, x)
 
     def __imod__(self, x: Any) -> Self:
-        return self._updated("%", self % x)
+        return self._updated("%", operator.mod, x)
 
     def __ipow__(self, x: Any) -> Self:
-        return self._updated("**", self**x)
+        return self._updated("**", operator.pow, x)
 
     def __imatmul__(self, x: Any) -> Self:
-        return self._updated("@", self @ x)
+        return self._updated("@", operator.matmul, x)
 
     def __iand__(self, x: Any) -> Self:
-        return self._updated("&", self & x)
+        return self._updated("&", operator.and_, x)
 
     def __ior__(self, x: Any) -> Self:
-        return self._updated("|", self | x)
+        return self._updated("|", operator.or_, x)
 
     def __ixor__(self, x: Any) -> Self:
-        return self._updated("^", self ^ x)
+        return self._updated("^", operator.xor, x)
 
     def __ilshift__(self, x: Any) -> Self:
-        return self._updated("<<", self << x)
+        return self._updated("<<", operator.lshift, x)
 
     def __irshift__(self, x: Any) -> Self:
-        return self._updated(">>", self >> x)
+        return self._updated(">>", operator.rshift, x)

@@ -31,6 +31,15 @@ def home_of(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Call
     return next((weakref.ref(member) for member in members if was_there(member)), None)
 
 
+def stays_view(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Callable[[object], bool]) -> bool:
+    """Whether a tensor of a result is a view of what was there before the call; it is one then, over memory."""
+    storage = tensor._storage
+    if storage is None or home_of(tensor, arguments, was_there) is None:
+        return False
+    storage.settle()
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     """A node. Of a BUFFER arg is its number among the buffers of a call, of a BIND there is none.
@@ -82,7 +91,9 @@ class Held:
     def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
         """The tensor, as memory of an argument or of a tensor from outside where it was that."""
         new = self.tensor(buffers, values)
-        home = arguments[self.home] if isinstance(self.home, int) else self.home and self.home()
+        home = None
+        if self.home is not None:
+            home = arguments[self.home] if isinstance(self.home, int) else self.home()
         if home is not None:
             join(home, new)
         return new

@@ -1,9 +1,9 @@
 """Storage: what a tensor and its views share, so that a write through any of them shows in all.
 
-The graph is immutable: a write makes one new node for the whole value, and every tensor over it becomes its own chain of
-movements over that node. A Storage holds the node of the whole and refers weakly to the tensors; each of these knows its
-steps from the whole: none for the tensor that the first view was made of. There is a Storage only where there is a view,
-from the first one on.
+The graph is immutable: a write makes one new node for the whole value, and every tensor over it becomes its own chain
+of movements over that node. A Storage holds the node of the whole and refers weakly to the tensors; each of these knows
+its steps from the whole: none for the tensor that the first view was made of. There is a Storage only where there is a
+view, from the first one on.
 
 Which methods give views is a closed table, VIEWS. `is_declared` says whether a tensor was made by one of them because
 the user called it: what a method of this library moves on the way to its result is never an alias.
@@ -26,13 +26,11 @@ from tinygraft.uop.uop import UOp
 if TYPE_CHECKING:
     from tinygraft.tensor.base import TensorBase
 
-VIEWS = frozenset(
-    """
-    reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze permute transpose t T mT swapaxes swapdims
-    movedim moveaxis __getitem__ __iter__ shrink shrink_to narrow select split split_with_sizes tensor_split chunk hsplit
-    vsplit dsplit unbind flip fliplr flipud diagonal unfold expand expand_as broadcast_to detach bitcast real imag
-    """.split()
-)
+_SHAPES = "reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze expand expand_as broadcast_to"
+_ORDER = "permute transpose t T mT swapaxes movedim flip fliplr flipud"
+_PARTS = """__getitem__ __iter__ shrink shrink_to narrow select split split_with_sizes tensor_split chunk hsplit vsplit dsplit
+unbind diagonal unfold"""
+VIEWS = frozenset(f"{_SHAPES} {_ORDER} {_PARTS} detach bitcast real imag".split())
 MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.EXPAND, Ops.WINDOW})
 _WHOLE = frozenset({Ops.RESHAPE, Ops.DETACH})  # steps that keep every element at its index
 
@@ -48,7 +46,7 @@ def declare(classes: Iterable[type], wrappers: Iterable[Any]) -> None:
     for cls in classes:
         for name in VIEWS & vars(cls).keys():
             member = vars(cls)[name]
-            function = member.fget if isinstance(member, property) else member
+            function: Any = member.fget if isinstance(member, property) else member
             while hasattr(function, "__wrapped__"):
                 function = function.__wrapped__
             _declared.add(id(function.__code__))
@@ -64,8 +62,9 @@ def is_declared(tensor: TensorBase) -> bool:
 class Storage:
     """The whole value that some tensors are views of.
 
-    uop is its node, requires_grad the flag of the tensor that the first view was made of. version counts the writes, and
-    written says that somebody has written to it since it was last in memory. Realising treats it as a tensor, so that its node follows.
+    uop is its node, requires_grad the flag of the tensor that the first view was made of. version counts the writes,
+    and written says that somebody has written to it since it was last in memory. Realising treats it as a tensor, so
+    that its node follows.
     """
 
     __slots__ = ("__weakref__", "_refs", "_room", "requires_grad", "uop", "version", "written")
@@ -224,8 +223,8 @@ def to_realize(tensor: TensorBase) -> TensorBase | Storage:
 def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
-    is_leaf tells whether a node is a leaf to gradients. What is written into one is detached, as it is where no gradient
-    can be asked for. Raises ShapeError where an element of the view is several places' of it.
+    is_leaf tells whether a node is a leaf to gradients. What is written into one is detached, as it is where no
+    gradient can be asked for. Raises ShapeError where two places of the view are one element.
     """
     storage = tensor._storage
     assert storage is not None
