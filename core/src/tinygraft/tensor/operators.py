@@ -142,17 +142,15 @@ class Operators(Matmul, Access):
         Raises ShapeError or DTypeError where that does not fit this tensor.
         """
         with exclusive:
-            return self._fitting(op, function(self, x))
-
-    def _fitting(self, op: str, new: Self) -> Self:
-        hint = f"\n  made at {self._where()}\n  hint: make another tensor of it, as in a = a {op} b"
-        if new.shape != self.shape:
-            raise ShapeError(
-                f"a {op}= b keeps the shape of a, {self.shape}, and the result has shape {new.shape}{hint}"
-            )
-        if new.dtype is not self.dtype:
-            raise DTypeError(f"a {op}= b keeps the dtype of a, {self.dtype}, and the result has {new.dtype}{hint}")
-        return self.assign(new)
+            new = function(self, x)
+            hint = f"\n  made at {self._where()}\n  hint: make another tensor of it, as in a = a {op} b"
+            if new.shape != self.shape:
+                raise ShapeError(
+                    f"a {op}= b keeps the shape of a, {self.shape}, and the result has shape {new.shape}{hint}"
+                )
+            if new.dtype is not self.dtype:
+                raise DTypeError(f"a {op}= b keeps the dtype of a, {self.dtype}, and the result has {new.dtype}{hint}")
+            return self.assign(new)
 
     def __iadd__(self, x: Any) -> Self:
         return self._updated("+", operator.add, x)

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _SHAPES = "reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze expand expand_as broadcast_to"
 _ORDER = "permute transpose t T mT swapaxes movedim flip fliplr flipud"
-_PARTS = """__getitem__ __iter__ shrink shrink_to narrow select split split_with_sizes tensor_split chunk hsplit vsplit dsplit
-unbind diagonal unfold"""
-VIEWS = frozenset(f"{_SHAPES} {_ORDER} {_PARTS} detach bitcast real imag".split())
+_PARTS = "__getitem__ __iter__ shrink shrink_to narrow select unbind diagonal unfold"
+_CUTS = "split split_with_sizes tensor_split chunk hsplit vsplit dsplit"
+VIEWS = frozenset(f"{_SHAPES} {_ORDER} {_PARTS} {_CUTS} detach bitcast real imag".split())
 MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.EXPAND, Ops.WINDOW})
 _WHOLE = frozenset({Ops.RESHAPE, Ops.DETACH})  # steps that keep every element at its index
 
