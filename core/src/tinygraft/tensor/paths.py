@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import asking_nodes
+from tinygraft.engine.assigns import HasNode, asking_nodes
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, memories, memory_base
@@ -116,7 +116,7 @@ class Leaves(Path):
         return [(tensor, nodes) for tensor in tensors if (nodes := self.nodes_of(tensor.uop))]
 
 
-def is_leaf(tensor: TensorBase) -> bool:
+def is_leaf(tensor: HasNode) -> bool:
     """Whether a tensor with requires_grad=True is computed from no other such one that is still there."""
     node = tensor.uop
     while node.op in (Ops.ASSIGN, Ops.RESHAPE, Ops.DETACH):

@@ -223,8 +223,8 @@ def to_realize(tensor: TensorBase) -> TensorBase | Storage:
 def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
-    is_leaf tells whether a node is a leaf to gradients. What is written into one is detached, as it is where no
-    gradient can be asked for. Raises ShapeError where two places of the view are one element.
+    is_leaf tells whether a storage is a leaf to gradients. What is written into one is detached, as it is where it goes
+    through a tensor that detach() gave. Raises ShapeError where two places of the view are one element.
     """
     storage = tensor._storage
     assert storage is not None
@@ -243,18 +243,17 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
         if value.dtype is not old.dtype:
             value = UOp(Ops.BITCAST, old.dtype, (value,))
         whole = all(op is Ops.RESHAPE for op, _, _, _ in moves)
-        if old.dtype.kind == "float":
-            fixed = storage.requires_grad is False or (storage.requires_grad is True and is_leaf(old))
-            if fixed or tensor.requires_grad is False:
-                value = UOp(Ops.DETACH, value.dtype, (value,))
-            if fixed and not whole:
-                old = UOp(Ops.DETACH, old.dtype, (old,))
+        stays = old.dtype.kind == "float" and storage.requires_grad is True and is_leaf(storage)
+        if stays or (old.dtype.kind == "float" and any(op is Ops.DETACH for op, _, _, _ in steps)):
+            value = UOp(Ops.DETACH, value.dtype, (value,))
+        if stays and not whole:
+            old = UOp(Ops.DETACH, old.dtype, (old,))
         if not whole:
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
         else:
             if value.shape != old.shape:
                 value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
-            owns = old.op is Ops.ASSIGN or memory_base(old).op in HELD
+            owns = stays or old.op is Ops.ASSIGN or memory_base(old).op in HELD
             new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else value
         storage.written = True
         storage.version += 1
