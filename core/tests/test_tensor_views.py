@@ -659,3 +659,18 @@ def test_failing_writes_leave_a_storage_whole(monkeypatch: pytest.MonkeyPatch) -
     assert t.tolist()[1:] == v.tolist()
     t += 1
     assert t.tolist()[1:] == v.tolist()
+
+
+def test_a_view_that_has_outlived_its_base_is_no_reader_of_what_that_was_made_of() -> None:
+    """A result kept from an earlier step does not make the next write copy the memory first."""
+    cache = numbers(4)
+
+    def step() -> Tensor:
+        result = (cache * 2).reshape(2, 2)
+        whole = result.T
+        return whole.realize()
+
+    kept = step()
+    cache.assign(cache + 1)
+    assert kernels(cache) == 1
+    assert kept.tolist() == [[0.0, 4.0], [2.0, 6.0]]

@@ -27,7 +27,7 @@ from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import leaf
 from tinygraft.tensor.live import live_holders, note_assigned
 from tinygraft.tensor.paths import is_leaf
-from tinygraft.tensor.storage import agree, let_go, steps_to, to_realize, write
+from tinygraft.tensor.storage import agree, steps_to, to_realize, write
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
@@ -266,7 +266,8 @@ class Access(Casting):
                     agree(todo)
                     raise
                 for tensor in todo:
-                    let_go(tensor)
+                    if tensor._storage is not None:
+                        tensor._storage.is_shared(tensor)
         return self
 
     def schedule_with_vars(self, *others: TensorBase) -> tuple[list[Call], dict[str, int]]:

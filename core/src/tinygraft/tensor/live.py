@@ -48,9 +48,16 @@ def live_tensors() -> list[TensorBase]:
 
 
 def live_holders() -> list[TensorBase | Storage]:
-    """Every live tensor, and after them each storage that some share: all whose node a result may replace."""
+    """Every live tensor, and after them each storage that some share: all whose node a result may replace.
+
+    A realised tensor that has outlived the others of its storage lets go of that here: nobody reads the rest of it.
+    """
     found: list[TensorBase | Storage] = list(live_tensors())
-    storages = {id(t._storage): t._storage for t in found if t._storage is not None}  # type: ignore[union-attr]
+    storages: dict[int, Storage] = {}
+    for tensor in found:
+        storage = tensor._storage  # type: ignore[union-attr]
+        if storage is not None and storage.is_shared(tensor):  # type: ignore[arg-type]
+            storages[id(storage)] = storage
     found += storages.values()
     return found
 

@@ -93,6 +93,13 @@ class Storage:
             self._refs = [LIVE[id(tensor)] for tensor in found]
         return found
 
+    def is_shared(self, tensor: TensorBase) -> bool:
+        """Whether a tensor over this value still needs it; a realised one without others becomes a value of its own."""
+        if memory_base(tensor.uop).op in HELD and len(self.members()) < 2:
+            tensor._storage = None
+            return False
+        return True
+
     def is_pending(self) -> bool:
         """Whether memory is still to be written, as somebody asked."""
         if not self.written:
@@ -173,13 +180,6 @@ def join(base: TensorBase, new: TensorBase) -> None:
         chain = ((Ops.RESHAPE, bottom.dtype, (), bottom.shape), *chain)
     new._storage, new._chain = storage, chain
     storage.add(LIVE[id(new)])
-
-
-def let_go(tensor: TensorBase) -> None:
-    """Make a realised tensor a value of its own where nobody else is over the same storage."""
-    storage = tensor._storage
-    if storage is not None and memory_base(tensor.uop).op in HELD and len(storage.members()) < 2:
-        tensor._storage = None
 
 
 def agree(tensors: Iterable[TensorBase]) -> None:
