@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable
+from tinygraft.engine import tape
 from tinygraft.errors import GraphError, ShapeError
 
 
@@ -339,8 +340,8 @@ def test_expressions_written_before_a_replay_keep_their_values():
     assert (step.captured, bump.captured) == (1, 1)
 
 
-def test_backward_hears_of_what_a_replay_has_overwritten():
-    """A gradient that needs the old value of a parameter is refused after a replay, as after a plain step."""
+def test_backward_has_the_old_value_of_what_a_replay_has_overwritten(monkeypatch):
+    """A gradient that needs the old value of a parameter has it after a replay, unless it was too large to save."""
     w = Tensor([3.0], requires_grad=True).realize()
 
     @TinyJit
@@ -348,10 +349,17 @@ def test_backward_hears_of_what_a_replay_has_overwritten():
         w.assign(w * x)
         return w.realize()
 
-    for _ in range(4):
+    def after_a_call(before: float) -> None:
         loss = (w * w).sum()
         loss.item()
-        scale(Tensor([1.0]))
-        with pytest.raises(GraphError, match="backward needs a value that has been overwritten since it was used"):
-            loss.backward()
+        scale(Tensor([2.0]))
+        w.grad = None
+        loss.backward()
+        assert (w.item(), w.grad.item()) == (2 * before, 2 * before)
+
+    for i in range(4):
+        after_a_call(3.0 * 2**i)
+    monkeypatch.setattr(tape, "SAVED", 3)
+    with pytest.raises(GraphError, match="backward needs a value that has been overwritten since it was used"):
+        after_a_call(48.0)
     assert scale.captured == 1

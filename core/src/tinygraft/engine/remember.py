@@ -33,6 +33,10 @@ def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Seque
             if node in held and node.dtype.kind == "float":
                 wanted[node] = may or wanted.get(node, False)
     asking = asking_nodes((*computed, *others)) if wanted else set()
+    if not all(wanted.values()):  # what is written into a tensor that has no gradient may have one
+        leaves = {t.uop for t in (*computed, *others) if t.requires_grad is not False}
+        below = tape.nodes_behind([node for node, may in wanted.items() if not may], leaves | asking)
+        wanted = {node: may for node, may in wanted.items() if may or node in below}
     tape.record(held, order, wanted, asking, written, pin=not open_captures())
 
 

@@ -159,8 +159,8 @@ def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UO
 
     order is the graph that was run, sources first. wanted are the nodes of float values in computed that a gradient may
     be asked through, False where all who hold them have requires_grad=False; asking those of tensors with
-    requires_grad=True. written are the BUFFERs that the run has overwritten. pin: whether entries that nothing asks for
-    may hold small memory.
+    requires_grad=True. written are the BUFFERs that the run has overwritten. pin: whether entries that nothing asks
+    for may hold small memory.
     """
     alone = pin and len(wanted) == 1 and not written and not asking and len(computed) == 1
     if alone and _record_later(computed, order, wanted):
@@ -250,8 +250,6 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
                 leaves[node] = written.read(read)
     for node in nodes:
         memory, asks = memory_base(computed[node]), behind.get(node, False)
-        if not wanted[node] and not asks and not _has_leaf(node, besides=memory):
-            continue  # such as the running averages of an optimizer
         mine = {n: read for n, read in leaves.items() if n is not node}
         graph = rebuild((node,), mine)[node] if mine else node
         inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
@@ -261,6 +259,12 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
         elif isinstance(node.tag, Own):
             _before[memory] = node
     return made
+
+
+def nodes_behind(nodes: Sequence[UOp], leaves: Collection[UOp]) -> set[UOp]:
+    """Those of nodes from which a gradient goes to one of leaves, or to memory computed from one that asked."""
+    found = _asked(toposort(*nodes, enter=_goes_on), leaves)
+    return {node for node in nodes if found[node]}
 
 
 def is_asked(node: UOp, asking: Collection[UOp]) -> bool:
@@ -288,13 +292,13 @@ def _asked(order: Iterable[UOp], asking: Collection[UOp]) -> dict[UOp, bool]:
     return behind
 
 
-def _has_leaf(node: UOp, besides: UOp | None = None) -> bool:
+def _has_leaf(node: UOp) -> bool:
     """Whether memory of floats, or a leaf that is none yet, lies behind a node, by the way that a gradient goes."""
     seen, stack = {node}, list(_sources(node)) if _goes_on(node) else []
     while stack:
         source = stack.pop()
         if source not in seen and source.dtype.kind == "float":
-            if (source.op in HELD and source is not besides) or isinstance(source.tag, Own):
+            if source.op in HELD or isinstance(source.tag, Own):
                 return True
             seen.add(source)
             if _goes_on(source):
