@@ -158,3 +158,26 @@ def test_a_computed_value_that_was_assigned_to_keeps_its_tape(index, lazily):
     assert (y * y).sum().gradient(x)[0].tolist() == lazily
     y.realize()
     assert (y * y).sum().gradient(x)[0].tolist() == lazily
+
+
+def test_a_result_that_is_computed_while_a_leaf_is_written_has_both_versions():
+    """The old value and the new one are in one result, which is realised together with the write."""
+    w = Tensor([3.0], requires_grad=True).realize()
+    old = w * w
+    w.assign(w.detach() * 2)
+    result = (old * w).realize()
+    result.sum().backward()
+    assert result.tolist() == [54.0]
+    assert w.grad is not None
+    assert w.grad.tolist() == [2 * 3.0 * 6.0 + 9.0]
+
+
+def test_a_shard_of_a_leaf_that_is_gone_is_a_leaf():
+    """What was computed from it before it was written and became memory still knows it."""
+    w = Tensor([1.0], requires_grad=True).shard(("CPU", "CPU:1"))
+    before = w * 2
+    w.assign(w.detach() * 5)
+    w.realize()
+    before.sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [2.0]

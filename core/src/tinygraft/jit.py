@@ -32,7 +32,7 @@ from tinygraft.engine.capture import capturing
 from tinygraft.errors import GraphError
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments, is_over, take_apart
-from tinygraft.tensor.captured import Launched, Record, Trace, difference, leaves_work
+from tinygraft.tensor.captured import Launched, Record, Role, Trace, difference, leaves_work
 from tinygraft.tensor.filled import Before
 from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
@@ -71,7 +71,7 @@ class TinyJit(Generic[P, R]):
 
     def reset(self) -> None:
         """Forget all captures."""
-        self._once: dict[tuple[Any, ...], Launched] = {}
+        self._once: dict[tuple[Any, ...], tuple[Launched, list[Role]]] = {}
         self._ready: dict[tuple[Any, ...], Record] = {}
         self._by_chain = False  # whether it has written to memory that an argument is a view of
 
@@ -146,7 +146,7 @@ class TinyJit(Generic[P, R]):
             if trace.launched != ready.launched:
                 raise GraphError(difference(self._name(), ready.launched, trace.launched, self.check))
         elif (
-            self._once.pop(arguments.key, None) == trace.launched
+            self._once.pop(arguments.key, None) == (trace.launched, trace.outcome(result))
             and trace.may_repeat(result)
             and same_items(given, items_in((args, kwargs)))
             and not leaves_work(capture)
@@ -154,7 +154,7 @@ class TinyJit(Generic[P, R]):
             self._ready[arguments.key] = Record(trace, arguments, result, taken, filled, capture.had)
         else:
             self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}
-            self._once[arguments.key] = trace.launched
+            self._once[arguments.key] = trace.launched, trace.outcome(result)
             while len(self._once) > ONCE:
                 del self._once[next(iter(self._once))]
         return result

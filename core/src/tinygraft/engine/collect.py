@@ -10,11 +10,11 @@ tensor holds, which are drawn once, and memory that a live tensor asked for with
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tinygraft.engine.assigns import HasNode, assigned_for, overwritten_by, without, writes_memory
 from tinygraft.engine.capture import is_from_before, open_captures
-from tinygraft.engine.protect import protect, readers_of
+from tinygraft.engine.protect import old_values_for, protect, readers_of
 from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
@@ -27,7 +27,8 @@ class Request:
     asked are the tensors to be computed, along those that are computed with them. others are live tensors in whose
     graphs results are put. pinned were there before an open capture and stay as they are, but for old values.
     homes has for each node that becomes memory the node whose memory that is; order is the postorder of these.
-    readers, of others and pinned, go on reading the old values of overwritten. assigns says whether order has ASSIGNs.
+    readers, of others and pinned, go on reading the old values of overwritten; those of taped may be needed by a
+    backward through what is computed. assigns says whether order has ASSIGNs.
     """
 
     asked: list[HasNode]
@@ -39,6 +40,7 @@ class Request:
     assigns: bool
     readers: list[HasNode]
     overwritten: set[UOp]
+    taped: set[UOp] = field(default_factory=set)
 
     @property
     def computed(self) -> list[HasNode]:
@@ -115,7 +117,8 @@ def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | No
     outputs = list(homes.values())
     if outputs != wanted:
         order = postorder(*outputs)
-    return Request(asked, along, others, pinned, order, homes, True, readers, overwritten)
+    taped = old_values_for(order, [*asked, *along], others)
+    return Request(asked, along, others, pinned, order, homes, True, readers, overwritten, taped)
 
 
 def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:

@@ -56,9 +56,21 @@ def _backward_may_need(overwritten: Collection[UOp], live: Sequence[HasNode]) ->
 
     def needs_old(tensor: HasNode) -> bool:
         node = tensor.uop
-        return bool(tensor.requires_grad) and not tape.is_used(node) and tape.is_asked(node, asking - {node})
+        return bool(asking) and not tape.is_used(node) and tape.is_asked(node, asking - {node})
 
     return needs_old
+
+
+def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Sequence[HasNode]) -> set[UOp]:
+    """Of the BUFFERs that order overwrites, those whose old values a backward through computed tensors may need."""
+    overwritten = overwritten_by(order)
+    reading = _reading(order, overwritten)
+    candidates = [tensor for tensor in computed if memory_base(tensor.uop) in reading]
+    if not candidates:
+        return set()
+    needs_old = _backward_may_need(overwritten, (*computed, *others))
+    roots = [tensor.uop for tensor in candidates if needs_old(tensor)]
+    return {node for node in toposort(*roots) if node in overwritten} if roots else set()
 
 
 def _agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:
@@ -129,8 +141,11 @@ class Saved:
 
     __slots__ = ("before", "copies", "entries", "readers")
 
-    def __init__(self, readers: Sequence[HasNode], overwritten: Collection[UOp]) -> None:
-        """Memory for the copies is taken here. readers are those of the tensors that read overwritten."""
+    def __init__(self, readers: Sequence[HasNode], overwritten: Collection[UOp], more: Iterable[UOp] = ()) -> None:
+        """Memory for the copies is taken here. readers are those of the tensors that read overwritten.
+
+        more are BUFFERs that are copied whoever reads them.
+        """
         self.readers = readers
         self.before = [tensor.uop for tensor in readers]
         self.entries = tape.to_save(overwritten)
@@ -140,6 +155,7 @@ class Saved:
             for node in overwritten
             if self.entries and any(node in entry.current() for entry in self.entries)
         }
+        read |= dict.fromkeys(more)
         self.copies = {node: UOp.buffer(node.device or "", node.arg.size, node.dtype) for node in read}
         for new in self.copies.values():
             buffer_of(new).allocate()

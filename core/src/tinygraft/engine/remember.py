@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import HasNode, asking_nodes
@@ -12,12 +12,13 @@ from tinygraft.uop.uop import UOp, toposort
 
 
 def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Sequence[HasNode], held: dict[UOp, UOp],
-             order: Sequence[UOp], written: Collection[UOp]) -> None:  # fmt: skip
+             order: Sequence[UOp], written: Collection[UOp], saved: Mapping[UOp, UOp]) -> None:  # fmt: skip
     """Tape what was computed, where a gradient may be asked for through it, and note which memory has a new value.
 
     That is the values that tensors have without a detach(), and what graphs of lazy ones have on the way. others are
     the live tensors besides computed, lazy those of them that are no memory; held has what reads the memory of each
-    node that was computed, order is the graph that was run, written are the BUFFERs that had a value before.
+    node that was computed, order is the graph that was run, written are the BUFFERs that had a value before, and saved
+    has copies of the old values of some.
     """
     wanted: dict[UOp, bool] = {}
     waiting: dict[bool, list[UOp]] = {False: [], True: []}
@@ -37,7 +38,7 @@ def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Seque
         leaves = {t.uop for t in (*computed, *others) if t.requires_grad is not False}
         below = tape.nodes_behind([node for node, may in wanted.items() if not may], leaves | asking)
         wanted = {node: may for node, may in wanted.items() if may or node in below}
-    tape.record(held, order, wanted, asking, written, pin=not open_captures())
+    tape.record(held, order, wanted, asking, written, saved, pin=not open_captures())
 
 
 def _undetached(node: UOp) -> UOp:

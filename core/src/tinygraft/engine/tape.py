@@ -95,7 +95,7 @@ _multi: weakref.WeakKeyDictionary[UOp, Entry] = weakref.WeakKeyDictionary()  # t
 _readers: weakref.WeakKeyDictionary[UOp, weakref.WeakSet[Entry]] = weakref.WeakKeyDictionary()  # BUFFER -> who asks
 _written: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # when a BUFFER was last overwritten
 _origins: weakref.WeakKeyDictionary[UOp, weakref.ref[UOp]] = weakref.WeakKeyDictionary()  # a saved copy -> its BUFFER
-_before: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()  # memory of a leaf -> its node before it was
+_before: weakref.WeakKeyDictionary[UOp, weakref.ref[UOp]] = weakref.WeakKeyDictionary()  # memory of a leaf -> its node
 _used: weakref.WeakSet[UOp] = weakref.WeakSet()  # nodes that a backward has gone through and that are no memory yet
 _lock = threading.RLock()
 
@@ -123,8 +123,9 @@ def origin_of(buffer: UOp) -> UOp | None:
 
 
 def node_before(memory: UOp) -> UOp | None:
-    """The node that a leaf was in graphs that were taped before it was realised; None where there may be none."""
-    return _before.get(memory)
+    """The node that a leaf was before it was memory, if some graph still has it."""
+    ref = _before.get(memory)
+    return None if ref is None else ref()
 
 
 def has_saved() -> bool:
@@ -154,20 +155,20 @@ uop_table.forget_memory = _forget
 
 
 def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool],
-           asking: Collection[UOp], written: Collection[UOp], pin: bool) -> None:  # fmt: skip
+           asking: Collection[UOp], written: Collection[UOp], saved: Mapping[UOp, UOp], pin: bool) -> None:  # fmt: skip
     """Tape how memory got its values: computed maps nodes to those that read the memory which holds them now.
 
     order is the graph that was run, sources first. wanted are the nodes of float values in computed that a gradient may
     be asked through, False where all who hold them have requires_grad=False; asking those of tensors with
-    requires_grad=True. written are the BUFFERs that the run has overwritten. pin: whether entries that nothing asks
-    for may hold small memory.
+    requires_grad=True. written are the BUFFERs that the run has overwritten, saved has copies of old values of some.
+    pin: whether entries that nothing asks for may hold small memory.
     """
     alone = pin and len(wanted) == 1 and not written and not asking and len(computed) == 1
     if alone and _record_later(computed, order, wanted):
         return
     with _lock:
         time = UOp.next_buffer()
-        made = _made(computed, order, wanted, asking, Written(set(written), time), pin) if wanted else {}
+        made = _made(computed, order, wanted, asking, Written(set(written), time), dict(saved), pin) if wanted else {}
         note_writes(written, time)
         if made:
             now = UOp.next_buffer()
@@ -203,7 +204,7 @@ def _recorded(uid: int) -> Entry | None:
         if entry is not None:
             _keep(memory, entry, UOp.next_buffer())
         elif isinstance(node.tag, Own):
-            _before[memory] = node
+            _note_before(memory, node)
         return entry
 
 
@@ -238,7 +239,7 @@ class Written:
 
 
 def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool], asking: Collection[UOp],
-          written: Written, pin: bool) -> dict[UOp, Entry]:  # fmt: skip
+          written: Written, saved: dict[UOp, UOp], pin: bool) -> dict[UOp, Entry]:  # fmt: skip
     """The entry of each memory that wanted nodes are in now, where there may be a leaf behind it."""
     made: dict[UOp, Entry] = {}
     nodes = sorted(wanted, key=lambda node: node.serial)  # sources first
@@ -253,12 +254,23 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
         mine = {n: read for n, read in leaves.items() if n is not node}
         graph = rebuild((node,), mine)[node] if mine else node
         inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
+        if saved and asks:
+            graph = rebuild((graph,), saved)[graph]
+            inside = toposort(graph, enter=_is_computed)
         if entry := _entry(graph, inside, asks, pin, written, made):
             made[memory] = entry
             entry.used = node in _used
-        elif isinstance(node.tag, Own):
-            _before[memory] = node
+        if isinstance(node.tag, Own) or (node in asking and not asks):
+            _note_before(memory, node)
     return made
+
+
+def _note_before(memory: UOp, node: UOp) -> None:
+    """Note the node of a leaf that is memory now: an expression that may have been assigned to."""
+    while node.op is Ops.ASSIGN or node.op is Ops.DETACH:
+        node = node.src[0]
+    if memory_base(node).op not in HELD:
+        _before[memory] = weakref.ref(node)
 
 
 def nodes_behind(nodes: Sequence[UOp], leaves: Collection[UOp]) -> set[UOp]:

@@ -41,7 +41,7 @@ def run_request(request: Request, guard: Guard) -> None:
         if len(work.calls) == 1 and not VALIDATE:  # nothing in between, and nothing that could not be done again
             call = work.calls[0]
             Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers]).run(work.values)
-            _commit(request, work, request.homes, {}, request.overwritten)
+            _commit(request, work, request.homes, {}, request.overwritten, None)
             return
     else:
         try:
@@ -62,7 +62,7 @@ def _run_work(request: Request, work: Work, guard: Guard) -> None:
         kept = {*work.existing, *(b for home in request.homes.values() for b in buffers_of(work.memory[home]))}
         prepared = prepare(work.calls, kept)
         if request.overwritten:
-            saved = Saved(request.readers, request.overwritten)
+            saved = Saved(request.readers, request.overwritten, request.taped)
             saved.make()
         checking = _checking(request) if VALIDATE else None
         run_prepared(prepared, work.values, guard, progress)
@@ -77,7 +77,7 @@ def _run_work(request: Request, work: Work, guard: Guard) -> None:
     finally:
         if prepared is not None:
             prepared.release()
-    _commit(request, work, request.homes, {}, request.overwritten)
+    _commit(request, work, request.homes, {}, request.overwritten, saved)
     if checking is not None:
         checking.compare(work)
 
@@ -90,7 +90,7 @@ def _checking(request: Request) -> Checking | None:
 
 
 def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp, UOp],
-            written: Collection[UOp]) -> dict[UOp, UOp]:  # fmt: skip
+            written: Collection[UOp], saved: Saved | None) -> dict[UOp, UOp]:  # fmt: skip
     """Let all live tensors have the results of homes, and more; for each node what reads its memory.
 
     written are the BUFFERs that had a value before.
@@ -100,7 +100,7 @@ def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp,
         held |= more
     lazy = [tensor for tensor in request.others if memory_base(tensor.uop).op not in HELD]
     others = [*request.others, *request.pinned] if request.pinned else request.others
-    remember(request.computed, lazy, others, held, request.order, written)
+    remember(request.computed, lazy, others, held, request.order, written, {} if saved is None else saved.copies)
     _rebind(held, [*request.computed, *lazy])
     return held
 
@@ -121,7 +121,7 @@ def _settle(request: Request, work: Work, prepared: Prepared, progress: Progress
     unwritten = {b for call, ran in zip(work.calls, progress.done, strict=True) if not ran for b in writes(call)}
     homes = {n: home for n, home in request.homes.items() if unwritten.isdisjoint(buffers_of(work.memory[home]))}
     left = Left(request, prepared, progress, homes if any(progress.done) else {})
-    held = _commit(request, work, homes, left.there, left.touched) if any(progress.done) else {}
+    held = _commit(request, work, homes, left.there, left.touched, saved) if any(progress.done) else {}
     if request.assigns:
         left.rebind(why(prepared, progress, error), held)
         fresh = {id(buffer) for buffer in prepared.fresh}

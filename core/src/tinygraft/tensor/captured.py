@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tinygraft.device.buffer import bind, buffer_of
@@ -24,8 +24,8 @@ from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.filled import Gradients, is_over
 from tinygraft.tensor.live import live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
-from tinygraft.tensor.results import Held, home_of
-from tinygraft.tensor.storage import not_following
+from tinygraft.tensor.results import Held, Home, home_of
+from tinygraft.tensor.storage import Steps, not_following, share
 from tinygraft.uop.uop import UOp, postorder
 
 Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER
@@ -56,6 +56,11 @@ class Trace:
     def names(self) -> list[str]:
         """The names of the kernels, in order."""
         return ["copy" if launch.kernel is None else launch.kernel.name for launch in self.launches]
+
+    def outcome(self, result: Any) -> list[Role]:
+        """What the memory of each tensor of a result is to the call. Of what is not in any launch it is that memory."""
+        nodes = [node for tensor in tensors_in(result) for node in buffers_of(tensor.uop.base)]
+        return [self.roles.get(node.arg.uid, ("keep", node.arg.uid)) for node in nodes]
 
     def may_repeat(self, result: Any) -> bool:
         """Whether launching all this again does what the call did.
@@ -118,6 +123,7 @@ class Record:
         numbers = {node: number for number, node in enumerate([*changing, *self.kept])}
         homes = {id(t): home_of(t, arguments.tensors, was_there) for t in tensors_in(result)}
         self.result = mapped(result, TensorBase, lambda tensor: Held(tensor, numbers, homes[id(tensor)]))
+        self.views = _views(tensors_in(result), homes)
         uids = [node.arg.uid for node in changing]
         fixed = {uid: buffer for uid, (role, _) in roles.items() if uid not in uids
                  and (buffer := _fixed(trace, uid, role)) is not None}  # fmt: skip
@@ -170,7 +176,12 @@ class Record:
                 if (tensor := grad.tensor()) is not None and tensor.grad is not None:
                     self.known.add(tensor.grad)
             self.clean.clear()
-        return mapped(self.result, Held, lambda held: held.alias(arguments.tensors, [*buffers, *self.kept], values))
+        result = mapped(self.result, Held, lambda held: held.alias(arguments.tensors, [*buffers, *self.kept], values))
+        if self.views:
+            tensors = tensors_in(result)
+            for number, base, steps in self.views:
+                share(tensors[base], tensors[number], steps)
+        return result
 
     def _follows(self, arguments: Arguments) -> Callable[[TensorBase], bool]:
         """Whether a tensor over memory that is overwritten is what the function assigns to: given, or known."""
@@ -228,7 +239,7 @@ class Record:
         written = {node.arg.uid for ref in self.written if (node := ref()) is not None}
         kept = [(node.arg.uid, (node.device, node.arg.size, node.dtype), node.arg.uid in written,
                  b"" if node.arg.uid in fixed else _bytes(node)) for node in self.kept]  # fmt: skip
-        names = ("names", "values", "parts", "assigned", "made", "taped", "result", "launches")
+        names = ("names", "values", "parts", "assigned", "made", "taped", "views", "result", "launches")
         return {"kept": kept} | {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -269,6 +280,16 @@ def _plain_memory(node: UOp) -> tuple[UOp, ...]:
     """The BUFFERs of a tensor that is the whole of its memory."""
     base = memory_base(node)
     return buffers_of(base) if base.op in HELD else ()
+
+
+def _views(tensors: Sequence[TensorBase], homes: Mapping[int, Home]) -> list[tuple[int, int, Steps]]:
+    """The tensors of a result that are views of another one, made in the call: its number, the other's, the steps."""
+    bases = {id(t._storage): i for i, t in enumerate(tensors) if t._storage is not None and not t._chain}
+    return [
+        (number, bases[id(t._storage)], t._chain)
+        for number, t in enumerate(tensors)
+        if t._storage is not None and t._chain and homes[id(t)] is None and id(t._storage) in bases
+    ]
 
 
 def _bytes(node: UOp) -> bytes:

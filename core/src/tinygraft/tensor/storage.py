@@ -182,6 +182,14 @@ def join(base: TensorBase, new: TensorBase) -> None:
     storage.add(LIVE[id(new)])
 
 
+def share(base: TensorBase, new: TensorBase, steps: Steps) -> None:
+    """Note that a tensor, which has its elements by itself for now, is that many steps from base's memory."""
+    if base._storage is None:
+        base._storage, base._chain = Storage(base.uop, base.requires_grad, LIVE[id(base)]), ()
+    new._storage, new._chain = base._storage, steps
+    base._storage.add(LIVE[id(new)])
+
+
 def agree(tensors: Iterable[TensorBase]) -> None:
     """After a failure: let every tensor of a storage have the value that the one which was asked for has now."""
     for tensor in tensors:
