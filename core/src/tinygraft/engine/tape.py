@@ -29,9 +29,7 @@ from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
-LONGEST: Final = (
-    256  # realised values on the way to a leaf; a loop that realises its state would keep every one otherwise
-)
+LONGEST: Final = 256  # realised values on the way to a leaf: a loop that realises its state would keep every one
 MOST_ROWS: Final = 4096  # nodes of a graph that nothing has asked a gradient of: encoding more would slow its run
 SAVED: Final = 16 << 20  # bytes that are copied, before they are overwritten, for a backward that may still come
 
@@ -169,7 +167,8 @@ def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UO
     with _lock:
         time = UOp.next_buffer()
         made = _made(computed, order, wanted, asking, Written(set(written), time), dict(saved), pin) if wanted else {}
-        note_writes(written, time)
+        if written:
+            note_writes(written, time)
         if made:
             now = UOp.next_buffer()
             for memory, entry in made.items():
