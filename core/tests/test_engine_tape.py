@@ -1,5 +1,7 @@
 """The tape: what was realised can still be differentiated, and says so when it cannot."""
 
+import copy
+
 import pytest
 
 from tinygraft import Tensor, dtypes
@@ -181,3 +183,59 @@ def test_a_shard_of_a_leaf_that_is_gone_is_a_leaf():
     before.sum().backward()
     assert w.grad is not None
     assert w.grad.tolist() == [2.0]
+
+
+def test_a_read_beside_a_write_changes_no_gradient():
+    """What a run assigns and what it computes from that are both on the tape."""
+
+    def normalised(w: Tensor) -> Tensor:
+        x = Tensor([1.0, 2.0])
+        x -= x.mean()
+        return ((w * x) ** 2).sum()
+
+    def in_part(w: Tensor) -> Tensor:
+        b = Tensor([1.0, 2.0])
+        b[0] = w[1]
+        return (b * b).sum()
+
+    def averaged(w: Tensor) -> Tensor:
+        average = Tensor([1.0, 2.0])
+        average.assign(average * 0.5 + w * 0.5)
+        return ((w - average) ** 2).sum()
+
+    for make in (normalised, in_part, averaged):
+        found = []
+        for read in (False, True):
+            w = Tensor([0.5, -0.25], requires_grad=True)
+            loss = make(w)
+            if read:
+                loss.item()
+            loss.backward()
+            assert w.grad is not None
+            found.append(w.grad.tolist())
+        assert found[0] == found[1], make.__name__
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_written_tensor_that_is_read_has_the_gradient_of_its_old_value(read):
+    """x *= w: the derivative by w is the old x, which the write replaces."""
+    w, x = Tensor([0.5, -0.25], requires_grad=True), Tensor([1.0, 2.0])
+    x *= w
+    if read:
+        x.numpy()
+    x.sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [1.0, 2.0]
+
+
+def test_a_deep_copy_of_a_leaf_is_a_leaf_of_its_own():
+    """Neither fills the gradient of the other, realised or not; nor does Tensor(t, requires_grad=True)."""
+    for realised in (False, True):
+        w = Tensor([1.0, 2.0], requires_grad=True)
+        copies = [copy.deepcopy(w), copy.deepcopy(w), Tensor(w, requires_grad=True)]
+        if realised:
+            Tensor.realize(w, *copies)
+        for i, mine in enumerate(copies):
+            (mine * (i + 3)).sum().backward()
+        assert w.grad is None
+        assert [mine.grad.tolist() for mine in copies] == [[3.0, 3.0], [4.0, 4.0], [5.0, 5.0]]

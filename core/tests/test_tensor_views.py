@@ -674,3 +674,15 @@ def test_a_view_that_has_outlived_its_base_is_no_reader_of_what_that_was_made_of
     cache.assign(cache + 1)
     assert kernels(cache) == 1
     assert kept.tolist() == [[0.0, 4.0], [2.0, 6.0]]
+
+
+def test_a_read_does_not_make_repeated_elements_single_ones() -> None:
+    """A view by unfold or expand stays one when it is read and its base is gone."""
+    windows = Tensor([0.0, 1.0, 2.0, 3.0, 4.0]).unfold(0, 3, 1)
+    windows.numpy()
+    windows[0] = 9
+    assert windows.tolist() == [[9.0, 9.0, 9.0], [9.0, 9.0, 3.0], [9.0, 3.0, 4.0]]
+    rows = Tensor([[0.0, 0.0]]).expand(3, 2)
+    rows.numpy()
+    with pytest.raises(ShapeError, match="elements in common"):
+        rows += 1

@@ -117,7 +117,7 @@ def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | No
     outputs = list(homes.values())
     if outputs != wanted:
         order = postorder(*outputs)
-    taped = old_values_for(order, [*asked, *along], others)
+    taped = set() if open_captures() else old_values_for(order, [*asked, *along], others, homes)
     return Request(asked, along, others, pinned, order, homes, True, readers, overwritten, taped)
 
 

@@ -56,21 +56,25 @@ def _backward_may_need(overwritten: Collection[UOp], live: Sequence[HasNode]) ->
 
     def needs_old(tensor: HasNode) -> bool:
         node = tensor.uop
-        return bool(asking) and not tape.is_used(node) and tape.is_asked(node, asking - {node})
+        may = bool(asking) and tensor.requires_grad is not False and not tape.is_used(node)
+        return may and tape.is_asked(node, asking - {node})
 
     return needs_old
 
 
-def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Sequence[HasNode]) -> set[UOp]:
-    """Of the BUFFERs that order overwrites, those whose old values a backward through computed tensors may need."""
+def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Sequence[HasNode],
+                   homes: Collection[UOp]) -> set[UOp]:  # fmt: skip
+    """Of the BUFFERs that order overwrites, those whose old values a backward through computed tensors may need.
+
+    homes are the nodes that become memory: what a leaf among them was computed from is not needed again.
+    """
     overwritten = overwritten_by(order)
-    reading = _reading(order, overwritten)
-    candidates = [tensor for tensor in computed if memory_base(tensor.uop) in reading]
-    if not candidates:
-        return set()
     needs_old = _backward_may_need(overwritten, (*computed, *others))
-    roots = [tensor.uop for tensor in candidates if needs_old(tensor)]
-    return {node for node in toposort(*roots) if node in overwritten} if roots else set()
+    roots = [tensor.uop for tensor in computed if tensor.uop.dtype.kind == "float" and needs_old(tensor)]
+    if not roots:
+        return set()
+    inside = toposort(*roots, enter=lambda n: n.op is not Ops.ASSIGN or n.src[1].op is not Ops.DETACH or n not in homes)
+    return {node for node in inside if node in overwritten}
 
 
 def _agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:

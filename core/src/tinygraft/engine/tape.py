@@ -243,14 +243,10 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
     made: dict[UOp, Entry] = {}
     nodes = sorted(wanted, key=lambda node: node.serial)  # sources first
     behind = _asked(toposort(*nodes, enter=_goes_on), asking) if asking else {}
-    leaves: dict[UOp, UOp] = {}
-    if len(computed) > 1:
-        for node, read in computed.items():
-            if (node in asking and not behind.get(node, False)) or not _has_leaf(node):
-                leaves[node] = written.read(read)
+    reads = {node: written.read(read) for node, read in computed.items()} if len(computed) > 1 else {}
     for node in nodes:
         memory, asks = memory_base(computed[node]), behind.get(node, False)
-        mine = {n: read for n, read in leaves.items() if n is not node}
+        mine = {n: read for n, read in reads.items() if n is not node}  # what is memory now is not computed again
         graph = rebuild((node,), mine)[node] if mine else node
         inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
         if saved and asks:

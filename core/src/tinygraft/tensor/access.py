@@ -24,7 +24,7 @@ from tinygraft.tensor.base import TensorBase, broadcast_shape, expand
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.tensor.element import element
-from tinygraft.tensor.leaves import leaf
+from tinygraft.tensor.leaves import leaf, own_memory
 from tinygraft.tensor.live import live_holders, note_assigned
 from tinygraft.tensor.paths import is_leaf
 from tinygraft.tensor.storage import agree, steps_to, to_realize, write
@@ -316,6 +316,8 @@ class Access(Casting):
 
     def __deepcopy__(self, memo: object) -> Self:
         new = self.__copy__()
+        if self.dtype.kind == "float" and self.requires_grad is not False and is_concrete(self.shape):
+            new.uop = own_memory(self.uop)  # a leaf of its own
         new.grad = None if self.grad is None else self.grad.__copy__()
         return new
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from tinygraft.autograd.build import laid_like
+from tinygraft.engine import tape
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.schedule.stored import memories
 from tinygraft.tensor import lengths
@@ -72,6 +73,7 @@ class Gradient(TensorBase):
         path.unfolded.check_lost({buffer for part in parts for buffer in memories(part.uop)}, always=False)
         wanted = [path.nodes_of(part.uop) or [path.unfolded.of(part.uop)] for part in parts]
         nodes = path.gradients(wanted, seed)
+        tape.note_used([self.uop], path.unfolded.entries())
         found = iter([
             self._wrap(laid_like(part.uop.const_like(0) if node is None else node, part.uop), part)
             for part, node in zip(parts, nodes, strict=True)

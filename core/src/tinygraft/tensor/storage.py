@@ -94,8 +94,12 @@ class Storage:
         return found
 
     def is_shared(self, tensor: TensorBase) -> bool:
-        """Whether a tensor over this value still needs it; a realised one without others becomes a value of its own."""
-        if memory_base(tensor.uop).op in HELD and len(self.members()) < 2:
+        """Whether a tensor over this value still needs it; a realised one without others becomes a value of its own.
+
+        Not where it may have elements in common: a write to one of them is one to all, or is refused.
+        """
+        repeats = any(op in (Ops.EXPAND, Ops.WINDOW) for op, _, _, _ in tensor._chain)
+        if not repeats and memory_base(tensor.uop).op in HELD and len(self.members()) < 2:
             tensor._storage = None
             return False
         return True

@@ -23,7 +23,7 @@ from tinygraft.tensor.gates import Gates
 from tinygraft.tensor.gradient import Gradient
 from tinygraft.tensor.heads import Heads
 from tinygraft.tensor.kernels import Kernels
-from tinygraft.tensor.leaves import leaf
+from tinygraft.tensor.leaves import leaf, own_memory
 from tinygraft.tensor.margins import Margins
 from tinygraft.tensor.masked import Masked
 from tinygraft.tensor.mode import TensorType
@@ -44,6 +44,7 @@ from tinygraft.tensor.spectrum import Spectrum
 from tinygraft.tensor.storage import declare
 from tinygraft.tensor.versions import Versions
 from tinygraft.tensor.windows import Windows
+from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import Place, UOp
 
 __all__ = ["Tensor"]
@@ -85,7 +86,8 @@ class Tensor(
         node = _node(data, device, None if dtype is None else to_dtype(dtype))
         if isinstance(data, Path) and requires_grad is None:
             requires_grad = False  # so that a part of it need not know of the whole
-        self._set(leaf(node, requires_grad), requires_grad)
+        own = requires_grad is True and isinstance(data, Tensor) and is_concrete(node.shape)  # no leaf but this one
+        self._set(own_memory(node) if own and node.dtype.kind == "float" else leaf(node, requires_grad), requires_grad)
 
 
 declare(Tensor.__mro__, (Tensor.sum,))  # the second is any that spellings.py has wrapped
