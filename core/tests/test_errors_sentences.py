@@ -90,8 +90,8 @@ MULTIPLIED: dict[str, Case] = {
     "where without bools": (DTypeError, lambda: A.where(1, 0),
         "where needs a condition of bool, got dtypes.float\n  made at <>\n"
         "  hint: compare first, as in (t != 0).where(a, b)"),
-    "assign": (ShapeError, lambda: ones(2, 3).assign(ones(3)),
-        "cannot assign shape (3,) to a tensor of shape (2, 3)\n  made at <>      assigned to the tensor made at <>"),
+    "assign": (ShapeError, lambda: ones(2, 3).assign(ones(4)),
+        "cannot assign shape (4,) to a tensor of shape (2, 3)\n  made at <>      assigned to the tensor made at <>"),
     "matmul": (ShapeError, lambda: A @ A,
         "cannot multiply shapes (2, 3) and (2, 3) as matrices: axis -1 of the left is 3 and axis -2 of the right is 2\n"
         "  left  made at <>      right made at <>"),

@@ -165,6 +165,9 @@ def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UO
     if alone and _record_later(computed, order, wanted):
         return
     with _lock:
+        for node, read in computed.items() if written else ():
+            if node.op is Ops.ASSIGN and node.src[1].op is Ops.DETACH:
+                _note_version(node, read)
         time = UOp.next_buffer()
         made = _made(computed, order, wanted, asking, Written(set(written), time), dict(saved), pin) if wanted else {}
         if written:
@@ -173,6 +176,16 @@ def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UO
             now = UOp.next_buffer()
             for memory, entry in made.items():
                 _keep(memory, entry, now)
+
+
+def _note_version(node: UOp, read: UOp) -> None:
+    """Note whose value memory has that holds an earlier one of several that were written into a leaf."""
+    root = node
+    while root.op is Ops.ASSIGN:
+        root = memory_base(root.src[0])
+    for new, old in zip(memories(read), buffers_of(root), strict=False):
+        if new is not old:
+            _origins[new] = _origins.get(old, weakref.ref(old))
 
 
 def _record_later(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool]) -> bool:
