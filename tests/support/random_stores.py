@@ -64,7 +64,7 @@ class Program:
             return self.reduced(x)
         if kind == 7 and x.array.ndim:
             axis = self.chance.randrange(x.array.ndim)
-            return Value(x.tensor.flip(axis), np.flip(x.array, axis))
+            return Value(x.tensor.flip(axis) + 0, np.flip(x.array, axis))  # a value, not a view
         if kind == 8 and x.array.ndim and x.array.size < 300:
             axis = self.chance.randrange(x.array.ndim)
             return Value(x.tensor.cumsum(axis), np.cumsum(x.array, axis, dtype=np.int32))
