@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import HasNode, asking_nodes
+from tinygraft.engine.assigns import HasNode, asking_nodes, assigned_to
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, memories, memory_base
@@ -30,7 +30,12 @@ class Path:
         self.root = self.unfolded.inside.get(root, root)
         self.graph = set(toposort(self.root))
         self._same: dict[UOp, list[UOp]] = {}  # a node over memory -> the same over saved or unknown values of it
-        if origins := self.unfolded.origins(self.graph):
+        self._versions: dict[UOp, list[UOp]] = {}  # memory of a leaf -> what was written into it, in graphs of then
+        origins = self.unfolded.origins(self.graph)
+        for node in [n for n in self.graph if n.op is Ops.ASSIGN and n.src[1].op is Ops.DETACH]:
+            root = assigned_to(node)
+            self._versions.setdefault(rebuild((root,), origins)[root], []).append(node)
+        if origins:
             for node, now in rebuild((self.root,), origins).items():
                 if node is not now and node in self.graph:
                     self._same.setdefault(now, []).append(node)
@@ -47,7 +52,7 @@ class Path:
             inside, before = self.unfolded.inside.get(node), tape.node_before(memory)
             if inside is None:
                 inside = self.unfolded.of(node) if self.unfolded.has(memory) else node
-            for known in (inside, before, *self._same.get(node, ())):
+            for known in (inside, before, *self._same.get(node, ()), *self._versions.get(memory, ())):
                 if known is not None and known in self.graph:
                     found[known] = None
             if node.op is not Ops.ASSIGN or (found and node.src[1].op is not Ops.DETACH):
