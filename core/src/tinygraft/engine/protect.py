@@ -154,11 +154,8 @@ class Saved:
         self.before = [tensor.uop for tensor in readers]
         self.entries = tape.to_save(overwritten)
         read = {node: None for node in postorder(*self.before) if node in overwritten} if readers else {}
-        read |= {
-            node: None
-            for node in overwritten
-            if self.entries and any(node in entry.current() for entry in self.entries)
-        }
+        taped = {buffer for entry in self.entries for buffer in entry.current()}
+        read |= {node: None for node in overwritten if node in taped}
         read |= dict.fromkeys(more)
         self.copies = {node: UOp.buffer(node.device or "", node.arg.size, node.dtype) for node in read}
         for new in self.copies.values():

@@ -126,11 +126,6 @@ def node_before(memory: UOp) -> UOp | None:
     return None if ref is None else ref()
 
 
-def has_saved() -> bool:
-    """Whether there are saved copies at all."""
-    return bool(_origins)
-
-
 def written_at(buffer: UOp) -> int:
     """When a BUFFER was last overwritten."""
     return _written.get(buffer, 0)

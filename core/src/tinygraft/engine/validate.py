@@ -34,6 +34,7 @@ from tinygraft.device.interfaces import Backend
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.engine.arithmetic import Array, of_memory
+from tinygraft.engine.assigns import assigned_to
 from tinygraft.engine.evaluate import CannotEvaluate, Evaluation, Value, work
 from tinygraft.engine.noise import least, unit
 from tinygraft.engine.plan import Work
@@ -123,7 +124,7 @@ class Checking:
                 raise CannotEvaluate(f"on {Device[name].name}, whose memory cannot be read")
         self.memory |= {n: _bytes(buffer_of(n)) for n in self.evaluation.order if n.op is Ops.BUFFER}
         self.values = self.evaluation.run()
-        self.kept = set(self.memory) - {b for n in order if n.op is Ops.ASSIGN for b in buffers_of(_root(n))}
+        self.kept = set(self.memory) - {b for n in order if n.op is Ops.ASSIGN for b in buffers_of(assigned_to(n))}
 
     def compare(self, made: Work) -> None:
         """Raise ValidationError where memory does not hold what it should."""
@@ -173,20 +174,13 @@ def _read(memory: Mapping[UOp, bytearray], node: UOp) -> Array:
 
 def _assigned(order: Sequence[UOp]) -> dict[UOp, UOp]:
     """The values that memory has in the end because they were assigned to it, with that memory."""
-    nodes = [node for node in order if node.op is Ops.ASSIGN and _root(node).op in HELD]
+    nodes = [node for node in order if node.op is Ops.ASSIGN and assigned_to(node).op in HELD]
     overtaken = {memory_base(node.src[0]) for node in nodes}
     last: dict[UOp, list[UOp]] = {}
     for node in nodes:
         if node not in overtaken:
-            last.setdefault(_root(node), []).append(node)
+            last.setdefault(assigned_to(node), []).append(node)
     return {found[0]: root for root, found in last.items() if len(found) == 1}
-
-
-def _root(node: UOp) -> UOp:
-    """What an assignment, perhaps one of several after another, replaces the value of."""
-    while node.op is Ops.ASSIGN:
-        node = memory_base(node.src[0])
-    return node
 
 
 def _bytes(buffer: Buffer) -> bytearray:
