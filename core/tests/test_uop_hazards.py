@@ -299,3 +299,16 @@ def test_what_gates_say() -> None:
     assert limits(ix.lt(ix.sub(3, r), 0))[r] == (4, 8)
     assert limits(ix.lt(ix.add(r, s), 1))[s] == (0, 0)
     assert coincide(Place(r, ix.and_(ix.lt(r, 2), ix.ge(s, 4))), Place(ix.add(r, 2))) is None
+
+
+@pytest.mark.parametrize("coarse_first", [True, False])
+def test_a_gate_with_two_sums_says_what_the_tighter_one_says(coarse_first: bool) -> None:
+    """A row of 51 in blocks of 6, of which the gates hold back blocks of 2 and single elements, in either order."""
+    row, r, s, t = (UOp.range(size, axis) for axis, size in enumerate((4, 9, 3, 2)))
+    inner = ix.add(ix.add(ix.mul(r, 6), ix.mul(s, 2)), t)
+    coarse, fine = ix.lt(ix.add(ix.mul(r, 3), s), 26), ix.lt(inner, 51)
+    gate = ix.and_(coarse, fine) if coarse_first else ix.and_(fine, coarse)
+    at = Place(ix.add(ix.mul(row, 51), inner), gate)
+    assert coincide(at, at) == 0b1111
+    assert coincide(Place(ix.add(ix.mul(row, 50), inner), gate), at) != 0b1111
+    assert coincide(Place(inner, gate), Place(ix.add(inner, 51), gate)) is None

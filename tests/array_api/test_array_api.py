@@ -263,7 +263,7 @@ def test_sets_and_searches() -> None:
     @given(st.data(), st.sampled_from(NUMERIC))
     def check(data: Any, dtype: str) -> None:
         x = np.asarray(np.nan_to_num(data.draw(arrays(dtype)), posinf=2.0, neginf=-3.0))
-        x = x + np.zeros((), x.dtype)  # which of 0.0 and -0.0 stands for both is nobody's business
+        x = np.asarray(x + np.zeros((), x.dtype))  # which of 0.0 and -0.0 stands for both is nobody's business
         both("unique_values", x)
         both("unique_counts", x)
         both("unique_inverse", x)

@@ -199,13 +199,8 @@ class _Proof:
 
     def span(self, left: Terms, right: Terms) -> tuple[int, int]:
         """The least and greatest difference of two sums."""
-        low = high = 0
-        for terms, limit, sign in ((left, self.left, 1), (right, self.right, -1)):
-            for node, factor in _joined(terms, limit):
-                ends = limit.get(node) or (node.lo, node.hi)
-                a, b = sign * factor * ends[0], sign * factor * ends[1]
-                low, high = low + min(a, b), high + max(a, b)
-        return low, high
+        (a, b), (c, d) = _ends(left, self.left), _ends(right, self.right)
+        return a - d, b - c
 
     def split(self, left: Terms, right: Terms, constant: int) -> bool:
         """Multiples of a factor apart from what stays below it."""
@@ -338,18 +333,40 @@ def _past_the_end(left: Terms, right: Terms, constant: int) -> bool:
     )
 
 
-def _joined(terms: Terms, limit: Limits) -> Iterator[tuple[UOp, int]]:
+def _ends(terms: Terms, limit: Limits) -> tuple[int, int]:
+    """The least and greatest value of a sum where a gate is open.
+
+    Two sums that a gate compares with numbers may have terms in common, and only one of them can stand for these: each
+    is tried first, and every answer holds.
+
+    >>> r, s, t = UOp.range(9, 0), UOp.range(3, 1), UOp.range(2, 2)
+    >>> whole = r * 6 + s * 2 + t
+    >>> _ends(terms_of(whole)[0], limits(ix.lt(r * 3 + s, 26) & ix.lt(whole, 51)))
+    (0, 50)
+    """
+    sums = [total for total in limit if total.op is Ops.ADD]
+    low, high = -math.inf, math.inf
+    for first in range(max(1, len(sums))):
+        here = there = 0
+        for node, factor in _joined(terms, [*sums[first:], *sums[:first]]):
+            ends = limit.get(node) or (node.lo, node.hi)
+            a, b = factor * ends[0], factor * ends[1]
+            here, there = here + min(a, b), there + max(a, b)
+        low, high = max(low, here), min(high, there)
+    return int(low), int(high)
+
+
+def _joined(terms: Terms, sums: Iterable[UOp]) -> Iterator[tuple[UOp, int]]:
     """Terms with their factors; those of a sum that a gate compares with a number as that sum."""
     left = dict(terms)
-    for total in limit:
-        if total.op is Ops.ADD:
-            parts, constant = terms_of(total)
-            first = next(iter(parts))
-            times = left.get(first, 0) // parts[first]
-            if times and not constant and all(left.get(n) == times * f for n, f in parts.items()):
-                for node in parts:
-                    del left[node]
-                yield total, times
+    for total in sums:
+        parts, constant = terms_of(total)
+        first = next(iter(parts))
+        times = left.get(first, 0) // parts[first]
+        if times and not constant and all(left.get(n) == times * f for n, f in parts.items()):
+            for node in parts:
+                del left[node]
+            yield total, times
     yield from left.items()
 
 
