@@ -139,3 +139,21 @@ def test_what_a_call_has_left_and_is_assigned_to() -> None:
     assert given.tolist() == [22.0, 24.0]
     assert left["sum"].tolist() == [21.0, 22.0]
     assert step.captured == 1
+
+
+def test_a_result_with_the_value_of_a_tensor_from_outside_stays_as_it_is() -> None:
+    """It was assigned that value, and is not that tensor: what later calls write there is nothing to it."""
+    total = Tensor([1.0]).realize()
+
+    @TinyJit
+    def count(x: Tensor) -> tuple[Tensor, Tensor]:
+        nonlocal total
+        total += 0.5
+        value = x * 4
+        value.assign(total)
+        return value, total
+
+    held = [count(Tensor([1.0]).realize()) for _ in range(5)]
+    assert count.captured == 1
+    assert [value.item() for value, _ in held] == [1.5, 2.0, 2.5, 3.0, 3.5]
+    assert [same.item() for _, same in held] == [3.5] * 5

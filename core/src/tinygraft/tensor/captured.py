@@ -134,8 +134,9 @@ class Record:
         self.filled = frozenset(fixed[uid] for uid in held)
         self.known = WeakIds()  # the tensors over memory that is written, which have what a replay writes
         overwritten = {node for ref in self.written if (node := ref()) is not None}
+        values = {number for number, home in homes.items() if home is None}  # of the result: they stay what they are
         for tensor in live_tensors() if overwritten else ():
-            if not overwritten.isdisjoint(_plain_memory(tensor.uop)):
+            if id(tensor) not in values and not overwritten.isdisjoint(_plain_memory(tensor.uop)):
                 self.known.add(tensor)
         self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
         self.grads = Gradients([t for t in filled if t.grad is not None and is_over(t.grad, held)])
