@@ -93,16 +93,27 @@ class Storage:
             self._refs = [LIVE[id(tensor)] for tensor in found]
         return found
 
+    def has_several(self) -> bool:
+        """Whether two live tensors at least are over this value."""
+        found = 0
+        for ref in self._refs:
+            tensor = ref()
+            found += tensor is not None and tensor._storage is self
+            if found > 1:
+                return True
+        return False
+
     def is_shared(self, tensor: TensorBase) -> bool:
         """Whether a tensor over this value still needs it; a realised one without others becomes a value of its own.
 
         Not where it may have elements in common: a write to one of them is one to all, or is refused.
         """
-        repeats = any(op in (Ops.EXPAND, Ops.WINDOW) for op, _, _, _ in tensor._chain)
-        if not repeats and memory_base(tensor.uop).op in HELD and len(self.members()) < 2:
-            tensor._storage = None
-            return False
-        return True
+        if self.has_several() or memory_base(tensor.uop).op not in HELD:
+            return True
+        if any(op in (Ops.EXPAND, Ops.WINDOW) for op, _, _, _ in tensor._chain):
+            return True
+        tensor._storage = None
+        return False
 
     def is_pending(self) -> bool:
         """Whether memory is still to be written, as somebody asked."""
@@ -228,7 +239,7 @@ def to_realize(tensor: TensorBase) -> TensorBase | Storage:
     The tensor's own elements are then kept when they are first read.
     """
     storage = tensor._storage
-    waits = storage is not None and tensor._chain and storage.is_pending() and len(storage.members()) > 1
+    waits = storage is not None and tensor._chain and storage.is_pending() and storage.has_several()
     return storage if waits and storage is not None else tensor
 
 
