@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tinygraft import GlobalCounters, Tensor, Variable
+from tinygraft import GlobalCounters, Tensor, TinyJit, Variable
 from tinygraft.engine import realize as realize_module
 from tinygraft.engine.bindings import before_the_rest, values_in
 from tinygraft.errors import GraphError
@@ -184,3 +184,23 @@ def test_a_failure_drops_the_writes_of_what_was_asked_for(monkeypatch: pytest.Mo
     assert calls == 1
     assert np.array_equal(t.numpy(), NUMBERS)
     assert np.array_equal(other.numpy(), rows(2 * NUMBERS, r2=9))
+
+
+def test_a_function_under_tinyjit(p: Callable[[int], UOp]) -> None:
+    """Writes under its argument and under a value of its own: right in every call, also beside a pending one."""
+    t = memory()
+
+    @TinyJit
+    def step(x: Tensor, place: UOp) -> Tensor:
+        write(t, place, x)
+        write(t, p(0), x + 1)
+        return (t * 2).realize()
+
+    wanted = NUMBERS
+    for k in (1, 2, 1, 2, 0, 2):
+        write(t, p(1), 20.0 + k)
+        x = Tensor(np.full((1, 4), 10.0 * k, np.float32)).realize()
+        wanted = rows(rows(wanted, r1=20 + k), **{f"r{k}": 10 * k})
+        wanted = rows(wanted, r0=10 * k + 1)
+        assert np.array_equal(step(x, p(k)).numpy(), 2 * wanted)
+        assert np.array_equal(t.numpy(), wanted)
