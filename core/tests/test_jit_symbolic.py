@@ -82,3 +82,33 @@ def test_a_variable_with_two_values_in_one_call() -> None:
         totals = both(data[: n.bind(first)], data[: n.bind(second)])
         assert [total.item() for total in totals] == [DATA[:first].sum(), DATA[:second].sum()]
     assert (turns.captured, both.captured) == (0, 1)
+
+
+def test_a_variable_that_the_function_binds_itself() -> None:
+    """It keeps the function's value in every call, also after two calls whose arguments gave it the same one."""
+    data, n = Tensor(DATA).realize(), Variable("n", 0, 1029)
+    beside = TinyJit(lambda x, k: (x[k : k + 1].sum().realize() + x[n.bind(0) : n.bind(0) + 1].sum()).realize())
+    alone = TinyJit(lambda x, k: x[n.bind(1) : n.bind(1) + 1].sum().realize())
+    follows = TinyJit(lambda x, k: x[k : k + 1].sum().realize())
+    for k in (0, 0, 2, 0, 0, 3, 1, 1, 2):
+        assert beside(data, n.bind(k)).item() == DATA[k] + DATA[0]
+        assert alone(data, n.bind(k)).item() == DATA[1]
+        assert follows(data, n.bind(k)).item() == DATA[k]
+    assert follows.captured == 1
+
+
+def test_a_variable_that_kept_its_value_is_tried_once_more() -> None:
+    """The third call is a replay; the first one with another value of one of two variables runs the function."""
+    data, m, n = Tensor(DATA).realize(), Variable("m", 1, 1030), Variable("n", 1, 1030)
+    runs = 0
+
+    def function(x: Tensor, m: Any, n: Any) -> Tensor:
+        nonlocal runs
+        runs += 1
+        return (x[:m].sum() + x[:n].sum()).realize()
+
+    jit, counts = TinyJit(function), []
+    for a, b in ((3, 4), (3, 4), (3, 4), (5, 4), (6, 4), (6, 7), (7, 6), (1, 1)):
+        assert jit(data, m.bind(a), n.bind(b)).item() == DATA[:a].sum() + DATA[:b].sum()
+        counts.append(runs)
+    assert counts == [1, 2, 2, 3, 3, 4, 4, 4]

@@ -180,3 +180,23 @@ def test_an_expression_with_another_value_of_a_variable_is_not_computed_along():
     x.assign(x + x[: n.bind(4)].sum()).realize()
     assert x.tolist() == [11.0, 12.0, 13.0, 14.0]
     assert older.item() == 6.0
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_variables_of_one_name_are_one_argument(device):
+    """Two of other bounds with one value share a kernel, in calls and in replays; with two values they are refused."""
+    data = np.arange(8, dtype=np.float32)
+    with Context(DEV=device):
+        x = Tensor(data).realize()
+        short, long = Variable("place", 0, 3), Variable("place", 1, 7)
+        both = TinyJit(lambda x, a, b: (x[a : a + 1] + x[b : b + 1] * 2).realize())
+        for k in (1, 2, 3, 1):
+            assert both(x, short.bind(k), long.bind(k)).tolist() == [3 * k]
+            assert (x[: short.bind(k)].sum() + x[: long.bind(k)].max()).item() == data[:k].sum() + k - 1
+        assert both.captured == 1
+        far = x[Variable("place", 5, 7).bind(6) :].sum()
+        for watch in (lambda: lambda: None, lambda: events.observe(lambda event: None)):
+            stop = watch()
+            with pytest.raises(GraphError, match="the variable place is bound to . and to . in one graph"):
+                (x[short.bind(0) :].sum() + far).realize()
+            stop()

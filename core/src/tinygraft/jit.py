@@ -10,10 +10,13 @@ the function reads from outside is frozen at capture; memory that it reads is re
 function in every call and raises when it launched something else than what was captured; so does VALIDATE=1, which
 first replays the call, holds that to the same launches one by one, and undoes it. A tensor that the function
 makes from Python's data is frozen too; a function that writes into such a one, or gives it back, is run in every
-call. So is one in which a variable has two values, and one that reads a value (item, numpy, tolist, a boolean mask):
-what it does next may depend on it. And so is one that does something which launches cannot do again: it changes a list
-or dict of its arguments, leaves a tensor somewhere that is not computed yet, or gives one back inside an object that
-is no list, tuple or dict.
+call. So is one in which a variable has two values, or another one than in the arguments, and one that reads a value
+(item, numpy, tolist, a boolean mask): what it does next may depend on it. And so is one that does something which
+launches cannot do again: it changes a list or dict of its arguments, leaves a tensor somewhere that is not computed
+yet, or gives one back inside an object that is no list, tuple or dict.
+
+Of a variable that had one value in both calls nobody knows whether the function follows it or binds it to that value
+itself: the first call with another value runs the function once more.
 
 A pickle of a TinyJit has its captures, with the memory that they read from outside as data, and no function.
 """
@@ -32,7 +35,7 @@ from tinygraft.engine.capture import capturing
 from tinygraft.errors import GraphError
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments, is_over, take_apart
-from tinygraft.tensor.captured import Launched, Record, Role, Trace, difference, leaves_work
+from tinygraft.tensor.captured import Met, Record, Trace, difference, leaves_work
 from tinygraft.tensor.filled import Before
 from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
@@ -71,7 +74,7 @@ class TinyJit(Generic[P, R]):
 
     def reset(self) -> None:
         """Forget all captures."""
-        self._once: dict[tuple[Any, ...], tuple[Launched, list[Role]]] = {}
+        self._once: dict[tuple[Any, ...], Met] = {}
         self._ready: dict[tuple[Any, ...], Record] = {}
         self._by_chain = False  # whether it has written to memory that an argument is a view of
 
@@ -99,6 +102,9 @@ class TinyJit(Generic[P, R]):
         with self._lock:
             arguments = take_apart(args, kwargs, self._by_chain)
             ready = self._ready.get(arguments.key)
+            if ready is not None and self.fxn is not None and not ready.met.tells(arguments.values):
+                self._once[arguments.key] = self._ready.pop(arguments.key).met
+                ready = None
             again = ready is not None and not ready.reaches(arguments)
             replays = again and not self.check
             if ready is not None and replays and not (VALIDATE and self._validated(ready, arguments)):
@@ -143,18 +149,21 @@ class TinyJit(Generic[P, R]):
         trace = Trace(capture, arguments, start)
         ready = self._ready.get(arguments.key)
         if ready is not None:
-            if trace.launched != ready.launched:
-                raise GraphError(difference(self._name(), ready.launched, trace.launched, self.check))
-        elif (
-            self._once.pop(arguments.key, None) == (trace.launched, trace.outcome(result))
+            if trace.launched != ready.met.launched:
+                raise GraphError(difference(self._name(), ready.met.launched, trace.launched, self.check))
+            return result
+        last, met = self._once.pop(arguments.key, None), trace.met(result)
+        if (
+            last is not None
+            and (both := last.again(met)) is not None
             and trace.may_repeat(result)
             and same_items(given, items_in((args, kwargs)))
             and not leaves_work(capture)
         ):
-            self._ready[arguments.key] = Record(trace, arguments, result, taken, filled, capture.had)
+            self._ready[arguments.key] = Record(trace, both, arguments, result, taken, filled, capture.had)
         else:
             self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}
-            self._once[arguments.key] = trace.launched, trace.outcome(result)
+            self._once[arguments.key] = met
             while len(self._once) > ONCE:
                 del self._once[next(iter(self._once))]
         return result

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.engine.assigns import HasNode, assigned_for, overwritten_by, without, writes_memory
+from tinygraft.engine.assigns import HasNode, assigned_for, overwritten_by, without
+from tinygraft.engine.bindings import before_the_rest, values_in
 from tinygraft.engine.capture import is_from_before, open_captures
 from tinygraft.engine.protect import old_values_for, protect, readers_of
 from tinygraft.schedule.stored import HELD, memory_base
@@ -56,40 +57,54 @@ class DrawFirst(Exception):
         self.tensors = tensors
 
 
-class WriteFirst(Exception):
-    """A write is to happen before the rest: a variable has one value in it, and another one in what comes after it."""
+class Pending:
+    """A write that nobody asked for by itself: it is computed along with what is asked for, as a tensor would be."""
 
-    def __init__(self, node: UOp, tensor: HasNode) -> None:
+    def __init__(self, node: UOp, made_at: tuple[str, int]) -> None:
+        self.uop, self.made_at = node, made_at
+        self.requires_grad: bool | None = None  # as far as anybody knows, a backward may come through it
+
+
+class Apart(Exception):
+    """What is asked for cannot be computed at once: a variable has one value in some of it, another one in the rest.
+
+    first are to be realised before rest.
+    """
+
+    def __init__(self, first: Sequence[HasNode], rest: Sequence[HasNode]) -> None:
         super().__init__()
-        self.uop, self.requires_grad, self.made_at = node, tensor.requires_grad, tensor.made_at
+        self.first, self.rest = first, rest
 
 
-def _bound_before(order: Sequence[UOp], wanted: Sequence[UOp]) -> UOp | None:
-    """The first write to memory of a graph in which a variable has two values; None where each has one."""
-    bound = {node.src[0]: node for node in order if node.op is Ops.BIND}
-    if all(bound[node.src[0]] is node for node in order if node.op is Ops.BIND):
-        return None
-    return next((n for n in order if n.op is Ops.ASSIGN and writes_memory(n) and n not in wanted), None)
+def _apart(asked: Sequence[HasNode], order: Sequence[UOp], wanted: Sequence[UOp]) -> Apart | None:
+    """How to take apart what is asked for, whose graph is mixed; None where that cannot be."""
+    nodes = before_the_rest(order, wanted)
+    mine = [tensor for tensor in asked if memory_base(tensor.uop) in nodes]
+    held = {memory_base(tensor.uop) for tensor in mine}
+    writes = [Pending(node, asked[0].made_at) for node in nodes if node not in held]
+    return Apart([*mine, *writes], without(asked, mine)) if nodes else None
 
 
 def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | None:
-    """The Request of tensors; None where nothing has to be computed. Raises DrawFirst and WriteFirst."""
+    """The Request of tensors; None where nothing has to be computed. Raises DrawFirst and Apart."""
     asked = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)
     wanted = _wanted(asked)
     if not wanted:
         return None
     others = without(live, asked)
-    along: list[HasNode] = []
     pinned: list[HasNode] = []
     readers: list[HasNode] = []
     order = postorder(*wanted)
     ops = [node.op for node in order]
-    if Ops.BIND in ops and Ops.ASSIGN in ops and (write := _bound_before(order, wanted)) is not None:
-        raise WriteFirst(write, asked[0])
-    if Ops.THREEFRY in ops and (along := _drawn(order, others)):
-        if first := [t for t in along if is_from_before(t, t.uop)]:
+    if Ops.BIND in ops and values_in(order) is None and (apart := _apart(asked, order, wanted)) is not None:
+        raise apart
+    along: list[HasNode] = [t for t in asked if isinstance(t, Pending)]
+    asked = without(asked, along) if along else asked
+    if Ops.THREEFRY in ops and (drawn := _drawn(order, others)):
+        if first := [t for t in drawn if is_from_before(t, t.uop)]:
             raise DrawFirst(first)
-        others, wanted = without(others, along), _wanted([*asked, *along])
+        along += drawn
+        others, wanted = without(others, drawn), _wanted([*asked, *along])
         order = postorder(*wanted)
     if open_captures():
         now = {n for n in order if n.op is Ops.ASSIGN}
@@ -119,6 +134,13 @@ def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | No
         order = postorder(*outputs)
     taped = set() if open_captures() else old_values_for(order, [*asked, *along], others, homes)
     return Request(asked, along, others, pinned, order, homes, True, readers, overwritten, taped)
+
+
+def to_drop(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request:
+    """The Request of tensors of which nothing more is computed: their pending writes are to be dropped."""
+    order = postorder(*_wanted(tensors))
+    assigns = any(node.op is Ops.ASSIGN for node in order)
+    return Request(list(tensors), [], without(live, tensors), [], order, {}, assigns, [], set())
 
 
 def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import HasNode, Nodes, asking_nodes, overwritten_by, writes_memory
+from tinygraft.engine.bindings import agreeing
 from tinygraft.engine.capture import Recorded, note
 from tinygraft.engine.run import copy
 from tinygraft.schedule.stored import HELD, memory_base
@@ -44,7 +45,7 @@ def protect(order: Sequence[UOp], computed: Sequence[HasNode],
         if new is not None:
             plain = memory_base(tensor.uop).op in HELD
             (late if plain or new > ALONG or needs_old(tensor) else along).append(tensor)
-    along, other = _agreeing(order, along)
+    along, other = agreeing(order, along)
     return along, late + other
 
 
@@ -75,20 +76,6 @@ def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Se
         return set()
     inside = toposort(*roots, enter=lambda n: n.op is not Ops.ASSIGN or n.src[1].op is not Ops.DETACH or n not in homes)
     return {node for node in inside if node in overwritten}
-
-
-def _agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:
-    """The tensors that can be computed with order, and those where a variable has another value."""
-    bound = {node.src[0]: node for node in order if node.op is Ops.BIND}
-    along: list[HasNode] = []
-    other: list[HasNode] = []
-    for tensor in tensors:
-        mine = {node.src[0]: node for node in toposort(tensor.uop) if node.op is Ops.BIND}
-        agrees = all(bound.get(variable, node) is node for variable, node in mine.items())
-        (along if agrees else other).append(tensor)
-        if agrees:
-            bound |= mine
-    return along, other
 
 
 def _reading(order: Sequence[UOp], overwritten: set[UOp]) -> set[UOp]:

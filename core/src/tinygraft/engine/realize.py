@@ -1,6 +1,7 @@
 """Realising tensors: their graphs are scheduled and run, and they become what they were computed to.
 
 collect.py       what is asked for, and whom it concerns: a Request, and nothing has changed
+bindings.py      which of it is to be computed before the rest, where a variable has two values
 protect.py       the others that need an old value: computed along, or given copies
 transaction.py   plan, memory, launches; then commit, or back to what was
 left.py          what is left where a launch failed in the middle
@@ -14,11 +15,11 @@ from collections.abc import Sequence
 
 from tinygraft.config import VIZ
 from tinygraft.engine import viz
-from tinygraft.engine.assigns import HasNode
+from tinygraft.engine.assigns import HasNode, without
 from tinygraft.engine.capture import uncaptured
-from tinygraft.engine.collect import DrawFirst, WriteFirst, collect
+from tinygraft.engine.collect import Apart, DrawFirst, collect, to_drop
 from tinygraft.engine.interrupt import Guard, guarded
-from tinygraft.engine.transaction import run_request
+from tinygraft.engine.transaction import drop, run_request
 from tinygraft.hooks.manager import here as hooks
 
 exclusive = threading.RLock()  # held while the graphs of live tensors change
@@ -32,6 +33,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: Sequence[HasNode] = ()) ->
     One thread at a time: a graph is shared, and so is the memory that it assigns to. Where it fails or is interrupted,
     tensors whose kernels have all run are realised; a pending write that did not happen is dropped, so that its tensor
     has its old value again; all others are as they were. A value that can no longer be computed says so when used.
+    Where a variable has two values (bindings.py), what has the one is realised before what has the other.
     """
     with exclusive:
         if VIZ:
@@ -45,9 +47,14 @@ def realize_tensors(tensors: Sequence[HasNode], live: Sequence[HasNode] = ()) ->
                 realize_tensors(first.tensors, live)
             realize_tensors(tensors, live)
             return
-        except WriteFirst as write:
-            realize_tensors([write], live)
-            realize_tensors(tensors, live)
+        except Apart as apart:
+            everybody = [*without(live, tensors), *tensors]
+            try:
+                realize_tensors(apart.first, everybody)
+            except BaseException:
+                drop(to_drop(tensors, live))
+                raise
+            realize_tensors(apart.rest, everybody)
             return
         if request is None:
             return

@@ -48,7 +48,7 @@ def run_request(request: Request, guard: Guard) -> None:
             work = work_for(request.order, outputs)
         except BaseException:
             guard.sealed = True
-            _drop(request)
+            drop(request)
             raise
     _run_work(request, work, guard)
 
@@ -70,7 +70,7 @@ def _run_work(request: Request, work: Work, guard: Guard) -> None:
     except BaseException as error:
         guard.sealed = True  # what has run becomes what its tensors are
         if prepared is None:
-            _drop(request)
+            drop(request)
         else:
             _settle(request, work, prepared, progress, saved, error)
         raise
@@ -105,7 +105,7 @@ def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp,
     return held
 
 
-def _drop(request: Request) -> None:
+def drop(request: Request) -> None:
     """Nothing has run: the pending writes of tensors that were asked for are dropped where there is an old value."""
     if request.assigns:
         Left(request, None, Progress([]), {}).rebind("", {})

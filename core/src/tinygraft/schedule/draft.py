@@ -140,8 +140,7 @@ def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
     become one loop.
     """
     sink = UOp(Ops.SINK, src=tuple(stores))
-    unbound: dict[UOp, UOp] = {n: n.src[0] for n in postorder(sink) if n.op is Ops.BIND}
-    if unbound:
+    if unbound := _unbound(sink):
         sink = ix.rebuild_simplified((sink,), unbound)[sink]
         loops = [ix.rebuild_simplified((r,), unbound)[r] for r in loops]
     swap: dict[UOp, UOp] = {}
@@ -153,6 +152,21 @@ def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
         swap[mine] = swap[theirs]
     swap = {old: new for old, new in swap.items() if old is not new}
     return ix.rebuild_simplified((sink,), swap)[sink] if swap else sink
+
+
+def _unbound(sink: UOp) -> dict[UOp, UOp]:
+    """What each BIND becomes in a kernel: its variable, which is one argument for all that have its name.
+
+    Where they have other bounds, a value is within all of them, or it could not have been bound.
+    """
+    binds = [node for node in postorder(sink) if node.op is Ops.BIND]
+    named: dict[str, UOp] = {}
+    for bind in binds:
+        mine = bind.src[0]
+        known = named.setdefault(mine.arg.name, mine)
+        if known is not mine:
+            named[mine.arg.name] = UOp.variable(mine.arg.name, max(known.lo, mine.lo), min(known.hi, mine.hi))
+    return {bind: named[bind.src[0].arg.name] for bind in binds}
 
 
 def _pairs_of_ranges(sink: UOp) -> Iterator[tuple[UOp, UOp]]:

@@ -79,6 +79,9 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         there = set(order)
         waits = {node: awaited for node, awaited in waits.items() if node in there and awaited in there}
         order = in_turn(outputs, waits)
+    values: dict[str, int] = {}
+    for bind in [n for n in _with_shapes(order) if n.op is Ops.BIND]:
+        note_value(bind, values)
     wanted = {node for node in outputs if node.op is not Ops.BUFFER}
     target = _target(order, outputs, target_of)
     stored = decide(order, wanted | _bases(order), target)
@@ -97,9 +100,6 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         calls, homes = placed([task.make() for task in ordered], plan.kept)
         steps = [Step(call, task.reads, task.writes) for call, task in zip(calls, ordered, strict=True)]
         check_values(steps, existing, plan.ends(), homes)
-        values: dict[str, int] = {}
-        for bind in [n for n in _with_shapes(order) if n.op is Ops.BIND]:
-            note_value(bind, values)
         memory = {node: together(node, [plan.holder(part) for part in parts[node]]) for node in asked}
         return Schedule(tuple(calls), memory, values, existing)
 

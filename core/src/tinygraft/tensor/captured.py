@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tinygraft.device.buffer import bind, buffer_of
@@ -32,6 +33,33 @@ Role = tuple[str, int]  # "in": number of the argument, "made": number in this c
 Launched = list[tuple[Compiled | None, tuple[Role, ...]]]
 
 
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What calls of one kind have launched, as far as the next one is compared with it.
+
+    values are those of the variables in the last call's arguments; None where a variable had another value in a launch.
+    same are the variables that had one value in all of these calls: nobody knows whether the function follows them, or
+    binds a variable of that name itself.
+    """
+
+    launched: Launched
+    outcome: list[Role]
+    values: Mapping[str, int] | None
+    same: frozenset[str]
+
+    def again(self, now: Met) -> Met | None:
+        """What is known after one more call; None where it did something else."""
+        if self.values is None or now.values is None or (self.launched, self.outcome) != (now.launched, now.outcome):
+            return None
+        same = {name for name in self.same if self.values.get(name) == now.values.get(name)}
+        return replace(now, same=frozenset(same))
+
+    def tells(self, values: Mapping[str, int]) -> bool:
+        """Whether a call with these values of variables is known to launch the same with them."""
+        mine = self.values or {}
+        return all(values.get(name) == mine.get(name) for name in self.same)
+
+
 class Trace:
     """The launches of one call, and what each of their buffers is to it. Equal for calls that launched the same."""
 
@@ -40,7 +68,10 @@ class Trace:
         self.launches = [launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)]
         self.start = start
         self.memory: dict[int, Memory] = capture.memory
-        self.once = capture.read or capture.varied or arguments.varied
+        mine, given = capture.values, arguments.values
+        other = any(mine.get(name, value) != value for name, value in given.items())
+        self.given = None if capture.varied or arguments.varied or other else given
+        self.once = capture.read or self.given is None
         self.nodes = capture.nodes
         self.values = capture.values
         self.roles: dict[int, Role] = {node.arg.uid: ("in", i) for i, node in enumerate(arguments.buffers)}
@@ -62,12 +93,17 @@ class Trace:
         nodes = [node for tensor in tensors_in(result) for node in buffers_of(tensor.uop.base)]
         return [self.roles.get(node.arg.uid, ("keep", node.arg.uid)) for node in nodes]
 
+    def met(self, result: Any) -> Met:
+        """What the next call is compared with."""
+        return Met(self.launched, self.outcome(result), self.given, frozenset(self.given or ()))
+
     def may_repeat(self, result: Any) -> bool:
         """Whether launching all this again does what the call did.
 
-        Not where Python was told a value or a variable had two, nor where it writes to data from Python or gives it
-        back, which is there only once, nor where it reads what no launch has written, nor where memory from outside is
-        gone, nor where a tensor of the result is in an object that is no container.
+        Not where Python was told a value, or a variable had two (one in the arguments and one in a launch, too), nor
+        where it writes to data from Python or gives it back, which is there only once, nor where it reads what no
+        launch has written, nor where memory from outside is gone, nor where a tensor of the result is in an object that
+        is no container.
         """
         if self.once or hides_tensors(result):
             return False
@@ -103,13 +139,14 @@ def _is_read(launch: Recorded, capture: Capture) -> bool:
 class Record:
     """A trace that is replayed: launches on the buffers of a call, and the result with its tensors taken out."""
 
-    def __init__(self, trace: Trace, arguments: Arguments, result: Any, taken: Sequence[parts.Part],
+    def __init__(self, trace: Trace, met: Met, arguments: Arguments, result: Any, taken: Sequence[parts.Part],
                  filled: Sequence[TensorBase], was_there: Callable[[object], bool]) -> None:  # fmt: skip
-        """taken are the parts of symbolic ends that a replay has to check, filled tensors that the call gave a grad.
+        """met is what the compared calls launched, taken are the parts of symbolic ends that a replay has to check,
+        filled tensors that the call gave a grad.
 
         was_there tells which tensors there were before the call.
         """
-        self.launched, self.names, self.values, self.parts = trace.launched, trace.names(), trace.values, list(taken)
+        self.met, self.names, self.values, self.parts = met, trace.names(), trace.values, list(taken)
         roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
         self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
         self.assigned = [roles[uid][1] for uid in written if roles[uid][0] == "in"]
@@ -244,7 +281,8 @@ class Record:
         return {"kept": kept} | {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        kept, self.launched, self.grads, self.filled = state.pop("kept"), [], Gradients(), frozenset()
+        kept, self.grads, self.filled = state.pop("kept"), Gradients(), frozenset()
+        self.met = Met([], [], {}, frozenset())  # there is no function to call and compare
         self.clean, self.reads, self.known = weakref.WeakSet(), [], WeakIds()
         for name, value in state.items():
             setattr(self, name, value)

@@ -1,0 +1,87 @@
+"""Which values the variables of a graph are bound to, and what is computed before the rest because they differ.
+
+A schedule has one value for each variable, by its name: two Variables of one name are one, also where their bounds
+differ. A graph in which a name has two values is `mixed`. What makes it so is taken apart where the program wrote
+memory, or asked for results: `before_the_rest` lists the writes and results that can be computed first. An expression
+that itself reads under two values cannot be taken apart; the schedule refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tinygraft.engine.assigns import HasNode
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, toposort
+
+Values = Mapping[str, int]  # of variables by name
+
+
+def values_in(order: Iterable[UOp]) -> Values | None:
+    """The values that variables have in a graph; None where one has two."""
+    found: dict[str, int] = {}
+    for node in order:
+        if node.op is Ops.BIND and found.setdefault(node.src[0].arg.name, node.arg) != node.arg:
+            return None
+    return found
+
+
+def together(some: Values, others: Values) -> Values | None:
+    """The values of two graphs; None where a variable has one value in the one and another one in the other."""
+    if some is others or not others:
+        return some
+    if not some:
+        return others
+    return None if any(some.get(name, value) != value for name, value in others.items()) else {**some, **others}
+
+
+def agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:
+    """The tensors that can be computed with a graph that is not mixed, and those where a variable has another value."""
+    if not tensors:
+        return [], []
+    known = values_in(order)
+    along: list[HasNode] = []
+    other: list[HasNode] = []
+    for tensor in tensors:
+        mine = values_in(toposort(tensor.uop))
+        both = None if known is None or mine is None else together(known, mine)
+        (other if both is None else along).append(tensor)
+        known = known if both is None else both
+    return along, other
+
+
+def before_the_rest(order: Sequence[UOp], wanted: Iterable[UOp]) -> list[UOp]:
+    """Of a mixed graph the writes and the wanted nodes to compute first; none where it cannot be taken apart.
+
+    Variables have one value in all of them. What is below another one is not listed: it is computed with that.
+    """
+    values = _values_of(order)
+    ends = {node for node in wanted if values[node]}
+    ends.update(node for node in order if node.op is Ops.ASSIGN and values[node])
+    highest: list[UOp] = []
+    below: set[UOp] = set()
+    for node in reversed(order):
+        if node in ends and node not in below:
+            highest.append(node)
+            below.add(node)
+        if node in below:
+            below.update(node.src)
+    first: list[UOp] = []
+    agreed: Values = {}
+    for node in reversed(highest):
+        if (both := together(agreed, values[node] or {})) is not None:
+            first.append(node)
+            agreed = both
+    return first
+
+
+def _values_of(order: Sequence[UOp]) -> dict[UOp, Values | None]:
+    """For each node the values of the variables in its graph; None where that is mixed."""
+    found: dict[UOp, Values | None] = {}
+    for node in order:
+        mine: Values | None = {node.src[0].arg.name: node.arg} if node.op is Ops.BIND else {}
+        for source in node.src:
+            theirs = found[source]
+            mine = None if mine is None or theirs is None else together(mine, theirs)
+        found[node] = mine
+    return found
