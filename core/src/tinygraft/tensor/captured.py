@@ -58,9 +58,13 @@ class Trace:
         return ["copy" if launch.kernel is None else launch.kernel.name for launch in self.launches]
 
     def outcome(self, result: Any) -> list[Role]:
-        """What the memory of each tensor of a result is to the call. Of what is not in any launch it is that memory."""
+        """What the memory of each tensor of a result is to the call. Of what is not in any launch it is that memory.
+
+        Empty memory that the call made is in no launch, and new in each call: one is like another.
+        """
         nodes = [node for tensor in tensors_in(result) for node in buffers_of(tensor.uop.base)]
-        return [self.roles.get(node.arg.uid, ("keep", node.arg.uid)) for node in nodes]
+        empty = {node.arg.uid: ("made", -1) for node in nodes if not node.arg.size and node.arg.uid > self.start}
+        return [self.roles.get(uid) or empty.get(uid, ("keep", uid)) for uid in [node.arg.uid for node in nodes]]
 
     def may_repeat(self, result: Any) -> bool:
         """Whether launching all this again does what the call did.
