@@ -258,7 +258,7 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
         graph = rebuild((node,), mine)[node] if mine else node
         inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
         if saved and asks:
-            graph = rebuild((graph,), saved)[graph]
+            graph = with_copies((graph,), saved)[graph]
             inside = toposort(graph, enter=_is_computed)
         if entry := _entry(graph, inside, asks, pin, written, made):
             made[memory] = entry
@@ -436,6 +436,19 @@ def note_copied(new: UOp, old: UOp) -> None:
         _origins[new] = _origins.get(old, weakref.ref(old))
         if (entry := entry_of(old)) is not None:
             _entries[new.arg.uid] = entry
+
+
+def with_copies(nodes: Sequence[UOp], copies: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
+    """What each of nodes becomes when it reads copies of BUFFERs, which have their values now.
+
+    `note_copied` is told of one BUFFER; a value on several devices is on the tape by all of them, as a MULTI.
+    """
+    done = rebuild(nodes, dict(copies))
+    with _lock:
+        for node, new in done.items():
+            if node.op is Ops.MULTI and new is not node and (entry := entry_of(node)) is not None:
+                _multi[new] = entry
+    return done
 
 
 def may_save(buffers: Iterable[UOp]) -> bool:
