@@ -307,6 +307,19 @@ def _asked(order: Iterable[UOp], asking: Collection[UOp]) -> dict[UOp, bool]:
     return behind
 
 
+def passed_by(nodes: Iterable[UOp]) -> set[UOp]:
+    """The nodes that a gradient of some comes to, down to memory and what is detached."""
+    seen: set[UOp] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            if _goes_on(node):
+                stack += _sources(node)
+    return seen
+
+
 def _has_leaf(node: UOp) -> bool:
     """Whether memory of floats, or a leaf that is none yet, lies behind a node, by the way that a gradient goes."""
     seen, stack = {node}, list(_sources(node)) if _goes_on(node) else []
@@ -346,7 +359,7 @@ def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool, written: Wri
     entry = Entry(asks)
     behind = {n: found for n in memories if (found := _entry_behind(n, written, made)) is not None}
     if behind:  # a gradient does not go on to all of them
-        passed = set(toposort(node, enter=_goes_on))
+        passed = passed_by((node,))
         behind = {n: found for n, found in behind.items() if n in passed}
     if behind:
         entry.length = 1 + max([found.length for found in behind.values()])
@@ -408,13 +421,16 @@ def _ends(memories: Iterable[UOp], behind: Mapping[UOp, Entry]) -> list[weakref.
     return [weakref.ref(buffer) for buffer in found]
 
 
-def note_replayed(memory: UOp, depends: Iterable[UOp], asks: bool) -> None:
-    """Note that memory has a value that a replay computed from others, for which it made no graph."""
-    entry = Entry(asks)
-    entry.lost, entry.length = REPLAYED, 0
-    entry.depends = [weakref.ref(node) for node in depends]
+def note_replayed(values: Iterable[tuple[UOp, bool]], depends: Collection[weakref.ref[UOp]]) -> None:
+    """Note that memory has values that a replay computed from what depends says, for which it made no graph.
+
+    values are BUFFERs and MULTIs, each with whether something behind it has requires_grad=True.
+    """
     with _lock:
-        _keep(memory, entry, UOp.next_buffer())
+        for memory, asks in values:
+            entry = Entry(asks)
+            entry.lost, entry.length, entry.depends = REPLAYED, 0, depends
+            _keep(memory, entry, UOp.next_buffer())
 
 
 # Writes
