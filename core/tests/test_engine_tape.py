@@ -239,3 +239,23 @@ def test_a_deep_copy_of_a_leaf_is_a_leaf_of_its_own():
             (mine * (i + 3)).sum().backward()
         assert w.grad is None
         assert [mine.grad.tolist() for mine in copies] == [[3.0, 3.0], [4.0, 4.0], [5.0, 5.0]]
+
+
+@pytest.mark.parametrize("splits", [None, (1, 2), (0, 3)])
+@pytest.mark.parametrize("flag", [True, None])
+def test_a_shard_that_was_written_and_read_keeps_its_tape(splits, flag):
+    """The copies of its old parts, which the gradient is for, have the tape of the value that they are parts of."""
+    for number, axis in enumerate((0, None)):
+        devices = ("PYTHON", "PYTHON:1")
+        x = Tensor([1.0, 2.0, 3.0], device="PYTHON").shard(devices, axis, splits if axis == 0 else None).realize()
+        x.requires_grad = flag
+        y = (x * x).realize()
+        old = y * 2
+        y[::2] = 5.0 + number
+        y.realize()
+        (y * y).sum().backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [0.0, 32.0, 0.0]
+        x.grad = None
+        (old * x).sum().backward()
+        assert x.grad.tolist() == [6.0, 24.0, 54.0]

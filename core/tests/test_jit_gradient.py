@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tinygraft import Tensor, TinyJit, nn
@@ -105,3 +107,74 @@ def test_a_grad_that_was_replaced_is_the_new_one_after_a_replay() -> None:
         assert w.grad.tolist() == [1.0, float(i)]
         w.grad = w.grad * 100
     assert fill.captured == 1
+
+
+LATER = "backward reaches a result of a TinyJit that was replayed, and was not taped"
+
+
+@pytest.mark.parametrize("flag", [True, None])
+@pytest.mark.parametrize("devices", [None, ("PYTHON", "PYTHON:1")])
+@pytest.mark.parametrize("keeps", ["a result", "a part", "outside", "an argument", "left"])
+def test_backward_through_what_a_replay_wrote_is_refused(keeps: str, devices: Any, flag: bool | None) -> None:
+    """Wherever a replay leaves what it computed: calls that run the function give the gradient, a replay says no."""
+
+    def placed(values: list[float]) -> Tensor:
+        t = Tensor(values, device="PYTHON")
+        return (t if devices is None else t.shard(devices, 0)).realize()
+
+    w, state, left, held = placed([1.0, 2.0, 3.0, 4.0]), placed([0.0] * 4), [], []
+    w.requires_grad = flag
+
+    @TinyJit
+    def step(x: Tensor, given: Tensor) -> Tensor | None:
+        if keeps == "outside":
+            state.assign(x * w).realize()
+        elif keeps == "an argument":
+            given.assign(x * w).realize()
+        elif keeps == "a part":
+            state[1:] = (x * w)[1:]
+            state.realize()
+        elif keeps == "left":
+            left[:] = [(x * w).realize()]
+        else:
+            return (x * w).realize()
+        return None
+
+    for i in range(5):
+        x, given = placed([1.0, 2.0, 3.0, 4.0]), placed([0.0] * 4)
+        held.append(x)  # a part that is written over depends on the ones before
+        result = step(x, given)
+        value = {"a result": result, "an argument": given, "left": left[0] if left else None}.get(keeps, state)
+        assert isinstance(value, Tensor)
+        assert value.tolist() == ([0.0] if keeps == "a part" else [1.0]) + [4.0, 9.0, 16.0]
+        w.grad = None
+        if i < 2:
+            (value * w).sum().backward()
+            assert w.grad is not None
+            assert w.grad.tolist() == ([0.0] if keeps == "a part" else [2.0]) + [8.0, 18.0, 32.0]
+        else:
+            with pytest.raises(GraphError, match=LATER):
+                (value * w).sum().backward()
+        (value.detach() * w).sum().backward()
+    assert step.captured == 1
+
+
+@pytest.mark.parametrize("realized", [True, False])
+def test_a_new_value_is_not_behind_what_a_replay_wrote(realized: bool) -> None:
+    """A whole new value has the gradient of what it was computed from, whatever the old one was."""
+    w, state = Tensor([1.0, 2.0], requires_grad=True).realize(), Tensor([0.0, 0.0]).realize()
+
+    @TinyJit
+    def step(x: Tensor) -> None:
+        state.assign(x * w).realize()
+
+    for i in range(4):
+        step(Tensor([float(i), 1.0]).realize())
+        state.assign(w * 3)
+        if realized:
+            state.realize()
+        w.grad = None
+        state.sum().backward()
+        assert w.grad is not None
+        assert w.grad.tolist() == [3.0, 3.0]
+    assert step.captured == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import weakref
 
@@ -363,3 +364,38 @@ def test_backward_has_the_old_value_of_what_a_replay_has_overwritten(monkeypatch
     with pytest.raises(GraphError, match="backward needs a value that has been overwritten since it was used"):
         after_a_call(48.0)
     assert scale.captured == 1
+
+
+@pytest.mark.parametrize("devices", ["PYTHON", ("PYTHON", "PYTHON:1")])
+def test_a_result_without_elements_is_captured(devices):
+    """Memory without elements is in no launch and new in each call; where one part of a shard is, the other counts."""
+
+    @TinyJit
+    def step(x):
+        return (x * 2)[2:4, :2].realize(), (x + 1)[3:3].realize(), x.sum().realize()
+
+    for i in range(5):
+        x = Tensor([[float(i), 1.0, 2.0]] * 4, device="PYTHON")
+        some, none, total = step((x if devices == "PYTHON" else x.shard(devices, 0)).realize())
+        assert (some.tolist(), none.tolist(), total.item()) == ([[2.0 * i, 2.0]] * 2, [], 4.0 * i + 12)
+        assert none.shape == (0, 3)
+        none.assign(Tensor.zeros(0, 3, device=none.device)).realize()
+    assert step.captured == 1
+    again = pickle.loads(pickle.dumps(step))
+    some, none, total = again((x if devices == "PYTHON" else x.shard(devices, 0)).realize())
+    assert (some.tolist(), none.shape, total.item()) == ([[8.0, 2.0]] * 2, (0, 3), 28.0)
+
+
+def test_results_of_which_more_are_empty_are_another_outcome():
+    """How many tensors without elements there are counts, though none of them is in a launch."""
+    runs = []
+
+    @TinyJit
+    def step(x):
+        runs.append(1)
+        return [(x[:0] * i).realize() for i in range(len(runs))], (x + 1).realize()
+
+    for i in range(4):
+        empty, one = step(Tensor([float(i)]))
+        assert (len(empty), one.item()) == (i + 1, i + 1.0)
+    assert step.captured == 0

@@ -16,7 +16,7 @@ from tinygraft.engine.capture import Recorded, note
 from tinygraft.engine.run import copy
 from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
+from tinygraft.uop.uop import UOp, postorder, toposort
 
 ALONG = 256  # a live tensor with at most so many nodes of its own is computed along rather than kept for later
 
@@ -153,7 +153,7 @@ class Saved:
         for node, new in self.copies.items():
             _copy(new, node)
         if self.copies:
-            done = rebuild(self.before, self.copies)
+            done = tape.with_copies(self.before, self.copies)
             for tensor, node in zip(self.readers, self.before, strict=True):
                 tensor.uop = done[node]
             tape.save(self.entries, self.copies)

@@ -258,7 +258,7 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
         graph = rebuild((node,), mine)[node] if mine else node
         inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
         if saved and asks:
-            graph = rebuild((graph,), saved)[graph]
+            graph = with_copies((graph,), saved)[graph]
             inside = toposort(graph, enter=_is_computed)
         if entry := _entry(graph, inside, asks, pin, written, made):
             made[memory] = entry
@@ -307,6 +307,19 @@ def _asked(order: Iterable[UOp], asking: Collection[UOp]) -> dict[UOp, bool]:
     return behind
 
 
+def passed_by(nodes: Iterable[UOp]) -> set[UOp]:
+    """The nodes that a gradient of some comes to, down to memory and what is detached."""
+    seen: set[UOp] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            if _goes_on(node):
+                stack += _sources(node)
+    return seen
+
+
 def _has_leaf(node: UOp) -> bool:
     """Whether memory of floats, or a leaf that is none yet, lies behind a node, by the way that a gradient goes."""
     seen, stack = {node}, list(_sources(node)) if _goes_on(node) else []
@@ -346,7 +359,7 @@ def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool, written: Wri
     entry = Entry(asks)
     behind = {n: found for n in memories if (found := _entry_behind(n, written, made)) is not None}
     if behind:  # a gradient does not go on to all of them
-        passed = set(toposort(node, enter=_goes_on))
+        passed = passed_by((node,))
         behind = {n: found for n, found in behind.items() if n in passed}
     if behind:
         entry.length = 1 + max([found.length for found in behind.values()])
@@ -408,13 +421,16 @@ def _ends(memories: Iterable[UOp], behind: Mapping[UOp, Entry]) -> list[weakref.
     return [weakref.ref(buffer) for buffer in found]
 
 
-def note_replayed(memory: UOp, depends: Iterable[UOp], asks: bool) -> None:
-    """Note that memory has a value that a replay computed from others, for which it made no graph."""
-    entry = Entry(asks)
-    entry.lost, entry.length = REPLAYED, 0
-    entry.depends = [weakref.ref(node) for node in depends]
+def note_replayed(values: Iterable[tuple[UOp, bool]], depends: Collection[weakref.ref[UOp]]) -> None:
+    """Note that memory has values that a replay computed from what depends says, for which it made no graph.
+
+    values are BUFFERs and MULTIs, each with whether something behind it has requires_grad=True.
+    """
     with _lock:
-        _keep(memory, entry, UOp.next_buffer())
+        for memory, asks in values:
+            entry = Entry(asks)
+            entry.lost, entry.length, entry.depends = REPLAYED, 0, depends
+            _keep(memory, entry, UOp.next_buffer())
 
 
 # Writes
@@ -436,6 +452,19 @@ def note_copied(new: UOp, old: UOp) -> None:
         _origins[new] = _origins.get(old, weakref.ref(old))
         if (entry := entry_of(old)) is not None:
             _entries[new.arg.uid] = entry
+
+
+def with_copies(nodes: Sequence[UOp], copies: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
+    """What each of nodes becomes when it reads copies of BUFFERs, which have their values now.
+
+    `note_copied` is told of one BUFFER; a value on several devices is on the tape by all of them, as a MULTI.
+    """
+    done = rebuild(nodes, dict(copies))
+    with _lock:
+        for node, new in done.items():
+            if node.op is Ops.MULTI and new is not node and (entry := entry_of(node)) is not None:
+                _multi[new] = entry
+    return done
 
 
 def may_save(buffers: Iterable[UOp]) -> bool:

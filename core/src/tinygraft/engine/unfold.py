@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.engine.rows import Memory
-from tinygraft.engine.tape import Entry, entry_of, origin_of, written_at
+from tinygraft.engine.tape import Entry, entry_of, origin_of, passed_by, written_at
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.uop.ops import Ops
@@ -67,8 +67,10 @@ class Unfolded:
     def add(self, nodes: Sequence[UOp], everyone: bool) -> None:
         """Unfold a graph: its nodes down to where no gradient goes on. everyone: entries that nothing asked for too."""
         swap: dict[UOp, UOp] = {}
+        replaced = any(n.op is Ops.ASSIGN and len(n.src) == 2 for n in nodes)  # the whole of an old value
+        passed = passed_by(nodes[-1:]) if replaced else ()
         for memory in nodes:
-            entry = entry_of(memory) if memory.op in HELD else None
+            entry = entry_of(memory) if memory.op in HELD and (not replaced or memory in passed) else None
             if entry is not None and (everyone or entry.asks):
                 self._unfold(entry, everyone)
                 if (whole := self._whole.get(id(entry))) is not None:

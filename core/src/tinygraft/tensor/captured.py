@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,9 +90,13 @@ class Trace:
         return ["copy" if launch.kernel is None else launch.kernel.name for launch in self.launches]
 
     def outcome(self, result: Any) -> list[Role]:
-        """What the memory of each tensor of a result is to the call. Of what is not in any launch it is that memory."""
+        """What the memory of each tensor of a result is to the call. Of what is not in any launch it is that memory.
+
+        Empty memory that the call made is in no launch, and new in each call: one is like another.
+        """
         nodes = [node for tensor in tensors_in(result) for node in buffers_of(tensor.uop.base)]
-        return [self.roles.get(node.arg.uid, ("keep", node.arg.uid)) for node in nodes]
+        empty = {node.arg.uid: ("made", -1) for node in nodes if not node.arg.size and node.arg.uid > self.start}
+        return [self.roles.get(uid) or empty.get(uid, ("keep", uid)) for uid in [node.arg.uid for node in nodes]]
 
     def met(self, result: Any) -> Met:
         """What the next call is compared with."""
@@ -154,7 +159,7 @@ class Record:
         made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
         changing = [*arguments.buffers, *made]
         self.made: list[Form] = [_form(trace.memory[node.arg.uid]) for node in made]
-        self.taped = [(i, entry.asks) for i, node in enumerate(made) if (entry := tape.entry_of(node)) is not None]
+        self.taped = _taped(tensors_in(result), written)
         self.reads = [trace.nodes[uid] for uid in sorted(self.outside) if uid in trace.nodes]
         self.kept = [node for node in results if node not in changing]
         numbers = {node: number for number, node in enumerate([*changing, *self.kept])}
@@ -175,6 +180,10 @@ class Record:
         for tensor in live_tensors() if overwritten else ():
             if id(tensor) not in values and not overwritten.isdisjoint(_plain_memory(tensor.uop)):
                 self.known.add(tensor)
+        self.given = _taped(arguments.tensors, written)
+        over = [t for t in live_tensors() if not overwritten.isdisjoint(buffers_of(t.uop.base))] if overwritten else []
+        memory = {over[i].uop.base: asks for i, asks in _taped(over, written)}
+        self.left = [(weakref.ref(node), asks) for node, asks in memory.items()]
         self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
         self.grads = Gradients([t for t in filled if t.grad is not None and is_over(t.grad, held)])
 
@@ -204,9 +213,6 @@ class Record:
                 self._run_over(buffers, values, overwritten, self.grads.still_held(lost), self._follows(arguments))
             else:
                 self.launches.run(buffers, values, At())
-            for i, asks in self.taped:
-                reads = [node for ref in self.reads if (node := ref()) is not None]
-                tape.note_replayed(buffers[len(arguments.buffers) + i], [*arguments.buffers, *reads], asks)
         if lost:
             again = self.grads.give(lost, self.launches.fixed, values)
             self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in again]
@@ -219,7 +225,17 @@ class Record:
             tensors = tensors_in(result)
             for number, base, steps in self.views:
                 share(tensors[base], tensors[number], steps)
+        if self.taped or self.given or self.left:
+            self._note_taped(arguments, result)
         return result
+
+    def _note_taped(self, arguments: Arguments, result: Any) -> None:
+        """Tell the tape which memory has a new value without a graph: where a call of the function makes one."""
+        tensors = tensors_in(result)
+        found = [(tensors[i].uop.base, asks) for i, asks in self.taped]
+        found += [(arguments.tensors[i].uop.base, asks) for i, asks in self.given]
+        found += [(node, asks) for ref, asks in self.left if (node := ref()) is not None]
+        tape.note_replayed(found, [*self.reads, *[weakref.ref(node) for node in arguments.buffers]])
 
     def _follows(self, arguments: Arguments) -> Callable[[TensorBase], bool]:
         """Whether a tensor over memory that is overwritten is what the function assigns to: given, or known."""
@@ -277,13 +293,13 @@ class Record:
         written = {node.arg.uid for ref in self.written if (node := ref()) is not None}
         kept = [(node.arg.uid, (node.device, node.arg.size, node.dtype), node.arg.uid in written,
                  b"" if node.arg.uid in fixed else _bytes(node)) for node in self.kept]  # fmt: skip
-        names = ("names", "values", "parts", "assigned", "made", "taped", "views", "result", "launches")
+        names = ("names", "values", "parts", "assigned", "made", "taped", "given", "views", "result", "launches")
         return {"kept": kept} | {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept, self.grads, self.filled = state.pop("kept"), Gradients(), frozenset()
         self.met = Met([], [], {}, frozenset())  # there is no function to call and compare
-        self.clean, self.reads, self.known = weakref.WeakSet(), [], WeakIds()
+        self.clean, self.reads, self.known, self.left = weakref.WeakSet(), [], WeakIds(), []
         for name, value in state.items():
             setattr(self, name, value)
         self.kept = [UOp.buffer(*form) for _, form, _, _ in kept]
@@ -319,6 +335,17 @@ def _plain_memory(node: UOp) -> tuple[UOp, ...]:
     """The BUFFERs of a tensor that is the whole of its memory."""
     base = memory_base(node)
     return buffers_of(base) if base.op in HELD else ()
+
+
+def _taped(tensors: Sequence[TensorBase], written: AbstractSet[int]) -> list[tuple[int, bool]]:
+    """The tensors whose memory has a value that the tape has a graph of, of those over BUFFERs that a call has written:
+    the number of each, and whether something behind it has requires_grad=True."""
+    found = []
+    for number, tensor in enumerate(tensors):
+        memory = tensor.uop.base
+        if not written.isdisjoint([node.arg.uid for node in buffers_of(memory)]) and (entry := tape.entry_of(memory)):
+            found.append((number, entry.asks))
+    return found
 
 
 def _views(tensors: Sequence[TensorBase], homes: Mapping[int, Home]) -> list[tuple[int, int, Steps]]:
