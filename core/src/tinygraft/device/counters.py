@@ -46,14 +46,15 @@ class GlobalCounters:
 
         The garbage collector may call this in the middle of itself.
         """
-        if _lock.acquire(blocking=False):
+        if _lock.acquire(False):
             try:
-                cls._add(device, nbytes)
+                cls.mem_used += nbytes
+                cls.mem_used_per_device[device] = cls.mem_used_per_device.get(device, 0) + nbytes
             finally:
                 _lock.release()
         else:  # whoever has the lock counts it
             _changes.append((device, nbytes))
-        while _changes and _lock.acquire(blocking=False):
+        while _changes and _lock.acquire(False):
             try:
                 while _changes:
                     cls._add(*_changes.popleft())

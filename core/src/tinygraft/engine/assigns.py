@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from tinygraft.schedule.stored import HELD, memories, memory_base
@@ -22,6 +23,33 @@ class HasNode(Protocol):
     @property
     def made_at(self) -> tuple[str, int]:
         """(file, line) of the user's code that made it."""
+
+
+class Live(Protocol):
+    """The tensors that somebody may still read, as far as a computation may concern them."""
+
+    def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
+        """Those that are expressions or ask for a gradient, and those over some BUFFERs."""
+
+
+class Nobody:
+    """No tensors."""
+
+    def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
+        """None."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class With:
+    """Live tensors, and more that they may not have."""
+
+    live: Live
+    more: Sequence[HasNode]
+
+    def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
+        """Those of the live ones, and all others."""
+        return [*without(self.live.near(memory), self.more), *self.more]
 
 
 def writes_memory(node: UOp) -> bool:

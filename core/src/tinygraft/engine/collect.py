@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.engine.assigns import HasNode, assigned_for, overwritten_by, without
+from tinygraft.engine.assigns import HasNode, Live, assigned_for, overwritten_by, without
 from tinygraft.engine.bindings import before_the_rest, values_in
 from tinygraft.engine.capture import is_from_before, open_captures
 from tinygraft.engine.protect import old_values_for, protect, readers_of
@@ -41,6 +41,7 @@ class Request:
     assigns: bool
     readers: list[HasNode]
     overwritten: set[UOp]
+    live: Live
     taped: set[UOp] = field(default_factory=set)
 
     @property
@@ -85,17 +86,18 @@ def _apart(asked: Sequence[HasNode], order: Sequence[UOp], wanted: Sequence[UOp]
     return Apart([*mine, *writes], without(asked, mine)) if nodes else None
 
 
-def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | None:
+def collect(tensors: Sequence[HasNode], live: Live) -> Request | None:
     """The Request of tensors; None where nothing has to be computed. Raises DrawFirst and Apart."""
     asked = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)
     wanted = _wanted(asked)
     if not wanted:
         return None
-    others = without(live, asked)
     pinned: list[HasNode] = []
     readers: list[HasNode] = []
     order = postorder(*wanted)
     ops = [node.op for node in order]
+    assigns = Ops.ASSIGN in ops
+    others = without(live.near(overwritten_by(order) if assigns else ()), asked)
     if Ops.BIND in ops and values_in(order) is None and (apart := _apart(asked, order, wanted)) is not None:
         raise apart
     along: list[HasNode] = [t for t in asked if isinstance(t, Pending)]
@@ -107,10 +109,7 @@ def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | No
         others, wanted = without(others, drawn), _wanted([*asked, *along])
         order = postorder(*wanted)
     if open_captures():
-        now = {n for n in order if n.op is Ops.ASSIGN}
-        pinned = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
-        others = without(others, pinned)
-    assigns = Ops.ASSIGN in ops
+        pinned, others = _pinned(order, others)
     if assigns:
         while found := protect(order, [*asked, *along], without(others, readers)):
             new, late = found
@@ -118,14 +117,17 @@ def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | No
             if not new:
                 break
             along += new
-            others, wanted = without(others, new), _wanted([*asked, *along])
-            order = postorder(*wanted)
+            wanted = _wanted([*asked, *along])
+            order = postorder(*wanted)  # it may write to more memory
+            others = without(live.near(overwritten_by(order)), [*asked, *along])
+            if open_captures():
+                pinned, others = _pinned(order, others)
     if Ops.CONTIGUOUS in ops and (kept := _made_on_the_way(order, wanted, without(others, readers))):
         along += kept
         others, wanted = without(others, kept), _wanted([*asked, *along])
         order = postorder(*wanted)
     if not assigns:
-        return Request(asked, along, others, pinned, order, {node: node for node in wanted}, False, [], set())
+        return Request(asked, along, others, pinned, order, {node: node for node in wanted}, False, [], set(), live)
     overwritten = overwritten_by(order)
     readers += readers_of(pinned, overwritten)
     homes = _homes(order, [*wanted, *assigned_for(without(others, readers), order)])
@@ -133,14 +135,22 @@ def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | No
     if outputs != wanted:
         order = postorder(*outputs)
     taped = set() if open_captures() else old_values_for(order, [*asked, *along], others, homes)
-    return Request(asked, along, others, pinned, order, homes, True, readers, overwritten, taped)
+    return Request(asked, along, others, pinned, order, homes, True, readers, overwritten, live, taped)
 
 
-def to_drop(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request:
+def to_drop(tensors: Sequence[HasNode], live: Live) -> Request:
     """The Request of tensors of which nothing more is computed: their pending writes are to be dropped."""
     order = postorder(*_wanted(tensors))
     assigns = any(node.op is Ops.ASSIGN for node in order)
-    return Request(list(tensors), [], without(live, tensors), [], order, {}, assigns, [], set())
+    others = without(live.near(overwritten_by(order)), tensors)
+    return Request(list(tensors), [], others, [], order, {}, assigns, [], set(), live)
+
+
+def _pinned(order: Sequence[UOp], others: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:
+    """Of other tensors those that were there before an open capture, and have no write of order to come; the rest."""
+    now = {n for n in order if n.op is Ops.ASSIGN}
+    pinned = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
+    return pinned, without(others, pinned)
 
 
 def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tinygraft.config import VIZ
 from tinygraft.engine import viz
-from tinygraft.engine.assigns import HasNode, without
+from tinygraft.engine.assigns import HasNode, Live, Nobody, With
 from tinygraft.engine.capture import uncaptured
 from tinygraft.engine.collect import Apart, DrawFirst, collect, to_drop
 from tinygraft.engine.interrupt import Guard, guarded
@@ -27,7 +27,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=exclusive.acquire, after_in_parent=exclusive.release, after_in_child=exclusive.release)
 
 
-def realize_tensors(tensors: Sequence[HasNode], live: Sequence[HasNode] = ()) -> None:
+def realize_tensors(tensors: Sequence[HasNode], live: Live | None = None) -> None:
     """Compute tensors and make each one its result. live are the tensors that somebody may still read.
 
     One thread at a time: a graph is shared, and so is the memory that it assigns to. Where it fails or is interrupted,
@@ -41,18 +41,18 @@ def realize_tensors(tensors: Sequence[HasNode], live: Sequence[HasNode] = ()) ->
         if not hooks.loaded:
             hooks.load()
         try:
-            request = collect(tensors, live)
+            request = collect(tensors, live or Nobody())
         except DrawFirst as first:
             with uncaptured():
                 realize_tensors(first.tensors, live)
             realize_tensors(tensors, live)
             return
         except Apart as apart:
-            everybody = [*without(live, tensors), *tensors]
+            everybody = With(live or Nobody(), tensors)
             try:
                 realize_tensors(apart.first, everybody)
             except BaseException:
-                drop(to_drop(tensors, live))
+                drop(to_drop(tensors, live or Nobody()))
                 raise
             realize_tensors(apart.rest, everybody)
             return

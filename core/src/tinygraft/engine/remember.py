@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import HasNode, asking_nodes
+from tinygraft.engine.assigns import HasNode, Live, asking_nodes
 from tinygraft.engine.capture import open_captures
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
 
 
-def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Sequence[HasNode], held: dict[UOp, UOp],
-             order: Sequence[UOp], written: Collection[UOp], saved: Mapping[UOp, UOp]) -> None:  # fmt: skip
+def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Sequence[HasNode], live: Live,
+             held: dict[UOp, UOp], order: Sequence[UOp], written: Collection[UOp],
+             saved: Mapping[UOp, UOp]) -> None:  # fmt: skip
     """Tape what was computed, where a gradient may be asked for through it, and note which memory has a new value.
 
     That is the values that tensors have without a detach(), and what graphs of lazy ones have on the way. others are
@@ -22,8 +23,8 @@ def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Seque
     """
     wanted: dict[UOp, bool] = {}
     waiting: dict[bool, list[UOp]] = {False: [], True: []}
-    for tensor in (*computed, *lazy):
-        node = _undetached(tensor.uop)
+    for tensor in (*computed, *lazy) if lazy else computed:
+        node = tensor.uop if tensor.uop in held else _undetached(tensor.uop)
         may = tensor.requires_grad is not False
         if node not in held:
             waiting[may].append(tensor.uop)
@@ -35,8 +36,10 @@ def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Seque
                 wanted[node] = may or wanted.get(node, False)
     asking = asking_nodes((*computed, *others)) if wanted else set()
     if not all(wanted.values()):  # what is written into a tensor that has no gradient may have one
-        leaves = {t.uop for t in (*computed, *others) if t.requires_grad is not False}
-        below = tape.nodes_behind([node for node, may in wanted.items() if not may], leaves | asking)
+        nodes = [node for node, may in wanted.items() if not may]
+        readers = live.near(tape.memory_behind(nodes))
+        leaves = {t.uop for t in (*computed, *others, *readers) if t.requires_grad is not False}
+        below = tape.nodes_behind(nodes, leaves | asking)
         wanted = {node: may for node, may in wanted.items() if may or node in below}
     tape.record(held, order, wanted, asking, written, saved, pin=not open_captures())
 

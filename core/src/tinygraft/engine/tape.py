@@ -276,6 +276,12 @@ def _note_before(memory: UOp, node: UOp) -> None:
         _before[memory] = weakref.ref(node)
 
 
+def memory_behind(nodes: Sequence[UOp]) -> set[UOp]:
+    """The BUFFERs that a gradient of some nodes comes to, with those that are copies of their old values."""
+    found = {b for node in toposort(*nodes, enter=_goes_on) if node.op in HELD for b in buffers_of(node)}
+    return found | {origin for buffer in found if (origin := origin_of(buffer)) is not None}
+
+
 def nodes_behind(nodes: Sequence[UOp], leaves: Collection[UOp]) -> set[UOp]:
     """Those of nodes from which a gradient goes to one of leaves, or to memory computed from one that asked."""
     found = _asked(toposort(*nodes, enter=_goes_on), leaves)

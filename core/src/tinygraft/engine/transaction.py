@@ -98,9 +98,11 @@ def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp,
     held = {node: _held(node, work.memory[home]) for node, home in homes.items()}
     if more:
         held |= more
-    lazy = [tensor for tensor in request.others if memory_base(tensor.uop).op not in HELD]
+    first = min([node.serial for node in held])  # no graph whose root is older has one of them
+    lazy = [t for t in request.others if t.uop.serial >= first and memory_base(t.uop).op not in HELD]
     others = [*request.others, *request.pinned] if request.pinned else request.others
-    remember(request.computed, lazy, others, held, request.order, written, {} if saved is None else saved.copies)
+    copies = {} if saved is None else saved.copies
+    remember(request.computed, lazy, others, request.live, held, request.order, written, copies)
     _rebind(held, [*request.computed, *lazy])
     return held
 

@@ -25,7 +25,7 @@ from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import leaf, own_memory
-from tinygraft.tensor.live import live_holders, note_assigned
+from tinygraft.tensor.live import LIVE, note_assigned
 from tinygraft.tensor.paths import is_leaf
 from tinygraft.tensor.storage import agree, steps_to, to_realize, write
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
@@ -261,7 +261,7 @@ class Access(Casting):
                     tensor.uop = UOp(Ops.CONTIGUOUS, tensor.dtype, (tensor.uop,))
             if todo:
                 try:
-                    realize_tensors([to_realize(tensor) for tensor in todo], live_holders())
+                    realize_tensors([to_realize(tensor) for tensor in todo], LIVE)
                 except BaseException:
                     agree(todo)
                     raise
@@ -425,7 +425,9 @@ class Access(Casting):
         """Let this tensor be x from now on; only the shapes have to agree."""
         if x.shape != self.shape:
             raise ShapeError(f"cannot replace a tensor of shape {self.shape} by one of shape {x.shape}")
-        self.uop, self._storage = x.uop, None
+        if self._storage is not None:
+            self._storage.leave(self)
+        self.uop = x.uop
         return self
 
 

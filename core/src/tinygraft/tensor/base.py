@@ -11,15 +11,15 @@ import functools
 import operator
 import os
 import sys
-import weakref
 from collections.abc import Sequence
+from operator import attrgetter
 from types import CodeType, ModuleType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor import quiet
-from tinygraft.tensor.live import LIVE
+from tinygraft.tensor.live import enter, wake
 from tinygraft.tensor.spellings import with_spellings
 from tinygraft.tensor.storage import MOVES, Steps, Storage, alias, is_declared
 from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
@@ -72,6 +72,16 @@ def verb(op: Ops) -> str:
     return _VERBS.get(op, f"apply {op.name} to")
 
 
+def _give_node(tensor: TensorBase, uop: UOp) -> None:
+    tensor._node = uop
+    wake(tensor)
+
+
+def _give_flag(tensor: TensorBase, requires_grad: bool | None) -> None:
+    tensor._asks = requires_grad
+    wake(tensor)
+
+
 class TensorBase:
     """The fields of a tensor and the hooks. `Tensor` adds the methods, one file of them per theme.
 
@@ -79,10 +89,10 @@ class TensorBase:
     by backward. made_at is the (file, line) of the user's code that made this tensor.
     """
 
-    __slots__ = ("__weakref__", "_chain", "_made", "_storage", "grad", "requires_grad", "uop")
-    uop: UOp
-    requires_grad: bool | None
+    __slots__ = ("__weakref__", "_asks", "_chain", "_made", "_node", "_storage", "grad")
     grad: Self | None
+    _node: UOp
+    _asks: bool | None
     _made: Made
     _storage: Storage | None
     _chain: Steps  # from the whole of the storage; there is none without one
@@ -91,12 +101,25 @@ class TensorBase:
         super().__init_subclass__()
         with_spellings(cls)
 
+    if TYPE_CHECKING:
+
+        @property
+        def uop(self) -> UOp: ...  # noqa: D102
+        @uop.setter
+        def uop(self, uop: UOp) -> None: ...
+        @property
+        def requires_grad(self) -> bool | None: ...  # noqa: D102
+        @requires_grad.setter
+        def requires_grad(self, requires_grad: bool | None) -> None: ...
+    else:  # what is read most often is read in C
+        uop = property(attrgetter("_node"), _give_node, doc="The node whose value this is.")
+        requires_grad = property(attrgetter("_asks"), _give_flag, doc="True, False, or None: backward decides.")
+
     def _set(self, uop: UOp, requires_grad: bool | None) -> None:
         """Fill the fields of a new tensor, and list it among the live ones."""
-        self.uop, self.requires_grad, self.grad = uop, requires_grad, None
+        self._node, self._asks, self.grad = uop, requires_grad, None
         self._storage, self._made = None, _here()
-        LIVE.pop(id(self), None)  # of a dead tensor: the order is that of creation, as in every other process
-        LIVE[id(self)] = weakref.ref(self)
+        enter(self)
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
         """A new tensor over uop, computed from this one and others; needs a gradient if one of them does."""

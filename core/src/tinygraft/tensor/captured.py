@@ -24,7 +24,7 @@ from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.filled import Gradients, is_over
-from tinygraft.tensor.live import live_holders, live_tensors
+from tinygraft.tensor.live import LIVE, live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
 from tinygraft.tensor.results import Held, Home, home_of
 from tinygraft.tensor.storage import Steps, not_following, share
@@ -251,7 +251,7 @@ class Record:
         """
         for node in nodes[len(nodes) - len(self.made) :]:
             buffer_of(node).allocate()
-        others = not_following(live_holders(), overwritten - dropped, follows)
+        others = not_following(LIVE.near(overwritten | dropped), overwritten - dropped, follows)
         before_replay(overwritten, dropped, others, self.clean)
         at = At()
         with guarded() as guard:

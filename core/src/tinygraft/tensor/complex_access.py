@@ -68,8 +68,12 @@ class ComplexAccess(Tensor):
         return self._halved[0].ndim
 
     @property
-    def uop(self) -> UOp:  # type: ignore[override]
+    def uop(self) -> UOp:
         """There is none. Raises DTypeError with the name of the method that needed it."""
+        self._undefined()
+
+    @uop.setter
+    def uop(self, uop: UOp) -> None:
         self._undefined()
 
     @property

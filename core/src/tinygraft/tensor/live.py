@@ -1,19 +1,33 @@
-"""Which tensors are alive, and which were given a new value that is not in their memory yet.
+"""Which tensors are alive, which of them a computation may concern, and which wait for a new value in their memory.
 
-A computation gives every live tensor that it computed its result, and backward looks for those that have a gradient.
+A tensor that only reads memory rests: it is listed under its BUFFERs, and looked at when one of these is written. The
+others are awake: expressions, those that ask for a gradient, and whoever was given another node or flag since. So what
+a computation costs does not depend on how many tensors there are, but on how many have to do with it.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
+from collections.abc import Collection
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.tensor.base import TensorBase
     from tinygraft.tensor.storage import Storage
+
+
+class Entry(weakref.ref["TensorBase"]):
+    """A live tensor. number counts those that were made: the order is the same in every process."""
+
+    __slots__ = ("number",)
+    number: int
 
 
 class _Assigned(weakref.ref["TensorBase"]):
@@ -31,35 +45,134 @@ class _Waiting(threading.local):
         self.tensors: dict[int, _Assigned] = {}
 
 
-LIVE: dict[int, weakref.ref[TensorBase]] = {}
+Entries = dict[int, Entry]  # by the id of the tensor
+
+_all: Entries = {}
+_awake: Entries = {}
+_resting: dict[int, Entries] = {}  # by the number of a BUFFER
+_room = {"all": 1 << 10, "resting": 1 << 10}  # entries from which the dead among them are looked for
 _assigned = _Waiting()
+_numbers = itertools.count(1)
+_by_number = itemgetter(0)
+
+
+def enter(tensor: TensorBase) -> None:
+    """List a tensor that is being made, awake."""
+    entry = Entry(tensor)
+    entry.number = next(_numbers)
+    _all[id(tensor)] = _awake[id(tensor)] = entry
+    if len(_all) > _room["all"]:
+        live_tensors()
+        _room["all"] = 2 * len(_all) + (1 << 10)
+
+
+def entry_of(tensor: TensorBase) -> Entry:
+    """The entry of a live tensor."""
+    return _all[id(tensor)]
+
+
+def wake(tensor: TensorBase) -> None:
+    """A tensor has another node, flag or storage than when it was last looked at."""
+    key = id(tensor)
+    if key not in _awake:
+        _awake[key] = _all[key]
 
 
 def live_tensors() -> list[TensorBase]:
     """Every tensor that is still referred to, in the order in which they were made."""
     found = []
-    for key, entry in list(LIVE.items()):
+    for key, entry in sorted(_all.items(), key=lambda item: item[1].number):
         tensor = entry()
         if tensor is not None:
             found.append(tensor)
-        elif LIVE.get(key) is entry:
-            del LIVE[key]
+        elif _all.get(key) is entry:
+            del _all[key]
     return found
 
 
 def live_holders() -> list[TensorBase | Storage]:
-    """Every live tensor, and after them each storage that some share: all whose node a result may replace.
+    """Every live tensor, and after them each storage that some share: all whose node a result may replace."""
+    return _with_storages(live_tensors())
+
+
+class Live:
+    """The live tensors and storages, as realising asks for them."""
+
+    @staticmethod
+    def near(memory: Collection[UOp]) -> list[TensorBase | Storage]:
+        """Those that are awake and those over some BUFFERs, with the storages that some of them share.
+
+        All others read memory besides these and nothing else, and none of them asks for a gradient.
+        """
+        entries = dict(_awake)
+        for buffer in memory:
+            entries |= _resting.get(buffer.arg.uid, {})
+        found = []
+        for key, entry in entries.items():
+            tensor = entry()
+            if tensor is None:
+                if _awake.get(key) is entry:
+                    del _awake[key]
+            elif not _rests(tensor, entry) or (memory and not _memory_of(tensor).isdisjoint(memory)):
+                found.append((entry.number, tensor))
+        if len(found) > 1:
+            found.sort(key=_by_number)
+        return _with_storages([tensor for _, tensor in found])
+
+
+LIVE = Live()
+
+
+def _rests(tensor: TensorBase, entry: Entry) -> bool:
+    """Whether a tensor rests; it is put where it belongs."""
+    if not _may_rest(tensor):
+        return False
+    key = id(tensor)
+    if _awake.pop(key, None) is not None:
+        for buffer in _memory_of(tensor):
+            _resting.setdefault(buffer.arg.uid, {})[key] = entry
+        if not _may_rest(tensor):  # another thread has given it another node, and found it awake
+            _awake[key] = entry
+            return False
+        _prune()
+    return True
+
+
+def _may_rest(tensor: TensorBase) -> bool:
+    """Whether a tensor reads memory only, and so do those of its storage, and no gradient is asked for."""
+    storage = tensor._storage
+    if tensor.requires_grad or tensor.uop.base.op not in HELD:
+        return False
+    return storage is None or not (storage.requires_grad or storage.uop.base.op not in HELD)
+
+
+def _memory_of(tensor: TensorBase) -> set[UOp]:
+    """The BUFFERs of a tensor that may rest, and those of its storage."""
+    storage = tensor._storage
+    own = buffers_of(tensor.uop.base)
+    return {*own} if storage is None else {*own, *buffers_of(storage.uop.base)}
+
+
+def _prune() -> None:
+    """Forget memory that no tensor rests on, when the list has doubled."""
+    if len(_resting) > _room["resting"]:
+        for uid, entries in list(_resting.items()):
+            if all(entry() is None for entry in list(entries.values())):
+                del _resting[uid]
+        _room["resting"] = 2 * len(_resting) + (1 << 10)
+
+
+def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | Storage]:
+    """Tensors, and after them each storage that some of them share.
 
     A realised tensor that has outlived the others of its storage lets go of that here: nobody reads the rest of it.
     """
-    found: list[TensorBase | Storage] = list(live_tensors())
     storages: dict[int, Storage] = {}
-    for tensor in found:
-        storage = tensor._storage  # type: ignore[union-attr]
-        if storage is not None and storage.is_shared(tensor):  # type: ignore[arg-type]
+    for tensor in tensors:
+        storage = tensor._storage
+        if storage is not None and storage.is_shared(tensor):
             storages[id(storage)] = storage
-    found += storages.values()
-    return found
+    return [*tensors, *storages.values()]
 
 
 def assigned_tensors() -> list[TensorBase]:

@@ -102,7 +102,9 @@ class Moving(TensorBase):
 
     def _become(self, moved: TensorBase) -> Self:
         if moved is not self:
-            self.uop, self.grad, self._storage = moved.uop, moved.grad, None  # type: ignore[assignment]
+            if self._storage is not None:
+                self._storage.leave(self)
+            self.uop, self.grad = moved.uop, moved.grad  # type: ignore[assignment]
         return self
 
     def _layout(self, axis: int, splits: Sequence[int] | None, names: tuple[str, ...]) -> ShardArg:

@@ -17,7 +17,7 @@ from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, memories, memory_base
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.live import live_tensors
+from tinygraft.tensor.live import LIVE, live_tensors
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -129,4 +129,4 @@ def is_leaf(tensor: HasNode) -> bool:
     if node.op in HELD:
         entry = tape.entry_of(node)
         return entry is None or not entry.asks
-    return not tape.is_asked(tensor.uop, asking_nodes(live_tensors()) - {tensor.uop})
+    return not tape.is_asked(tensor.uop, asking_nodes(LIVE.near(())) - {tensor.uop})

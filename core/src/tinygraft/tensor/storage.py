@@ -19,7 +19,7 @@ from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import ShapeError
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor.leaves import leaf
-from tinygraft.tensor.live import LIVE, live_holders, note_assigned
+from tinygraft.tensor.live import LIVE, note_assigned, wake
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -59,6 +59,22 @@ def is_declared(tensor: TensorBase) -> bool:
     return outer in _declared or (outer in _around and id(tensor._made[3]) in _declared)
 
 
+class _Member(weakref.ref["TensorBase"]):
+    """A tensor of a storage, listed there under key."""
+
+    __slots__ = ("home", "key")
+    home: weakref.ref[Storage]
+    key: int
+
+
+def _forget(member: _Member) -> None:
+    """A tensor of a storage has died: if one is left, realising looks at it, and may let go of the rest."""
+    storage = member.home()
+    if storage is not None and storage._members.get(member.key) is member:
+        del storage._members[member.key]
+        storage.wake_last()
+
+
 class Storage:
     """The whole value that some tensors are views of.
 
@@ -67,12 +83,24 @@ class Storage:
     that its node follows.
     """
 
-    __slots__ = ("__weakref__", "_refs", "_room", "requires_grad", "uop", "version", "written")
+    __slots__ = ("__weakref__", "_members", "_node", "requires_grad", "version", "written")
 
-    def __init__(self, uop: UOp, requires_grad: bool | None, first: weakref.ref[TensorBase]) -> None:
-        self.uop, self.requires_grad = uop, requires_grad
+    def __init__(self, first: TensorBase) -> None:
+        self._node, self.requires_grad = first.uop, first.requires_grad
         self.version, self.written = 0, False
-        self._refs, self._room = [first], 16
+        self._members: dict[int, _Member] = {}
+        self.add(first)
+
+    @property
+    def uop(self) -> UOp:
+        """The node of the whole value."""
+        return self._node
+
+    @uop.setter
+    def uop(self, node: UOp) -> None:
+        self._node = node
+        for tensor in self.members():
+            wake(tensor)
 
     @property
     def made_at(self) -> tuple[str, int]:
@@ -80,28 +108,31 @@ class Storage:
         found = self.members()
         return found[0].made_at if found else ("", 0)
 
-    def add(self, ref: weakref.ref[TensorBase]) -> None:
+    def add(self, tensor: TensorBase) -> None:
         """List one more tensor."""
-        self._refs.append(ref)
-        if len(self._refs) > self._room:
-            self._room = max(16, 2 * len(self.members()))
+        member = _Member(tensor, _forget)
+        member.key, member.home = id(tensor), weakref.ref(self)
+        self._members[member.key] = member
+
+    def leave(self, tensor: TensorBase) -> None:
+        """A tensor is no longer over this value."""
+        tensor._storage = None
+        self._members.pop(id(tensor), None)
+        self.wake_last()
+
+    def wake_last(self) -> None:
+        """Let realising look at the tensor that is left, if it is the only one."""
+        if len(self._members) == 1:
+            for tensor in self.members():
+                wake(tensor)
 
     def members(self) -> list[TensorBase]:
-        """The live tensors over this value, in the order in which they were made."""
-        found = [t for ref in self._refs if (t := ref()) is not None and t._storage is self]
-        if len(found) < len(self._refs):
-            self._refs = [LIVE[id(tensor)] for tensor in found]
-        return found
+        """The live tensors over this value, in the order in which they came to it."""
+        return [t for member in list(self._members.values()) if (t := member()) is not None]
 
     def has_several(self) -> bool:
         """Whether two live tensors at least are over this value."""
-        found = 0
-        for ref in self._refs:
-            tensor = ref()
-            found += tensor is not None and tensor._storage is self
-            if found > 1:
-                return True
-        return False
+        return len(self._members) > 1
 
     def is_shared(self, tensor: TensorBase) -> bool:
         """Whether a tensor over this value still needs it; a realised one without others becomes a value of its own.
@@ -112,7 +143,7 @@ class Storage:
             return True
         if any(op in (Ops.EXPAND, Ops.WINDOW) for op, _, _, _ in tensor._chain):
             return True
-        tensor._storage = None
+        self.leave(tensor)
         return False
 
     def is_pending(self) -> bool:
@@ -130,10 +161,10 @@ class Storage:
         with exclusive:
             _adopt(self)
             if memory_base(self.uop).op not in HELD:
-                realize_tensors([self], live_holders())
+                realize_tensors([self], LIVE)
             if memory_base(self.uop).op not in HELD:  # a constant stays one
                 self.uop = UOp(Ops.CONTIGUOUS, self.uop.dtype, (self.uop,))
-                realize_tensors([self], live_holders())
+                realize_tensors([self], LIVE)
             self.become(self.uop)
 
     def become(self, node: UOp) -> None:
@@ -175,16 +206,16 @@ def alias(base: TensorBase, view: TensorBase) -> None:
     """Note that a new tensor, whose node was made of base's by movements, is base's memory."""
     storage = base._storage
     if storage is None:
-        storage = base._storage = Storage(base.uop, base.requires_grad, LIVE[id(base)])
+        storage = base._storage = Storage(base)
         base._chain = ()
     view._storage, view._chain = storage, base._chain + steps_to(view.uop, base.uop)
-    storage.add(LIVE[id(view)])
+    storage.add(view)
 
 
 def join(base: TensorBase, new: TensorBase) -> None:
     """Note that a tensor over base's memory, whose node was not made of base's, is base's memory."""
     if base._storage is None:
-        base._storage, base._chain = Storage(base.uop, base.requires_grad, LIVE[id(base)]), ()
+        base._storage, base._chain = Storage(base), ()
     storage, bottom = base._storage, new.uop
     while bottom is not storage.uop and bottom.op not in HELD:
         bottom = bottom.src[0]
@@ -194,15 +225,15 @@ def join(base: TensorBase, new: TensorBase) -> None:
             return
         chain = ((Ops.RESHAPE, bottom.dtype, (), bottom.shape), *chain)
     new._storage, new._chain = storage, chain
-    storage.add(LIVE[id(new)])
+    storage.add(new)
 
 
 def share(base: TensorBase, new: TensorBase, steps: Steps) -> None:
     """Note that a tensor, which has its elements by itself for now, is that many steps from base's memory."""
     if base._storage is None:
-        base._storage, base._chain = Storage(base.uop, base.requires_grad, LIVE[id(base)]), ()
+        base._storage, base._chain = Storage(base), ()
     new._storage, new._chain = base._storage, steps
-    base._storage.add(LIVE[id(new)])
+    base._storage.add(new)
 
 
 def agree(tensors: Iterable[TensorBase]) -> None:
