@@ -157,7 +157,7 @@ def test_tensors_realised_together(p: Callable[[int], UOp], swapped: bool) -> No
     new_a, new_b = (a + b)[1:2], (a - 2 * b)[0:1]
     write(a, p(1), new_a)
     write(b, p(0), new_b)
-    b.realize(a) if swapped else a.realize(b)
+    b.realize(a, b) if swapped else a.realize(b)
     GlobalCounters.reset()
     assert np.array_equal(a.numpy(), rows(NUMBERS, r1=2 * NUMBERS[1]))
     assert np.array_equal(b.numpy(), rows(NUMBERS, r0=-NUMBERS[0]))
