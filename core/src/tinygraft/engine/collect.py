@@ -58,10 +58,10 @@ class DrawFirst(Exception):
 
 
 class Pending:
-    """A write that nobody asked for by itself: it is computed along with what is asked for, as a tensor would be."""
+    """A node that nobody asked for by itself: it is computed along, for tensors that are asked for after it."""
 
-    def __init__(self, node: UOp, made_at: tuple[str, int]) -> None:
-        self.uop, self.made_at = node, made_at
+    def __init__(self, node: UOp, tensors: Sequence[HasNode]) -> None:
+        self.uop, self.tensors, self.made_at = node, tensors, tensors[0].made_at
         self.requires_grad: bool | None = None  # as far as anybody knows, a backward may come through it
 
 
@@ -81,7 +81,7 @@ def _apart(asked: Sequence[HasNode], order: Sequence[UOp], wanted: Sequence[UOp]
     nodes = before_the_rest(order, wanted)
     mine = [tensor for tensor in asked if memory_base(tensor.uop) in nodes]
     held = {memory_base(tensor.uop) for tensor in mine}
-    writes = [Pending(node, asked[0].made_at) for node in nodes if node not in held]
+    writes = [Pending(node, asked) for node in nodes if node not in held]
     return Apart([*mine, *writes], without(asked, mine)) if nodes else None
 
 
@@ -108,7 +108,9 @@ def collect(tensors: Sequence[HasNode], live: Sequence[HasNode]) -> Request | No
         order = postorder(*wanted)
     if open_captures():
         now = {n for n in order if n.op is Ops.ASSIGN}
-        pinned = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
+        free = {id(tensor) for each in along if isinstance(each, Pending) for tensor in each.tensors}
+        before = [t for t in others if id(t) not in free and is_from_before(t, t.uop)]
+        pinned = [t for t in before if now.isdisjoint(toposort(t.uop))]
         others = without(others, pinned)
     assigns = Ops.ASSIGN in ops
     if assigns:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tinygraft.config import VIZ
 from tinygraft.engine import viz
-from tinygraft.engine.assigns import HasNode, without
+from tinygraft.engine.assigns import HasNode
 from tinygraft.engine.capture import uncaptured
 from tinygraft.engine.collect import Apart, DrawFirst, collect, to_drop
 from tinygraft.engine.interrupt import Guard, guarded
@@ -48,7 +48,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: Sequence[HasNode] = ()) ->
             realize_tensors(tensors, live)
             return
         except Apart as apart:
-            everybody = [*without(live, tensors), *tensors]
+            everybody = list({id(tensor): tensor for tensor in (*live, *tensors)}.values())
             try:
                 realize_tensors(apart.first, everybody)
             except BaseException:

@@ -37,9 +37,7 @@ from tinygraft.uop.uop import Place, UOp, rebuild
 if TYPE_CHECKING:
     from numpy import ndarray
 
-_CONSTANT = (
-    ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.VARIABLE, Ops.BIND, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
-)
+_CONSTANT = ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
 
 
 class Size(int):
