@@ -243,11 +243,12 @@ def to_realize(tensor: TensorBase) -> TensorBase | Storage:
     return storage if waits and storage is not None else tensor
 
 
-def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
+def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off: Any) -> None:
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
-    is_leaf tells whether a storage is a leaf to gradients. What is written into one is detached, as it is where it goes
-    through a tensor that detach() gave. Raises ShapeError where two places of the view are one element.
+    is_leaf tells whether a storage is a leaf to gradients, is_cut_off whether a value has none behind it. What is
+    written into a leaf is detached, as it is where it goes through a tensor that detach() gave. Raises ShapeError where
+    two places of the view are one element.
     """
     storage = tensor._storage
     assert storage is not None
@@ -274,6 +275,10 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
         if not whole:
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
         else:
+            if not stays and old.dtype.kind == "float" and storage.requires_grad and is_cut_off(value):
+                storage.requires_grad = None
+                for member in [t for t in storage.members() if t.requires_grad]:
+                    member.requires_grad = None
             if value.shape != old.shape:
                 value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
             owns = stays or old.op is Ops.ASSIGN or memory_base(old).op in HELD
