@@ -33,7 +33,7 @@ from draft import ALIKE
 from generate import KINDS, generate
 from lanes import LANES, Lane, on
 from program import Program, Step, to_json
-from run_numpy import Machine
+from run_numpy import Reference
 from run_tinygraft import Broke, run
 from shrink import script, shrunk
 
@@ -85,7 +85,7 @@ def expected(program: Program) -> list[Value | None]:
             from run_torch import references
 
             return references(program)
-        return list(Machine(program).run())
+        return list(Reference(program).run())
 
 
 def failure_of(program: Program, lane: Lane) -> Difference | None:

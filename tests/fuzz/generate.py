@@ -14,7 +14,7 @@ from actions import COMPUTE, ELEMENTWISE, along
 from draft import SHAPES, Draft
 from generate_jit import jit
 from program import Program
-from writes import LOOK, WRITE, assign, finish, inplace, setitem
+from writes import LOOK, WRITE, assign, finish, inplace, setitem, through_views
 
 KINDS = ("values", "state", "jit", "training", "shards")
 
@@ -23,7 +23,7 @@ def values(d: Draft) -> Program:
     """Everything that computes, with a few writes."""
     for _ in range(d.rng.randint(2, 3)):
         d.any_leaf()
-    mixed = [*COMPUTE, *[(w, f) for w, f in LOOK], (1, assign), (1, setitem), (1, inplace)]
+    mixed = [*COMPUTE, *[(w, f) for w, f in LOOK], (1, assign), (1, setitem), (1, inplace), (1, through_views)]
     d.some(mixed, d.rng.randint(6, 12))
     return finish(d)
 
@@ -47,7 +47,7 @@ def shards(d: Draft) -> Program:
     def relay(d: Draft) -> None:
         a = d.pick("float", ndim=1)
         axis = d.rng.choice([None, *range(len(d.shape(a)))])
-        if d.place.get(a, 0):
+        if d.spread_of(a):
             d.add("unshard", [a])
         else:
             d.add("shard", [a], axis)
