@@ -98,6 +98,10 @@ def basic_index(d: Draft, shape: Sequence[int]) -> list[Any]:
     return index
 
 
+VIEW_METHODS = ("reshape", "reshape", "permute", "flip", "expand", "index", "index", "index", "detach", "transpose",
+                "narrow", "shrink", "chunk", "diagonal", "unfold", "flatten", "unsqueeze", "squeeze")  # fmt: skip
+
+
 def view(d: Draft, a: str = "") -> str:
     """A view of a tensor, by one of the methods that give views."""
     a = a or d.pick(ndim=1)
@@ -105,8 +109,7 @@ def view(d: Draft, a: str = "") -> str:
     ndim, axis = len(shape), rng.randrange(max(len(shape), 1))
     if not shape:
         return d.add(*rng.choice((("reshape", [a], [1]), ("unsqueeze", [a], 0), ("detach", [a]))))[0]
-    op = rng.choice(("reshape", "reshape", "permute", "flip", "expand", "index", "index", "index", "detach",
-                     "transpose", "narrow", "shrink", "chunk", "diagonal", "unfold", "flatten", "unsqueeze", "squeeze"))  # fmt: skip
+    op = rng.choice(VIEW_METHODS)
     size = shape[axis]
     start = rng.randrange(size)
     end, outs = rng.randint(start + 1, size), 1

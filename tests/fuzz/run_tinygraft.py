@@ -44,7 +44,7 @@ def index_text(arg: Any) -> str:
             return ":".join("" if part is None else str(part) for part in item["slice"])
         return ":" if item is None else str(item["list"] if isinstance(item, dict) else item)
 
-    return ", ".join(map(one, arg))
+    return ", ".join(map(one, arg)) or "()"
 
 
 def _infix(symbol: str) -> Template:
