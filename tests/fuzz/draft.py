@@ -168,7 +168,7 @@ class Draft:
         if self.kind == "training":
             return self.leaf(self.real, rng.choice(SHAPES), grad=rng.choice((None, None, False)))
         dtype = rng.choice(FLOATS) if rng.random() < 0.7 else rng.choice((*INTS, "bool"))
-        if self.kind in ("state", "jit", "shards") and rng.random() < 0.7:
+        if self.kind in ("state", "views", "jit", "shards") and rng.random() < 0.7:
             dtype = "float32"
         return self.leaf(dtype, rng.choice(SHAPES))
 

@@ -11,6 +11,7 @@ from actions import (
     reduce,
     rows,
     unary,
+    view,
     windows,
     with_number,
 )  # fmt: skip
@@ -144,7 +145,9 @@ def training(d: Draft) -> Program | None:
     d.fixed.update(own)
     d.leaf(d.real, d.rng.choice(shapes), grad=None)
     under_jit = d.rng.random() < 0.3
-    between = [*COMPUTE, (1, along), *LEARN, *LOOK, (1, assign), (1, setitem), (1, inplace), (1, through_views)]
+    often = d.rng.choice((1, 4))  # some programs write much
+    between = [*COMPUTE, (1, along), *LEARN, *LOOK, (often, assign), (often, setitem), (often, inplace),
+               (often, view), (2 * often, through_views)]  # fmt: skip
     try:
         if under_jit:
             train_function(d, own)

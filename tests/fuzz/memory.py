@@ -180,6 +180,12 @@ class Machine:
             raise ValueError(f"a write changes {old.dtype} {old.shape} to {value.dtype} {value.shape}")
         self.put(target, value)
 
+    def _do_refused(self, step: Step) -> None:
+        """A write that raises, because it would go to elements in common."""
+        target, value = (self.values[name] for name in step.ins)
+        if not target.repeats or np.broadcast_shapes(target.shape, value.shape) != target.shape:
+            raise Uncertain("a write that is not refused, or for another reason")
+
     def _do_delete(self, step: Step) -> None:
         for name in step.ins:
             del self.values[name]

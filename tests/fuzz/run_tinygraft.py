@@ -7,6 +7,7 @@ printed for a failure is what was run, to the letter.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,10 @@ import numpy as np
 
 from program import Function, Program, Step
 
-HEAD = "import numpy as np\nfrom tinygraft import Context, Tensor, TinyJit, Variable, dtypes, nn\n"
+HEAD = """import numpy as np
+from tinygraft import Context, Tensor, TinyJit, Variable, dtypes, nn
+from tinygraft.errors import ShapeError
+"""
 Template = Callable[..., str]
 
 
@@ -121,6 +125,14 @@ TEMPLATES: dict[str, Template] = {
     "adam": lambda *v: f"nn.optim.Adam([{', '.join(v[:-1])}], **{v[-1]})",
     "grad_of": lambda a, arg: f"{a}.grad.detach() * 1",
 }  # fmt: skip
+REFUSED = {"assign": "{0}.assign({1})", "add": "{0} += {1}", "part": "{0}[...] = {1}"}
+
+
+def _refused(text: str) -> str:
+    """A line that has to raise ShapeError."""
+    return f"try:\n    {text}\nexcept ShapeError:\n    pass\nelse:\n    raise AssertionError('written')"
+
+
 STATEMENTS: dict[str, Template] = {
     "assign": lambda a, b, arg: f"{a}.assign({b})",
     "setitem": lambda a, b, arg: f"{a}[{index_text(arg)}] = {b}",
@@ -130,6 +142,7 @@ STATEMENTS: dict[str, Template] = {
     "part_assign": lambda a, b, arg: f"{a}[{index_text(arg)}].assign({b})",
     "part_inplace": lambda a, b, arg: f"{a}[{index_text(arg[0])}] {SYMBOLS[arg[1]]}= {b}",
     "part_inplace_number": lambda a, arg: f"{a}[{index_text(arg[0])}] {SYMBOLS[arg[1]]}= {number(arg[2])}",
+    "refused": lambda a, b, arg: _refused(REFUSED[arg].format(a, b)),
     "realize": lambda *v: f"Tensor.realize({', '.join(v[:-1])})",
     "print": lambda a, arg: f"repr({a})",
     "delete": lambda *v: f"del {', '.join(v[:-1])}",
@@ -186,7 +199,7 @@ def _function_text(name: str, function: Function) -> str:
     body += [_step_texts(step, function.number) for step in function.steps]
     several = "," if len(function.results) == 1 else ""
     body.append(f"return {', '.join(function.results)}{several}" if function.results else "return None")
-    return f"def {name}({params}):\n" + "\n".join("    " + line for line in body) + f"\n{name} = TinyJit({name})"
+    return f"def {name}({params}):\n" + textwrap.indent("\n".join(body), "    ") + f"\n{name} = TinyJit({name})"
 
 
 def _call_text(step: Step, function: Function) -> str:

@@ -111,6 +111,15 @@ def row_write(d: Draft) -> None:
     d.add("row_write", [a, value], [d.rng.randrange(shape[0]), shape[0]], 0)
 
 
+def refused(d: Draft) -> None:
+    """A write to a view that has elements in common, which raises and writes nothing."""
+    found = [n for n in d.tensors("float") if d.machine.values[n].repeats]
+    a = d.rng.choice(found) if found else view(d)
+    if not d.machine.values[a].repeats:
+        a = d.add("expand", [d.add("unsqueeze", [a], 0)[0]], [2, *d.shape(a)])[0]
+    d.add("refused", [a, source(d, a, d.shape(a))], d.rng.choice(("assign", "add", "part")), 0)
+
+
 def row_view(d: Draft) -> None:
     """One row of a tensor, at a place that is a bound Variable, as a view."""
     a = d.rng.choice([n for n in d.tensors() if len(d.shape(n)) >= 2 and d.dtype(n).startswith("float")])
