@@ -37,7 +37,8 @@ class Draft:
         self.functions: list[Function] = []
         self.body: list[Step] | None = None  # of the function that is being made
         self.names = 0
-        self.fixed: set[str] = set()  # state of functions: never deleted
+        self.fixed: set[str] = set()  # state and arguments of functions: never deleted
+        self.state: list[str] = []  # what functions reach by themselves, and write
         self.real = "float32"  # the dtype of weights and data where gradients are asked for
         self.spread = False  # whether these lie on several devices
         self.number_of, self.most = "", 0  # what a function does with a bound Variable, and the values that has

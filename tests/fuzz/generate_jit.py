@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from actions import COMPUTE, ELEMENTWISE, rows
+from actions import COMPUTE, ELEMENTWISE, rows, view
 from bounded import Uncertain
-from draft import SHAPES, Action, Actions, Draft
+from draft import ALIKE, SHAPES, Action, Actions, Draft
 from program import Function, Program
 from writes import (
     assign,
@@ -29,6 +29,7 @@ def jit(d: Draft) -> Program:
     shape = d.rng.choice([s for s in SHAPES if s])
     own = [d.leaf("float32", shape) for _ in range(d.rng.randint(1, 3))]
     d.fixed.update(own)
+    d.state.extend(own)
     d.any_leaf()
     d.number_of = d.rng.choice(("", "", "rows", "row_write", "row_view"))
     make_function(
@@ -84,9 +85,14 @@ def make_function(d: Draft, own: Sequence[str], actions: Actions,
     d.some(actions, rng.randint(3, 7))
     if last is not None:
         last(d)
+    elif rng.random() < 0.5:  # a result and its view
+        d.some([(1, view), (1, through_views)], 1)
     body, d.body = d.body, None
-    inside = set(d.machine.values) - set(own) - {n for n, v in d.machine.values.items() if isinstance(v, tuple)}
-    results = sorted(rng.sample(sorted(inside), min(len(inside), rng.randint(1, 3))))
+    inside = [n for n, v in d.machine.values.items() if n not in own and not isinstance(v, tuple)]
+    results = sorted(rng.sample(inside, min(len(inside), rng.randint(1, 3))))
+    if results and rng.random() < 0.5:  # with what shares memory with one of them
+        first = d.machine.values[rng.choice(results)]
+        results = sorted({*results, *(n for n in inside if d.machine.values[n].shares(first))})[:4]
     d.functions.append(Function(tuple(params), tuple(body), tuple(results), "n" if d.most else ""))
     d.samples = samples
     d.again()
@@ -105,7 +111,9 @@ def call_often(d: Draft, between: Actions) -> None:
             out = d.add("call", arguments, call, len(function.results))
             if d.kind == "training":
                 d.silent.update(out)
-        except Uncertain:
+            elif out and d.rng.random() < 0.3:
+                d.add("inplace_number", [d.rng.choice(out)], ["add", 2], 0)
+        except (Uncertain, *ALIKE):
             d.again()
         d.some(between, d.rng.randint(0, 2))
 
@@ -118,5 +126,8 @@ def _argument(d: Draft, sample: str) -> str:
     found = [sample]
     if chance > 0.8 and d.kind != "training":
         kind = (d.dtype(sample), d.shape(sample), d.spread_of(sample))
-        found = [n for n in d.tensors() if (d.dtype(n), d.shape(n), d.spread_of(n)) == kind]
+        views = d.machine.values  # where two captured calls were given what the function also reaches by itself, a
+        # replay cannot tell which of them it used: memory of its state is not given to it
+        found = [n for n in d.tensors() if (d.dtype(n), d.shape(n), d.spread_of(n)) == kind
+                 and not any(views[n].shares(views[own]) for own in d.state)]  # fmt: skip
     return d.rng.choice(found or [sample])

@@ -185,6 +185,8 @@ class Machine:
         target, value = (self.values[name] for name in step.ins)
         if not target.repeats or np.broadcast_shapes(target.shape, value.shape) != target.shape:
             raise Uncertain("a write that is not refused, or for another reason")
+        if target.shares(value) and np.array_equal(target.index, np.broadcast_to(value.index, target.shape)):
+            raise Uncertain("a tensor that is assigned to itself, which does nothing")
 
     def _do_delete(self, step: Step) -> None:
         for name in step.ins:
