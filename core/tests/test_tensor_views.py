@@ -585,6 +585,40 @@ def test_a_tensor_that_shares_memory_with_an_argument_keeps_its_value() -> None:
     assert (before.tolist(), between.tolist(), t.tolist()) == ([1.0, 2.0], [9.0, 9.0], [3.0, 4.0])
 
 
+RESULTS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
+    "a tensor twice": lambda y: (y, y),
+    "a tensor and its view": lambda y: (y, y[1:]),
+    "parts of one that is not given back": lambda y: (y[:2], y[1:]),
+    "a part of a part": lambda y: (y[1:][:1], y.flip(0)),
+    "a view that is the whole": lambda y: (y, y.shrink(((0, 3),))),
+    "other shapes of one": lambda y: (y.reshape(1, 3), y.unsqueeze(1)),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_that_are_one_memory_are_that_in_replays(name: str) -> None:
+    """Written after the call, the one shows in the other, and in no result of another call."""
+    f = TinyJit(lambda x: RESULTS[name](x * 2))
+    kept = []
+    for i in range(5):
+        x = Tensor([1.0 + i, 2.0, 3.0]).realize()
+        a, b = RESULTS[name](x * 2)
+        c, d = f(x)
+        for one, other in ((a, b), (c, d)):
+            one += 10
+            other.realize()
+            other *= 3
+        assert (c.tolist(), d.tolist()) == (a.tolist(), b.tolist())
+        kept.append((c, d, a.tolist(), b.tolist()))
+    assert f.captured == 1
+    assert all((c.tolist(), d.tolist()) == (a, b) for c, d, a, b in kept)
+    again = pickle.loads(pickle.dumps(f))
+    c, d = again(Tensor([5.0, 2.0, 3.0]).realize())
+    c += 10
+    d *= 3
+    assert (c.tolist(), d.tolist()) == kept[-1][2:]
+
+
 def test_tokens_of_a_cache_are_those_without_one() -> None:
     """The idioms of caches: shrink and assign, or a slice and assign, then realize; eager and captured."""
     table = Tensor(np.random.default_rng(1).normal(size=(8, 6)).astype(np.float32)).realize()

@@ -197,6 +197,12 @@ def join(base: TensorBase, new: TensorBase) -> None:
     storage.add(LIVE[id(new)])
 
 
+def be_whole(tensor: TensorBase, storage: Storage) -> None:
+    """Note that a new tensor, whose node is that of a storage, is the whole of it."""
+    tensor._storage, tensor._chain = storage, ()
+    storage.add(LIVE[id(tensor)])
+
+
 def share(base: TensorBase, new: TensorBase, steps: Steps) -> None:
     """Note that a tensor, which has its elements by itself for now, is that many steps from base's memory."""
     if base._storage is None:
