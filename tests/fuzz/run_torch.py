@@ -133,6 +133,7 @@ class Mirror(Machine):
         self.versions: dict[str, list[T]] = {}  # of each leaf that requires a gradient
         self.passed: set[Any] = set()  # steps that a backward went through
         self.grads: dict[str, T | None] = {}
+        self.replaced = False  # whether a memory with a tape has got another value as a whole
 
     def fresh(self, value: T, spread: bool, leaf: str = "") -> View:
         """A tensor with a memory of its own."""
@@ -160,6 +161,11 @@ class Mirror(Machine):
         value = value.detach() if stays or target.detached else value
         places = torch.from_numpy(target.index.reshape(-1))
         new = old.reshape(-1).index_put((places,), value).reshape(old.shape)
+        if target.index.size == old.numel() and old.requires_grad:
+            self.replaced = True
+            if not np.array_equal(target.index.reshape(-1), np.arange(old.numel())):
+                raise Uncertain("whether nothing of a tape is left, or zeros, where all is written in another order")
+            new = value.reshape(old.shape)
         if stays:
             new = new.clone().requires_grad_()
             self.versions[memory.leaf].append(new)
@@ -322,7 +328,6 @@ def references(program: Program) -> list[Value | None]:
         bound = unit * (16 * noise + 2e-6 * size + 5e-7 * exact.scale + powers * max(size, 1.0))
         if not bound <= NARROW * max(size, 0.05):
             raise Uncertain("rounding decides too much")
-        found.append(
-            Value("float64" if double else "float32", wanted.numpy().astype(np.float64), np.full(wanted.shape, bound))
-        )
+        dtype, data = "float64" if double else "float32", wanted.numpy().astype(np.float64)
+        found.append(Value(dtype, data, np.full(wanted.shape, bound), exact.replaced and not size))
     return found
