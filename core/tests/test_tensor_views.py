@@ -364,6 +364,22 @@ def test_shards() -> None:
     assert (cut.tolist(), source.tolist()) == ([0.0, 11.0, 12.0, 3.0], [7.0, 1.0, 2.0, 3.0])
 
 
+def test_a_part_of_what_was_on_several_devices_is_written() -> None:
+    """Brought to one of them, it is a value, also where the memory that is there already has it."""
+    for axis, device in ((None, TWO[0]), (None, TWO[1]), (0, TWO[0])):
+        for realized in (False, True):
+            source = numbers(4).shard(TWO, axis).realize()
+            if not realized:
+                source = source.assign(source + 1)
+            value = source.to(device)
+            part = value[1:3]
+            part += 10
+            value[3] = 50
+            start = 0.0 if realized else 1.0
+            assert value.tolist() == [start, start + 11, start + 12, 50.0]
+            assert source.tolist() == [start, start + 1, start + 2, start + 3]
+
+
 def test_complex_parts() -> None:
     """real and imag are memory of the tensor, and a view of it is both."""
     z = Tensor([1 + 2j, 3.0]).realize()
@@ -481,6 +497,22 @@ def test_a_computed_base_keeps_its_tape_through_a_view() -> None:
         (first + (h * h).sum()).backward()
         assert w.grad is not None
         assert w.grad.tolist() == [8 * 1 + 72 * 1 + 50, 8 * 2 + 72 * 2, 8 * 3]
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_leaf_written_by_another_shape_keeps_all_its_versions(read: bool) -> None:
+    """A loss of what was written as a whole through a view, and a step before its backward."""
+    w = leaf(1.0, 2.0, 3.0, 4.0)
+    square, flipped = w.reshape(2, 2), w.flip(0)
+    square.assign(Tensor([[5.0, 6.0], [7.0, 8.0]]))
+    loss = flipped.sum()
+    square.sum().backward()
+    w.assign(w * 0.5)
+    if read:
+        flipped.realize()
+    loss.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [2.0] * 4
 
 
 def test_no_grad_is_a_block_and_a_decorator() -> None:

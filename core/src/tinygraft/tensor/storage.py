@@ -272,6 +272,8 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
         if value.dtype is not old.dtype:
             value = UOp(Ops.BITCAST, old.dtype, (value,))
         whole = all(op is Ops.RESHAPE for op, _, _, _ in moves)
+        if whole and value.shape != old.shape:  # before it is detached: by that the tape knows what goes into a leaf
+            value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
         stays = old.dtype.kind == "float" and storage.requires_grad is True and is_leaf(storage)
         if stays or (old.dtype.kind == "float" and any(op is Ops.DETACH for op, _, _, _ in steps)):
             value = UOp(Ops.DETACH, value.dtype, (value,))
@@ -280,8 +282,6 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
         if not whole:
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
         else:
-            if value.shape != old.shape:
-                value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
             owns = stays or old.op is Ops.ASSIGN or memory_base(old).op in HELD
             new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else value
         storage.written = True
