@@ -364,6 +364,22 @@ def test_shards() -> None:
     assert (cut.tolist(), source.tolist()) == ([0.0, 11.0, 12.0, 3.0], [7.0, 1.0, 2.0, 3.0])
 
 
+def test_a_part_of_what_was_on_several_devices_is_written() -> None:
+    """Brought to one of them, it is a value, also where the memory that is there already has it."""
+    for axis, device in ((None, TWO[0]), (None, TWO[1]), (0, TWO[0])):
+        for realized in (False, True):
+            source = numbers(4).shard(TWO, axis).realize()
+            if not realized:
+                source = source.assign(source + 1)
+            value = source.to(device)
+            part = value[1:3]
+            part += 10
+            value[3] = 50
+            start = 0.0 if realized else 1.0
+            assert value.tolist() == [start, start + 11, start + 12, 50.0]
+            assert source.tolist() == [start, start + 1, start + 2, start + 3]
+
+
 def test_complex_parts() -> None:
     """real and imag are memory of the tensor, and a view of it is both."""
     z = Tensor([1 + 2j, 3.0]).realize()
@@ -483,6 +499,22 @@ def test_a_computed_base_keeps_its_tape_through_a_view() -> None:
         assert w.grad.tolist() == [8 * 1 + 72 * 1 + 50, 8 * 2 + 72 * 2, 8 * 3]
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_a_leaf_written_by_another_shape_keeps_all_its_versions(read: bool) -> None:
+    """A loss of what was written as a whole through a view, and a step before its backward."""
+    w = leaf(1.0, 2.0, 3.0, 4.0)
+    square, flipped = w.reshape(2, 2), w.flip(0)
+    square.assign(Tensor([[5.0, 6.0], [7.0, 8.0]]))
+    loss = flipped.sum()
+    square.sum().backward()
+    w.assign(w * 0.5)
+    if read:
+        flipped.realize()
+    loss.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [2.0] * 4
+
+
 def test_no_grad_is_a_block_and_a_decorator() -> None:
     """Its results are constants, in this thread and in this block only."""
     w = leaf(2.0)
@@ -583,6 +615,40 @@ def test_a_tensor_that_shares_memory_with_an_argument_keeps_its_value() -> None:
     value.assign(Tensor([3.0, 4.0])).realize()
     write(t)
     assert (before.tolist(), between.tolist(), t.tolist()) == ([1.0, 2.0], [9.0, 9.0], [3.0, 4.0])
+
+
+RESULTS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
+    "a tensor twice": lambda y: (y, y),
+    "a tensor and its view": lambda y: (y, y[1:]),
+    "parts of one that is not given back": lambda y: (y[:2], y[1:]),
+    "a part of a part": lambda y: (y[1:][:1], y.flip(0)),
+    "a view that is the whole": lambda y: (y, y.shrink(((0, 3),))),
+    "other shapes of one": lambda y: (y.reshape(1, 3), y.unsqueeze(1)),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_that_are_one_memory_are_that_in_replays(name: str) -> None:
+    """Written after the call, the one shows in the other, and in no result of another call."""
+    f = TinyJit(lambda x: RESULTS[name](x * 2))
+    kept = []
+    for i in range(5):
+        x = Tensor([1.0 + i, 2.0, 3.0]).realize()
+        a, b = RESULTS[name](x * 2)
+        c, d = f(x)
+        for one, other in ((a, b), (c, d)):
+            one += 10
+            other.realize()
+            other *= 3
+        assert (c.tolist(), d.tolist()) == (a.tolist(), b.tolist())
+        kept.append((c, d, a.tolist(), b.tolist()))
+    assert f.captured == 1
+    assert all((c.tolist(), d.tolist()) == (a, b) for c, d, a, b in kept)
+    again = pickle.loads(pickle.dumps(f))
+    c, d = again(Tensor([5.0, 2.0, 3.0]).realize())
+    c += 10
+    d *= 3
+    assert (c.tolist(), d.tolist()) == kept[-1][2:]
 
 
 def test_tokens_of_a_cache_are_those_without_one() -> None:

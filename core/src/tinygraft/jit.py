@@ -39,7 +39,7 @@ from tinygraft.tensor.captured import Met, Record, Trace, difference, leaves_wor
 from tinygraft.tensor.filled import Before
 from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
-from tinygraft.tensor.results import stays_view
+from tinygraft.tensor.results import bases_of, stays_view
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")
@@ -138,7 +138,8 @@ class TinyJit(Generic[P, R]):
             result = self.fxn(*args, **kwargs)
             filled = before.filled()
             given_back = tensors_in(result)
-            lazy = [t for t in given_back if not stays_view(t, arguments.tensors, capture.had)]
+            bases = bases_of(given_back, arguments.tensors, capture.had)
+            lazy = [t for t in [*given_back, *bases] if not stays_view(t, arguments.tensors, capture.had)]
             lazy += [*assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
@@ -152,15 +153,16 @@ class TinyJit(Generic[P, R]):
             if trace.launched != ready.met.launched:
                 raise GraphError(difference(self._name(), ready.met.launched, trace.launched, self.check))
             return result
-        last, met = self._once.pop(arguments.key, None), trace.met(result)
+        outcome = (result, bases)
+        last, met = self._once.pop(arguments.key, None), trace.met(outcome)
         if (
             last is not None
             and (both := last.again(met)) is not None
-            and trace.may_repeat(result)
+            and trace.may_repeat(outcome)
             and same_items(given, items_in((args, kwargs)))
             and not leaves_work(capture)
         ):
-            self._ready[arguments.key] = Record(trace, both, arguments, result, taken, filled, capture.had)
+            self._ready[arguments.key] = Record(trace, both, arguments, outcome, taken, filled, capture.had)
         else:
             self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}
             self._once[arguments.key] = met

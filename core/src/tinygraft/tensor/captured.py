@@ -146,7 +146,9 @@ class Record:
 
     def __init__(self, trace: Trace, met: Met, arguments: Arguments, result: Any, taken: Sequence[parts.Part],
                  filled: Sequence[TensorBase], was_there: Callable[[object], bool]) -> None:  # fmt: skip
-        """met is what the compared calls launched, taken are the parts of symbolic ends that a replay has to check,
+        """result is that of the call, and the tensors that bases_of adds.
+
+        met is what the compared calls launched, taken are the parts of symbolic ends that a replay has to check,
         filled tensors that the call gave a grad.
 
         was_there tells which tensors there were before the call.
@@ -164,7 +166,8 @@ class Record:
         self.kept = [node for node in results if node not in changing]
         numbers = {node: number for number, node in enumerate([*changing, *self.kept])}
         homes = {id(t): home_of(t, arguments.tensors, was_there) for t in tensors_in(result)}
-        self.result = mapped(result, TensorBase, lambda tensor: Held(tensor, numbers, homes[id(tensor)]))
+        given = {id(tensor): Held(tensor, numbers, homes[id(tensor)]) for tensor in tensors_in(result)}
+        self.result = mapped(result, TensorBase, lambda tensor: given[id(tensor)])
         self.views = _views(tensors_in(result), homes)
         uids = [node.arg.uid for node in changing]
         fixed = {uid: buffer for uid, (role, _) in roles.items() if uid not in uids
@@ -194,7 +197,7 @@ class Record:
         )
 
     def replay(self, arguments: Arguments) -> Any:
-        """Launch everything with other arguments; the result, in memory of its own."""
+        """Launch everything with other arguments; the result of the call, in memory of its own."""
         values = self.values | arguments.values
         if self.parts:
             for part in self.parts:
@@ -220,14 +223,21 @@ class Record:
                 if (tensor := grad.tensor()) is not None and tensor.grad is not None:
                     self.known.add(tensor.grad)
             self.clean.clear()
-        result = mapped(self.result, Held, lambda held: held.alias(arguments.tensors, [*buffers, *self.kept], values))
+        memory, new = [*buffers, *self.kept], dict[int, TensorBase]()  # a tensor that is given back twice is one
+
+        def remade(held: Held) -> TensorBase:
+            if id(held) not in new:
+                new[id(held)] = held.alias(arguments.tensors, memory, values)
+            return new[id(held)]
+
+        result = mapped(self.result, Held, remade)
         if self.views:
             tensors = tensors_in(result)
             for number, base, steps in self.views:
                 share(tensors[base], tensors[number], steps)
         if self.taped or self.given or self.left:
             self._note_taped(arguments, result)
-        return result
+        return result[0]
 
     def _note_taped(self, arguments: Arguments, result: Any) -> None:
         """Tell the tape which memory has a new value without a graph: where a call of the function makes one."""
@@ -349,13 +359,17 @@ def _taped(tensors: Sequence[TensorBase], written: AbstractSet[int]) -> list[tup
 
 
 def _views(tensors: Sequence[TensorBase], homes: Mapping[int, Home]) -> list[tuple[int, int, Steps]]:
-    """The tensors of a result that are views of another one, made in the call: its number, the other's, the steps."""
-    bases = {id(t._storage): i for i, t in enumerate(tensors) if t._storage is not None and not t._chain}
-    return [
-        (number, bases[id(t._storage)], t._chain)
-        for number, t in enumerate(tensors)
-        if t._storage is not None and t._chain and homes[id(t)] is None and id(t._storage) in bases
-    ]
+    """The tensors of a result that are views of another one, made in the call: its number, the other's, the steps.
+
+    The other one is the first that is the whole of their storage; `bases_of` adds one where there is none.
+    """
+    shared = {i: t for i, t in enumerate(tensors) if t._storage is not None and homes[id(t)] is None}
+    bases: dict[int, int] = {}
+    for i, tensor in shared.items():
+        if not tensor._chain:
+            bases.setdefault(id(tensor._storage), i)
+    pairs = [(i, bases.get(id(tensor._storage), i), tensor) for i, tensor in shared.items()]
+    return [(i, base, tensor._chain) for i, base, tensor in pairs if tensor is not tensors[base]]
 
 
 def _bytes(node: UOp) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tinygraft.dtype import DType
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.storage import join
+from tinygraft.tensor.storage import be_whole, join
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
@@ -38,6 +38,24 @@ def stays_view(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: C
         return False
     storage.settle()
     return True
+
+
+def bases_of(tensors: Sequence[TensorBase], arguments: Sequence[TensorBase],
+             was_there: Callable[[object], bool]) -> list[TensorBase]:  # fmt: skip
+    """A tensor for each storage made in a call of which several tensors of its result are parts, and none the whole.
+
+    Given back along with the result it lets the parts of a replay be parts of one memory, too.
+    """
+    made: list[TensorBase] = []
+    views = {id(t): t for t in tensors if t._storage is not None and home_of(t, arguments, was_there) is None}
+    storages = [t._storage for t in views.values() if t._storage is not None]
+    whole = {id(t._storage) for t in views.values() if not t._chain}
+    for storage in {id(s): s for s in storages}.values():
+        if id(storage) not in whole and sum(s is storage for s in storages) > 1:
+            base = Tensor(storage.uop, requires_grad=storage.requires_grad)
+            be_whole(base, storage)
+            made.append(base)
+    return made
 
 
 @dataclass(frozen=True, slots=True)

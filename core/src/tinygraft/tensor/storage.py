@@ -197,6 +197,12 @@ def join(base: TensorBase, new: TensorBase) -> None:
     storage.add(LIVE[id(new)])
 
 
+def be_whole(tensor: TensorBase, storage: Storage) -> None:
+    """Note that a new tensor, whose node is that of a storage, is the whole of it."""
+    tensor._storage, tensor._chain = storage, ()
+    storage.add(LIVE[id(tensor)])
+
+
 def share(base: TensorBase, new: TensorBase, steps: Steps) -> None:
     """Note that a tensor, which has its elements by itself for now, is that many steps from base's memory."""
     if base._storage is None:
@@ -267,6 +273,8 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off:
         if value.dtype is not old.dtype:
             value = UOp(Ops.BITCAST, old.dtype, (value,))
         whole = all(op is Ops.RESHAPE for op, _, _, _ in moves)
+        if whole and value.shape != old.shape:  # before it is detached: by that the tape knows what goes into a leaf
+            value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
         stays = old.dtype.kind == "float" and storage.requires_grad is True and is_leaf(storage)
         if stays or (old.dtype.kind == "float" and any(op is Ops.DETACH for op, _, _, _ in steps)):
             value = UOp(Ops.DETACH, value.dtype, (value,))
@@ -279,8 +287,6 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off:
                 storage.requires_grad = None
                 for member in [t for t in storage.members() if t.requires_grad]:
                     member.requires_grad = None
-            if value.shape != old.shape:
-                value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
             owns = stays or old.op is Ops.ASSIGN or memory_base(old).op in HELD
             new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else value
         storage.written = True
