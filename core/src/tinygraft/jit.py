@@ -101,6 +101,7 @@ class TinyJit(Generic[P, R]):
             self._lock, self._process = threading.RLock(), os.getpid()
         with self._lock:
             arguments = take_apart(args, kwargs, self._by_chain)
+<<<<<<< HEAD
             ready = self._ready.get(arguments.key)
             if ready is not None and self.fxn is not None and not ready.met.tells(arguments.values):
                 self._once[arguments.key] = self._ready.pop(arguments.key).met
@@ -112,6 +113,24 @@ class TinyJit(Generic[P, R]):
             if self.fxn is None:
                 raise GraphError(self._no_function(again or ready is None))
             return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
+=======
+            try:
+                return self._call(args, kwargs, arguments)
+            finally:
+                if arguments.copied:
+                    arguments.give_back()
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
+        """Call the function, or replay what it launched, with arguments that were taken apart."""
+        ready = self._ready.get(arguments.key)
+        again = ready is not None and not ready.reaches(arguments)
+        replays = again and not self.check
+        if ready is not None and replays and not (VALIDATE and self._validated(ready, arguments)):
+            return ready.replay(arguments)
+        if self.fxn is None:
+            raise GraphError(self._no_function(again or ready is None))
+        return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
+>>>>>>> b054638 (tensor.strides: data() and DLPack of a view share its base's memory)
 
     def _validated(self, record: Record, arguments: Arguments) -> bool:
         """What VALIDATE=1 does in place of a replay: hold one to its launches, undo it, and let the function run.

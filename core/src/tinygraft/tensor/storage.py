@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, Any
 
+from tinygraft.device.buffer import realized
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import ShapeError
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
@@ -124,6 +125,13 @@ class Storage:
         while node.op is Ops.ASSIGN:
             node = memory_base(node.src[0])
         return self.written and node.op in HELD
+
+    def may_change(self) -> bool:
+        """Whether somebody outside can write the memory: then no view keeps elements of it."""
+        node = memory_base(self.uop)
+        while node.op is Ops.ASSIGN:
+            node = memory_base(node.src[0])
+        return any((buffer := realized(part)) is not None and buffer.may_change() for part in buffers_of(node))
 
     def settle(self) -> None:
         """Have the whole value in memory, and every tensor as its chain over that."""
@@ -242,11 +250,13 @@ def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable
 def to_realize(tensor: TensorBase) -> TensorBase | Storage:
     """What to compute when a tensor is realised: what waits to be written to its storage, where others read that too.
 
-    The tensor's own elements are then kept when they are first read.
+    The tensor's own elements are then kept when they are first read; never where somebody else can write the memory.
     """
     storage = tensor._storage
-    waits = storage is not None and tensor._chain and storage.is_pending() and storage.has_several()
-    return storage if waits and storage is not None else tensor
+    if storage is None or not tensor._chain:
+        return tensor
+    waits = storage.may_change() or (storage.is_pending() and storage.has_several())
+    return storage if waits else tensor
 
 
 def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off: Any) -> None:
