@@ -336,10 +336,18 @@ def _overlaps(whole: UOp, steps: Steps) -> bool:
         return True
     import numpy as np
 
-    index = np.arange(int(np.prod(whole.shape, dtype=np.int64))).reshape(whole.shape)
+    index = indices(whole.shape, steps)
+    return bool(len(np.unique(index)) < index.size)
+
+
+def indices(shape: Any, steps: Steps) -> Any:
+    """For each element of a view, that many steps from a whole of a shape, its index there: an array of numpy."""
+    import numpy as np
+
+    index = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
     for op, _, _, arg in steps:
         index = _moved(index, op, arg)
-    return len(np.unique(index)) < index.size
+    return index
 
 
 def _moved(index: Any, op: Ops, arg: Any) -> Any:

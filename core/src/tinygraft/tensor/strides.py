@@ -1,4 +1,4 @@
-"""Strides: where the elements of a view are in its base's memory, for others who share it.
+"""Strides: where the elements of a view are in its base's memory, for others who share it, and whether two views meet.
 
 Steps of a view in (storage.py), the offset and the strides out, counted in elements; None for a view whose elements
 are at no fixed distances, such as a reshape of a transposed matrix. Here a movement is an index expression and needs no
@@ -10,7 +10,8 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from tinygraft.tensor.storage import Steps
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.storage import Steps, indices
 from tinygraft.uop.ops import Ops
 
 
@@ -20,6 +21,12 @@ class Layout(NamedTuple):
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+
+    def span(self) -> range:
+        """The part of memory that has the elements, from the first one in it to the last."""
+        reach = [(size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)]
+        start, end = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+        return range(0) if 0 in self.shape else range(self.offset + start, self.offset + end + 1)
 
     def is_row_major(self) -> bool:
         """Whether the elements are one after another; the stride of an axis of one element does not matter."""
@@ -92,3 +99,19 @@ def _reshaped(old: Layout, shape: tuple[int, ...]) -> Layout | None:
         found += [step * stride for stride in row_major(tuple(shape[len(found) : len(found) + count]))]
         del sizes[:axes], strides[:axes]
     return Layout(old.offset, shape, (*found, *[1] * (len(shape) - len(found))))
+
+
+def have_common(a: TensorBase, b: TensorBase) -> bool:
+    """Whether two tensors of known shapes have an element of memory in common."""
+    storage = a._storage
+    if a is b or storage is None or storage is not b._storage:
+        return a is b
+    shape: Any = storage.uop.shape
+    found, other = layout_of(shape, a._chain), layout_of(shape, b._chain)
+    if found is not None and other is not None:
+        one, two = found.span(), other.span()
+        if not one or not two or one.stop <= two.start or two.stop <= one.start:
+            return False
+    import numpy as np
+
+    return bool(np.isin(indices(shape, a._chain), indices(shape, b._chain)).any())
