@@ -39,7 +39,7 @@ from tinygraft.tensor.captured import Met, Record, Trace, difference, leaves_wor
 from tinygraft.tensor.filled import Before
 from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
-from tinygraft.tensor.results import bases_of, stays_view
+from tinygraft.tensor.results import values_of
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")
@@ -101,19 +101,6 @@ class TinyJit(Generic[P, R]):
             self._lock, self._process = threading.RLock(), os.getpid()
         with self._lock:
             arguments = take_apart(args, kwargs, self._by_chain)
-<<<<<<< HEAD
-            ready = self._ready.get(arguments.key)
-            if ready is not None and self.fxn is not None and not ready.met.tells(arguments.values):
-                self._once[arguments.key] = self._ready.pop(arguments.key).met
-                ready = None
-            again = ready is not None and not ready.reaches(arguments)
-            replays = again and not self.check
-            if ready is not None and replays and not (VALIDATE and self._validated(ready, arguments)):
-                return ready.replay(arguments)
-            if self.fxn is None:
-                raise GraphError(self._no_function(again or ready is None))
-            return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
-=======
             try:
                 return self._call(args, kwargs, arguments)
             finally:
@@ -123,6 +110,9 @@ class TinyJit(Generic[P, R]):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
         """Call the function, or replay what it launched, with arguments that were taken apart."""
         ready = self._ready.get(arguments.key)
+        if ready is not None and self.fxn is not None and not ready.met.tells(arguments.values):
+            self._once[arguments.key] = self._ready.pop(arguments.key).met
+            ready = None
         again = ready is not None and not ready.reaches(arguments)
         replays = again and not self.check
         if ready is not None and replays and not (VALIDATE and self._validated(ready, arguments)):
@@ -130,7 +120,6 @@ class TinyJit(Generic[P, R]):
         if self.fxn is None:
             raise GraphError(self._no_function(again or ready is None))
         return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
->>>>>>> b054638 (tensor.strides: data() and DLPack of a view share its base's memory)
 
     def _validated(self, record: Record, arguments: Arguments) -> bool:
         """What VALIDATE=1 does in place of a replay: hold one to its launches, undo it, and let the function run.
@@ -157,8 +146,7 @@ class TinyJit(Generic[P, R]):
             result = self.fxn(*args, **kwargs)
             filled = before.filled()
             given_back = tensors_in(result)
-            bases = bases_of(given_back, arguments.tensors, capture.had)
-            lazy = [t for t in [*given_back, *bases] if not stays_view(t, arguments.tensors, capture.had)]
+            lazy = values_of(given_back, arguments.tensors, capture.had)
             lazy += [*assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
@@ -172,16 +160,15 @@ class TinyJit(Generic[P, R]):
             if trace.launched != ready.met.launched:
                 raise GraphError(difference(self._name(), ready.met.launched, trace.launched, self.check))
             return result
-        outcome = (result, bases)
-        last, met = self._once.pop(arguments.key, None), trace.met(outcome)
+        last, met = self._once.pop(arguments.key, None), trace.met(result)
         if (
             last is not None
             and (both := last.again(met)) is not None
-            and trace.may_repeat(outcome)
+            and trace.may_repeat(result)
             and same_items(given, items_in((args, kwargs)))
             and not leaves_work(capture)
         ):
-            self._ready[arguments.key] = Record(trace, both, arguments, outcome, taken, filled, capture.had)
+            self._ready[arguments.key] = Record(trace, both, arguments, result, taken, filled, capture.had)
         else:
             self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}
             self._once[arguments.key] = met

@@ -26,8 +26,8 @@ from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.filled import Gradients, is_over
 from tinygraft.tensor.live import live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
-from tinygraft.tensor.results import Held, Home, home_of
-from tinygraft.tensor.storage import Steps, not_following, share
+from tinygraft.tensor.results import Held, aliases_in, home_of
+from tinygraft.tensor.storage import not_following
 from tinygraft.uop.uop import UOp, postorder
 
 Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER
@@ -146,9 +146,7 @@ class Record:
 
     def __init__(self, trace: Trace, met: Met, arguments: Arguments, result: Any, taken: Sequence[parts.Part],
                  filled: Sequence[TensorBase], was_there: Callable[[object], bool]) -> None:  # fmt: skip
-        """result is that of the call, and the tensors that bases_of adds.
-
-        met is what the compared calls launched, taken are the parts of symbolic ends that a replay has to check,
+        """met is what the compared calls launched, taken are the parts of symbolic ends that a replay has to check,
         filled tensors that the call gave a grad.
 
         was_there tells which tensors there were before the call.
@@ -168,7 +166,7 @@ class Record:
         homes = {id(t): home_of(t, arguments.tensors, was_there) for t in tensors_in(result)}
         given = {id(tensor): Held(tensor, numbers, homes[id(tensor)]) for tensor in tensors_in(result)}
         self.result = mapped(result, TensorBase, lambda tensor: given[id(tensor)])
-        self.views = _views(tensors_in(result), homes)
+        self.views = aliases_in(tensors_in(result), homes)
         uids = [node.arg.uid for node in changing]
         fixed = {uid: buffer for uid, (role, _) in roles.items() if uid not in uids
                  and (buffer := _fixed(trace, uid, role)) is not None}  # fmt: skip
@@ -233,11 +231,11 @@ class Record:
         result = mapped(self.result, Held, remade)
         if self.views:
             tensors = tensors_in(result)
-            for number, base, steps in self.views:
-                share(tensors[base], tensors[number], steps)
+            for aliases in self.views:
+                aliases.link(tensors)
         if self.taped or self.given or self.left:
             self._note_taped(arguments, result)
-        return result[0]
+        return result
 
     def _note_taped(self, arguments: Arguments, result: Any) -> None:
         """Tell the tape which memory has a new value without a graph: where a call of the function makes one."""
@@ -356,20 +354,6 @@ def _taped(tensors: Sequence[TensorBase], written: AbstractSet[int]) -> list[tup
         if not written.isdisjoint([node.arg.uid for node in buffers_of(memory)]) and (entry := tape.entry_of(memory)):
             found.append((number, entry.asks))
     return found
-
-
-def _views(tensors: Sequence[TensorBase], homes: Mapping[int, Home]) -> list[tuple[int, int, Steps]]:
-    """The tensors of a result that are views of another one, made in the call: its number, the other's, the steps.
-
-    The other one is the first that is the whole of their storage; `bases_of` adds one where there is none.
-    """
-    shared = {i: t for i, t in enumerate(tensors) if t._storage is not None and homes[id(t)] is None}
-    bases: dict[int, int] = {}
-    for i, tensor in shared.items():
-        if not tensor._chain:
-            bases.setdefault(id(tensor._storage), i)
-    pairs = [(i, bases.get(id(tensor._storage), i), tensor) for i, tensor in shared.items()]
-    return [(i, base, tensor._chain) for i, base, tensor in pairs if tensor is not tensors[base]]
 
 
 def _bytes(node: UOp) -> bytes:

@@ -12,7 +12,7 @@ the user called it: what a method of this library moves on the way to its result
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.device.buffer import realized
@@ -205,18 +205,17 @@ def join(base: TensorBase, new: TensorBase) -> None:
     storage.add(LIVE[id(new)])
 
 
-def be_whole(tensor: TensorBase, storage: Storage) -> None:
-    """Note that a new tensor, whose node is that of a storage, is the whole of it."""
-    tensor._storage, tensor._chain = storage, ()
-    storage.add(LIVE[id(tensor)])
-
-
-def share(base: TensorBase, new: TensorBase, steps: Steps) -> None:
-    """Note that a tensor, which has its elements by itself for now, is that many steps from base's memory."""
-    if base._storage is None:
-        base._storage, base._chain = Storage(base.uop, base.requires_grad, LIVE[id(base)]), ()
-    new._storage, new._chain = base._storage, steps
-    base._storage.add(LIVE[id(new)])
+def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None) -> None:
+    """Note that new tensors are one memory, each made of it by a number of steps. The flag is that of the whole."""
+    first, count = tensors[0]
+    node = first.uop
+    for _ in range(count):
+        node = node.src[0]
+    storage = Storage(node, requires_grad, LIVE[id(first)])
+    for tensor, _ in tensors:
+        tensor._storage, tensor._chain = storage, steps_to(tensor.uop, node)
+        if tensor is not first:
+            storage.add(LIVE[id(tensor)])
 
 
 def agree(tensors: Iterable[TensorBase]) -> None:

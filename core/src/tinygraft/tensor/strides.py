@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.storage import Steps, indices
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import is_concrete
 
 
 class Layout(NamedTuple):
@@ -102,10 +103,12 @@ def _reshaped(old: Layout, shape: tuple[int, ...]) -> Layout | None:
 
 
 def have_common(a: TensorBase, b: TensorBase) -> bool:
-    """Whether two tensors of known shapes have an element of memory in common."""
+    """Whether two tensors have an element of memory in common; also where symbolic sizes hide that."""
     storage = a._storage
     if a is b or storage is None or storage is not b._storage:
         return a is b
+    if not all(is_concrete(size) for size in (storage.uop.shape, a.shape, b.shape)):
+        return True
     shape: Any = storage.uop.shape
     found, other = layout_of(shape, a._chain), layout_of(shape, b._chain)
     if found is not None and other is not None:
