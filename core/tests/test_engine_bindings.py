@@ -11,6 +11,7 @@ from tinygraft import GlobalCounters, Tensor, TinyJit, Variable
 from tinygraft.engine import realize as realize_module
 from tinygraft.engine.bindings import before_the_rest, values_in
 from tinygraft.errors import GraphError
+from tinygraft.nn.optim import SGD
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
 
@@ -102,6 +103,53 @@ def test_a_written_expression_is_written_elsewhere(p: Callable[[int], UOp]) -> N
     assert np.array_equal(u.numpy(), rows(NUMBERS + 1, r2=row))
 
 
+def test_an_expression_of_the_old_value_and_of_the_new_one(p: Callable[[int], UOp]) -> None:
+    """The old one is copied, and the write is not done again over the copy."""
+    t = memory()
+    old = t * 2
+    write(t, p(1), 5)
+    s = old + t
+    write(s, p(0), 1)
+    new = t[p(2) : p(2) + 1] + old[3:]
+    assert np.array_equal(s.numpy(), rows(2 * NUMBERS + rows(NUMBERS, r1=5), r0=1))
+    assert np.array_equal(new.numpy(), NUMBERS[2:3] + 2 * NUMBERS[3:])
+    assert np.array_equal(t.numpy(), rows(NUMBERS, r1=5))
+    assert np.array_equal(old.numpy(), 2 * NUMBERS)
+
+
+def test_a_value_that_reads_under_another_value(p: Callable[[int], UOp]) -> None:
+    """Each row from the one before, with one Variable: what is written is computed first; also a part, and a leaf."""
+    t, w = memory(), Tensor(NUMBERS.copy(), requires_grad=True).realize()
+    for k in (1, 2):
+        write(t, p(k), t[p(k - 1) : p(k - 1) + 1] * 2)
+        write(t, p(0), t[p(k) : p(k) + 1])
+        w[p(k)] = w[p(0)] + 1
+    wanted = rows(NUMBERS, r1=2 * NUMBERS[0], r2=4 * NUMBERS[0], r0=4 * NUMBERS[0])
+    assert np.array_equal(t.numpy(), wanted)
+    assert np.array_equal(w.numpy(), rows(NUMBERS, r1=NUMBERS[0] + 1, r2=NUMBERS[0] + 1))
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_gradients_are_added_up(p: Callable[[int], UOp], read: bool) -> None:
+    """Of losses over several lengths, whether .grad is realised in between or not; and a step with them."""
+    w = Tensor(NUMBERS.copy(), requires_grad=True).realize()
+    wanted = np.zeros((4, 4), np.float32)
+    state = SGD([w], lr=0.5, momentum=0.5)
+    for k in (1, 2, 0):
+        ((w[p(k) : p(k) + 1] * w[3:]).sum() + w[: p(k) + 1].sum()).backward()
+        wanted[k] += NUMBERS[3]
+        wanted[3] += NUMBERS[k]
+        wanted[: k + 1] += 1
+        if read:
+            assert w.grad is not None
+            w.grad.realize()
+    assert w.grad is not None
+    with Tensor.train():
+        state.step()
+    assert np.array_equal(w.grad.numpy(), wanted)
+    assert np.array_equal(w.numpy(), NUMBERS - 0.5 * wanted)
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 def test_tensors_realised_together(p: Callable[[int], UOp], swapped: bool) -> None:
     """Each is computed from the values that all had before."""
@@ -109,7 +157,7 @@ def test_tensors_realised_together(p: Callable[[int], UOp], swapped: bool) -> No
     new_a, new_b = (a + b)[1:2], (a - 2 * b)[0:1]
     write(a, p(1), new_a)
     write(b, p(0), new_b)
-    b.realize(a) if swapped else a.realize(b)
+    b.realize(a, b) if swapped else a.realize(b)
     GlobalCounters.reset()
     assert np.array_equal(a.numpy(), rows(NUMBERS, r1=2 * NUMBERS[1]))
     assert np.array_equal(b.numpy(), rows(NUMBERS, r0=-NUMBERS[0]))
@@ -157,7 +205,7 @@ def test_two_values_in_one_expression_are_refused_and_nothing_else_is_lost(p: Ca
     with pytest.raises(GraphError, match="the variable p is bound to"):
         mixed.realize()
     assert np.array_equal(t.numpy(), rows(NUMBERS, r1=5))
-    write(x, p(0), x[p(1) : p(1) + 1])
+    write(x, p(0), x[p(1) : p(1) + 1] + x[p(2) : p(2) + 1])
     with pytest.raises(GraphError, match="the variable p is bound to"):
         x.realize()
     assert np.array_equal(x.numpy(), NUMBERS)  # the write is dropped

@@ -259,3 +259,29 @@ def test_a_shard_that_was_written_and_read_keeps_its_tape(splits, flag):
         x.grad = None
         (old * x).sum().backward()
         assert x.grad.tolist() == [6.0, 24.0, 54.0]
+
+
+@pytest.mark.parametrize("viewed", [False, True])
+@pytest.mark.parametrize("read", [None, "computed", "cut off", "assigned"])
+@pytest.mark.parametrize("devices", [None, ("PYTHON", "PYTHON:1")])
+def test_a_computed_value_that_nothing_is_behind_is_no_leaf(devices, read, viewed):
+    """Numbers in all of it, and then a value with a gradient: what is assigned is not detached as in a leaf."""
+    x = Tensor([1.0, 2.0, 3.0], device="PYTHON", requires_grad=True)
+    y = (x if devices is None else x.shard(devices, 0)) * 2
+    view = y.reshape(3, 1) if viewed else None
+    if read == "computed":
+        y.realize()
+    y[:] = 7.0
+    if read == "cut off":
+        y.realize()
+    y.assign((x if devices is None else x.shard(devices, 0)) * 0.5 + 1)
+    if read == "assigned":
+        y.realize()
+    y[1] = 5.0
+    total = (y * y).sum() if view is None else (view * view).sum()
+    total.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [1.5, 0.0, 2.5]
+    w = Tensor([1.0, 2.0], requires_grad=True).realize()
+    w.assign(Tensor([3.0, 4.0]))
+    assert w.requires_grad is True

@@ -12,6 +12,8 @@ from tinygraft import GlobalCounters, Tensor, TinyJit, nn
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TrainingError
 
+torch = pytest.importorskip("torch")
+
 SHAPE, STEPS = (3, 4), 5
 Rule = Callable[[Any, Any, dict[str, Any], int], Any]
 
@@ -215,6 +217,81 @@ def test_equal_parameters_are_not_one() -> None:
             (a * 1 + b * 2 + c * 3 + d * 4).sum().backward()
             optimizer.step()
     assert [t.item() for t in (a, b, c, d, made)] == [-1.0, -3.0, -1.0, -3.0, 5.0]
+
+
+def step(optimizer: nn.optim.Optimizer, loss: Tensor) -> None:
+    """One step by the gradient of a loss."""
+    with Tensor.train():
+        loss.backward()
+        optimizer.step()
+
+
+def test_a_view_as_a_parameter_trains_its_base_s_memory() -> None:
+    """A part alone, parts beside each other, one whose base is an expression; as PyTorch does."""
+    whole = Tensor([1.0, 2.0, 3.0, 4.0]).realize()
+    part = whole[:2]
+    step(nn.optim.SGD([part], lr=1.0), (part * part).sum())
+    assert (whole.tolist(), part.tolist()) == ([-1.0, -2.0, 3.0, 4.0], [-1.0, -2.0])
+    square = (Tensor([[1.0, 2.0], [3.0, 4.0]]).realize() * 1).realize()
+    left, right = square.chunk(2, dim=1)
+    step(nn.optim.SGD([left, right], lr=1.0), (left * right).sum())
+    assert square.tolist() == [[-1.0, 1.0], [-1.0, 1.0]]
+    theirs = torch.tensor([2.0, 4.0, 6.0])
+    ours, views = Tensor([1.0, 2.0, 3.0]).realize() * 2, theirs[1:].requires_grad_()
+    mine = ours[1:]
+    adam, their_adam = nn.optim.Adam([mine], lr=0.5), torch.optim.Adam([views], lr=0.5)
+    for _ in range(3):
+        adam.zero_grad()
+        their_adam.zero_grad()
+        step(adam, (mine * mine).sum())
+        (views * views).sum().backward()
+        their_adam.step()
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5)
+
+
+def test_tied_weights_are_one_parameter() -> None:
+    """One tensor that two layers have; what a layer computes from a view of it reaches it."""
+    first, second = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
+    second.weight = first.weight
+    optimizer = nn.optim.SGD([*nn.state.get_parameters(first), *nn.state.get_parameters(second)], lr=1.0)
+    assert len(optimizer.params) == 1
+    before = first.weight.numpy()
+    step(optimizer, second.weight.T.sum() + first.weight[0].sum())
+    assert second.weight.tolist() == (before - np.array([[2, 2], [1, 1]], np.float32)).tolist()
+
+
+def test_parameters_that_share_memory_are_refused() -> None:
+    """A tensor and a view of it, and two views that meet, in one optimizer or in a group."""
+    w = Tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+    with pytest.raises(
+        TrainingError,
+        match=r"^parameter 1 of 2, shape \(3, 2\), has memory in common with parameter 0, shape \(2, 3\): each step wou"
+        r"ld write both of them there\n  made at .*optim.py:\d+      the other one made at .*\n  hint: give the optim"
+        r"izer one of them; a model takes the view where it is used, as in x @ self.weight.T, and does not keep it$",
+    ):
+        nn.optim.SGD([w, w.T])
+    with pytest.raises(TrainingError, match=r"parameter 2 of 3, shape \(2, 2\), has memory in common with parameter 0"):
+        nn.optim.SGD([w[:, :2], Tensor([1.0]), w[:, 1:]])
+    part = w[1]
+    with pytest.raises(TrainingError, match=r"parameter 1 of 2, shape \(2, 3\), has memory in common"):
+        nn.optim.OptimizerGroup(nn.optim.SGD([part]), nn.optim.SGD([w]))
+    w = Tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+    nn.optim.SGD([w[:1], w[1:, ::2], w[1:, 1:2], w[:0]])
+
+
+def test_a_view_of_what_requires_a_gradient_is_refused() -> None:
+    """It is an intermediate result, as in PyTorch."""
+    w = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+    part = w[:2]
+    with pytest.raises(
+        TrainingError,
+        match=r"^parameter 0 of 1, shape \(2,\), is a view of a tensor of shape \(3,\) that requires a gradient itself"
+        r", and gets the gradient\n  made at .*\n  hint: give the optimizer that tensor$",
+    ):
+        nn.optim.SGD([part])
+    mine = w.detach()[:2].requires_grad_()
+    step(nn.optim.SGD([mine], lr=1.0), (mine * mine).sum())
+    assert w.tolist() == [-1.0, -2.0, 3.0]
 
 
 def test_zero_grad_forgets() -> None:

@@ -17,6 +17,7 @@ from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError
 from tinygraft.tensor import dlpack
+from tinygraft.tensor.strides import Layout
 
 torch = pytest.importorskip("torch")
 
@@ -69,11 +70,11 @@ def test_data_stays_when_its_tensor_is_gone() -> None:
     assert GlobalCounters.mem_used - before == len(others) * 4000
 
 
-def test_data_of_a_view_is_a_copy_in_order() -> None:
-    """What is not the whole of its memory in order is computed first."""
-    t = Tensor([[1, 2], [3, 4]]).realize()
-    assert t.transpose(0, 1).data().tolist() == [[1, 3], [2, 4]]
+def test_data_of_what_has_no_memory_is_computed_first() -> None:
+    """A constant, an expression of another one, a number."""
     assert Tensor.ones(2, 2).data().tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert (Tensor([[1, 2], [3, 4]]) * 2).data().tolist() == [[2, 4], [6, 8]]
+    assert (Tensor(3).data().shape, Tensor(3).data().tolist()) == ((), 3)
 
 
 # from_blob
@@ -201,7 +202,7 @@ def test_what_may_not_be_written_is_copied() -> None:
         Tensor.from_dlpack(source, copy=False)
 
 
-def test_a_copy_can_be_asked_for() -> None:
+def test_a_copy_of_theirs_can_be_asked_for() -> None:
     """copy=True is independent of the source."""
     source = aligned([1, 2, 3])
     t = Tensor.from_dlpack(source, copy=True)
@@ -239,7 +240,7 @@ class _Elsewhere:
     def __dlpack__(self) -> Any:
         """A capsule whose device type was changed."""
         view = memoryview(bytearray(8))
-        capsule = dlpack.make(view, dtypes.float32, (2,), versioned=False)
+        capsule = dlpack.make(view, dtypes.float32, Layout(0, (2,), (1,)), versioned=False)
         dlpack.Managed.from_address(dlpack._pointer(capsule, dlpack.OLD)).tensor.device_type = 13
         return capsule
 
@@ -283,15 +284,16 @@ def test_a_capsule_that_nobody_takes_gives_its_memory_back() -> None:
     assert given() == count
 
 
-def test_a_view_is_copied_unless_that_is_forbidden() -> None:
-    """As is what was never stored; copy=True gives memory of its own."""
+def test_a_copy_can_be_asked_for_and_forbidden() -> None:
+    """copy=True gives memory of its own, copy=False refuses what is in the memory of several devices."""
     t = Tensor([[1.0, 2.0], [3.0, 4.0]]).realize()
-    assert np.from_dlpack(t.transpose(0, 1)).tolist() == [[1, 3], [2, 4]]
     own = np.from_dlpack(t, copy=True)
     own[0, 0] = 9
     assert t.tolist() == [[1, 2], [3, 4]]
+    cut = t.shard((t.device, f"{t.device}:1"), 0)
+    assert np.from_dlpack(cut).tolist() == [[1, 2], [3, 4]]
     with pytest.raises(BufferError, match=r"has to be copied, which copy=False forbids\n  made at .*test_tensor_sh"):
-        t.transpose(0, 1).__dlpack__(copy=False)
+        cut.__dlpack__(copy=False)
     with pytest.raises(BufferError, match=r"shares its memory as DLPack device \(1, 0\), asked for \(2, 0\)"):
         t.__dlpack__(dl_device=(2, 0))
 

@@ -364,6 +364,22 @@ def test_shards() -> None:
     assert (cut.tolist(), source.tolist()) == ([0.0, 11.0, 12.0, 3.0], [7.0, 1.0, 2.0, 3.0])
 
 
+def test_a_part_of_what_was_on_several_devices_is_written() -> None:
+    """Brought to one of them, it is a value, also where the memory that is there already has it."""
+    for axis, device in ((None, TWO[0]), (None, TWO[1]), (0, TWO[0])):
+        for realized in (False, True):
+            source = numbers(4).shard(TWO, axis).realize()
+            if not realized:
+                source = source.assign(source + 1)
+            value = source.to(device)
+            part = value[1:3]
+            part += 10
+            value[3] = 50
+            start = 0.0 if realized else 1.0
+            assert value.tolist() == [start, start + 11, start + 12, 50.0]
+            assert source.tolist() == [start, start + 1, start + 2, start + 3]
+
+
 def test_complex_parts() -> None:
     """real and imag are memory of the tensor, and a view of it is both."""
     z = Tensor([1 + 2j, 3.0]).realize()
@@ -483,6 +499,22 @@ def test_a_computed_base_keeps_its_tape_through_a_view() -> None:
         assert w.grad.tolist() == [8 * 1 + 72 * 1 + 50, 8 * 2 + 72 * 2, 8 * 3]
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_a_leaf_written_by_another_shape_keeps_all_its_versions(read: bool) -> None:
+    """A loss of what was written as a whole through a view, and a step before its backward."""
+    w = leaf(1.0, 2.0, 3.0, 4.0)
+    square, flipped = w.reshape(2, 2), w.flip(0)
+    square.assign(Tensor([[5.0, 6.0], [7.0, 8.0]]))
+    loss = flipped.sum()
+    square.sum().backward()
+    w.assign(w * 0.5)
+    if read:
+        flipped.realize()
+    loss.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [2.0] * 4
+
+
 def test_no_grad_is_a_block_and_a_decorator() -> None:
     """Its results are constants, in this thread and in this block only."""
     w = leaf(2.0)
@@ -510,118 +542,6 @@ def test_detach_shares_memory_and_cuts_the_gradient() -> None:
     (w * w).sum().backward()
     assert w.grad is not None
     assert (w.tolist(), w.grad.tolist()) == ([5.0, 2.0], [10.0, 4.0])
-
-
-# TinyJit
-
-
-def test_a_cache_that_a_function_fills() -> None:
-    """Captured and replayed, outside memory is written, and its views and results follow."""
-    cache = Tensor.zeros(2, 4).contiguous().realize()
-    row = cache[0]
-    results = []
-
-    @TinyJit
-    def step(x: Tensor) -> Tensor:
-        cache[:, 1:2].assign(x)
-        return cache[1]
-
-    for i in range(5):
-        row.numpy()
-        results.append(step(Tensor([[i + 1.0], [i + 2.0]]).realize()))
-        assert cache.tolist() == [[0.0, i + 1.0, 0.0, 0.0], [0.0, i + 2.0, 0.0, 0.0]]
-        assert row.tolist() == [0.0, i + 1.0, 0.0, 0.0]
-        assert all(r.tolist() == [0.0, i + 2.0, 0.0, 0.0] for r in results)
-    assert step.captured == 1
-    results[-1][0] = 50
-    assert cache.tolist()[1] == [50.0, 6.0, 0.0, 0.0]
-
-
-def test_views_as_arguments_are_written() -> None:
-    """Each call writes the part that it is given, and calls with other parts of what is only read are of one kind."""
-    t = numbers(6)
-
-    @TinyJit
-    def grow(part: Tensor) -> None:
-        part.assign(part + 10).realize()
-
-    for i in range(9):
-        grow(t[i % 3 : i % 3 + 2])
-    assert t.tolist() == [30.0, 61.0, 62.0, 33.0, 4.0, 5.0]
-
-    @TinyJit
-    def total(part: Tensor) -> Tensor:
-        return part.sum()
-
-    assert [total(t[i : i + 2]).item() for i in range(4)] == [91.0, 123.0, 95.0, 37.0]
-    assert total.captured == 1
-
-
-def test_two_views_of_one_tensor_as_arguments() -> None:
-    """One is written, the other is read after that."""
-    t = numbers(4)
-
-    @TinyJit
-    def step(a: Tensor, b: Tensor) -> Tensor:
-        a.assign(a + 1)
-        return (b * 1).realize()
-
-    for i in range(5):
-        assert step(t[:2], t[1:]).tolist() == [i + 2.0, 2.0, 3.0]
-    assert t.tolist() == [5.0, 6.0, 2.0, 3.0]
-
-
-def test_a_tensor_that_shares_memory_with_an_argument_keeps_its_value() -> None:
-    """contiguous() of memory is the same memory and no alias, made before a capture or between replays."""
-    value = Tensor([9.0, 9.0]).realize()
-    t = Tensor([1.0, 2.0]).realize()
-    before = t.contiguous()
-    write = TinyJit(lambda a: a.assign(value).realize())
-    for _ in range(3):
-        write(t)
-    between = t.contiguous()
-    value.assign(Tensor([3.0, 4.0])).realize()
-    write(t)
-    assert (before.tolist(), between.tolist(), t.tolist()) == ([1.0, 2.0], [9.0, 9.0], [3.0, 4.0])
-
-
-def test_tokens_of_a_cache_are_those_without_one() -> None:
-    """The idioms of caches: shrink and assign, or a slice and assign, then realize; eager and captured."""
-    table = Tensor(np.random.default_rng(1).normal(size=(8, 6)).astype(np.float32)).realize()
-    weight = Tensor(np.random.default_rng(2).normal(size=(6, 6)).astype(np.float32)).realize()
-
-    def attend(keys: Tensor, query: Tensor) -> Tensor:
-        return (query.reshape(1, 6) @ keys.T).softmax(-1) @ keys
-
-    def without_cache() -> list[int]:
-        tokens = [0]
-        for _ in range(7):
-            keys = table[tokens] @ weight
-            tokens.append(int((attend(keys, keys[-1]) @ table.T).argmax().item()))
-        return tokens
-
-    def with_cache(write: Callable[[Tensor, Any, Tensor], Any], wrap: Any) -> list[int]:
-        cache = Tensor.zeros(9, 6).contiguous().realize()
-        start = Variable("start", 0, 7)
-
-        def step(token: Tensor, at: Any) -> Tensor:
-            key = table[token] @ weight
-            write(cache, at, key)
-            return (attend(cache.shrink(((0, at + 1), None)), key) @ table.T).argmax().realize()
-
-        tokens, run = [0], wrap(step)
-        for i in range(7):
-            tokens.append(int(run(Tensor([tokens[-1]]).realize(), start.bind(i)).item()))
-        return tokens
-
-    idioms: list[Callable[[Tensor, Any, Tensor], Any]] = [
-        lambda cache, at, key: cache.shrink(((at, at + 1), None)).assign(key).realize(),
-        lambda cache, at, key: cache[at : at + 1].assign(key).realize(),
-        lambda cache, at, key: cache.__setitem__(slice(at, at + 1), key),
-    ]
-    expected = without_cache()
-    for write in idioms:
-        assert with_cache(write, lambda f: f) == with_cache(write, TinyJit) == expected
 
 
 # Costs
@@ -686,3 +606,29 @@ def test_a_read_does_not_make_repeated_elements_single_ones() -> None:
     rows.numpy()
     with pytest.raises(ShapeError, match="elements in common"):
         rows += 1
+
+
+def test_one_element_is_a_view() -> None:
+    """An integer for each axis gives a view without axes, which is written like any other."""
+    for wrap in (lambda f: f, TinyJit):
+        t, m = Tensor([1.0, 2.0, 3.0]).realize(), numbers(2, 3)
+
+        def step(t: Tensor, m: Tensor) -> None:
+            t[0].assign(5)
+            t[1][...] = 7
+            t[2] += 1
+            v = m[1, 2]
+            v += 1
+            m[-1, -3].assign(m[0, 1] * 100)
+            m[np.int64(0), np.array(2)] *= 2
+            m[0][0][()].assign(8)
+            for x in t:
+                x += 10
+            Tensor.realize(t, m)
+
+        run = wrap(step)
+        for i in range(4):
+            t.assign(Tensor([1.0, 2.0, 3.0]))
+            m.assign(numbers(2, 3))
+            run(t, m)
+            assert (t.tolist(), m.tolist()) == ([15.0, 17.0, 14.0], [[8.0, 1.0, 4.0], [100.0, 4.0, 6.0]]), i

@@ -12,7 +12,7 @@ def unary(d: Draft) -> None:
     """A function of one operand."""
     a = d.pick("float") if d.rng.random() < 0.8 else d.pick("int")
     d.add(d.rng.choice(("relu", "abs", "neg", "square", "square", "sin", "exp", "log", "sqrt", "tanh", "sigmoid",
-                        "copy", "contiguous", "contiguous", "detach")), [a])  # fmt: skip
+                        "copy", "contiguous", "contiguous")), [a])  # fmt: skip
 
 
 def binary(d: Draft) -> None:
@@ -98,12 +98,21 @@ def basic_index(d: Draft, shape: Sequence[int]) -> list[Any]:
     return index
 
 
-def move(d: Draft) -> None:
-    """Elements in another order or shape."""
-    a = d.pick(ndim=1)
+VIEW_METHODS = ("reshape", "reshape", "permute", "flip", "expand", "index", "index", "index", "detach", "transpose",
+                "narrow", "shrink", "chunk", "diagonal", "unfold", "flatten", "unsqueeze", "squeeze")  # fmt: skip
+
+
+def view(d: Draft, a: str = "") -> str:
+    """A view of a tensor, by one of the methods that give views."""
+    a = a or d.pick(ndim=1)
     shape, rng = d.shape(a), d.rng
-    ndim = len(shape)
-    op = rng.choice(("reshape", "permute", "flip", "expand", "index", "index", "pad", "roll", "repeat"))
+    ndim, axis = len(shape), rng.randrange(max(len(shape), 1))
+    if not shape:
+        return d.add(*rng.choice((("reshape", [a], [1]), ("unsqueeze", [a], 0), ("detach", [a]))))[0]
+    op = rng.choice(VIEW_METHODS)
+    size = shape[axis]
+    start = rng.randrange(size)
+    end, outs = rng.randint(start + 1, size), 1
     arg: Any = None
     if op == "reshape":
         n = count(shape)
@@ -119,12 +128,36 @@ def move(d: Draft) -> None:
             a, arg = d.add("reshape", [a], [1, *shape])[0], [2, *shape]
     elif op == "index":
         arg = basic_index(d, shape)
-    elif op == "pad":
+    elif op == "transpose":
+        arg = [axis, rng.randrange(ndim)]
+    elif op == "narrow":
+        arg = [axis, start, end - start]
+    elif op == "shrink":
+        arg = [[start, end] if n == axis else None for n in range(ndim)]
+    elif op == "chunk":
+        arg, outs = [2, axis], 2
+    elif op == "unfold":
+        arg = [axis, rng.randint(1, min(size, 2)), rng.choice((1, 2, 2))]
+    elif op == "unsqueeze":
+        arg = rng.randint(0, ndim)
+    return rng.choice(d.add(op, [a], arg, outs))
+
+
+def move(d: Draft) -> None:
+    """Elements in another order or shape: a view, or a value."""
+    a, rng = d.pick(ndim=1), d.rng
+    shape = d.shape(a)
+    op = rng.choice(("view", "view", "pad", "roll", "repeat"))
+    arg: Any = None
+    if op == "view":
+        view(d, a)
+        return
+    if op == "pad":
         if d.dtype(a) == "bool":
             return
         arg = [[[rng.randint(0, 2), rng.randint(0, 1)] for _ in shape], rng.choice((0, 0, 1))]
     elif op == "roll":
-        arg = [rng.randint(-2, 3), rng.randrange(ndim)]
+        arg = [rng.randint(-2, 3), rng.randrange(len(shape))]
         if "self_results" in d.leave_out and arg[0] % shape[arg[1]] == 0:
             return
     else:
@@ -168,11 +201,9 @@ def pick_by_index(d: Draft) -> None:
     op = rng.choice(("gather", "take", "scatter"))
 
     def whole(data: list[int], shape: Sequence[int]) -> str:
-        spread = {"axis": None} if d.place.get(a, 0) else {}
+        spread = {"axis": None} if d.spread_of(a) else {}
         index = {"data": data, "shape": list(shape), "dtype": "int32", "realize": True, **spread}
-        name = d.add("leaf", (), index)[0]
-        d.place[name] = d.place.get(a, 0)
-        return name
+        return d.add("leaf", (), index)[0]
 
     if op == "take":
         data = [rng.randrange(shape[axis]) for _ in range(rng.choice((2, 3, 4)))]
@@ -200,9 +231,10 @@ def rows(d: Draft) -> None:
 
 
 COMPUTE: Actions = [
-    (3, unary), (6, binary), (4, with_number), (2, compare), (2, cast), (4, reduce), (2, along), (5, move), (1, join),
-    (2, matmul), (1, windows), (2, pick_by_index), (1, rows),
+    (3, unary), (6, binary), (4, with_number), (2, compare), (2, cast), (4, reduce), (2, along), (4, move), (2, view),
+    (1, join), (2, matmul), (1, windows), (2, pick_by_index), (1, rows),
 ]  # fmt: skip
 ELEMENTWISE: Actions = [
-    (2, unary), (8, binary), (4, with_number), (2, reduce), (2, move), (1, pick_by_index), (1, compare), (1, matmul)
+    (2, unary), (8, binary), (4, with_number), (2, reduce), (1, move), (2, view), (1, pick_by_index), (1, compare),
+    (1, matmul),
 ]  # fmt: skip

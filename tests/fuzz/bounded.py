@@ -23,11 +23,15 @@ class Uncertain(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """What a tensor should hold: floats are float64 whatever their dtype; `error` is a bound, or 0.0 where exact."""
+    """What a tensor should hold: floats are float64 whatever their dtype; `error` is a bound, or 0.0 where exact.
+
+    `optional` says that a gradient of zeros may be none as well.
+    """
 
     dtype: str
     data: Array
     error: Any = 0.0
+    optional: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:

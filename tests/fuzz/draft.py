@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from bounded import Uncertain
+from memory import WRITES
 from program import Function, Program, Step
-from run_numpy import REWRITES, Machine
+from run_numpy import Reference
 
 SHAPES = ((4,), (3,), (2, 3), (4, 4), (3, 4), (2, 3, 4), (1,), (4, 1), ())
 FLOATS = ("float32",) * 8 + ("float64", "float16", "bfloat16")
 INTS = ("int32",) * 4 + ("int64", "int8", "uint8", "int16")
-VIEWS = frozenset(("reshape", "permute", "flip", "expand", "index", "detach"))  # results share memory with their source
 MOST = 128  # elements of a tensor
 # What a step raises that does not fit
 ALIKE = (ValueError, IndexError, TypeError, RuntimeError, KeyError, OverflowError)
@@ -37,9 +37,8 @@ class Draft:
         self.functions: list[Function] = []
         self.body: list[Step] | None = None  # of the function that is being made
         self.names = 0
-        self.storage: dict[str, str] = {}  # which names share memory, were views to alias
-        self.place: dict[str, int] = {}  # 1 for what lies on several devices
-        self.fixed: set[str] = set()  # state of functions: never viewed from outside, never deleted
+        self.fixed: set[str] = set()  # state and arguments of functions: never deleted
+        self.state: list[str] = []  # what functions reach by themselves, and write
         self.real = "float32"  # the dtype of weights and data where gradients are asked for
         self.spread = False  # whether these lie on several devices
         self.number_of, self.most = "", 0  # what a function does with a bound Variable, and the values that has
@@ -54,7 +53,7 @@ class Draft:
             from run_torch import Mirror
 
             return Mirror(program)
-        return Machine(program)
+        return Reference(program)
 
     def again(self) -> None:
         """Run the reference anew, after it was led astray."""
@@ -75,10 +74,14 @@ class Draft:
 
     def dtype(self, name: str) -> str:
         """The dtype of a tensor."""
-        value = self.machine.values[name]
+        dtype = str(self.machine.values[name].dtype)
         if self.kind == "training":
-            return self.real if value.is_floating_point() else "int32" if value.dtype.itemsize > 1 else "bool"
-        return str(value.dtype)
+            return self.real if "float" in dtype else "bool" if "bool" in dtype else "int32"
+        return dtype
+
+    def spread_of(self, name: str) -> bool:
+        """Whether a tensor is on several devices."""
+        return bool(self.machine.values[name].spread)
 
     def tensors(self, *kinds: str, ndim: int = 0) -> list[str]:
         """The tensors of some kinds of dtype, the latest last."""
@@ -103,15 +106,19 @@ class Draft:
         shape = self.shape(name)
         found = [
             n for n in self.tensors()
-            if self.dtype(n) == self.dtype(name) and self.place.get(n, 0) == self.place.get(name, 0)
+            if self.dtype(n) == self.dtype(name) and self.spread_of(n) == self.spread_of(name)
             and (self.shape(n) == shape or (not same_shape and broadcasts(self.shape(n), shape)))
         ]  # fmt: skip
         return self.rng.choice(found)
 
     def writable(self) -> list[str]:
-        """Tensors that no other living one may share memory with: views that are written through come with issue 11."""
-        living = [self.storage.get(n, n) for n in self.machine.values]
-        return [n for n in self.tensors() if living.count(self.storage.get(n, n)) == 1 and self.dtype(n) != "bool"]
+        """Tensors that a program writes to: views as well, but for those that have elements in common."""
+        return [n for n in self.tensors() if self.dtype(n) != "bool" and not self.machine.values[n].repeats]
+
+    def shared(self) -> list[str]:
+        """Tensors whose memory another one has too."""
+        views = {n: v for n, v in self.machine.values.items() if not isinstance(v, tuple)}
+        return [n for n in self.tensors() if sum(views[n].shares(v) for v in views.values()) > 1]
 
     # What is added
 
@@ -119,11 +126,7 @@ class Draft:
         """Try a step on the reference and keep it. Raises Uncertain when it does not fit."""
         if op in self.leave_out:
             raise Uncertain("left out")
-        if len({self.place.get(n, 0) for n in ins}) > 1:
-            raise Uncertain("on different devices")
         step = Step(op, tuple(self.name() for _ in range(outs)), tuple(ins), arg)
-        if op in VIEWS and any(n in self.fixed for n in ins):
-            raise Uncertain("a view of state")
         try:
             with np.errstate(all="ignore"):
                 self.machine.do(step)
@@ -137,13 +140,9 @@ class Draft:
             for n in step.out:
                 del self.machine.values[n]
             raise Uncertain("too many elements")
-        for n in step.out:
-            self.place[n] = {"shard": 1, "unshard": 0}.get(op, self.place.get(ins[0], 0) if ins else 0)
-            if op in VIEWS:
-                self.storage[n] = self.storage.get(ins[0], ins[0])
         to = self.steps if self.body is None else self.body
         to.append(step)
-        if op in REWRITES and "pending" in self.leave_out:
+        if op in WRITES and "pending" in self.leave_out:
             to.append(Step("realize", (), (ins[0],)))
         return step.out
 
@@ -162,9 +161,7 @@ class Draft:
         axis = {}
         if self.spread or (self.kind == "shards" and rng.random() < 0.6):
             axis = {"axis": rng.choice([None, *range(len(shape))])}
-        name = self.add("leaf", (), {**arg, **axis})[0]
-        self.place[name] = int("axis" in axis)
-        return name
+        return self.add("leaf", (), {**arg, **axis})[0]
 
     def any_leaf(self) -> str:
         """A tensor of some dtype and shape."""
@@ -172,7 +169,7 @@ class Draft:
         if self.kind == "training":
             return self.leaf(self.real, rng.choice(SHAPES), grad=rng.choice((None, None, False)))
         dtype = rng.choice(FLOATS) if rng.random() < 0.7 else rng.choice((*INTS, "bool"))
-        if self.kind in ("state", "jit", "shards") and rng.random() < 0.7:
+        if self.kind in ("state", "views", "jit", "shards") and rng.random() < 0.7:
             dtype = "float32"
         return self.leaf(dtype, rng.choice(SHAPES))
 

@@ -30,14 +30,12 @@ import numpy as np
 from bounded import Uncertain, Value
 from compare import Difference, first_difference
 from draft import ALIKE
-from generate import KINDS, generate
+from generate import KINDS, WEIGHTS, generate
 from lanes import LANES, Lane, on
 from program import Program, Step, to_json
-from run_numpy import Machine
+from run_numpy import Reference
 from run_tinygraft import Broke, run
 from shrink import script, shrunk
-
-WEIGHTS = (4, 4, 3, 4, 2)  # of the kinds
 
 
 @dataclass
@@ -85,7 +83,7 @@ def expected(program: Program) -> list[Value | None]:
             from run_torch import references
 
             return references(program)
-        return list(Machine(program).run())
+        return list(Reference(program).run())
 
 
 def failure_of(program: Program, lane: Lane) -> Difference | None:

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from actions import COMPUTE, ELEMENTWISE, rows
+from actions import COMPUTE, ELEMENTWISE, rows, view
 from bounded import Uncertain
-from draft import SHAPES, Action, Actions, Draft
+from draft import ALIKE, SHAPES, Action, Actions, Draft
 from program import Function, Program
-from run_numpy import REWRITES
-from writes import assign, coupled, delete, finish, inplace, read, realize, row_write, setitem
+from writes import (
+    assign,
+    coupled,
+    delete,
+    finish,
+    inplace,
+    read,
+    realize,
+    row_view,
+    row_write,
+    setitem,
+    through_views,
+)
 
 
 def jit(d: Draft) -> Program:
@@ -18,23 +29,26 @@ def jit(d: Draft) -> Program:
     shape = d.rng.choice([s for s in SHAPES if s])
     own = [d.leaf("float32", shape) for _ in range(d.rng.randint(1, 3))]
     d.fixed.update(own)
+    d.state.extend(own)
     d.any_leaf()
-    d.number_of = d.rng.choice(("", "", "rows", "row_write"))
+    d.number_of = d.rng.choice(("", "", "rows", "row_write", "row_view"))
     make_function(
         d,
         own,
         [
-            (6 if d.number_of else 0, numbered),
+            (30 if d.number_of else 0, numbered),
             *ELEMENTWISE,
             *COMPUTE,
             (6, assign),
             (4, setitem),
             (5, inplace),
+            (4, through_views),
             (6, coupled),
             (2, realize),
         ],
     )
-    between = [(4, read), (2, realize), (1, delete), *ELEMENTWISE, (2, inplace), (2, assign), (1, setitem)]
+    between = [(4, read), (2, realize), (1, delete), *ELEMENTWISE, (2, inplace), (2, assign), (1, setitem),
+               (2, through_views)]  # fmt: skip
     call_often(d, between)
     return finish(d)
 
@@ -45,10 +59,13 @@ def numbered(d: Draft) -> None:
     if d.most and d.shape(a)[0] != d.most:
         raise Uncertain("another Variable")
     before = len(d.body or ())
-    (row_write if d.number_of == "row_write" else rows)(d)
+    {"rows": rows, "row_write": row_write, "row_view": row_view}[d.number_of](d)
     made = [s for s in (d.body or [])[before:] if s.op.startswith("row")]
     d.most = d.most or made[0].arg[1]
     if any(s.arg[1] != d.most for s in made):
+        del (d.body or [])[before:]
+        for name in {name for s in made for name in s.out} & d.machine.values.keys():
+            del d.machine.values[name]
         raise Uncertain("another Variable")
 
 
@@ -68,14 +85,14 @@ def make_function(d: Draft, own: Sequence[str], actions: Actions,
     d.some(actions, rng.randint(3, 7))
     if last is not None:
         last(d)
+    elif rng.random() < 0.5:  # a result and its view
+        d.some([(1, view), (1, through_views)], 1)
     body, d.body = d.body, None
-    inside = set(d.machine.values) - set(own) - set(params)
-    living = {d.storage.get(n, n) for n in (*own, *params)}
-    inside -= {n for n, v in d.machine.values.items() if isinstance(v, tuple)}
-    results = [n for n in inside if d.storage.get(n, n) not in living and isinstance(n, str)]
-    results = sorted(rng.sample(sorted(results), min(len(results), 2)))
-    if d.most:
-        body = [s for s in body if not s.op.startswith("row") or s.arg[1] == d.most]
+    inside = [n for n, v in d.machine.values.items() if n not in own and not isinstance(v, tuple)]
+    results = sorted(rng.sample(inside, min(len(inside), rng.randint(1, 3))))
+    if results and rng.random() < 0.5:  # with what shares memory with one of them
+        first = d.machine.values[rng.choice(results)]
+        results = sorted({*results, *(n for n in inside if d.machine.values[n].shares(first))})[:4]
     d.functions.append(Function(tuple(params), tuple(body), tuple(results), "n" if d.most else ""))
     d.samples = samples
     d.again()
@@ -85,30 +102,32 @@ def call_often(d: Draft, between: Actions) -> None:
     """Call the function with new arguments, four times or more, with other things in between."""
     function = d.functions[-1]
     for _ in range(d.rng.randint(4, 6)):
-        arguments = [
-            _argument(d, sample, param, function) for sample, param in zip(d.samples, function.params, strict=True)
-        ]
+        arguments = [_argument(d, sample) for sample in d.samples]
         try:
             call: dict[str, Any] = {"function": len(d.functions) - 1}
             if function.number:
-                low = 0 if d.number_of == "row_write" else 1
+                low = 1 if d.number_of == "rows" else 0
                 call |= {"number": d.rng.randint(low, d.most - 1 + low), "most": d.most - 1 + low, "low": low}
             out = d.add("call", arguments, call, len(function.results))
             if d.kind == "training":
                 d.silent.update(out)
-        except Uncertain:
+            elif out and d.rng.random() < 0.3:
+                d.add("inplace_number", [d.rng.choice(out)], ["add", 2], 0)
+        except (Uncertain, *ALIKE):
             d.again()
         d.some(between, d.rng.randint(0, 2))
 
 
-def _argument(d: Draft, sample: str, param: str, function: Function) -> str:
+def _argument(d: Draft, sample: str) -> str:
     """What a call is given: a new tensor, the one of before, or any other of its kind, realised or not."""
     chance = d.rng.random()
     if chance < 0.6:
         return d.leaf(d.real, d.shape(sample))
     found = [sample]
     if chance > 0.8 and d.kind != "training":
-        written = any(s.op in REWRITES and s.ins[0] == param for s in function.steps)
-        found = [n for n in (d.writable() if written else d.tensors())
-                 if (d.dtype(n), d.shape(n)) == (d.dtype(sample), d.shape(sample)) and n not in d.fixed]  # fmt: skip
+        kind = (d.dtype(sample), d.shape(sample), d.spread_of(sample))
+        views = d.machine.values  # where two captured calls were given what the function also reaches by itself, a
+        # replay cannot tell which of them it used: memory of its state is not given to it
+        found = [n for n in d.tensors() if (d.dtype(n), d.shape(n), d.spread_of(n)) == kind
+                 and not any(views[n].shares(views[own]) for own in d.state)]  # fmt: skip
     return d.rng.choice(found or [sample])

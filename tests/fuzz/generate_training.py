@@ -11,6 +11,7 @@ from actions import (
     reduce,
     rows,
     unary,
+    view,
     windows,
     with_number,
 )  # fmt: skip
@@ -18,8 +19,7 @@ from bounded import Uncertain
 from draft import Actions, Draft
 from generate_jit import call_often, make_function
 from program import Program
-from run_numpy import REWRITES
-from writes import LOOK, assign, inplace, setitem
+from writes import LOOK, assign, inplace, setitem, through_views
 
 
 def masked(d: Draft) -> None:
@@ -71,9 +71,9 @@ def backward(d: Draft) -> None:
 def gradient(d: Draft) -> None:
     """The gradients of a loss, as values: of weights and of tensors that have no flag."""
     total = loss(d)
-    written = {s.ins[0] for s in d.steps if s.op in REWRITES}
-    targets = [n for n in d.tensors("float") if n != total and d.machine.values[n].requires_grad
-               and len(d.machine.versions.get(n, "x")) == 1 and n not in written]  # fmt: skip
+    views = d.machine.values
+    targets = [n for n in d.tensors("float") if n != total and d.machine.value(views[n]).requires_grad
+               and not views[n].memory.writes]  # fmt: skip
     chosen = d.rng.sample(targets, min(len(targets), d.rng.randint(1, 2)))
     d.add("gradient", [total, *chosen], outs=len(chosen))
 
@@ -145,7 +145,9 @@ def training(d: Draft) -> Program | None:
     d.fixed.update(own)
     d.leaf(d.real, d.rng.choice(shapes), grad=None)
     under_jit = d.rng.random() < 0.3
-    between = [*COMPUTE, (1, along), *LEARN, *LOOK, (1, assign), (1, setitem), (1, inplace)]
+    often = d.rng.choice((1, 4))  # some programs write much
+    between = [*COMPUTE, (1, along), *LEARN, *LOOK, (often, assign), (often, setitem), (often, inplace),
+               (often, view), (2 * often, through_views)]  # fmt: skip
     try:
         if under_jit:
             train_function(d, own)

@@ -1,8 +1,9 @@
 """A program of the fuzzer, as data: a list of small steps that tinygraft, NumPy and PyTorch carry out alike.
 
-A `Step` applies an operation of the tables in run_tinygraft, run_numpy and run_torch to named tensors. Names are given
-once in a program, so a step that writes (assign, setitem, an in-place operator) is the only thing that changes what a
-name means. A `Function` is called by steps of the operation "call", under TinyJit in tinygraft and plainly elsewhere.
+A `Step` applies an operation of the tables in memory, run_tinygraft, run_numpy and run_torch to named tensors. A name
+is given once in a program, so a step that writes (assign, setitem, an in-place operator, of a tensor or of a view) is
+the only thing that changes what a name means. A `Function` is called by steps of the operation "call", under TinyJit in
+tinygraft and plainly elsewhere.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
-
-WRITES = frozenset(("assign", "setitem", "inplace", "write_at"))  # their first operand is given a new value
 
 
 @dataclass(frozen=True)

@@ -1,38 +1,24 @@
-"""Programs carried out by NumPy: what each read has to give. Arrays never change; a write gives a name another one.
+"""Programs carried out by NumPy: what each read has to give, element by element with a bound on its error.
 
 Every operation takes the operands as bounded `Value`s and the constants of its step, and raises `Uncertain` where the
-result depends on rounding: the generator then tries something else. Views that alias (issue 11) have their place in
-`Machine.write`: today a write changes the one name it goes to, and generated programs never write to a tensor that has
-a living view; programs of views will write through index arrays into one flat buffer per storage.
+result depends on rounding: the generator then tries something else. A tensor is indices into a flat memory, as
+memory.py says; a `Value` is a copy of its elements, so what was computed keeps what it was computed from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from bounded import Array, Uncertain, Value, approximate, checked, combined, grain, known, moved, rounded
-from program import Program, Step
+from memory import Machine, View
+from program import Step
 
 Operation = Callable[..., Any]
 INTS = {"int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "uint8": np.uint8}
 STORED = {**INTS, "bool": np.bool_}
-
-
-def index_of(arg: Any) -> Any:
-    """A NumPy index from plain JSON: numbers, null for a whole axis, {"slice": [...]} and {"list": [...]}."""
-
-    def one(item: Any) -> Any:
-        if item is None:
-            return slice(None)
-        if isinstance(item, dict):
-            return slice(*item["slice"]) if "slice" in item else np.array(item["list"])
-        return item
-
-    return tuple(one(item) for item in arg)
 
 
 def leaf(arg: dict[str, Any]) -> Value:
@@ -271,18 +257,6 @@ def _topk(a: Value, count: int, axis: int, largest: bool) -> tuple[Value, Value]
     return Value(a.dtype, np.take_along_axis(a.data, order, axis)), Value("int32", order.astype(np.int32))
 
 
-def _setitem(a: Value, b: Value, index: Any) -> Value:
-    where = index_of(index)
-
-    def put(x: Array, y: Array) -> Array:
-        new = x.copy()
-        new[where] = y
-        return new
-
-    error = 0.0 if a.exact and b.exact else put(np.broadcast_to(a.error, a.shape), np.asarray(b.error))
-    return Value(a.dtype, put(a.data, b.data), error)
-
-
 def _triu(a: Value, low: bool) -> Value:
     return moved(a, np.tril if low else np.triu)
 
@@ -320,19 +294,13 @@ OPERATIONS: dict[str, Operation] = {
     **{name: lambda a, arg, f=f: f(a) for name, f in FUNCTIONS.items()},
     "relu": lambda a, arg: _relu(a), "abs": lambda a, arg: _abs(a), "neg": lambda a, arg: _neg(a),
     "square": lambda a, arg: _mul(a, a), "not": lambda a, arg: Value("bool", ~a.data),
-    "copy": lambda a, arg: a, "contiguous": lambda a, arg: a, "detach": lambda a, arg: a,
-    "shard": lambda a, arg: a, "unshard": lambda a, arg: a,
+    "copy": lambda a, arg: a, "contiguous": lambda a, arg: a,
     "where": lambda c, a, b, arg: _where(c, a, b),
     "cast": _cast,
     "sum": lambda a, arg: _sum(a, *arg), "mean": lambda a, arg: _mean(a, *arg),
     "max": lambda a, arg: _reduced("max")(a, *arg), "min": lambda a, arg: _reduced("min")(a, *arg),
     "argmax": lambda a, arg: Value("int32", known(a).argmax(arg).astype(np.int32)),
     "cumsum": _cumsum, "softmax": _softmax,
-    "reshape": lambda a, arg: moved(a, lambda x: x.reshape(arg)),
-    "permute": lambda a, arg: moved(a, lambda x: x.transpose(arg)),
-    "flip": lambda a, arg: moved(a, lambda x: np.flip(x, tuple(arg))),
-    "expand": lambda a, arg: moved(a, lambda x: np.broadcast_to(x, arg)),
-    "index": lambda a, arg: moved(a, lambda x: x[index_of(arg)]),
     "pad": lambda a, arg: _pad(a, *arg), "roll": lambda a, arg: moved(a, lambda x: np.roll(x, *arg)),
     "repeat": lambda a, arg: moved(a, lambda x: np.tile(x, arg)),
     "triu": _triu, "cat": lambda *values: _cat(*values[:-1], axis=values[-1]),
@@ -341,71 +309,50 @@ OPERATIONS: dict[str, Operation] = {
     "gather": _gather, "take": _take, "scatter": lambda a, i, s, arg: _scatter(a, i, s, *arg),
     "sort": lambda a, arg: _sort(a, *arg), "argsort": lambda a, arg: _argsort(a, *arg),
     "topk": lambda a, arg: _topk(a, *arg),
-    "assign": lambda a, b, arg: b, "setitem": _setitem,
-    "setitem_number": lambda a, arg: _setitem(a, _scalar(a, arg[1]), arg[0]),
-    "inplace": lambda a, b, arg: BINARY[arg](a, b),
-    "inplace_number": lambda a, arg: BINARY[arg[0]](a, _scalar(a, arg[1])),
     # the first i rows, where i is a bound Variable
     "rows_sum": lambda a, arg: _sum(moved(a, lambda x: x[: arg[0]]), (0,), False),
     "rows_product": lambda a, b, arg: _product(
         *(moved(v, lambda x: x[: arg[0]]) for v in (a, b)), lambda x, y: (x * y).sum(0), arg[0]),
     "rows_scaled_max": lambda a, arg: _reduced("max")(
         _mul(moved(a, lambda x: x[: arg[0]]), _scalar(a, 2)), (0,), False),
-    "row_write": lambda a, b, arg: _setitem(a, b, [{"slice": [arg[0], arg[0] + 1]}]),
 }  # fmt: skip
-REWRITES = frozenset(("assign", "setitem", "setitem_number", "inplace", "inplace_number", "row_write"))
-QUIET = frozenset(("realize", "print"))  # change nothing
 
 
-class Machine:
-    """The tensors of a program while it runs; `reads` are what its reads gave."""
+class Flat:
+    """A memory of the reference: the elements, and how far each of them may be off."""
 
-    def __init__(self, program: Program) -> None:
-        self.program, self.values = program, dict[str, Value]()
-        self.reads: list[Value] = []
-
-    def run(self) -> list[Value]:
-        """All steps; the values of the reads."""
-        for step in self.program.steps:
-            self.do(step)
-        return self.reads
-
-    def do(self, step: Step, number: int | None = None) -> None:
-        """One step. Raises Uncertain, or an error of NumPy for a step that fits nowhere."""
-        if step.op == "read":
-            self.reads.append(self.values[step.ins[0]])
-        elif step.op == "delete":
-            for name in step.ins:
-                del self.values[name]
-        elif step.op == "call":
-            self._call(step)
-        elif step.op == "leaf":
-            self.values[step.out[0]] = leaf(step.arg)
-        elif step.op not in QUIET:
-            arg = [number, *step.arg[1:]] if number is not None and step.op in NUMBERED else step.arg
-            result = OPERATIONS[step.op](*(self.values[name] for name in step.ins), arg)
-            if step.op in REWRITES:
-                self.write(step.ins[0], result)
-            else:
-                for name, value in zip(step.out, result if isinstance(result, tuple) else (result,), strict=True):
-                    self.values[name] = checked(value)
-
-    def write(self, name: str, value: Value) -> None:
-        """A write: the name has another value. Here views of one storage will be written together."""
-        old = self.values[name]
-        if (old.shape, old.dtype) != (value.shape, value.dtype):
-            raise ValueError(f"a write changes {old.dtype} {old.shape} to {value.dtype} {value.shape}")
-        self.values[name] = checked(value)
-
-    def _call(self, step: Step) -> None:
-        function = self.program.functions[step.arg["function"]]
-        given = dict(zip(function.params, step.ins, strict=True))
-        for each in function.steps:  # a parameter is the tensor that is given: a write to it shows outside
-            self.do(replace(each, ins=tuple(given.get(n, n) for n in each.ins)), step.arg.get("number"))
-        results = [self.values[name] for name in function.results]
-        for name in {out for each in function.steps for out in each.out}:
-            self.values.pop(name, None)
-        self.values.update(zip(step.out, results, strict=True))
+    def __init__(self, value: Value) -> None:
+        self.dtype, self.data = value.dtype, value.data.reshape(-1).copy()
+        self.error = np.array(np.broadcast_to(value.error, value.shape), np.float64).reshape(-1)
 
 
-NUMBERED = frozenset(("rows_sum", "rows_product", "rows_scaled_max", "row_write"))  # read a bound Variable
+class Reference(Machine):
+    """The tensors of a program, whose values have bounds; a read gives a Value."""
+
+    def fresh(self, value: Value, spread: bool) -> View:
+        """A tensor with a memory of its own."""
+        return View(Flat(checked(value)), np.arange(value.data.size).reshape(value.shape), spread)
+
+    def value(self, view: View) -> Value:
+        """A copy of the elements of a tensor."""
+        error = view.memory.error[view.index]
+        return Value(view.dtype, np.asarray(view.memory.data[view.index]), error if np.any(error) else 0.0)
+
+    def put(self, target: View, value: Value) -> None:
+        """Write elements and their bounds."""
+        data = np.broadcast_to(checked(value).data, target.shape)
+        target.memory.data[target.index], target.memory.error[target.index] = data, value.error
+
+    def compute(self, op: str, values: list[Value], arg: Any) -> Any:
+        """An operation of the table."""
+        return OPERATIONS[op](*values, arg)
+
+    def number(self, like: Value, number: float) -> Value:
+        """A Python number, exactly."""
+        return _scalar(like, number)
+
+    def _do_leaf(self, step: Step) -> None:
+        self.values[step.out[0]] = self.fresh(leaf(step.arg), "axis" in step.arg)
+
+    def _do_read(self, step: Step) -> None:
+        self.reads.append(self.value(self.values[step.ins[0]]))

@@ -7,6 +7,7 @@ printed for a failure is what was run, to the letter.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,10 @@ import numpy as np
 
 from program import Function, Program, Step
 
-HEAD = "import numpy as np\nfrom tinygraft import Context, Tensor, TinyJit, Variable, dtypes, nn\n"
+HEAD = """import numpy as np
+from tinygraft import Context, Tensor, TinyJit, Variable, dtypes, nn
+from tinygraft.errors import ShapeError
+"""
 Template = Callable[..., str]
 
 
@@ -44,7 +48,7 @@ def index_text(arg: Any) -> str:
             return ":".join("" if part is None else str(part) for part in item["slice"])
         return ":" if item is None else str(item["list"] if isinstance(item, dict) else item)
 
-    return ", ".join(map(one, arg))
+    return ", ".join(map(one, arg)) or "()"
 
 
 def _infix(symbol: str) -> Template:
@@ -83,7 +87,8 @@ TEMPLATES: dict[str, Template] = {
     **{f"{name}_number": lambda a, arg, f=f: f(a, number(arg)) for name, f in BINARY.items()},
     "floordiv_number": lambda a, arg: f"{a} // {arg}", "mod_number": lambda a, arg: f"{a} % {arg}",
     **{name: lambda a, arg, name=name: f"{a}.{name}()" for name in (
-        "exp", "log", "sin", "sqrt", "tanh", "sigmoid", "relu", "abs", "square", "contiguous", "detach")},
+        "exp", "log", "sin", "sqrt", "tanh", "sigmoid", "relu", "abs", "square", "contiguous", "detach",
+        "flatten", "squeeze", "diagonal")},
     "neg": lambda a, arg: f"-{a}", "not": lambda a, arg: f"{a}.logical_not()", "copy": lambda a, arg: f"{a}.clone()",
     "shard": lambda a, arg: f"{a}.shard(DEVICES, {arg})", "unshard": lambda a, arg: f"{a}.to(DEVICES[0])",
     "where": lambda c, a, b, arg: f"{c}.where({a}, {b})",
@@ -93,7 +98,12 @@ TEMPLATES: dict[str, Template] = {
     "cumsum": lambda a, arg: f"{a}.cumsum({arg})", "softmax": lambda a, arg: f"{a}.softmax({arg})",
     "reshape": lambda a, arg: f"{a}.reshape({tuple(arg)})", "permute": lambda a, arg: f"{a}.permute({tuple(arg)})",
     "flip": lambda a, arg: f"{a}.flip({tuple(arg)})", "expand": lambda a, arg: f"{a}.expand({tuple(arg)})",
-    "index": lambda a, arg: f"{a}[{index_text(arg)}]",
+    "index": lambda a, arg: f"{a}[{index_text(arg)}]", "transpose": lambda a, arg: f"{a}.transpose({arg[0]}, {arg[1]})",
+    "narrow": lambda a, arg: f"{a}.narrow({arg[0]}, {arg[1]}, {arg[2]})",
+    "shrink": lambda a, arg: f"{a}.shrink({tuple(ends and tuple(ends) for ends in arg)})",
+    "chunk": lambda a, arg: f"{a}.chunk({arg[0]}, {arg[1]})",
+    "unfold": lambda a, arg: f"{a}.unfold({arg[0]}, {arg[1]}, {arg[2]})",
+    "unsqueeze": lambda a, arg: f"{a}.unsqueeze({arg})",
     "pad": lambda a, arg: f"{a}.pad({tuple(map(tuple, arg[0]))}, value={number(arg[1])})",
     "roll": lambda a, arg: f"{a}.roll({arg[0]}, {arg[1]})", "repeat": lambda a, arg: f"{a}.repeat({tuple(arg)})",
     "triu": lambda a, arg: f"{a}.tril()" if arg else f"{a}.triu()",
@@ -115,12 +125,24 @@ TEMPLATES: dict[str, Template] = {
     "adam": lambda *v: f"nn.optim.Adam([{', '.join(v[:-1])}], **{v[-1]})",
     "grad_of": lambda a, arg: f"{a}.grad.detach() * 1",
 }  # fmt: skip
+REFUSED = {"assign": "{0}.assign({1})", "add": "{0} += {1}", "part": "{0}[...] = {1}"}
+
+
+def _refused(text: str) -> str:
+    """A line that has to raise ShapeError."""
+    return f"try:\n    {text}\nexcept ShapeError:\n    pass\nelse:\n    raise AssertionError('written')"
+
+
 STATEMENTS: dict[str, Template] = {
     "assign": lambda a, b, arg: f"{a}.assign({b})",
     "setitem": lambda a, b, arg: f"{a}[{index_text(arg)}] = {b}",
     "setitem_number": lambda a, arg: f"{a}[{index_text(arg[0])}] = {number(arg[1])}",
     "inplace": lambda a, b, arg: f"{a} {SYMBOLS[arg]}= {b}",
     "inplace_number": lambda a, arg: f"{a} {SYMBOLS[arg[0]]}= {number(arg[1])}",
+    "part_assign": lambda a, b, arg: f"{a}[{index_text(arg)}].assign({b})",
+    "part_inplace": lambda a, b, arg: f"{a}[{index_text(arg[0])}] {SYMBOLS[arg[1]]}= {b}",
+    "part_inplace_number": lambda a, arg: f"{a}[{index_text(arg[0])}] {SYMBOLS[arg[1]]}= {number(arg[2])}",
+    "refused": lambda a, b, arg: _refused(REFUSED[arg].format(a, b)),
     "realize": lambda *v: f"Tensor.realize({', '.join(v[:-1])})",
     "print": lambda a, arg: f"repr({a})",
     "delete": lambda *v: f"del {', '.join(v[:-1])}",
@@ -144,11 +166,8 @@ def _step_texts(step: Step, bound: str = "") -> str:
     """A step as Python; `bound` is the parameter that stands for a bound Variable."""
     if step.op == "leaf":
         return f"{step.out[0]} = {leaf_text(step.arg)}"
-    if step.op == "row_write":
-        variable = bound or f'Variable("p", 0, {step.arg[1] - 1}).bind({step.arg[0]})'
-        if bound:
-            return f"{step.ins[0]}[{bound}:{bound} + 1] = {step.ins[1]}"
-        return f"p = {variable}; {step.ins[0]}[p:p + 1] = {step.ins[1]}"
+    if step.op in ("row_write", "row_view"):
+        return _row_text(step, bound)
     if step.op in STATEMENTS:
         return STATEMENTS[step.op](*step.ins, step.arg)
     text = TEMPLATES[step.op](*step.ins, step.arg)
@@ -158,15 +177,29 @@ def _step_texts(step: Step, bound: str = "") -> str:
     return f"{', '.join(step.out)}{several} = {text}"
 
 
+def _row_text(step: Step, bound: str) -> str:
+    """A row at a place that is a bound Variable: written, or a view, which keeps its binding and so has a Variable of
+    its own.
+    """
+    place, most = step.arg[:2]
+    name = bound or "p"
+    row = f"{step.ins[0]}[{name}:{name} + 1]"
+    text = f"{row} = {step.ins[1]}" if step.op == "row_write" else f"{step.out[0]} = {row}"
+    if bound:
+        return text
+    own = f"p{place}_{most}" if step.op == "row_view" else "p"
+    return f'p = Variable("{own}", 0, {most - 1}).bind({place}); {text}'
+
+
 def _function_text(name: str, function: Function) -> str:
-    written = sorted({s.ins[0] for s in function.steps if s.op.startswith("inplace")} - set(function.params)
+    written = sorted({s.ins[0] for s in function.steps if s.op in ("inplace", "inplace_number")} - set(function.params)
                      - {out for s in function.steps for out in s.out})  # fmt: skip
     params = ", ".join([*function.params, *([function.number] if function.number else [])])
     body = [f"global {', '.join(written)}"] if written else []
     body += [_step_texts(step, function.number) for step in function.steps]
     several = "," if len(function.results) == 1 else ""
     body.append(f"return {', '.join(function.results)}{several}" if function.results else "return None")
-    return f"def {name}({params}):\n" + "\n".join("    " + line for line in body) + f"\n{name} = TinyJit({name})"
+    return f"def {name}({params}):\n" + textwrap.indent("\n".join(body), "    ") + f"\n{name} = TinyJit({name})"
 
 
 def _call_text(step: Step, function: Function) -> str:

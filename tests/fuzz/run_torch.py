@@ -1,8 +1,11 @@
 """Programs carried out by PyTorch, for gradients: in float64 what should come out, in float32 how much rounding does.
 
-A write gives a name another tensor, so nothing that was computed before it changes; a tensor that was computed, or
-partly written, keeps its tape. A leaf with requires_grad stays a leaf when it is written: it gets a new version, and
-its gradient is the sum of those of its versions, since what was computed from an older one still flows to it.
+A tensor is indices into a memory, as memory.py says; the memory is a tensor of PyTorch, which a write replaces by
+another one. So nothing that was computed before a write changes, gradients flow through what is read at the indices,
+and PyTorch's own views, which are fewer, are not needed. A memory that was computed keeps its tape through writes, but
+for the elements that are replaced; what is written through detach() is a constant. A leaf with requires_grad stays a
+leaf, whatever is written into it: it gets a new version, and its gradient is the sum of those of its versions, since
+what was computed from an older one still flows to it.
 """
 
 from __future__ import annotations
@@ -10,15 +13,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 from bounded import Uncertain, Value
+from memory import Array, Machine, View, moved_indices
 from program import Program, Step
-from run_numpy import QUIET, REWRITES, index_of
 
 T = torch.Tensor
 SCALE = 64.0  # values of a program stay below; its bounds grow with them
@@ -46,19 +49,6 @@ def _unique(x: T, axes: Any, keep: bool, largest: bool) -> T:
     if bool((((best - x).detach().abs() < 1e-3).sum(which) > 1).any()):
         raise Uncertain("ties")
     return x.amax(which, keepdim=keep) if largest else x.amin(which, keepdim=keep)
-
-
-def _index(x: T, arg: Any) -> T:
-    """Basic indexing; PyTorch has no negative steps."""
-    places = torch.from_numpy(np.array(np.arange(x.numel()).reshape(x.shape)[index_of(arg)]))
-    return x.reshape(-1)[places.reshape(-1)].reshape(places.shape)
-
-
-def _put(x: T, y: Any, arg: Any) -> T:
-    """x with y in a part of it."""
-    places = torch.from_numpy(np.array(np.arange(x.numel()).reshape(x.shape)[index_of(arg)]))
-    value = y.expand(places.shape) if isinstance(y, T) else torch.full(places.shape, float(y), dtype=x.dtype)
-    return x.reshape(-1).index_put((places.reshape(-1),), value.reshape(-1)).reshape(x.shape)
 
 
 def _extreme(a: T, b: T, pick: Callable[[T, T], T]) -> T:
@@ -98,12 +88,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sigmoid": lambda a, arg: a.sigmoid(), "relu": lambda a, arg: _clear(a).relu(),
     "abs": lambda a, arg: _clear(a).abs(),
     "neg": lambda a, arg: -a, "square": lambda a, arg: a * a, "contiguous": lambda a, arg: a, "copy": lambda a, arg: a,
-    "detach": lambda a, arg: a.detach(), "shard": lambda a, arg: a, "unshard": lambda a, arg: a,
     "sum": lambda a, arg: _sum(a, *arg), "mean": lambda a, arg: _mean(a, *arg),
     "max": lambda a, arg: _unique(a, *arg, True), "min": lambda a, arg: _unique(a, *arg, False),
     "cumsum": lambda a, arg: a.cumsum(arg), "softmax": lambda a, arg: a.softmax(arg),
-    "reshape": lambda a, arg: a.reshape(tuple(arg)), "permute": lambda a, arg: a.permute(tuple(arg)),
-    "flip": lambda a, arg: a.flip(tuple(arg)), "expand": lambda a, arg: a.expand(tuple(arg)), "index": _index,
     "pad": lambda a, arg: F.pad(a, [n for pair in reversed(arg[0]) for n in pair], value=float(arg[1])),
     "roll": lambda a, arg: a.roll(arg[0], arg[1]), "repeat": lambda a, arg: a.repeat(tuple(arg)),
     "triu": lambda a, arg: a.tril() if arg else a.triu(), "cat": lambda *v: torch.cat(v[:-1], v[-1]),
@@ -113,9 +100,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "where": lambda c, a, b, arg: torch.where(c, a, b),
     "gather": lambda a, i, arg: a.gather(arg, i), "take": lambda a, i, arg: a.index_select(arg, i),
     "scatter": lambda a, i, s, arg: a.scatter_add(arg[0], i, s) if arg[1] else a.scatter(arg[0], i, s),
-    "assign": lambda a, b, arg: b.expand(a.shape), "setitem": lambda a, b, arg: _put(a, b, arg),
-    "setitem_number": lambda a, arg: _put(a, arg[1], arg[0]), "inplace": lambda a, b, arg: BINARY[arg](a, b),
-    "inplace_number": lambda a, arg: _number(BINARY[arg[0]])(a, arg[1]),
     "rows_sum": lambda a, arg: a[: arg[0]].sum(0), "rows_product": lambda a, b, arg: (a[: arg[0]] * b[: arg[0]]).sum(0),
 }  # fmt: skip
 
@@ -127,102 +111,122 @@ def _pool(x: T, size: int, most: bool) -> T:
     return _unique(cut, (4, 5), False, True)
 
 
-class Mirror:
+class Taped:
+    """A memory of the reference: its elements with their tape, and whose leaf it is (empty for what is none)."""
+
+    def __init__(self, whole: T, leaf: str = "") -> None:
+        self.whole, self.leaf, self.writes = whole, leaf, 0
+        self.read: dict[View, T] = {}  # the elements of views since the last write, so that each is one of the tape
+
+    @property
+    def dtype(self) -> str:
+        """As PyTorch writes it."""
+        return str(self.whole.dtype)
+
+
+class Mirror(Machine):
     """The tensors of a program while it runs in one dtype; `reads` are what its reads gave."""
 
     def __init__(self, program: Program, dtype: torch.dtype = torch.float64) -> None:
-        self.program, self.dtype, self.scale = program, dtype, 1.0
-        self.values: dict[str, Any] = {}
+        super().__init__(program)
+        self.dtype, self.scale = dtype, 1.0
         self.versions: dict[str, list[T]] = {}  # of each leaf that requires a gradient
         self.passed: set[Any] = set()  # steps that a backward went through
         self.grads: dict[str, T | None] = {}
-        self.reads: list[Any] = []
+        self.replaced = False  # whether a memory with a tape has got another value as a whole
 
-    def run(self) -> list[Any]:
-        """All steps; what the reads gave."""
-        for step in self.program.steps:
-            self.do(step)
-        return self.reads
+    def fresh(self, value: T, spread: bool, leaf: str = "") -> View:
+        """A tensor with a memory of its own."""
+        view = View(Taped(value, leaf), np.arange(value.numel()).reshape(tuple(value.shape)), spread)
+        view.memory.read[view] = value
+        return view
 
-    def snapshot(self) -> tuple[Any, ...]:
-        """What restore puts back: PyTorch's optimizers are kept as they are and so must not have stepped."""
-        return (dict(self.values), {k: list(v) for k, v in self.versions.items()}, dict(self.grads))
+    def value(self, view: View) -> T:
+        """The elements of a tensor, on the tape."""
+        memory = view.memory
+        if view not in memory.read:
+            memory.read[view] = _at(memory.whole, view.index, view.detached)
+        return cast(T, memory.read[view])
 
-    def restore(self, state: tuple[Any, ...]) -> None:
-        """Back to a snapshot."""
-        self.values, self.versions, self.grads = (
-            dict(state[0]),
-            {k: list(v) for k, v in state[1].items()},
-            dict(state[2]),
-        )
-
-    def do(self, step: Step, number: int | None = None) -> None:
-        """One step. Raises Uncertain, or an error of PyTorch for a step that fits nowhere."""
-        handler = getattr(self, f"_do_{step.op}", None)
-        if handler is not None:
-            handler(step)
-        elif step.op not in QUIET:
-            arg = [number, *step.arg[1:]] if number is not None and step.op.startswith("rows") else step.arg
-            if "written_leaf" in LEFT_OUT and step.op in REWRITES and step.ins[0] in self.versions:
-                raise Uncertain("left out: a write to a leaf that is not an optimizer's")
-            result = OPERATIONS[step.op](*(self.values[name] for name in step.ins), arg)
-            size = float(result.detach().abs().max()) if result.numel() and result.is_floating_point() else 0.0
-            if not size <= SCALE:
-                raise Uncertain("too large")
-            self.scale = max(self.scale, size)
-            if step.op in REWRITES:
-                self.write(step.ins[0], result)
-            else:
-                self.values[step.out[0]] = result
-
-    def write(self, name: str, value: T) -> None:
-        """A write: the name has another value; a leaf that requires a gradient has another version."""
-        if self.values[name].shape != value.shape:
-            raise ValueError("a write changes the shape")
-        if "written_tape" in LEFT_OUT and value.requires_grad and name not in self.versions:
+    def put(self, target: View, value: T) -> None:
+        """Write elements: another tensor for the memory, and another version of a leaf."""
+        memory = target.memory
+        stays = bool(memory.leaf)
+        if "written_leaf" in LEFT_OUT and stays:
+            raise Uncertain("left out: a write to a leaf that is not an optimizer's")
+        if "written_tape" in LEFT_OUT and (value.requires_grad or memory.whole.requires_grad) and not stays:
             raise Uncertain("left out: a written tensor that keeps its tape")
-        if name in self.versions:
-            value = value.detach().clone().requires_grad_()
-            self.versions[name].append(value)
-        self.values[name] = value
+        old = memory.whole.detach() if stays else memory.whole
+        value = value.expand(target.shape).reshape(-1)
+        value = value.detach() if stays or target.detached else value
+        places = torch.from_numpy(target.index.reshape(-1))
+        new = old.reshape(-1).index_put((places,), value).reshape(old.shape)
+        if target.index.size == old.numel() and old.requires_grad:
+            self.replaced = True
+            if not np.array_equal(target.index.reshape(-1), np.arange(old.numel())):
+                raise Uncertain("whether nothing of a tape is left, or zeros, where all is written in another order")
+            new = value.reshape(old.shape)
+        if stays:
+            new = new.clone().requires_grad_()
+            self.versions[memory.leaf].append(new)
+        memory.whole, memory.writes = new, memory.writes + 1
+        memory.read.clear()
+
+    def compute(self, op: str, values: list[T], arg: Any) -> T:
+        """An operation of the table."""
+        result: T = OPERATIONS[op](*values, arg)
+        size = float(result.detach().abs().max()) if result.numel() and result.is_floating_point() else 0.0
+        if not size <= SCALE:
+            raise Uncertain("too large")
+        self.scale = max(self.scale, size)
+        return result
+
+    def number(self, like: T, number: float) -> T:
+        """A Python number."""
+        return torch.tensor(number, dtype=like.dtype)
+
+    def _view(self, step: Step) -> None:
+        """On the tape a view comes from what it is a view of, and so through that to the memory."""
+        super()._view(step)
+        source = self.values[step.ins[0]]
+        for name, places in moved_indices(step, np.arange(source.index.size).reshape(source.shape)):
+            made = self.values[name]
+            made.memory.read[made] = _at(self.value(source), places, made.detached)
 
     def reaches(self, loss: str) -> bool:
         """Whether a value depends on a leaf that requires a gradient."""
         flat = [v for versions in self.versions.values() for v in versions]
-        total = self.values[loss]
+        total = self.value(self.values[loss])
         if not flat or not total.requires_grad:
             return False
         return any(g is not None for g in torch.autograd.grad(total.sum(), flat, retain_graph=True, allow_unused=True))
 
     def _do_leaf(self, step: Step) -> None:
-        arg = step.arg
+        arg, name = step.arg, step.out[0]
         if not arg["dtype"].startswith("float"):
             dtype = torch.bool if arg["dtype"] == "bool" else torch.int64
-            self.values[step.out[0]] = torch.tensor(arg["data"], dtype=dtype).reshape(arg["shape"])
+            value = torch.tensor(arg["data"], dtype=dtype).reshape(arg["shape"])
+            self.values[name] = self.fresh(value, "axis" in arg)
             return
         value = torch.tensor(arg["data"], dtype=self.dtype).reshape(arg["shape"])
         if arg.get("grad") is not False:
             value.requires_grad_()
         if arg.get("grad"):
-            self.versions[step.out[0]], self.grads[step.out[0]] = [value], None
-        self.values[step.out[0]] = value
+            self.versions[name], self.grads[name] = [value], None
+        self.values[name] = self.fresh(value, "axis" in arg, name if arg.get("grad") else "")
 
     def _do_read(self, step: Step) -> None:
-        self.reads.append(self.values[step.ins[0]].detach().clone())
+        self.reads.append(self.value(self.values[step.ins[0]]).detach().clone())
 
     def _do_read_grad(self, step: Step) -> None:
         grad = self.grads[step.ins[0]]
         self.reads.append(None if grad is None else grad.clone())
 
-    def _do_delete(self, step: Step) -> None:
-        for name in step.ins:
-            del self.values[name]
-
     def _do_backward(self, step: Step) -> None:
         if not self.reaches(step.ins[0]):
             raise Uncertain("no leaf")
         names = [(name, v) for name, versions in self.versions.items() for v in versions]
-        total = self.values[step.ins[0]]
+        total = self.value(self.values[step.ins[0]])
         found = torch.autograd.grad(total, [v for _, v in names], retain_graph=True, allow_unused=True)
         graph = _graph(total)
         again, self.passed = not graph.isdisjoint(self.passed), self.passed | graph
@@ -237,13 +241,15 @@ class Mirror:
             raise Uncertain("a gradient is too large")
 
     def _do_gradient(self, step: Step) -> None:
-        loss, *names = step.ins
-        targets = [self.values[name] for name in names]
-        if len(self.passed & _graph(self.values[loss])) and any(len(v) > 1 for v in self.versions.values()):
+        loss, *views = [self.values[name] for name in step.ins]
+        if any(view.memory.writes for view in views):
+            raise Uncertain("a target that was written is another node since")
+        total = self.value(loss)
+        if len(self.passed & _graph(total)) and any(len(v) > 1 for v in self.versions.values()):
             raise Uncertain("a graph that a backward went through, of which a leaf may have been written since")
-        found = torch.autograd.grad(self.values[loss], targets, retain_graph=True)
+        found = torch.autograd.grad(total, [self.value(view) for view in views], retain_graph=True)
         for name, grad in zip(step.out, found, strict=True):
-            self.values[name] = grad.detach()
+            self.values[name] = replace(self.fresh(grad.detach(), loss.spread), detached=True)
             self.scale = max(self.scale, float(grad.abs().max()))
 
     def _do_zero_grad(self, step: Step) -> None:
@@ -254,14 +260,14 @@ class Mirror:
         grad = self.grads[step.ins[0]]
         if grad is None:
             raise Uncertain("no gradient")
-        self.values[step.out[0]] = grad.clone()
+        self.values[step.out[0]] = self.fresh(grad.clone(), self.values[step.ins[0]].spread)
 
     def _do_sgd(self, step: Step) -> None:
-        slots = [torch.nn.Parameter(self.values[name].detach().clone()) for name in step.ins]
+        slots = [self._parameter(name) for name in step.ins]
         self.values[step.out[0]] = (step.ins, slots, torch.optim.SGD(slots, **step.arg))
 
     def _do_adam(self, step: Step) -> None:
-        slots = [torch.nn.Parameter(self.values[name].detach().clone()) for name in step.ins]
+        slots = [self._parameter(name) for name in step.ins]
         options = {"lr": step.arg["lr"], "weight_decay": step.arg.get("weight_decay", 0.0), "eps": step.arg["eps"]}
         self.values[step.out[0]] = (step.ins, slots, torch.optim.Adam(slots, **options))
 
@@ -270,20 +276,21 @@ class Mirror:
         if any(self.grads[name] is None for name in names):
             raise Uncertain("no gradient")
         for name, slot in zip(names, slots, strict=True):
-            slot.data, slot.grad = self.values[name].detach().clone(), self.grads[name]
+            slot.data, slot.grad = self._parameter(name).data, self.grads[name]
         optimizer.step()
         for name, slot in zip(names, slots, strict=True):
-            self.write(name, slot.data.clone())
+            self.put(self.values[name], slot.data.clone())
 
-    def _do_call(self, step: Step) -> None:
-        function = self.program.functions[step.arg["function"]]
-        given = dict(zip(function.params, step.ins, strict=True))
-        for each in function.steps:
-            self.do(replace(each, ins=tuple(given.get(n, n) for n in each.ins)), step.arg.get("number"))
-        results = [self.values[name].detach() for name in function.results]
-        for name in {out for each in function.steps for out in each.out}:
-            self.values.pop(name, None)
-        self.values.update(zip(step.out, results, strict=True))
+    def _parameter(self, name: str) -> torch.nn.Parameter:
+        return torch.nn.Parameter(self.value(self.values[name]).detach().clone())
+
+
+def _at(source: T, index: Array, detached: bool) -> T:
+    """The elements of a tensor at indices into it as if it were flat."""
+    if not detached and index.size == source.numel() and np.array_equal(index.reshape(-1), np.arange(index.size)):
+        return source.reshape(index.shape)
+    found = source.reshape(-1)[torch.from_numpy(index.reshape(-1))].reshape(index.shape)
+    return found.detach() if detached else found
 
 
 def _graph(total: T) -> set[Any]:
@@ -321,7 +328,6 @@ def references(program: Program) -> list[Value | None]:
         bound = unit * (16 * noise + 2e-6 * size + 5e-7 * exact.scale + powers * max(size, 1.0))
         if not bound <= NARROW * max(size, 0.05):
             raise Uncertain("rounding decides too much")
-        found.append(
-            Value("float64" if double else "float32", wanted.numpy().astype(np.float64), np.full(wanted.shape, bound))
-        )
+        dtype, data = "float64" if double else "float32", wanted.numpy().astype(np.float64)
+        found.append(Value(dtype, data, np.full(wanted.shape, bound), exact.replaced and not size))
     return found

@@ -11,6 +11,7 @@ import run_tinygraft
 from fuzz import failure_of, fuzz, seeds_with_torch
 from generate import generate
 from lanes import on
+from memory import VIEWS, WRITES
 from program import from_json, to_json
 from shrink import script, shrunk
 
@@ -45,10 +46,19 @@ def test_a_program_that_once_failed_is_right(file, lane):
 
 def test_every_operation_is_generated():
     """Among a few hundred programs each operation of the tables occurs, so none is there for nothing."""
-    seeds = {"values": 200, "state": 60, "jit": 80, "training": 60, "shards": 30}
+    seeds = {"values": 300, "state": 60, "views": 40, "jit": 80, "training": 60, "shards": 30}
     kinds = seeds_with_torch()
     features = set().union(*(generate(seed, kind).features for kind in kinds for seed in range(seeds[kind])))
-    tables = {*run_numpy.OPERATIONS, *run_tinygraft.TEMPLATES, *run_tinygraft.STATEMENTS, "leaf", "read", "call"}
+    tables = {
+        *VIEWS,
+        *WRITES,
+        *run_numpy.OPERATIONS,
+        *run_tinygraft.TEMPLATES,
+        *run_tinygraft.STATEMENTS,
+        "leaf",
+        "read",
+        "call",
+    }
     training = {"backward", "step", "zero_grad", "gradient", "sgd", "adam", "grad_of"}
     assert tables - features - (set() if "training" in kinds else training) == set()
 
@@ -72,5 +82,5 @@ def test_a_failure_is_made_small(monkeypatch):
         small = shrunk(program, lambda p: failure_of(p, lane))
     assert len(small.steps) <= 4
     assert [step.op for step in small.steps if step.op not in ("leaf", "read")] == ["add"]
-    text = script(small, run_numpy.Machine(small).run(), "a story")
+    text = script(small, run_numpy.Reference(small).run(), "a story")
     assert ("check(" in text and "[2.0]" in text) or "2" in text

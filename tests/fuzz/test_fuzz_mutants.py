@@ -13,7 +13,7 @@ from generate import generate
 from lanes import on
 from tinygraft.engine import collect, compile, plan, tape
 from tinygraft.schedule import schedule
-from tinygraft.tensor import captured
+from tinygraft.tensor import base, captured, storage
 
 Mutant = tuple[Any, str, Callable[..., Any], str]
 MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has instead, the kind of programs that sees it
@@ -38,6 +38,10 @@ MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has in
     ),
     "kernels run in any order": (schedule, "in_order", lambda tasks, versions, kept=(): list(reversed(tasks)), "state"),
     "a replay does not keep what it overwrites": (captured, "before_replay", lambda *a: None, "jit"),
+    "a view is a value": (base, "alias", lambda base, view: None, "views"),
+    "a write does not show in views": (storage.Storage, "become", lambda self, node: _of_wholes(self, node), "views"),
+    "elements in common are written": (storage, "_overlaps", lambda whole, steps: False, "views"),
+    "results of a replay are values": (captured, "_views", lambda tensors, homes: [], "jit"),
     "a read cuts the tape": (tape, "record", lambda *a, **k: None, "training"),
 }
 MOST = 400  # programs, in at most 60 s
@@ -65,6 +69,14 @@ def test_a_lost_protection_is_found(name, monkeypatch):
                 print(f"{name}: program {tried}, {time.monotonic() - start:.1f} s: {found.text}")
                 return
     pytest.fail(f"{tried} programs of the kind {kind} did not see it")
+
+
+def _of_wholes(self: Any, node: Any) -> None:
+    """A write to a storage, of which only the tensors that are the whole of it take notice."""
+    self.uop = node
+    for tensor in self.members():
+        if not tensor._chain:
+            tensor.uop = node
 
 
 def _forget() -> None:

@@ -100,7 +100,7 @@ class ValidationError(TinygraftError, ArithmeticError):
 
 
 class TrainingError(TinygraftError, RuntimeError):
-    """An optimizer that cannot take its step: nothing to train, no gradient, or not in training mode."""
+    """An optimizer that cannot train what it got: nothing, views of each other, no gradient, no training mode."""
 
 
 class SettingError(TinygraftError, ValueError):

@@ -39,7 +39,7 @@ from tinygraft.tensor.captured import Met, Record, Trace, difference, leaves_wor
 from tinygraft.tensor.filled import Before
 from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
-from tinygraft.tensor.results import stays_view
+from tinygraft.tensor.results import values_of
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")
@@ -101,17 +101,25 @@ class TinyJit(Generic[P, R]):
             self._lock, self._process = threading.RLock(), os.getpid()
         with self._lock:
             arguments = take_apart(args, kwargs, self._by_chain)
-            ready = self._ready.get(arguments.key)
-            if ready is not None and self.fxn is not None and not ready.met.tells(arguments.values):
-                self._once[arguments.key] = self._ready.pop(arguments.key).met
-                ready = None
-            again = ready is not None and not ready.reaches(arguments)
-            replays = again and not self.check
-            if ready is not None and replays and not (VALIDATE and self._validated(ready, arguments)):
-                return ready.replay(arguments)
-            if self.fxn is None:
-                raise GraphError(self._no_function(again or ready is None))
-            return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
+            try:
+                return self._call(args, kwargs, arguments)
+            finally:
+                if arguments.copied:
+                    arguments.give_back()
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
+        """Call the function, or replay what it launched, with arguments that were taken apart."""
+        ready = self._ready.get(arguments.key)
+        if ready is not None and self.fxn is not None and not ready.met.tells(arguments.values):
+            self._once[arguments.key] = self._ready.pop(arguments.key).met
+            ready = None
+        again = ready is not None and not ready.reaches(arguments)
+        replays = again and not self.check
+        if ready is not None and replays and not (VALIDATE and self._validated(ready, arguments)):
+            return ready.replay(arguments)
+        if self.fxn is None:
+            raise GraphError(self._no_function(again or ready is None))
+        return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
 
     def _validated(self, record: Record, arguments: Arguments) -> bool:
         """What VALIDATE=1 does in place of a replay: hold one to its launches, undo it, and let the function run.
@@ -138,7 +146,7 @@ class TinyJit(Generic[P, R]):
             result = self.fxn(*args, **kwargs)
             filled = before.filled()
             given_back = tensors_in(result)
-            lazy = [t for t in given_back if not stays_view(t, arguments.tensors, capture.had)]
+            lazy = values_of(given_back, arguments.tensors, capture.had)
             lazy += [*assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]

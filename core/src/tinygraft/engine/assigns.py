@@ -49,7 +49,7 @@ class With:
 
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
         """Those of the live ones, and all others."""
-        return [*without(self.live.near(memory), self.more), *self.more]
+        return list({id(tensor): tensor for tensor in (*self.live.near(memory), *self.more)}.values())
 
 
 def writes_memory(node: UOp) -> bool:

@@ -1,9 +1,9 @@
 """Which values the variables of a graph are bound to, and what is computed before the rest because they differ.
 
 A schedule has one value for each variable, by its name: two Variables of one name are one, also where their bounds
-differ. A graph in which a name has two values is `mixed`. What makes it so is taken apart where the program wrote
-memory, or asked for results: `before_the_rest` lists the writes and results that can be computed first. An expression
-that itself reads under two values cannot be taken apart; the schedule refuses it.
+differ. A graph in which a name has two values is `mixed`. It is taken apart where the program asked for results or
+wrote, and at gradients that it adds to: `before_the_rest` lists what can be computed first. An expression that itself
+reads under two values is not taken apart; the schedule refuses it, and says so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tinygraft.engine.assigns import HasNode
+from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp, toposort
 
 Values = Mapping[str, int]  # of variables by name
@@ -51,13 +53,14 @@ def agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[Has
 
 
 def before_the_rest(order: Sequence[UOp], wanted: Iterable[UOp]) -> list[UOp]:
-    """Of a mixed graph the writes and the wanted nodes to compute first; none where it cannot be taken apart.
+    """Of a mixed graph the nodes to compute first; none where it cannot be taken apart.
 
-    Variables have one value in all of them. What is below another one is not listed: it is computed with that.
+    They are wanted, or written, or detached as a gradient is, and variables have one value in all of them. What is
+    below another one is not listed: it is computed with that.
     """
     values = _values_of(order)
     ends = {node for node in wanted if values[node]}
-    ends.update(node for node in order if node.op is Ops.ASSIGN and values[node])
+    ends.update(node for node in _ends_within(order) if values[node])
     highest: list[UOp] = []
     below: set[UOp] = set()
     for node in reversed(order):
@@ -73,6 +76,14 @@ def before_the_rest(order: Sequence[UOp], wanted: Iterable[UOp]) -> list[UOp]:
             first.append(node)
             agreed = both
     return first
+
+
+def _ends_within(order: Iterable[UOp]) -> set[UOp]:
+    """The nodes of a graph that may be computed first: memory in their place has no variable."""
+    ends = {node for node in order if node.op in (Ops.ASSIGN, Ops.DETACH)}
+    ends.update([node.src[1] for node in ends if node.op is Ops.ASSIGN])
+    bases = {node: memory_base(node) for node in ends}
+    return {node for node, base in bases.items() if base.op not in HELD and is_concrete(base.shape)}
 
 
 def _values_of(order: Sequence[UOp]) -> dict[UOp, Values | None]:

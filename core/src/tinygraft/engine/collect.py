@@ -59,10 +59,10 @@ class DrawFirst(Exception):
 
 
 class Pending:
-    """A write that nobody asked for by itself: it is computed along with what is asked for, as a tensor would be."""
+    """A node that nobody asked for by itself: it is computed along, for tensors that are asked for after it."""
 
-    def __init__(self, node: UOp, made_at: tuple[str, int]) -> None:
-        self.uop, self.made_at = node, made_at
+    def __init__(self, node: UOp, tensors: Sequence[HasNode]) -> None:
+        self.uop, self.tensors, self.made_at = node, tensors, tensors[0].made_at
         self.requires_grad: bool | None = None  # as far as anybody knows, a backward may come through it
 
 
@@ -82,7 +82,7 @@ def _apart(asked: Sequence[HasNode], order: Sequence[UOp], wanted: Sequence[UOp]
     nodes = before_the_rest(order, wanted)
     mine = [tensor for tensor in asked if memory_base(tensor.uop) in nodes]
     held = {memory_base(tensor.uop) for tensor in mine}
-    writes = [Pending(node, asked[0].made_at) for node in nodes if node not in held]
+    writes = [Pending(node, asked) for node in nodes if node not in held]
     return Apart([*mine, *writes], without(asked, mine)) if nodes else None
 
 
@@ -109,7 +109,7 @@ def collect(tensors: Sequence[HasNode], live: Live) -> Request | None:
         others, wanted = without(others, drawn), _wanted([*asked, *along])
         order = postorder(*wanted)
     if open_captures():
-        pinned, others = _pinned(order, others)
+        pinned, others = _pinned(order, others, along)
     if assigns:
         while found := protect(order, [*asked, *along], without(others, readers)):
             new, late = found
@@ -121,7 +121,7 @@ def collect(tensors: Sequence[HasNode], live: Live) -> Request | None:
             order = postorder(*wanted)  # it may write to more memory
             others = without(live.near(overwritten_by(order)), [*asked, *along])
             if open_captures():
-                pinned, others = _pinned(order, others)
+                pinned, others = _pinned(order, others, along)
     if Ops.CONTIGUOUS in ops and (kept := _made_on_the_way(order, wanted, without(others, readers))):
         along += kept
         others, wanted = without(others, kept), _wanted([*asked, *along])
@@ -146,10 +146,13 @@ def to_drop(tensors: Sequence[HasNode], live: Live) -> Request:
     return Request(list(tensors), [], others, [], order, {}, assigns, [], set(), live)
 
 
-def _pinned(order: Sequence[UOp], others: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:
+def _pinned(order: Sequence[UOp], others: Sequence[HasNode],
+            along: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:  # fmt: skip
     """Of other tensors those that were there before an open capture, and have no write of order to come; the rest."""
     now = {n for n in order if n.op is Ops.ASSIGN}
-    pinned = [t for t in others if is_from_before(t, t.uop) and now.isdisjoint(toposort(t.uop))]
+    free = {id(tensor) for each in along if isinstance(each, Pending) for tensor in each.tensors}
+    before = [t for t in others if id(t) not in free and is_from_before(t, t.uop)]
+    pinned = [t for t in before if now.isdisjoint(toposort(t.uop))]
     return pinned, without(others, pinned)
 
 

@@ -148,15 +148,20 @@ class Saved:
         for new in self.copies.values():
             buffer_of(new).allocate()
 
-    def make(self) -> None:
-        """Copy, and let the readers read the copies."""
+    def make(self, computed: Iterable[UOp] = ()) -> None:
+        """Copy, and let the readers read the copies, but where they read what is computed now."""
         for node, new in self.copies.items():
             _copy(new, node)
         if self.copies:
-            done = tape.with_copies(self.before, self.copies)
+            self.read(computed)
+            tape.save(self.entries, self.copies)
+
+    def read(self, computed: Iterable[UOp]) -> None:
+        """Let the readers read the copies, and of computed the results, which are put there later."""
+        if self.copies:
+            done = tape.with_copies(self.before, self.copies | {node: node for node in computed})
             for tensor, node in zip(self.readers, self.before, strict=True):
                 tensor.uop = done[node]
-            tape.save(self.entries, self.copies)
 
     def undo(self) -> None:
         """Let the readers read what was not overwritten after all."""

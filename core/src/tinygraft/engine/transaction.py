@@ -63,7 +63,7 @@ def _run_work(request: Request, work: Work, guard: Guard) -> None:
         prepared = prepare(work.calls, kept)
         if request.overwritten:
             saved = Saved(request.readers, request.overwritten, request.taped)
-            saved.make()
+            saved.make(request.homes)
         checking = _checking(request) if VALIDATE else None
         run_prepared(prepared, work.values, guard, progress)
         guard.sealed = True
@@ -118,10 +118,10 @@ def _settle(request: Request, work: Work, prepared: Prepared, progress: Progress
     """Commit what was wholly written, and give each other tensor its old value, or a node that says that it is lost."""
     if progress.begun and isinstance(error, Exception):
         finish(request, prepared, progress, work.values)
-    if saved is not None and not touched(prepared, progress):
-        saved.undo()
     unwritten = {b for call, ran in zip(work.calls, progress.done, strict=True) if not ran for b in writes(call)}
     homes = {n: home for n, home in request.homes.items() if unwritten.isdisjoint(buffers_of(work.memory[home]))}
+    if saved is not None:
+        saved.read(homes) if touched(prepared, progress) else saved.undo()
     left = Left(request, prepared, progress, homes if any(progress.done) else {})
     held = _commit(request, work, homes, left.there, left.touched, saved) if any(progress.done) else {}
     if request.assigns:

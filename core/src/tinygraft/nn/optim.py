@@ -9,12 +9,15 @@ each parameter, of a half type computed in float32: it is rounded where a parame
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError, TrainingError
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.leaves import in_memory, own_memory
+from tinygraft.tensor.strides import have_common
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import Place, UOp
 
 
@@ -27,7 +30,9 @@ class Optimizer:
     is a tensor of shape (1,), of float64 where a parameter is, else of float32: assign to it to change it, also between
     replays of a TinyJit. A tensor of one element given as lr is that tensor itself.
 
-    Raises TrainingError when there is nothing to train, ShapeError for a tensor lr of more than one number.
+    A parameter may be a view: the memory of its base is trained. Raises TrainingError when there is nothing to train,
+    for parameters that have memory in common and for a view of a tensor that requires a gradient itself; ShapeError for
+    a tensor lr of more than one number.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float | Tensor, device: Place = None) -> None:
@@ -44,6 +49,7 @@ class Optimizer:
                 f"the optimizer got {len(given)} tensors and none to train; it needs tensors of floats whose "
                 "requires_grad is not False, such as nn.state.get_parameters(model)"
             )
+        _check_views(self.params)
         nodes: set[UOp] = set()
         for tensor in self.params:
             tensor.requires_grad_()
@@ -111,6 +117,31 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} does not say how it steps")
 
 
+def _check_views(params: Sequence[Tensor]) -> None:
+    """Raise TrainingError for parameters that have memory in common, and for a part of a tensor with a gradient."""
+    names = [f"parameter {place} of {len(params)}, shape {tensor.shape}," for place, tensor in enumerate(params)]
+    of: dict[int, list[int]] = {}
+    for place, tensor in enumerate(params):
+        if tensor._storage is not None:
+            of.setdefault(id(tensor._storage), []).append(place)
+    for places in of.values():
+        for one, two in combinations(places, 2):
+            if have_common(params[one], params[two]):
+                raise TrainingError(
+                    f"{names[two]} has memory in common with parameter {one}, shape {params[one].shape}: each step "
+                    f"would write both of them there\n  made at {params[two]._where()}      the other one made at "
+                    f"{params[one]._where()}\n  hint: give the optimizer one of them; a model takes the view where "
+                    "it is used, as in x @ self.weight.T, and does not keep it"
+                )
+    for name, tensor in zip(names, params, strict=True):
+        storage, steps = tensor._storage, tensor._chain if tensor._storage is not None else ()
+        if storage and steps and storage.requires_grad is True and all(op is not Ops.DETACH for op, _, _, _ in steps):
+            raise TrainingError(
+                f"{name} is a view of a tensor of shape {storage.uop.shape} that requires a gradient itself, and gets "
+                f"the gradient\n  made at {tensor._where()}\n  hint: give the optimizer that tensor"
+            )
+
+
 def _as_rate(lr: Tensor) -> Tensor:
     """A tensor given as lr. Raises ShapeError unless it is one number, DTypeError unless that is a float."""
     if lr.shape not in ((), (1,)):
@@ -141,6 +172,7 @@ class OptimizerGroup(Optimizer):
         self.optimizers = optimizers
         self.params = [tensor for optimizer in optimizers for tensor in optimizer.params]
         self.buffers = [tensor for optimizer in optimizers for tensor in optimizer.buffers]
+        _check_views(list({id(tensor): tensor for tensor in self.params}.values()))
 
     def schedule_step(self) -> list[Tensor]:
         """schedule_step of each, in one list."""

@@ -38,6 +38,8 @@ class Apart:
             self.alone[node] = whole(self.parts[source], source.sharding, source.device, node.device)
         else:
             src = tuple([self.alone[s] for s in node.src])
+            if node.op is Ops.ASSIGN and memory_base(node.src[0]).op is Ops.COPY:
+                src = _into_copy(src)
             self.alone[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
 
     def written(self) -> set[UOp]:
@@ -113,6 +115,18 @@ def in_shape(buffer: UOp, shape: Shape) -> UOp:
     front = UOp(Ops.SHRINK, buffer.dtype, (buffer, count), ((0, count),))
     symbols = dict.fromkeys(size for size in shape if isinstance(size, UOp))
     return UOp(Ops.RESHAPE, buffer.dtype, (front, *symbols), shape)
+
+
+def _into_copy(src: Parts) -> Parts:
+    """The sources of an ASSIGN to what was copied from several devices, into memory of its own.
+
+    What one of them has as it is, is not copied: it is memory that the value on several devices goes on having.
+    """
+    old = src[0]
+    if memory_base(old).op not in (Ops.BUFFER, Ops.ASSIGN):
+        return src
+    copy = _copied(old)
+    return copy, src[1], *[substitute(view, {old: copy}) for view in src[2:]]
 
 
 # The rules: what a node becomes on each device

@@ -26,7 +26,7 @@ from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import leaf, own_memory
 from tinygraft.tensor.live import LIVE, note_assigned
-from tinygraft.tensor.paths import is_leaf
+from tinygraft.tensor.paths import is_cut_off, is_leaf
 from tinygraft.tensor.storage import agree, steps_to, to_realize, write
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
@@ -37,9 +37,7 @@ from tinygraft.uop.uop import Place, UOp, rebuild
 if TYPE_CHECKING:
     from numpy import ndarray
 
-_CONSTANT = (
-    ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.VARIABLE, Ops.BIND, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
-)
+_CONSTANT = ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
 
 
 class Size(int):
@@ -405,7 +403,7 @@ class Access(Casting):
         if quiet.blocks and quiet.is_quiet():
             value = quiet.cut(value)
         if self._storage is not None:
-            write(self, value, () if view is None else steps_to(view, old), is_leaf)
+            write(self, value, () if view is None else steps_to(view, old), is_leaf, is_cut_off)
             return
         stays = self.requires_grad and self.dtype.kind == "float" and is_leaf(self)
         if stays:
@@ -413,6 +411,8 @@ class Access(Casting):
             if view is not None:
                 cut = UOp(Ops.DETACH, old.dtype, (old,))
                 view, old = rebuild((view,), {old: cut})[view], cut
+        elif self.requires_grad and view is None and self.dtype.kind == "float" and is_cut_off(value):
+            self.requires_grad = None
         if view is not None:
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
         elif stays or _owns_memory(old) or old.op is Ops.ASSIGN:

@@ -18,6 +18,7 @@ from typing import Any
 from tinygraft.config import CHANGE_CODE
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.storage import Storage
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
@@ -30,7 +31,8 @@ class Arguments:
     """The kind of a call, the distinct BUFFERs of its tensors, and the values of its variables by name.
 
     tensors are those that were given, complex ones as their parts. varied says that a variable has two values among
-    them.
+    them. copied are the storages of views that have a copy of their elements during the call, for somebody outside can
+    write the memory: `give_back` makes them views again.
     """
 
     key: tuple[Any, ...] = ()
@@ -38,6 +40,12 @@ class Arguments:
     values: dict[str, int] = field(default_factory=dict)
     tensors: list[TensorBase] = field(default_factory=list)
     varied: bool = False
+    copied: list[Storage] = field(default_factory=list)
+
+    def give_back(self) -> None:
+        """After the call: let views of memory that somebody outside can write be views of it again."""
+        for storage in self.copied:
+            storage.become(storage.uop)
 
     def bind(self, name: str, value: int) -> None:
         """Note the value of a variable."""
@@ -92,6 +100,8 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], by_chain: bool = F
         elif isinstance(item, TensorBase):
             found.tensors.append(item)
             base = _of_storage(item) if by_chain and item._storage is not None else _in_memory(item)
+            if not by_chain and item._storage is not None and item._chain and item._storage.may_change():
+                found.copied.append(item._storage)
             mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
             form = () if item.uop is base else _form(item.uop, base, found)
             key.append((mine, base.dtype, base.device, base.shape, base.sharding, item.requires_grad, form))

@@ -26,8 +26,8 @@ from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.filled import Gradients, is_over
 from tinygraft.tensor.live import LIVE, live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
-from tinygraft.tensor.results import Held, Home, home_of
-from tinygraft.tensor.storage import Steps, not_following, share
+from tinygraft.tensor.results import Held, aliases_in, home_of
+from tinygraft.tensor.storage import not_following
 from tinygraft.uop.uop import UOp, postorder
 
 Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER
@@ -164,8 +164,9 @@ class Record:
         self.kept = [node for node in results if node not in changing]
         numbers = {node: number for number, node in enumerate([*changing, *self.kept])}
         homes = {id(t): home_of(t, arguments.tensors, was_there) for t in tensors_in(result)}
-        self.result = mapped(result, TensorBase, lambda tensor: Held(tensor, numbers, homes[id(tensor)]))
-        self.views = _views(tensors_in(result), homes)
+        given = {id(tensor): Held(tensor, numbers, homes[id(tensor)]) for tensor in tensors_in(result)}
+        self.result = mapped(result, TensorBase, lambda tensor: given[id(tensor)])
+        self.views = aliases_in(tensors_in(result), homes)
         uids = [node.arg.uid for node in changing]
         fixed = {uid: buffer for uid, (role, _) in roles.items() if uid not in uids
                  and (buffer := _fixed(trace, uid, role)) is not None}  # fmt: skip
@@ -194,7 +195,7 @@ class Record:
         )
 
     def replay(self, arguments: Arguments) -> Any:
-        """Launch everything with other arguments; the result, in memory of its own."""
+        """Launch everything with other arguments; the result of the call, in memory of its own."""
         values = self.values | arguments.values
         if self.parts:
             for part in self.parts:
@@ -220,11 +221,18 @@ class Record:
                 if (tensor := grad.tensor()) is not None and tensor.grad is not None:
                     self.known.add(tensor.grad)
             self.clean.clear()
-        result = mapped(self.result, Held, lambda held: held.alias(arguments.tensors, [*buffers, *self.kept], values))
+        memory, new = [*buffers, *self.kept], dict[int, TensorBase]()  # a tensor that is given back twice is one
+
+        def remade(held: Held) -> TensorBase:
+            if id(held) not in new:
+                new[id(held)] = held.alias(arguments.tensors, memory, values)
+            return new[id(held)]
+
+        result = mapped(self.result, Held, remade)
         if self.views:
             tensors = tensors_in(result)
-            for number, base, steps in self.views:
-                share(tensors[base], tensors[number], steps)
+            for aliases in self.views:
+                aliases.link(tensors)
         if self.taped or self.given or self.left:
             self._note_taped(arguments, result)
         return result
@@ -346,16 +354,6 @@ def _taped(tensors: Sequence[TensorBase], written: AbstractSet[int]) -> list[tup
         if not written.isdisjoint([node.arg.uid for node in buffers_of(memory)]) and (entry := tape.entry_of(memory)):
             found.append((number, entry.asks))
     return found
-
-
-def _views(tensors: Sequence[TensorBase], homes: Mapping[int, Home]) -> list[tuple[int, int, Steps]]:
-    """The tensors of a result that are views of another one, made in the call: its number, the other's, the steps."""
-    bases = {id(t._storage): i for i, t in enumerate(tensors) if t._storage is not None and not t._chain}
-    return [
-        (number, bases[id(t._storage)], t._chain)
-        for number, t in enumerate(tensors)
-        if t._storage is not None and t._chain and homes[id(t)] is None and id(t._storage) in bases
-    ]
 
 
 def _bytes(node: UOp) -> bytes:

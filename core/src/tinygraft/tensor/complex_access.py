@@ -16,6 +16,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, complex_of
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.strides import Layout, row_major
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.shape import Shape
 from tinygraft.uop.uop import Place, UOp
@@ -155,6 +156,9 @@ class ComplexAccess(Tensor):
             )
         return found.astype(dtype)
 
+    def _memory(self) -> None:
+        """The memory of a view: there are two."""
+
     def data(self) -> memoryview:
         """Raises DTypeError: memoryview has no complex numbers."""
         raise DTypeError(f"memoryview has no format for {self.dtype}\n  hint: t.view_as_real().data() gives its parts")
@@ -180,8 +184,9 @@ class ComplexAccess(Tensor):
         here = self.__dlpack_device__()
         if dl_device is not None and tuple(dl_device) != here:
             raise BufferError(f"{self.device} shares its memory as DLPack device {here}, asked for {dl_device}")
-        view = self.view_as_real()._shared()
-        return dlpack.make(view, self.dtype, tuple(self.shape), (max_version or (0, 0))[0] >= 1)
+        view, _ = self.view_as_real()._lent()
+        shape = tuple(self.shape)
+        return dlpack.make(view, self.dtype, Layout(0, shape, row_major(shape)), (max_version or (0, 0))[0] >= 1)
 
     # When and where values are computed
 

@@ -1,7 +1,7 @@
 """DLPack: memory that other libraries share with us, and ours for them, as PyCapsules. Host memory only.
 
     take(capsule) -> Foreign             theirs: dtype, shape, strides, address; gives it back when it goes away
-    make(view, dtype, shape, versioned)  ours, kept alive until the other side is done
+    make(view, dtype, layout, versioned) ours, kept alive until the other side is done
 
 The layout is that of dlpack.h, version 1; unversioned capsules are those of older libraries.
 """
@@ -9,12 +9,12 @@ The layout is that of dlpack.h, version 1; unversioned capsules are those of old
 from __future__ import annotations
 
 import ctypes
-import itertools
 from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, pythonapi
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes, part_of
 from tinygraft.errors import DTypeError
+from tinygraft.tensor.strides import Layout, row_major
 
 HOST = 1  # what dlpack.h calls host memory
 READ_ONLY = 1  # a flag of versioned tensors
@@ -86,9 +86,9 @@ class Foreign:
             self.dtype, self.shape = part_of(self.dtype), (*self.shape, 2)
             self.strides = (*(2 * stride for stride in self.strides), 1)
 
-    def __del__(self) -> None:
+    def __del__(self, call: Any = Deleter, addressof: Any = ctypes.addressof) -> None:  # also at exit
         if self._managed.deleter:
-            Deleter(self._managed.deleter)(ctypes.addressof(self._managed))
+            call(self._managed.deleter)(addressof(self._managed))
 
 
 def take(capsule: object) -> Foreign:
@@ -116,27 +116,20 @@ def _kind(dtype: DType) -> str:
     return "bfloat" if dtype is dtypes.bfloat16 else dtype.name if dtype in dtypes.fp8s else dtype.kind
 
 
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of elements that lie one after another.
-
-    >>> row_major((2, 3, 4))
-    (12, 4, 1)
-    """
-    return tuple(itertools.accumulate(shape[:0:-1], lambda a, b: a * b, initial=1))[::-1] if shape else ()
-
-
 # Ours
 
 _given: dict[int, tuple[Any, ...]] = {}  # by address: what the other side has, and what keeps it alive
 
 
-def make(view: memoryview, dtype: DType, shape: tuple[int, ...], versioned: bool) -> object:
-    """A capsule of the bytes of view, which stay until whoever takes it is done with them."""
+def make(view: memoryview, dtype: DType, layout: Layout, versioned: bool) -> object:
+    """A capsule of elements in the bytes of view, which stay until whoever takes it is done with them."""
     managed = ManagedVersioned(major=1) if versioned else Managed()
-    sizes, strides = (c_int64 * len(shape))(*shape), (c_int64 * len(shape))(*row_major(shape))
+    ndim = len(layout.shape)
+    sizes, strides = (c_int64 * ndim)(*layout.shape), (c_int64 * ndim)(*layout.strides)
     tensor = managed.tensor
-    tensor.data = ctypes.addressof(ctypes.c_char.from_buffer(view)) if view.nbytes else None
-    tensor.device_type, tensor.ndim, tensor.lanes = HOST, len(shape), 1
+    if view.nbytes and 0 not in layout.shape:
+        tensor.data = ctypes.addressof(ctypes.c_char.from_buffer(view)) + layout.offset * dtype.itemsize
+    tensor.device_type, tensor.ndim, tensor.lanes = HOST, ndim, 1
     tensor.code, tensor.bits = CODES[_kind(dtype)], dtype.itemsize * 8
     tensor.shape, tensor.strides = sizes, strides
     managed.deleter = ctypes.cast(_forget, c_void_p).value

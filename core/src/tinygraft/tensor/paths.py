@@ -130,3 +130,9 @@ def is_leaf(tensor: HasNode) -> bool:
         entry = tape.entry_of(node)
         return entry is None or not entry.asks
     return not tape.is_asked(tensor.uop, asking_nodes(LIVE.near(())) - {tensor.uop})
+
+
+def is_cut_off(value: UOp) -> bool:
+    """Whether no tensor with requires_grad=True is behind a value: a computed tensor that it is the whole of has none
+    behind it from then on, though it may have had, and must not be taken for a leaf that somebody asked for."""
+    return not tape.is_asked(value, asking_nodes(LIVE.near(())))

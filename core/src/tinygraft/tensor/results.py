@@ -9,11 +9,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from tinygraft.dtype import DType
+from tinygraft.schedule.stored import HELD
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.storage import join
+from tinygraft.tensor.storage import Storage, join, over, share
+from tinygraft.tensor.strides import have_common
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
@@ -31,13 +34,57 @@ def home_of(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Call
     return next((weakref.ref(member) for member in members if was_there(member)), None)
 
 
-def stays_view(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Callable[[object], bool]) -> bool:
-    """Whether a tensor of a result is a view of what was there before the call; it is one then, over memory."""
-    storage = tensor._storage
-    if storage is None or home_of(tensor, arguments, was_there) is None:
-        return False
-    storage.settle()
-    return True
+def values_of(
+    tensors: Sequence[TensorBase], arguments: Sequence[TensorBase], was_there: Callable[[object], bool]
+) -> list[TensorBase]:
+    """The tensors of a result that are values, which have yet to be computed. The others are over memory then.
+
+    Those are the views of what was there before the call, and those that may have elements in common.
+    """
+    stay: set[int] = set()
+    for storage, members in _by_storage(tensors):
+        if home_of(members[0], arguments, was_there) is not None or _are_aliases(members):
+            storage.settle()
+            stay.update(map(id, members))
+    return [tensor for tensor in tensors if id(tensor) not in stay]
+
+
+def aliases_in(tensors: Sequence[TensorBase], homes: Mapping[int, Home]) -> list[Aliases]:
+    """The tensors of a result that are one memory which was made in the call."""
+    place = {id(tensor): number for number, tensor in enumerate(tensors)}
+    found = []
+    for storage, members in _by_storage(tensors):
+        over_it = [t for t in members if homes[id(t)] is None and t.uop is over(t._chain, storage.uop)]
+        if _are_aliases(over_it) and storage.uop.base.op in HELD:
+            found.append(Aliases(storage.requires_grad, tuple([(place[id(t)], len(t._chain)) for t in over_it])))
+    return found
+
+
+def _by_storage(tensors: Sequence[TensorBase]) -> list[tuple[Storage, list[TensorBase]]]:
+    """The storages of tensors, each with its tensors, named once."""
+    found: dict[int, tuple[Storage, list[TensorBase]]] = {}
+    for tensor in {id(tensor): tensor for tensor in tensors}.values():
+        if (storage := tensor._storage) is not None:
+            found.setdefault(id(storage), (storage, []))[1].append(tensor)
+    return list(found.values())
+
+
+def _are_aliases(tensors: Sequence[TensorBase]) -> bool:
+    """Whether a write to one tensor of a storage may show in another one, or elsewhere in the same one."""
+    repeats = any(op in (Ops.EXPAND, Ops.WINDOW) for tensor in tensors for op, _, _, _ in tensor._chain)
+    return repeats or any(not (a._chain and b._chain) or have_common(a, b) for a, b in combinations(tensors, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """Tensors of a result that are one memory, by their numbers, each with how many steps it is from the whole."""
+
+    requires_grad: bool | None
+    tensors: tuple[tuple[int, int], ...]
+
+    def link(self, tensors: Sequence[TensorBase]) -> None:
+        """Note that of the tensors of another result."""
+        share([(tensors[number], steps) for number, steps in self.tensors], self.requires_grad)
 
 
 @dataclass(frozen=True, slots=True)

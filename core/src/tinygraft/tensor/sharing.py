@@ -8,19 +8,23 @@ expression that was not computed yet sees it too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from types import ModuleType
 from typing import Any, Self
 
-from tinygraft.device.buffer import buffer_of
+from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
+from tinygraft.engine.capture import note_read
 from tinygraft.errors import DTypeError, ShapeError, UnsupportedError
 from tinygraft.files import fetch
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.data import bytes_node
 from tinygraft.tensor.indexing import Indexing
+from tinygraft.tensor.strides import Layout, layout_of, row_major
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp
 
 
@@ -33,7 +37,8 @@ class Sharing(Indexing):
         """The values as a read-only memoryview of this shape (flat where it has no elements).
 
         Where the host can see the memory, this is the memory: no copy is made, an assignment to the tensor is visible,
-        and the memory stays as long as the view. Raises DTypeError for dtypes that memoryview has no format for.
+        and the memory stays as long as the view. Of a view of another tensor it is the base's memory, with strides.
+        Raises DTypeError for dtypes that memoryview has no format for, BufferError for a view that no strides describe.
 
         >>> from tinygraft import Tensor
         >>> t = Tensor([[1, 2], [3, 4]])
@@ -41,18 +46,59 @@ class Sharing(Indexing):
         >>> t.assign(t * 10).realize().shape, view.tolist()
         ((2, 2), [[10, 20], [30, 40]])
         """
-        fmt = self.dtype.fmt
+        fmt: Any = self.dtype.fmt
         if fmt is None or fmt == "e":
             raise DTypeError(f"memoryview has no format for {self.dtype}; cast first, as in t.float().data()")
-        view: Any = self._shared()
-        found: memoryview = view.cast(fmt, self.shape) if view.nbytes and self.ndim else view.cast(fmt)
-        return found.toreadonly()
+        view, layout = self._lent()
+        if not view.nbytes or 0 in layout.shape:
+            return memoryview(b"").cast(fmt)
+        if layout.is_row_major():
+            start, count = layout.offset * self.dtype.itemsize, prod(layout.shape) * self.dtype.itemsize
+            flat = view[start : start + count]
+            return flat.cast(fmt, layout.shape).toreadonly()
+        import numpy as np
 
-    def _shared(self) -> memoryview:
-        """The bytes: the memory itself, or a copy where the host cannot see it."""
-        buffer = self._stored()
-        view = buffer.share()
-        return buffer.copy_out(memoryview(bytearray(buffer.nbytes))) if view is None else view
+        strides = [stride * self.dtype.itemsize for stride in layout.strides]
+        array: Any = np.ndarray(layout.shape, np.dtype(fmt), view, layout.offset * self.dtype.itemsize, strides)
+        return memoryview(array).toreadonly()
+
+    def _lent(self) -> tuple[memoryview, Layout]:
+        """The bytes of the memory, and where in it the elements are; of a copy where the host cannot see the memory.
+
+        A view is a part of its base's memory. Raises BufferError for one that no strides describe.
+        """
+        shared = self._memory()
+        view = None if shared is None else shared.share()
+        if view is None:
+            buffer, shape = self._stored(), lengths.as_ints(self.shape, "data")
+            view = buffer.share()
+            if view is None:
+                view = buffer.copy_out(memoryview(bytearray(buffer.nbytes)))
+            return view, Layout(0, shape, row_major(shape))
+        assert self._storage is not None
+        layout = layout_of(lengths.as_ints(self._storage.uop.shape, "data"), self._chain)
+        if layout is None:
+            raise BufferError(
+                f"no strides say where the elements of this view are, of shape {self.shape}: it was reshaped where its "
+                f"elements are not one after another in the memory that it shares\n  made at {self._where()}\n"
+                "  hint: share a copy of them, as in t = t.clone()"
+            )
+        return view, layout
+
+    def _memory(self) -> Buffer | None:
+        """The memory of the storage that this tensor is over, up to date; None for a value, or over several devices."""
+        if self._storage is None:
+            return None
+        if not is_concrete(self.shape):
+            self._stored()  # raises
+        self.realize()
+        storage = self._storage
+        if storage is None or not storage.is_shared(self):
+            return None
+        storage.settle()  # also lets go of elements that views have kept, which others may write now
+        node = memory_base(storage.uop)
+        note_read()
+        return buffer_of(node) if node.op is Ops.BUFFER else None
 
     @classmethod
     def from_url(cls, url: str, gunzip: bool = False, **kwargs: Any) -> Self:
@@ -126,7 +172,7 @@ class Sharing(Indexing):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """The kind of memory and its number: host memory. Raises BufferError where this tensor's is not."""
-        if self._stored().share() is not None:
+        if (self._memory() or self._stored()).share() is not None:
             return 1, 0
         raise BufferError(
             f"the memory of {self.device} is not the host's, and only that is shared through DLPack: move the tensor\n"
@@ -139,23 +185,28 @@ class Sharing(Indexing):
     ) -> Any:  # fmt: skip
         """The memory as a DLPack capsule, writable by both sides. numpy.from_dlpack and torch.from_dlpack call this.
 
-        A tensor that is not the whole of its memory in order is copied; copy=True always copies. Raises BufferError
-        when copy=False asks for what needs a copy.
+        A view of another tensor is its base's memory, with strides. copy=True always copies. Raises BufferError for a
+        view that no strides describe or that runs backwards (flip), and when copy=False asks for what needs a copy: a
+        tensor over several devices.
         """
         from tinygraft.tensor import dlpack
 
-        is_view = self.uop.base.op is Ops.BUFFER and memory_base(self.uop).op is not Ops.BUFFER
         here = self.__dlpack_device__()
         if dl_device is not None and tuple(dl_device) != here:
             raise BufferError(f"{self.device} shares its memory as DLPack device {here}, asked for {dl_device}")
-        given = self.clone() if copy else self
-        if copy is False and is_view:
+        if copy is False and self.uop.sharding is not None:
             raise BufferError(
-                "this tensor is not the whole of its memory in order: it has to be copied, which copy=False forbids\n"
-                f"  made at {self._where()}"
+                f"this tensor is in the memory of several devices, {self.device}: it has to be copied, which "
+                f"copy=False forbids\n  made at {self._where()}"
             )
-        view = given._shared()
-        return dlpack.make(view, self.dtype, tuple(self.shape), (max_version or (0, 0))[0] >= 1)
+        view, layout = (self.clone() if copy else self)._lent()
+        if min(layout.strides, default=0) < 0:  # PyTorch 2.13 ends the process when it is given some
+            raise BufferError(
+                f"this view runs backwards through the memory that it shares, with strides {layout.strides} for shape "
+                f"{self.shape}, which libraries that take DLPack do not all know\n  made at {self._where()}\n"
+                "  hint: share a copy of it, as in t = t.clone(), or read t.data()"
+            )
+        return dlpack.make(view, self.dtype, layout, (max_version or (0, 0))[0] >= 1)
 
     @classmethod
     def from_dlpack(cls, x: Any, device: str | None = None, copy: bool | None = None) -> Self:
@@ -217,8 +268,6 @@ class Sharing(Indexing):
 
 def _strided(found: Any) -> bool:
     """Whether elements lie apart or out of order; the stride of an axis of one element does not matter."""
-    from tinygraft.tensor.dlpack import row_major
-
     wanted = row_major(found.shape)
     return any(size > 1 and a != b for size, a, b in zip(found.shape, found.strides, wanted, strict=True))
 

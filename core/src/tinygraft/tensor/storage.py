@@ -12,9 +12,10 @@ the user called it: what a method of this library moves on the way to its result
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
+from tinygraft.device.buffer import realized
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import ShapeError
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
@@ -85,8 +86,8 @@ class Storage:
 
     __slots__ = ("__weakref__", "_members", "_node", "requires_grad", "version", "written")
 
-    def __init__(self, first: TensorBase) -> None:
-        self._node, self.requires_grad = first.uop, first.requires_grad
+    def __init__(self, uop: UOp, requires_grad: bool | None, first: TensorBase) -> None:
+        self._node, self.requires_grad = uop, requires_grad
         self.version, self.written = 0, False
         self._members: dict[int, _Member] = {}
         self.add(first)
@@ -156,6 +157,13 @@ class Storage:
             node = memory_base(node.src[0])
         return self.written and node.op in HELD
 
+    def may_change(self) -> bool:
+        """Whether somebody outside can write the memory: then no view keeps elements of it."""
+        node = memory_base(self.uop)
+        while node.op is Ops.ASSIGN:
+            node = memory_base(node.src[0])
+        return any((buffer := realized(part)) is not None and buffer.may_change() for part in buffers_of(node))
+
     def settle(self) -> None:
         """Have the whole value in memory, and every tensor as its chain over that."""
         with exclusive:
@@ -206,7 +214,7 @@ def alias(base: TensorBase, view: TensorBase) -> None:
     """Note that a new tensor, whose node was made of base's by movements, is base's memory."""
     storage = base._storage
     if storage is None:
-        storage = base._storage = Storage(base)
+        storage = base._storage = Storage(base.uop, base.requires_grad, base)
         base._chain = ()
     view._storage, view._chain = storage, base._chain + steps_to(view.uop, base.uop)
     storage.add(view)
@@ -215,7 +223,7 @@ def alias(base: TensorBase, view: TensorBase) -> None:
 def join(base: TensorBase, new: TensorBase) -> None:
     """Note that a tensor over base's memory, whose node was not made of base's, is base's memory."""
     if base._storage is None:
-        base._storage, base._chain = Storage(base), ()
+        base._storage, base._chain = Storage(base.uop, base.requires_grad, base), ()
     storage, bottom = base._storage, new.uop
     while bottom is not storage.uop and bottom.op not in HELD:
         bottom = bottom.src[0]
@@ -228,12 +236,17 @@ def join(base: TensorBase, new: TensorBase) -> None:
     storage.add(new)
 
 
-def share(base: TensorBase, new: TensorBase, steps: Steps) -> None:
-    """Note that a tensor, which has its elements by itself for now, is that many steps from base's memory."""
-    if base._storage is None:
-        base._storage, base._chain = Storage(base), ()
-    new._storage, new._chain = base._storage, steps
-    base._storage.add(new)
+def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None) -> None:
+    """Note that new tensors are one memory, each made of it by a number of steps. The flag is that of the whole."""
+    first, count = tensors[0]
+    node = first.uop
+    for _ in range(count):
+        node = node.src[0]
+    storage = Storage(node, requires_grad, first)
+    for tensor, _ in tensors:
+        tensor._storage, tensor._chain = storage, steps_to(tensor.uop, node)
+        if tensor is not first:
+            storage.add(tensor)
 
 
 def agree(tensors: Iterable[TensorBase]) -> None:
@@ -267,18 +280,21 @@ def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable
 def to_realize(tensor: TensorBase) -> TensorBase | Storage:
     """What to compute when a tensor is realised: what waits to be written to its storage, where others read that too.
 
-    The tensor's own elements are then kept when they are first read.
+    The tensor's own elements are then kept when they are first read; never where somebody else can write the memory.
     """
     storage = tensor._storage
-    waits = storage is not None and tensor._chain and storage.is_pending() and storage.has_several()
-    return storage if waits and storage is not None else tensor
+    if storage is None or not tensor._chain:
+        return tensor
+    waits = storage.may_change() or (storage.is_pending() and storage.has_several())
+    return storage if waits else tensor
 
 
-def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
+def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off: Any) -> None:
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
-    is_leaf tells whether a storage is a leaf to gradients. What is written into one is detached, as it is where it goes
-    through a tensor that detach() gave. Raises ShapeError where two places of the view are one element.
+    is_leaf tells whether a storage is a leaf to gradients, is_cut_off whether a value has none behind it. What is
+    written into a leaf is detached, as it is where it goes through a tensor that detach() gave. Raises ShapeError where
+    two places of the view are one element.
     """
     storage = tensor._storage
     assert storage is not None
@@ -297,6 +313,8 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
         if value.dtype is not old.dtype:
             value = UOp(Ops.BITCAST, old.dtype, (value,))
         whole = all(op is Ops.RESHAPE for op, _, _, _ in moves)
+        if whole and value.shape != old.shape:  # before it is detached: by that the tape knows what goes into a leaf
+            value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
         stays = old.dtype.kind == "float" and storage.requires_grad is True and is_leaf(storage)
         if stays or (old.dtype.kind == "float" and any(op is Ops.DETACH for op, _, _, _ in steps)):
             value = UOp(Ops.DETACH, value.dtype, (value,))
@@ -305,8 +323,10 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any) -> None:
         if not whole:
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
         else:
-            if value.shape != old.shape:
-                value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
+            if not stays and old.dtype.kind == "float" and storage.requires_grad and is_cut_off(value):
+                storage.requires_grad = None
+                for member in [t for t in storage.members() if t.requires_grad]:
+                    member.requires_grad = None
             owns = stays or old.op is Ops.ASSIGN or memory_base(old).op in HELD
             new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else value
         storage.written = True
@@ -346,10 +366,18 @@ def _overlaps(whole: UOp, steps: Steps) -> bool:
         return True
     import numpy as np
 
-    index = np.arange(int(np.prod(whole.shape, dtype=np.int64))).reshape(whole.shape)
+    index = indices(whole.shape, steps)
+    return bool(len(np.unique(index)) < index.size)
+
+
+def indices(shape: Any, steps: Steps) -> Any:
+    """For each element of a view, that many steps from a whole of a shape, its index there: an array of numpy."""
+    import numpy as np
+
+    index = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
     for op, _, _, arg in steps:
         index = _moved(index, op, arg)
-    return len(np.unique(index)) < index.size
+    return index
 
 
 def _moved(index: Any, op: Ops, arg: Any) -> Any:

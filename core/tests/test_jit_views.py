@@ -1,0 +1,209 @@
+"""Views under TinyJit: as arguments, of outside memory, and as results."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Tensor, TinyJit, Variable
+from tinygraft.errors import ShapeError
+
+
+def numbers(*shape: int) -> Tensor:
+    """0, 1, 2, ... in memory."""
+    return Tensor(np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)).realize()
+
+
+def test_a_cache_that_a_function_fills() -> None:
+    """Captured and replayed, outside memory is written, and its views and results follow."""
+    cache = Tensor.zeros(2, 4).contiguous().realize()
+    row = cache[0]
+    results = []
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        cache[:, 1:2].assign(x)
+        return cache[1]
+
+    for i in range(5):
+        row.numpy()
+        results.append(step(Tensor([[i + 1.0], [i + 2.0]]).realize()))
+        assert cache.tolist() == [[0.0, i + 1.0, 0.0, 0.0], [0.0, i + 2.0, 0.0, 0.0]]
+        assert row.tolist() == [0.0, i + 1.0, 0.0, 0.0]
+        assert all(r.tolist() == [0.0, i + 2.0, 0.0, 0.0] for r in results)
+    assert step.captured == 1
+    results[-1][0] = 50
+    assert cache.tolist()[1] == [50.0, 6.0, 0.0, 0.0]
+
+
+def test_views_as_arguments_are_written() -> None:
+    """Each call writes the part that it is given, and calls with other parts of what is only read are of one kind."""
+    t = numbers(6)
+
+    @TinyJit
+    def grow(part: Tensor) -> None:
+        part.assign(part + 10).realize()
+
+    for i in range(9):
+        grow(t[i % 3 : i % 3 + 2])
+    assert t.tolist() == [30.0, 61.0, 62.0, 33.0, 4.0, 5.0]
+
+    @TinyJit
+    def total(part: Tensor) -> Tensor:
+        return part.sum()
+
+    assert [total(t[i : i + 2]).item() for i in range(4)] == [91.0, 123.0, 95.0, 37.0]
+    assert total.captured == 1
+
+
+def test_two_views_of_one_tensor_as_arguments() -> None:
+    """One is written, the other is read after that."""
+    t = numbers(4)
+
+    @TinyJit
+    def step(a: Tensor, b: Tensor) -> Tensor:
+        a.assign(a + 1)
+        return (b * 1).realize()
+
+    for i in range(5):
+        assert step(t[:2], t[1:]).tolist() == [i + 2.0, 2.0, 3.0]
+    assert t.tolist() == [5.0, 6.0, 2.0, 3.0]
+
+
+def test_a_tensor_that_shares_memory_with_an_argument_keeps_its_value() -> None:
+    """contiguous() of memory is the same memory and no alias, made before a capture or between replays."""
+    value = Tensor([9.0, 9.0]).realize()
+    t = Tensor([1.0, 2.0]).realize()
+    before = t.contiguous()
+    write = TinyJit(lambda a: a.assign(value).realize())
+    for _ in range(3):
+        write(t)
+    between = t.contiguous()
+    value.assign(Tensor([3.0, 4.0])).realize()
+    write(t)
+    assert (before.tolist(), between.tolist(), t.tolist()) == ([1.0, 2.0], [9.0, 9.0], [3.0, 4.0])
+
+
+def test_tokens_of_a_cache_are_those_without_one() -> None:
+    """The idioms of caches: shrink and assign, or a slice and assign, then realize; eager and captured."""
+    table = Tensor(np.random.default_rng(1).normal(size=(8, 6)).astype(np.float32)).realize()
+    weight = Tensor(np.random.default_rng(2).normal(size=(6, 6)).astype(np.float32)).realize()
+
+    def attend(keys: Tensor, query: Tensor) -> Tensor:
+        return (query.reshape(1, 6) @ keys.T).softmax(-1) @ keys
+
+    def without_cache() -> list[int]:
+        tokens = [0]
+        for _ in range(7):
+            keys = table[tokens] @ weight
+            tokens.append(int((attend(keys, keys[-1]) @ table.T).argmax().item()))
+        return tokens
+
+    def with_cache(write: Callable[[Tensor, Any, Tensor], Any], wrap: Any) -> list[int]:
+        cache = Tensor.zeros(9, 6).contiguous().realize()
+        start = Variable("start", 0, 7)
+
+        def step(token: Tensor, at: Any) -> Tensor:
+            key = table[token] @ weight
+            write(cache, at, key)
+            return (attend(cache.shrink(((0, at + 1), None)), key) @ table.T).argmax().realize()
+
+        tokens, run = [0], wrap(step)
+        for i in range(7):
+            tokens.append(int(run(Tensor([tokens[-1]]).realize(), start.bind(i)).item()))
+        return tokens
+
+    idioms: list[Callable[[Tensor, Any, Tensor], Any]] = [
+        lambda cache, at, key: cache.shrink(((at, at + 1), None)).assign(key).realize(),
+        lambda cache, at, key: cache[at : at + 1].assign(key).realize(),
+        lambda cache, at, key: cache.__setitem__(slice(at, at + 1), key),
+    ]
+    expected = without_cache()
+    for write in idioms:
+        assert with_cache(write, lambda f: f) == with_cache(write, TinyJit) == expected
+
+
+def test_views_of_one_value_are_aliases_as_results() -> None:
+    """With their base or without it, where they have elements in common, of symbolic size too; and pickled."""
+    x, n = numbers(6), Variable("n", 2, 6)
+
+    @TinyJit
+    def step(x: Tensor, n: Any) -> dict[str, Any]:
+        y, z = (x * 2).reshape(2, 3), x + 1
+        return {"meet": [y[0], [y.T[1], y.detach()[0, 1:]]], "base": (z[:n], z, z[1:2])}
+
+    def look(found: dict[str, Any], size: int) -> None:
+        row, (column, rest) = found["meet"]
+        row[1] = 50.0
+        assert (column.tolist(), rest.tolist()) == ([50.0, 8.0], [50.0, 4.0])
+        rest += 1
+        rest.realize()
+        assert (row.tolist(), column.tolist()) == ([0.0, 51.0, 5.0], [51.0, 8.0])
+        front, z, one = found["base"]
+        one += 5
+        assert (front.sum().item(), z.tolist()) == (size * (size + 1) / 2 + 5, [1.0, 7.0, 3.0, 4.0, 5.0, 6.0])
+
+    for size in (2, 3, 5, 6, 4):
+        look(step(x, n.bind(size)), size)
+    assert step.captured == 1
+    look(pickle.loads(pickle.dumps(step))(x, n.bind(3)), 3)
+
+
+def test_parts_beside_each_other_are_computed_by_themselves_as_results() -> None:
+    """Nobody can tell: one does not keep the memory of another."""
+    step = TinyJit(lambda x: (x * 2).chunk(3))
+    for _ in range(4):
+        a, b, c = step(numbers(6))
+        a += 1
+        assert (a.tolist(), b.tolist(), c.tolist()) == ([1.0, 3.0], [4.0, 6.0], [8.0, 10.0])
+    assert {part.uop.base.realized.size for part in (b, c)} == {2}
+
+
+def test_results_with_elements_in_common_stay_so() -> None:
+    """Windows show a write wherever the element is, repeated elements are not written, as in eager calls."""
+    step = TinyJit(lambda x: ((x * 2).unfold(0, 2, 1), (x + 1).expand(2, 3)))
+    for _ in range(4):
+        windows, rows = step(numbers(3))
+        windows[0] = 9
+        assert windows.tolist() == [[9.0, 9.0], [9.0, 4.0]]
+        with pytest.raises(ShapeError, match="elements in common"):
+            rows += 1
+    assert step.captured == 1
+
+
+RESULTS: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
+    "a tensor twice": lambda y: (y, y),
+    "a tensor and its view": lambda y: (y, y[1:]),
+    "parts of one that is not given back": lambda y: (y[:2], y[1:]),
+    "a part of a part": lambda y: (y[1:][:1], y.flip(0)),
+    "a view that is the whole": lambda y: (y, y.shrink(((0, 3),))),
+    "other shapes of one": lambda y: (y.reshape(1, 3), y.unsqueeze(1)),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_that_are_one_memory_are_that_in_replays(name: str) -> None:
+    """Written after the call, the one shows in the other, and in no result of another call."""
+    f = TinyJit(lambda x: RESULTS[name](x * 2))
+    kept = []
+    for i in range(5):
+        x = Tensor([1.0 + i, 2.0, 3.0]).realize()
+        a, b = RESULTS[name](x * 2)
+        c, d = f(x)
+        for one, other in ((a, b), (c, d)):
+            one += 10
+            other.realize()
+            other *= 3
+        assert (c.tolist(), d.tolist()) == (a.tolist(), b.tolist())
+        kept.append((c, d, a.tolist(), b.tolist()))
+    assert f.captured == 1
+    assert all((c.tolist(), d.tolist()) == (a, b) for c, d, a, b in kept)
+    again = pickle.loads(pickle.dumps(f))
+    c, d = again(Tensor([5.0, 2.0, 3.0]).realize())
+    c += 10
+    d *= 3
+    assert (c.tolist(), d.tolist()) == kept[-1][2:]
