@@ -125,9 +125,11 @@ def test_the_size_of_a_buffer_is_part_of_the_form():
 
 def test_a_repeat_walks_its_graph_once_and_makes_two_nodes(made, monkeypatch):
     """The operation itself and the memory of its result; all else of its graph is there from the time before."""
-    live, strangers = access.live_holders, list(access.live_holders())  # of other modules: they would be walked too
+    near, strangers = access.LIVE.near, access.LIVE.near(())  # of other modules: they would be walked too
     ids = {id(tensor) for tensor in strangers}
-    monkeypatch.setattr(access, "live_holders", lambda: [tensor for tensor in live() if id(tensor) not in ids])
+    monkeypatch.setattr(
+        access.LIVE, "near", lambda memory: [t for t in near(memory) if id(t) not in ids], raising=False
+    )
     walks = []
     for module in (collect, protect, remember, transaction):
         for name in {"postorder", "toposort", "rebuild"} & vars(module).keys():

@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor, TinyJit
+from tinygraft.schedule.stored import HELD
+from tinygraft.tensor import live
+from tinygraft.uop.uop import toposort
 
 Index = Any  # an array of indices
 Move = tuple[str, Callable[[Any], Any], Callable[[Index], Index]]
@@ -169,3 +172,24 @@ class Program:
 def test_random_programs_of_views(seed: int) -> None:
     """Views of views, writes, reads, realises and deletions in random order."""
     Program(seed).run(20)
+
+
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_whoever_reads_memory_that_is_written_is_looked_at(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a realisation does not look at rests: it is memory, none that is written, and asks for no gradient."""
+    real = live.LIVE.near
+
+    def near(memory: Any) -> Any:
+        found = real(memory)
+        looked_at, written = {id(holder) for holder in found}, set(memory)
+        tensors = live.live_tensors()
+        storages = {id(t._storage): t._storage for t in tensors if t._storage is not None}
+        for holder in (*tensors, *storages.values()):
+            if id(holder) not in looked_at:
+                assert holder.uop.base.op in HELD
+                assert written.isdisjoint(toposort(holder.uop))
+                assert not holder.requires_grad
+        return found
+
+    monkeypatch.setattr(live.LIVE, "near", near, raising=False)
+    Program(seed).run(25)

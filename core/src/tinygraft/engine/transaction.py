@@ -98,7 +98,7 @@ def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp,
     held = {node: _held(node, work.memory[home]) for node, home in homes.items()}
     if more:
         held |= more
-    first = min([node.serial for node in held])  # no graph whose root is older has one of them
+    first = min([node.serial for node in held], default=0)  # no graph whose root is older has one of them
     lazy = [t for t in request.others if t.uop.serial >= first and memory_base(t.uop).op not in HELD]
     others = [*request.others, *request.pinned] if request.pinned else request.others
     copies = {} if saved is None else saved.copies

@@ -14,6 +14,7 @@ from collections.abc import Collection
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from tinygraft.engine.realize import exclusive
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -47,10 +48,27 @@ class _Waiting(threading.local):
 
 Entries = dict[int, Entry]  # by the id of the tensor
 
+
+class _Growth:
+    """When to look for the dead in a list: whenever it may have doubled."""
+
+    def __init__(self) -> None:
+        self.added, self.room = 0, 1 << 10
+
+    def is_due(self) -> bool:
+        """Whether that is now, after one more entry."""
+        self.added += 1
+        return self.added > self.room
+
+    def pruned(self, left: int) -> None:
+        """So many entries are left."""
+        self.added, self.room = 0, left + (1 << 10)
+
+
 _all: Entries = {}
 _awake: Entries = {}
 _resting: dict[int, Entries] = {}  # by the number of a BUFFER
-_room = {"all": 1 << 10, "resting": 1 << 10}  # entries from which the dead among them are looked for
+_all_grown, _resting_grown = _Growth(), _Growth()
 _assigned = _Waiting()
 _numbers = itertools.count(1)
 _by_number = itemgetter(0)
@@ -61,14 +79,8 @@ def enter(tensor: TensorBase) -> None:
     entry = Entry(tensor)
     entry.number = next(_numbers)
     _all[id(tensor)] = _awake[id(tensor)] = entry
-    if len(_all) > _room["all"]:
-        live_tensors()
-        _room["all"] = 2 * len(_all) + (1 << 10)
-
-
-def entry_of(tensor: TensorBase) -> Entry:
-    """The entry of a live tensor."""
-    return _all[id(tensor)]
+    if _all_grown.is_due():
+        _all_grown.pruned(len(live_tensors()))
 
 
 def wake(tensor: TensorBase) -> None:
@@ -81,7 +93,7 @@ def wake(tensor: TensorBase) -> None:
 def live_tensors() -> list[TensorBase]:
     """Every tensor that is still referred to, in the order in which they were made."""
     found = []
-    for key, entry in sorted(_all.items(), key=lambda item: item[1].number):
+    for key, entry in sorted(_all.copy().items(), key=lambda item: item[1].number):
         tensor = entry()
         if tensor is not None:
             found.append(tensor)
@@ -104,20 +116,25 @@ class Live:
 
         All others read memory besides these and nothing else, and none of them asks for a gradient.
         """
-        entries = dict(_awake)
-        for buffer in memory:
-            entries |= _resting.get(buffer.arg.uid, {})
-        found = []
-        for key, entry in entries.items():
-            tensor = entry()
-            if tensor is None:
-                if _awake.get(key) is entry:
-                    del _awake[key]
-            elif not _rests(tensor, entry) or (memory and not _memory_of(tensor).isdisjoint(memory)):
-                found.append((entry.number, tensor))
-        if len(found) > 1:
-            found.sort(key=_by_number)
-        return _with_storages([tensor for _, tensor in found])
+        with exclusive:
+            entries = dict(_awake)
+            for buffer in memory:  # a dead one may have had the id of one that is awake
+                resting = list(_resting.get(buffer.arg.uid, {}).items())
+                entries |= {key: entry for key, entry in resting if entry() is not None}
+            found = []
+            for key, entry in entries.items():
+                tensor = entry()
+                if tensor is None:
+                    if _awake.get(key) is entry:
+                        del _awake[key]
+                    continue
+                if tensor._storage is not None:
+                    tensor._storage.is_shared(tensor)
+                if not _rests(tensor, entry) or (memory and not _memory_of(tensor).isdisjoint(memory)):
+                    found.append((entry.number, tensor))
+            if len(found) > 1:
+                found.sort(key=_by_number)
+            return _with_storages([tensor for _, tensor in found])
 
 
 LIVE = Live()
@@ -134,7 +151,8 @@ def _rests(tensor: TensorBase, entry: Entry) -> bool:
         if not _may_rest(tensor):  # another thread has given it another node, and found it awake
             _awake[key] = entry
             return False
-        _prune()
+        if _resting_grown.is_due():
+            _prune()
     return True
 
 
@@ -154,12 +172,16 @@ def _memory_of(tensor: TensorBase) -> set[UOp]:
 
 
 def _prune() -> None:
-    """Forget memory that no tensor rests on, when the list has doubled."""
-    if len(_resting) > _room["resting"]:
-        for uid, entries in list(_resting.items()):
-            if all(entry() is None for entry in list(entries.values())):
-                del _resting[uid]
-        _room["resting"] = 2 * len(_resting) + (1 << 10)
+    """Forget who no longer rests."""
+    left = 0
+    for uid, entries in list(_resting.items()):
+        alive = {key: entry for key, entry in entries.items() if entry() is not None and key not in _awake}
+        left += len(alive)
+        if alive:
+            _resting[uid] = alive
+        else:
+            del _resting[uid]
+    _resting_grown.pruned(left)
 
 
 def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | Storage]:

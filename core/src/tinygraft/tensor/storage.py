@@ -129,11 +129,17 @@ class Storage:
 
     def members(self) -> list[TensorBase]:
         """The live tensors over this value, in the order in which they came to it."""
-        return [t for member in list(self._members.values()) if (t := member()) is not None]
+        return [t for m in list(self._members.values()) if (t := m()) is not None and t._storage is self]
 
     def has_several(self) -> bool:
         """Whether two live tensors at least are over this value."""
-        return len(self._members) > 1
+        found = 0
+        for member in list(self._members.values()):
+            tensor = member()
+            found += tensor is not None and tensor._storage is self
+            if found > 1:
+                return True
+        return False
 
     def is_shared(self, tensor: TensorBase) -> bool:
         """Whether a tensor over this value still needs it; a realised one without others becomes a value of its own.
