@@ -739,6 +739,20 @@ def test_views_of_an_argument_that_is_a_view_follow_its_memory() -> None:
     assert f.captured == 1
 
 
+def test_a_symbolic_row_given_back_with_its_base_is_that_row_of_each_call() -> None:
+    """Not the one that was captured."""
+    row = Variable("row", 0, 3)
+    f = TinyJit(lambda x, i: (lambda y: (y, y[i : i + 1], y[i : i + 1].T))(x * 2))
+    for k in (0, 2, 1, 3):
+        whole, part, turned = f(numbers(4, 2), row.bind(k))
+        part += 100
+        turned[1] = 7
+        expected = np.arange(8.0).reshape(4, 2) * 2
+        expected[k] = [expected[k, 0] + 100, 7]
+        assert (whole.tolist(), part.tolist()) == (expected.tolist(), [expected[k].tolist()])
+    assert f.captured == 1
+
+
 VALUES_OF_AN_ARGUMENT: dict[str, Callable[[Tensor], Any]] = {
     "cast": lambda x: x.cast("float32").__isub__(1),
     "contiguous": lambda x: x.contiguous().__setitem__(0, 9),

@@ -27,7 +27,7 @@ from tinygraft.tensor.filled import Gradients, is_over
 from tinygraft.tensor.live import live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
 from tinygraft.tensor.results import Held, Home, home_of
-from tinygraft.tensor.storage import Steps, not_following, share
+from tinygraft.tensor.storage import Steps, not_following, share, with_values
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER
@@ -239,7 +239,7 @@ class Record:
         if self.views:
             tensors = tensors_in(result)
             for number, base, steps in self.views:
-                share(tensors[base], tensors[number], steps)
+                share(tensors[base], tensors[number], with_values(steps, values))
         if self.taped or self.given or self.left:
             self._note_taped(arguments, result)
         return result[0]

@@ -12,7 +12,7 @@ the user called it: what a method of this library moves on the way to its result
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.realize import exclusive, realize_tensors
@@ -22,7 +22,7 @@ from tinygraft.tensor.leaves import leaf
 from tinygraft.tensor.lengths import now
 from tinygraft.tensor.live import LIVE, live_holders, note_assigned
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, postorder, rebuild
 
 if TYPE_CHECKING:
     from tinygraft.tensor.base import TensorBase
@@ -161,6 +161,24 @@ def over(steps: Steps, node: UOp) -> UOp:
     for op, dtype, sizes, arg in steps:
         node = UOp(op, dtype, (node, *sizes), arg)
     return node
+
+
+def with_values(steps: Steps, values: Mapping[str, int]) -> Steps:
+    """The same steps, where variables are bound to other values."""
+    done: list[Step] = []
+    for op, dtype, sizes, arg in steps:
+        bound = [node for node in postorder(*sizes) if node.op is Ops.BIND] if sizes else []
+        if bound:
+            new = rebuild(sizes, {node: node.src[0].bind(values[node.src[0].arg.name]) for node in bound})
+            sizes, arg = tuple([new[size] for size in sizes]), _with_sizes(arg, new)
+        done.append((op, dtype, sizes, arg))
+    return tuple(done)
+
+
+def _with_sizes(arg: Any, sizes: Mapping[UOp, UOp]) -> Any:
+    if isinstance(arg, tuple):
+        return tuple([_with_sizes(item, sizes) for item in arg])
+    return sizes.get(arg, arg) if isinstance(arg, UOp) else arg
 
 
 def steps_to(view: UOp, base: UOp) -> Steps:
