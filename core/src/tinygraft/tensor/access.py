@@ -419,6 +419,8 @@ class Access(Casting):
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value))
         else:
             self.uop = value
+        if view is None and self.requires_grad and not stays and is_leaf(self):
+            self.requires_grad = None  # it had the flag of what it was computed from, and is no leaf of the user's
         note_assigned(self)
 
     def replace(self, x: TensorBase) -> Self:
