@@ -457,6 +457,33 @@ def test_threads_write_parts_of_one_tensor() -> None:
     assert t.tolist() == (np.arange(128, dtype=np.float32).reshape(8, 16) + 10).tolist()
 
 
+def test_threads_make_views_while_others_write_and_realise() -> None:
+    """A view is of what the base is when it is made, and a value that is assigned is not computed twice."""
+    for realized in (True, False):
+        t = numbers(4, 16) * 0 if realized else Tensor.zeros(4, 16).contiguous()
+        failures: list[BaseException] = []
+
+        def work(row: int, t: Tensor = t, failures: list[BaseException] = failures) -> None:
+            try:
+                for i in range(12):
+                    part = t[row]
+                    part += 1
+                    t.T[row, row].assign(t[row, row] * 1)
+                    t[row, 1:3] = t[row, 1:3] * 1
+                    if i % 3 == 0:
+                        part.numpy()
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(row,)) for row in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert t.tolist() == [[12.0] * 16] * 4
+
+
 def test_parts_of_a_file_are_values(tmp_path: Any) -> None:
     """Until it is read; what is written never goes to the file."""
     path = tmp_path / "numbers"

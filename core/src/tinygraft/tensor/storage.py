@@ -19,6 +19,7 @@ from tinygraft.device.buffer import realized
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import ShapeError
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.tensor import quiet
 from tinygraft.tensor.leaves import leaf
 from tinygraft.tensor.lengths import now
 from tinygraft.tensor.live import LIVE, live_holders, note_assigned
@@ -186,14 +187,22 @@ def steps_to(view: UOp, base: UOp) -> Steps:
     return tuple(reversed(found))
 
 
-def alias(base: TensorBase, view: TensorBase) -> None:
-    """Note that a new tensor, whose node was made of base's by movements, is base's memory."""
-    storage = base._storage
-    if storage is None:
-        storage = base._storage = Storage(base.uop, base.requires_grad, LIVE[id(base)])
-        base._chain = ()
-    view._storage, view._chain = storage, base._chain + steps_to(view.uop, base.uop)
-    storage.add(LIVE[id(view)])
+def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
+    """Note that a new tensor is base's memory. made is its node, which was made by movements of old, base's node.
+
+    Another thread may have written since, or realised base: then the view is of what base is now.
+    """
+    if quiet.blocks and quiet.is_quiet():
+        made = quiet.cut(made)
+    steps = steps_to(made, old)
+    with exclusive:
+        storage = base._storage
+        if storage is None:
+            storage = base._storage = Storage(base.uop, base.requires_grad, LIVE[id(base)])
+            base._chain = ()
+        view.uop = made if base.uop is old else over(steps, base.uop)
+        view._storage, view._chain = storage, base._chain + steps
+        storage.add(LIVE[id(view)])
 
 
 def join(base: TensorBase, new: TensorBase) -> None:
