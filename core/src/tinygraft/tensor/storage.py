@@ -172,12 +172,6 @@ def over(steps: Steps, node: UOp) -> UOp:
     return node
 
 
-def _with_sizes(arg: Any, sizes: Mapping[UOp, UOp]) -> Any:
-    if isinstance(arg, tuple):
-        return tuple([_with_sizes(item, sizes) for item in arg])
-    return sizes.get(arg, arg) if isinstance(arg, UOp) else arg
-
-
 def steps_to(view: UOp, base: UOp) -> Steps:
     """The steps from a node to one that was made of it by movements."""
     found: list[Step] = []
