@@ -330,7 +330,8 @@ class Access(Casting):
         >>> Tensor([1.0], requires_grad=True).detach().requires_grad
         False
         """
-        new = self._viewed(self._wrap(UOp(Ops.DETACH, self.dtype, (self.uop,))))
+        node = self.uop
+        new = self._viewed(UOp(Ops.DETACH, node.dtype, (node,)), node)
         new.requires_grad = False
         return new
 
@@ -362,15 +363,16 @@ class Access(Casting):
         ([3, 4], [1, 2])
         """
         value = self._value_for(x)
-        node = value.uop
-        if node.shape != self.shape:
-            if broadcast_shape(node.shape, self.shape) != self.shape:
-                raise ShapeError(
-                    f"cannot assign shape {value.shape} to a tensor of shape {self.shape}\n"
-                    f"  made at {value._where()}      assigned to the tensor made at {self._where()}"
-                )
-            node = expand(node, self.shape)
-        self._rebind(node)
+        with exclusive:  # another thread may realise either
+            node = value.uop
+            if node.shape != self.shape:
+                if broadcast_shape(node.shape, self.shape) != self.shape:
+                    raise ShapeError(
+                        f"cannot assign shape {value.shape} to a tensor of shape {self.shape}\n"
+                        f"  made at {value._where()}      assigned to the tensor made at {self._where()}"
+                    )
+                node = expand(node, self.shape)
+            self._rebind(node)
         return self
 
     def _value_for(self, x: Any) -> TensorBase:
@@ -419,6 +421,8 @@ class Access(Casting):
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value))
         else:
             self.uop = value
+        if view is None and self.requires_grad and not stays and is_leaf(self):
+            self.requires_grad = None  # it had the flag of what it was computed from, and is no leaf of the user's
         note_assigned(self)
 
     def replace(self, x: TensorBase) -> Self:

@@ -135,12 +135,14 @@ class TensorBase:
 
     def _again(self) -> Self:
         """A new tensor of the same values."""
-        return self._viewed(self._wrap(self.uop))
+        node = self.uop
+        return self._viewed(node, node)
 
-    def _viewed(self, view: Self) -> Self:
-        """A tensor that was just made of this one by movements: its memory too, if the user asked for a view."""
+    def _viewed(self, node: UOp, old: UOp) -> Self:
+        """A tensor over a node made of old, this one's, by movements: its memory too, if the user asked for a view."""
+        view = self._wrap(node)
         if is_declared(view):
-            alias(self, view)
+            alias(self, view, node, old)
         return view
 
     def _parts(self) -> tuple[Any, ...]:
@@ -337,12 +339,14 @@ class TensorBase:
 
         Raises ShapeError, with the line that made this tensor.
         """
+        old = self.uop
         try:
-            new = self._wrap(UOp(op, self.uop.dtype, (self.uop, *_symbols(op, arg)), arg))
+            node = UOp(op, old.dtype, (old, *_symbols(op, arg)), arg)
         except ShapeError as error:
             raise ShapeError(f"{error}\n  made at {self._where()}") from None
+        new = self._wrap(node)
         if op in MOVES and is_declared(new):
-            alias(self, new)
+            alias(self, new, node, old)
         return new
 
     def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Self:

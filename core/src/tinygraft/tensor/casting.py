@@ -71,7 +71,8 @@ class Casting(Movement):
 
     def _bits_as(self, dtype: DType) -> Self:
         """A bitcast to a dtype of the same width."""
-        return self._viewed(self._wrap(self.uop if dtype is self.dtype else UOp(Ops.BITCAST, dtype, (self.uop,))))
+        node = self.uop
+        return self._viewed(node if dtype is node.dtype else UOp(Ops.BITCAST, dtype, (node,)), node)
 
     def _bits_on_disk(self, dtype: DType) -> Self | None:
         """The same of a file that has not been read: nothing has to be computed."""

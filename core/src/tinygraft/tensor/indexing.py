@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from tinygraft.dtype import dtypes
+from tinygraft.engine.realize import exclusive
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor import checked, lengths, ondisk
 from tinygraft.tensor.access import Access
@@ -83,6 +84,11 @@ class Indexing(Joining, Creation, Access):
         if self._set_masked(indices, value):
             return
         picks = parse(self, indices)
+        with exclusive:  # another thread may write to this memory or realise it
+            self._write_at(picks, value)
+
+    def _write_at(self, picks: list[Pick], value: Any) -> None:
+        """Give the elements at the picks of an index a new value."""
         ondisk.read(self.uop)  # what is written is a view of this memory, not a part of a file
         view: Self = basic(self, picks)
         plan = _plan(view, picks)

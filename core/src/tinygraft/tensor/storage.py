@@ -19,7 +19,9 @@ from tinygraft.device.buffer import realized
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import ShapeError
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.tensor import quiet
 from tinygraft.tensor.leaves import leaf
+from tinygraft.tensor.lengths import now
 from tinygraft.tensor.live import LIVE, note_assigned, wake
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -216,28 +218,42 @@ def steps_to(view: UOp, base: UOp) -> Steps:
     return tuple(reversed(found))
 
 
-def alias(base: TensorBase, view: TensorBase) -> None:
-    """Note that a new tensor, whose node was made of base's by movements, is base's memory."""
-    storage = base._storage
-    if storage is None:
-        storage = base._storage = Storage(base.uop, base.requires_grad, base)
-        base._chain = ()
-    view._storage, view._chain = storage, base._chain + steps_to(view.uop, base.uop)
-    storage.add(view)
+def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
+    """Note that a new tensor is base's memory. made is its node, which was made by movements of old, base's node.
+
+    Another thread may have written since, or realised base: then the view is of what base is now.
+    """
+    if quiet.blocks and quiet.is_quiet():
+        made = quiet.cut(made)
+    steps = steps_to(made, old)
+    with exclusive:
+        storage = base._storage
+        if storage is None:
+            storage = base._storage = Storage(base.uop, base.requires_grad, base)
+            base._chain = ()
+        view.uop = made if base.uop is old else over(steps, base.uop)
+        view._storage, view._chain = storage, base._chain + steps
+        storage.add(view)
 
 
 def join(base: TensorBase, new: TensorBase) -> None:
-    """Note that a tensor over base's memory, whose node was not made of base's, is base's memory."""
+    """Note that a tensor over base's memory, whose node was not made of base's, is base's memory.
+
+    Where base is a view that has its elements by itself for now, that may be the memory of these.
+    """
     if base._storage is None:
         base._storage, base._chain = Storage(base.uop, base.requires_grad, base), ()
     storage, bottom = base._storage, new.uop
+    before: Steps = ()
     while bottom is not storage.uop and bottom.op not in HELD:
         bottom = bottom.src[0]
     chain = steps_to(new.uop, bottom)
     if bottom is not storage.uop:
         if memory_base(storage.uop) is not bottom:
-            return
-        chain = ((Ops.RESHAPE, bottom.dtype, (), bottom.shape), *chain)
+            if memory_base(base.uop) is not bottom:
+                return
+            before = base._chain
+        chain = (*before, (Ops.RESHAPE, bottom.dtype, (), bottom.shape), *chain)
     new._storage, new._chain = storage, chain
     storage.add(new)
 
@@ -338,8 +354,13 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off:
         storage.written = True
         storage.version += 1
         storage.become(new)
+        free = whole and storage.requires_grad is True and not stays and is_leaf(storage)
+        if free:  # its flag was that of what it was computed from
+            storage.requires_grad = None
         for member in storage.members():
             note_assigned(member)
+            if free and member.requires_grad:
+                member.requires_grad = None
 
 
 def _sizes(shape: Any) -> tuple[UOp, ...]:
@@ -356,7 +377,7 @@ def _adopt(storage: Storage) -> None:
 
 
 def _overlaps(whole: UOp, steps: Steps) -> bool:
-    """Whether two places of a view are one element of the whole."""
+    """Whether two places of a view are one element of the whole, with the values that variables are bound to."""
     for op, _, _, arg in steps:
         if op is Ops.EXPAND:
             break
@@ -368,7 +389,8 @@ def _overlaps(whole: UOp, steps: Steps) -> bool:
     else:
         return False
     view = over(tuple([(op, whole.dtype, sizes, arg) for op, _, sizes, arg in steps if op in MOVES]), whole)
-    if any(not isinstance(size, int) for size in (*view.shape, *whole.shape)):
+    ends = [end for op, _, _, arg in steps if op is Ops.SHRINK for pair in arg for end in pair]
+    if any(not isinstance(size, int) for size in (*view.shape, *whole.shape)) or any(now(end) is None for end in ends):
         return True
     import numpy as np
 
@@ -399,7 +421,7 @@ def _moved(index: Any, op: Ops, arg: Any) -> Any:
     if op is Ops.FLIP:
         return np.flip(index, arg)
     if op is Ops.SHRINK:
-        return index[tuple(slice(start, end) for start, end in arg)]
+        return index[tuple(slice(now(start), now(end)) for start, end in arg)]
     if op is Ops.WINDOW:
         kept = index.ndim - len(arg.size)
         for axis, (size, stride, dilation) in enumerate(zip(arg.size, arg.stride, arg.dilation, strict=True), kept):
