@@ -20,6 +20,8 @@ from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 
+INVOLVED = frozenset({Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.THREEFRY})  # a graph with one may concern others
+
 
 @dataclass(slots=True)
 class Request:
@@ -95,9 +97,11 @@ def collect(tensors: Sequence[HasNode], live: Live) -> Request | None:
     pinned: list[HasNode] = []
     readers: list[HasNode] = []
     order = postorder(*wanted)
-    ops = [node.op for node in order]
+    ops = {node.op for node in order}
     assigns = Ops.ASSIGN in ops
     others = without(live.near(overwritten_by(order) if assigns else ()), asked)
+    if INVOLVED.isdisjoint(ops) and not open_captures():
+        return Request(asked, [], others, [], order, {node: node for node in wanted}, False, [], set(), live)
     if Ops.BIND in ops and values_in(order) is None and (apart := _apart(asked, order, wanted)) is not None:
         raise apart
     along: list[HasNode] = [t for t in asked if isinstance(t, Pending)]

@@ -157,8 +157,11 @@ def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UO
     pin: whether entries that nothing asks for may hold small memory.
     """
     alone = pin and len(wanted) == 1 and not written and not asking and len(computed) == 1
-    if alone and _record_later(computed, order, wanted):
-        return
+    if alone:
+        ((node, may),) = wanted.items()
+        memory = memory_base(computed[node])
+        if may and memory.op is Ops.BUFFER and record_later(node, memory, order):
+            return
     with _lock:
         for node, read in computed.items() if written else ():
             if node.op is Ops.ASSIGN and node.src[1].op is Ops.DETACH:
@@ -183,15 +186,12 @@ def _note_version(node: UOp, read: UOp) -> None:
             _origins[new] = _origins.get(old, weakref.ref(old))
 
 
-def _record_later(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool]) -> bool:
+def record_later(node: UOp, memory: UOp, order: Sequence[UOp]) -> bool:
     """Record one value that nothing has asked for, if it was computed from little memory: most are gone unasked.
 
-    What that memory was computed from is asked for now, so that no chain of them is left to be followed.
+    memory is the BUFFER that has it, order the graph of node. What the memory that it reads was computed from is asked
+    for now, so that no chain of them is left to be followed. False where that cannot be done.
     """
-    (node, flag), = wanted.items()  # fmt: skip
-    memory = memory_base(computed[node])
-    if not flag or memory.op is not Ops.BUFFER:
-        return False
     for read in order:
         if read.op in HELD:
             if not is_small(read):

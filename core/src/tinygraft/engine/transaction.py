@@ -24,6 +24,7 @@ from tinygraft.engine.plan import Work, work_for
 from tinygraft.engine.protect import Saved
 from tinygraft.engine.remember import remember
 from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
+from tinygraft.engine.tape import record_later
 from tinygraft.schedule.shard import in_shape
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops
@@ -41,7 +42,8 @@ def run_request(request: Request, guard: Guard) -> None:
         if len(work.calls) == 1 and not VALIDATE:  # nothing in between, and nothing that could not be done again
             call = work.calls[0]
             Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers]).run(work.values)
-            _commit(request, work, request.homes, {}, request.overwritten, None)
+            if not _commit_alone(request, work):
+                _commit(request, work, request.homes, {}, request.overwritten, None)
             return
     else:
         try:
@@ -87,6 +89,27 @@ def _checking(request: Request) -> Checking | None:
     from tinygraft.engine.validate import before  # NumPy is loaded only here
 
     return before(request.order, request.homes, request.computed)
+
+
+def _commit_alone(request: Request, work: Work) -> bool:
+    """Commit one value that one tensor has and no other graph, where nobody asks for a gradient; False if it is more.
+
+    Most small operations are that: what `_commit` does comes down to this.
+    """
+    if len(request.asked) != 1 or request.along or len(request.homes) != 1:
+        return False
+    tensor = request.asked[0]
+    node = tensor.uop
+    if node not in request.homes or tensor.requires_grad is not None:
+        return False
+    for other in request.others:
+        if other.requires_grad or other.uop.serial >= node.serial:
+            return False
+    memory = work.memory[node]
+    if memory.op is not Ops.BUFFER or (node.dtype.kind == "float" and not record_later(node, memory, request.order)):
+        return False
+    tensor.uop = in_shape(memory, node.shape)
+    return True
 
 
 def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp, UOp],

@@ -45,15 +45,16 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
     values: dict[str, int] = {}
     for number, node in enumerate(order):
         numbers[node] = number
-        op, src, arg, tag = node.op, node.src, node.arg, node.tag
+        op, src, tag = node.op, node.src, node.tag
         if tag is not None and isinstance(tag, Own):
             tag = None  # whose value it is changes no kernel
-        elif same.issuperset(src) and op not in OTHERS:
+        elif op not in OTHERS and same.issuperset(src):
             if op is Ops.DEVICE:
-                devices += arg if isinstance(arg, tuple) else [arg]
+                devices += node.arg if isinstance(node.arg, tuple) else [node.arg]
             same.add(node)
             key.append(node)
             continue
+        arg = node.arg
         if op is Ops.CONST and arg == 0:
             arg = repr(arg)  # 0.0 and -0.0 are equal, and give other results
         elif op is Ops.BUFFER:
@@ -64,7 +65,7 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
             arg = None
         elif len(src) > 1 and type(arg) is tuple:
             arg = _with_numbers(arg, numbers)
-        key.append((op, node.dtype, arg, tag, *[numbers[s] for s in src]))
+        key.append((op, node.dtype, arg, tag, *map(numbers.__getitem__, src)))
     key.append(tuple([numbers[node] for node in outputs]))
     return Form(tuple(key), buffers, devices, values)
 

@@ -251,9 +251,9 @@ class Access(Casting):
 
         do_update_stats is accepted for older scripts.
         """
-        tensors = _by_parts((self, *others))
+        tensors = _by_parts((self, *others)) if others else self._parts()
         with exclusive:
-            todo = [t for t in tensors if not (_is_stored(t.uop) or _is_front(t.uop) or _is_constant(t.uop))]
+            todo = [tensor for tensor in tensors if not _is_done(tensor.uop)]
             for tensor in todo:
                 if memory_base(tensor.uop).op is Ops.IOTA:
                     tensor.uop = UOp(Ops.CONTIGUOUS, tensor.dtype, (tensor.uop,))
@@ -455,11 +455,14 @@ def _is_stored(node: UOp) -> bool:
     return memory_base(node).op in HELD
 
 
-def _is_front(node: UOp) -> bool:
-    """Whether a node is the front of a buffer, as far as a symbolic length goes: what realising such a size gives."""
+def _is_done(node: UOp) -> bool:
+    """Whether there is nothing to compute: memory, the front of it as far as a symbolic length goes, or a constant."""
     base = memory_base(node)
-    front = base.op is Ops.SHRINK and len(base.src) > 1 and base.src[0].op is Ops.BUFFER
-    return front and type(base.arg[0][0]) is int and base.arg[0][0] == 0
+    if base.op in HELD:
+        return True
+    if base.op is Ops.SHRINK and len(base.src) > 1 and base.src[0].op is Ops.BUFFER:
+        return type(base.arg[0][0]) is int and base.arg[0][0] == 0
+    return _is_constant(node)
 
 
 def _owns_memory(node: UOp) -> bool:

@@ -446,8 +446,10 @@ def postorder(*roots: UOp) -> list[UOp]:
             for source in rest:
                 if source not in seen:
                     seen.add(source)
-                    stack.append((source, iter(source.src)))
-                    break
+                    if source.src:
+                        stack.append((source, iter(source.src)))
+                        break
+                    found.append(source)
             else:
                 stack.pop()
                 found.append(node)
