@@ -207,3 +207,37 @@ def test_results_that_are_one_memory_are_that_in_replays(name: str) -> None:
     c += 10
     d *= 3
     assert (c.tolist(), d.tolist()) == kept[-1][2:]
+
+
+def test_views_of_an_argument_that_is_a_view_follow_its_memory() -> None:
+    """Given back by replays, also the argument itself."""
+    f = TinyJit(lambda x: (x, x.flip(0), x * 2))
+    for _ in range(2):
+        f(numbers(3))
+    for i in range(3):
+        t = numbers(4)
+        same, flipped, double = f(t[1:])
+        t[2].assign(Tensor(50.0 + i))
+        assert same.tolist() == [1.0, 50.0 + i, 3.0]
+        assert flipped.tolist() == [3.0, 50.0 + i, 1.0]
+        flipped += 1
+        assert t.tolist() == [0.0, 2.0, 51.0 + i, 4.0]
+        assert double.tolist() == [2.0, 4.0, 6.0]
+    assert f.captured == 1
+
+
+VALUES_OF_AN_ARGUMENT: dict[str, Callable[[Tensor], Any]] = {
+    "cast": lambda x: x.cast("float32").__isub__(1),
+    "contiguous": lambda x: x.contiguous().__setitem__(0, 9),
+    "written too": lambda x: (x.cast("float32").assign(x * 2), x.__iadd__(1)),
+}
+
+
+@pytest.mark.parametrize("name", VALUES_OF_AN_ARGUMENT)
+def test_a_value_over_the_memory_of_an_argument_is_written(name: str) -> None:
+    """And the argument is not, in any call."""
+    f = TinyJit(VALUES_OF_AN_ARGUMENT[name])
+    for _ in range(4):
+        x = numbers(3)
+        f(x)
+        assert x.tolist() == ([1.0, 2.0, 3.0] if name == "written too" else [0.0, 1.0, 2.0])

@@ -239,6 +239,23 @@ def test_elements_in_common_are_not_written() -> None:
     assert t.tolist() == [0.0, 2.0, 50.0, 60.0]
 
 
+def test_a_symbolic_part_of_what_repeats_is_written_where_it_does_not() -> None:
+    """With the values that the variables are bound to, elements in common are found and others written."""
+    row = Variable("row", 0, 2)
+    for k in range(3):
+        t = numbers(3, 1, 4)
+        t.expand(3, 2, 4)[row.bind(k) : row.bind(k) + 1, 0] = 50.0
+        assert t.tolist()[k] == [[50.0] * 4]
+        repeated = t.reshape(3, 4)[row.bind(k) : row.bind(k) + 1].expand(2, 4)
+        repeated[1].assign(Tensor([7.0] * 4))
+        assert t.tolist()[k] == [[7.0] * 4]
+        windows = t.reshape(12).unfold(0, 3, 1)
+        for view in (repeated, windows[row.bind(k) : row.bind(k) + 2]):
+            with pytest.raises(ShapeError, match="elements in common"):
+                view += 1
+        assert t.tolist()[k] == [[7.0] * 4]
+
+
 def test_assignment_operators_keep_shape_and_dtype() -> None:
     """Their error names the form that does not."""
     t = Tensor([1, 2])
@@ -380,6 +397,16 @@ def test_a_part_of_what_was_on_several_devices_is_written() -> None:
             assert source.tolist() == [start, start + 1, start + 2, start + 3]
 
 
+def test_one_element_of_several_devices_is_read_after_a_write() -> None:
+    """It is read from memory each time, on the device that has it, and leaves no copy behind."""
+    for axis in (None, 0):
+        t = numbers(5, 2).shard(TWO, axis).realize()
+        part = t[4, 1:]
+        assert (part.tolist(), t[0, 1].item()) == ([9.0], 1.0)
+        t.assign(t + 10)
+        assert (part.tolist(), t[0, 1].item(), t[3, 0].item()) == ([19.0], 11.0, 16.0)
+
+
 def test_complex_parts() -> None:
     """real and imag are memory of the tensor, and a view of it is both."""
     z = Tensor([1 + 2j, 3.0]).realize()
@@ -497,6 +524,50 @@ def test_a_computed_base_keeps_its_tape_through_a_view() -> None:
         (first + (h * h).sum()).backward()
         assert w.grad is not None
         assert w.grad.tolist() == [8 * 1 + 72 * 1 + 50, 8 * 2 + 72 * 2, 8 * 3]
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_computed_tensor_is_no_leaf_once_all_of_it_is_a_constant(read: bool) -> None:
+    """Assigned one, or written through detach(): what is assigned to it after that is on the tape."""
+    for detached in (False, True):
+        w = leaf(2.0, 3.0)
+        t = w * w
+        if detached:
+            constant = t.detach()
+            constant *= 0.5
+        else:
+            t.assign(Tensor([5.0, 6.0]))
+        if read:
+            t.numpy()
+        t.assign(w * 3)
+        (t * t.reshape(2)).sum().backward()
+        assert w.grad is not None
+        assert (w.grad.tolist(), t.grad) == ([36.0, 54.0], None)
+
+
+def test_gradients_around_written_windows_and_repetitions() -> None:
+    """Zero for what was replaced, in windows without elements in common, and in one of several repetitions."""
+    w = leaf(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    writes: list[tuple[Callable[[Tensor], Tensor], list[float]]] = [
+        (lambda t: t.unfold(0, 2, 3), [0.0, 0.0, 6.0, 0.0, 0.0, 12.0]),
+        (lambda t: t.unfold(0, 3, 1)[1:2], [2.0, 0.0, 0.0, 0.0, 10.0, 12.0]),
+        (lambda t: t.reshape(1, 6).expand(2, 6)[1, :4], [0.0, 0.0, 0.0, 0.0, 10.0, 12.0]),
+    ]
+    for view, expected in writes:
+        w.grad = None
+        t = w.square()
+        part = view(t)
+        part.assign(Tensor.ones(*part.shape))
+        t.sum().backward()
+        assert w.grad is not None
+        assert w.grad.tolist() == expected
+        w.grad, t = None, w.square()
+        part = view(t)
+        part *= 2
+        t.sum().backward()
+        assert [new - old for new, old in zip(w.grad.tolist(), expected, strict=True)] == [
+            4.0 * (i + 1) * (old == 0.0) for i, old in enumerate(expected)
+        ]
 
 
 @pytest.mark.parametrize("read", [False, True])

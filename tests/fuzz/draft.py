@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bounded import Uncertain
-from memory import WRITES
+from memory import NUMBERED, WRITES
 from program import Function, Program, Step
 from run_numpy import Reference
 
@@ -126,6 +126,10 @@ class Draft:
         """Try a step on the reference and keep it. Raises Uncertain when it does not fit."""
         if op in self.leave_out:
             raise Uncertain("left out")
+        if self.body is not None and self.number_of and op in NUMBERED:
+            if (op.startswith("rows_") != (self.number_of == "rows")) or self.most not in (0, arg[1]):
+                raise Uncertain("another Variable than that of the function")
+            self.most = arg[1]
         step = Step(op, tuple(self.name() for _ in range(outs)), tuple(ins), arg)
         try:
             with np.errstate(all="ignore"):

@@ -55,18 +55,7 @@ def jit(d: Draft) -> Program:
 
 def numbered(d: Draft) -> None:
     """In a function: a slice whose length or place is the Variable that it is given, of `most` values."""
-    a = d.rng.choice(d.writable())
-    if d.most and d.shape(a)[0] != d.most:
-        raise Uncertain("another Variable")
-    before = len(d.body or ())
     {"rows": rows, "row_write": row_write, "row_view": row_view}[d.number_of](d)
-    made = [s for s in (d.body or [])[before:] if s.op.startswith("row")]
-    d.most = d.most or made[0].arg[1]
-    if any(s.arg[1] != d.most for s in made):
-        del (d.body or [])[before:]
-        for name in {name for s in made for name in s.out} & d.machine.values.keys():
-            del d.machine.values[name]
-        raise Uncertain("another Variable")
 
 
 def make_function(d: Draft, own: Sequence[str], actions: Actions,

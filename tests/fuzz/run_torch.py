@@ -220,7 +220,9 @@ class Mirror(Machine):
 
     def _do_read_grad(self, step: Step) -> None:
         grad = self.grads[step.ins[0]]
-        self.reads.append(None if grad is None else grad.clone())
+        if grad is None and self.replaced:
+            grad = torch.zeros_like(self.versions[step.ins[0]][0])
+        self.reads.append(None if grad is None else grad.detach().clone())
 
     def _do_backward(self, step: Step) -> None:
         if not self.reaches(step.ins[0]):

@@ -219,9 +219,26 @@ def _spread(v: UOp, ones: UOp) -> UOp:
     return x
 
 
+def _folded(v: UOp, x: UOp) -> UOp:
+    """Back from windows to what they were cut from; they have no element in common."""
+    if all(size == 1 for size in v.arg.size):
+        return _spread(v, x)
+    wide = x.cast(dtypes.int32) if x.dtype is dtypes.bool else x
+    return UOp(Ops.FOLD, wide.dtype, (wide,), v.arg).cast(x.dtype)
+
+
+def _gathered(v: UOp, x: UOp) -> UOp:
+    """Back from a repetition, of which one element of each is written at most."""
+    wide = x.cast(dtypes.int32) if x.dtype is dtypes.bool else x
+    source = v.src[0].shape
+    axes = tuple(i for i, (new, old) in enumerate(zip(v.shape, source, strict=True)) if new is not old and new != old)
+    return reshape(reduce_axes(Ops.ADD, wide, axes), source).cast(x.dtype)
+
+
 _BACK: dict[Ops, Callable[[UOp, UOp], UOp]] = {
     Ops.RESHAPE: lambda v, ones: reshape(ones, v.src[0].shape),
-    Ops.WINDOW: _spread,
+    Ops.WINDOW: _folded,
+    Ops.EXPAND: _gathered,
     Ops.PERMUTE: lambda v, ones: permute(ones, argsort(v.arg)),
     Ops.FLIP: lambda v, ones: flip(ones, v.arg),
     Ops.SHRINK: lambda v, ones: pad(

@@ -28,7 +28,7 @@ from tinygraft.tensor.live import live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
 from tinygraft.tensor.results import Held, aliases_in, home_of
 from tinygraft.tensor.storage import not_following
-from tinygraft.uop.uop import UOp, postorder
+from tinygraft.uop.uop import UOp, postorder, toposort
 
 Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER
 Launched = list[tuple[Compiled | None, tuple[Role, ...]]]
@@ -84,6 +84,11 @@ class Trace:
                     made += uid > start
         of = self.roles
         self.launched: Launched = [(each.kernel, tuple([of[uid] for uid in each.uids])) for each in self.launches]
+        written = {uid for launch in self.launches for uid in launch.written()}
+        taken = [node for node in arguments.buffers if node.arg.uid in written]
+        if taken:  # memory that another tensor was given, and wrote to: that of the argument is elsewhere since
+            over = set(toposort(*[tensor.uop for tensor in arguments.tensors]))
+            self.once |= not over.issuperset(taken)
 
     def names(self) -> list[str]:
         """The names of the kernels, in order."""

@@ -17,7 +17,7 @@ from tinygraft.device.buffer import Buffer, realized
 from tinygraft.dtype import DType, coerce, dtypes, values_of
 from tinygraft.engine.capture import open_captures
 from tinygraft.rules.fold import APPROXIMATE
-from tinygraft.schedule.stored import memory_base
+from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.live import live_tensors
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
@@ -68,6 +68,8 @@ class _Walk:
         op = node.op
         if op is Ops.BUFFER:
             found = _in_memory(node, place[0])
+        elif op is Ops.MULTI:
+            found = self.value(*_part(node, place))
         elif op is Ops.CONST:
             found = node.arg
         elif op is Ops.IOTA and len(node.src) == 1:
@@ -146,7 +148,7 @@ def element(tensor: TensorBase) -> Any:
 
 def _compute(tensor: TensorBase, path: list[UOp]) -> bool:
     """Compute the last node of a path that is another tensor's value; whether there is one."""
-    several = {n for n in path if n.op is not Ops.BUFFER and _counted(n.shape)}
+    several = {n for n in path if n.op not in HELD and _counted(n.shape)}  # memory may be written to
     holders = {memory_base(t.uop): t for t in live_tensors() if t is not tensor} if several else {}
     for node in reversed(path):
         holder = holders.get(node) if node in several else None
@@ -174,6 +176,19 @@ def _in_memory(node: UOp, place: int) -> Any:
             raise _Stuck([])
         memory = buffer.copy_out(memoryview(bytearray(buffer.nbytes)))
     return _number(memory, place, node.dtype)
+
+
+def _part(node: UOp, place: Place) -> tuple[UOp, Place]:
+    """The part of a value on several devices that has an element, and its place there."""
+    axis = node.arg
+    if axis is None:
+        return node.src[0], place
+    at = place[axis]
+    for part in node.src:
+        if at < part.shape[axis]:
+            return part, (*place[:axis], at, *place[axis + 1 :])
+        at -= part.shape[axis]
+    raise _Stuck([])
 
 
 def _number(memory: memoryview, place: int, dtype: DType) -> Any:

@@ -20,6 +20,7 @@ from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import ShapeError
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor.leaves import leaf
+from tinygraft.tensor.lengths import now
 from tinygraft.tensor.live import LIVE, live_holders, note_assigned
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -190,17 +191,23 @@ def alias(base: TensorBase, view: TensorBase) -> None:
 
 
 def join(base: TensorBase, new: TensorBase) -> None:
-    """Note that a tensor over base's memory, whose node was not made of base's, is base's memory."""
+    """Note that a tensor over base's memory, whose node was not made of base's, is base's memory.
+
+    Where base is a view that has its elements by itself for now, that may be the memory of these.
+    """
     if base._storage is None:
         base._storage, base._chain = Storage(base.uop, base.requires_grad, LIVE[id(base)]), ()
     storage, bottom = base._storage, new.uop
+    before: Steps = ()
     while bottom is not storage.uop and bottom.op not in HELD:
         bottom = bottom.src[0]
     chain = steps_to(new.uop, bottom)
     if bottom is not storage.uop:
         if memory_base(storage.uop) is not bottom:
-            return
-        chain = ((Ops.RESHAPE, bottom.dtype, (), bottom.shape), *chain)
+            if memory_base(base.uop) is not bottom:
+                return
+            before = base._chain
+        chain = (*before, (Ops.RESHAPE, bottom.dtype, (), bottom.shape), *chain)
     new._storage, new._chain = storage, chain
     storage.add(LIVE[id(new)])
 
@@ -319,7 +326,7 @@ def _adopt(storage: Storage) -> None:
 
 
 def _overlaps(whole: UOp, steps: Steps) -> bool:
-    """Whether two places of a view are one element of the whole."""
+    """Whether two places of a view are one element of the whole, with the values that variables are bound to."""
     for op, _, _, arg in steps:
         if op is Ops.EXPAND:
             break
@@ -331,7 +338,8 @@ def _overlaps(whole: UOp, steps: Steps) -> bool:
     else:
         return False
     view = over(tuple([(op, whole.dtype, sizes, arg) for op, _, sizes, arg in steps if op in MOVES]), whole)
-    if any(not isinstance(size, int) for size in (*view.shape, *whole.shape)):
+    ends = [end for op, _, _, arg in steps if op is Ops.SHRINK for pair in arg for end in pair]
+    if any(not isinstance(size, int) for size in (*view.shape, *whole.shape)) or any(now(end) is None for end in ends):
         return True
     import numpy as np
 
@@ -362,7 +370,7 @@ def _moved(index: Any, op: Ops, arg: Any) -> Any:
     if op is Ops.FLIP:
         return np.flip(index, arg)
     if op is Ops.SHRINK:
-        return index[tuple(slice(start, end) for start, end in arg)]
+        return index[tuple(slice(now(start), now(end)) for start, end in arg)]
     if op is Ops.WINDOW:
         kept = index.ndim - len(arg.size)
         for axis, (size, stride, dilation) in enumerate(zip(arg.size, arg.stride, arg.dilation, strict=True), kept):
