@@ -241,3 +241,17 @@ def test_a_value_over_the_memory_of_an_argument_is_written(name: str) -> None:
         x = numbers(3)
         f(x)
         assert x.tolist() == ([1.0, 2.0, 3.0] if name == "written too" else [0.0, 1.0, 2.0])
+
+
+def test_a_symbolic_row_given_back_with_its_base_is_that_row_of_each_call() -> None:
+    """Not the one that was captured."""
+    row = Variable("row", 0, 3)
+    f = TinyJit(lambda x, i: (lambda y: (y, y[i : i + 1], y[i : i + 1].T))(x * 2))
+    for k in (0, 2, 1, 3):
+        whole, part, turned = f(numbers(4, 2), row.bind(k))
+        part += 100
+        turned[1] = 7
+        expected = np.arange(8.0).reshape(4, 2) * 2
+        expected[k] = [expected[k, 0] + 100, 7]
+        assert (whole.tolist(), part.tolist()) == (expected.tolist(), [expected[k].tolist()])
+    assert f.captured == 1
