@@ -255,3 +255,27 @@ def test_a_symbolic_row_given_back_with_its_base_is_that_row_of_each_call() -> N
         expected[k] = [expected[k, 0] + 100, 7]
         assert (whole.tolist(), part.tolist()) == (expected.tolist(), [expected[k].tolist()])
     assert f.captured == 1
+
+
+def test_what_was_assigned_outside_memory_is_a_copy_of_it() -> None:
+    """A write to it leaves that memory where a capture reads it."""
+    outside = Tensor([1.0, 2.0]).realize()
+    add = TinyJit(lambda x: (x + outside).realize())
+
+    @TinyJit
+    def give(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * outside
+        view = y.reshape(2, 1)
+        y.assign(outside)
+        return y, view
+
+    for _ in range(4):
+        y = Tensor([5.0, 6.0])
+        y.assign(outside)
+        y.realize()
+        y += 10
+        assert (y.tolist(), add(Tensor([0.0, 0.0])).tolist()) == ([11.0, 12.0], [1.0, 2.0])
+        z, view = give(Tensor([3.0, 3.0]))
+        view += 1
+        assert (z.tolist(), outside.tolist()) == ([2.0, 3.0], [1.0, 2.0])
+    assert (add.captured, give.captured) == (1, 1)
