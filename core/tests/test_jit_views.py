@@ -226,20 +226,6 @@ def test_views_of_an_argument_that_is_a_view_follow_its_memory() -> None:
     assert f.captured == 1
 
 
-def test_a_symbolic_row_given_back_with_its_base_is_that_row_of_each_call() -> None:
-    """Not the one that was captured."""
-    row = Variable("row", 0, 3)
-    f = TinyJit(lambda x, i: (lambda y: (y, y[i : i + 1], y[i : i + 1].T))(x * 2))
-    for k in (0, 2, 1, 3):
-        whole, part, turned = f(numbers(4, 2), row.bind(k))
-        part += 100
-        turned[1] = 7
-        expected = np.arange(8.0).reshape(4, 2) * 2
-        expected[k] = [expected[k, 0] + 100, 7]
-        assert (whole.tolist(), part.tolist()) == (expected.tolist(), [expected[k].tolist()])
-    assert f.captured == 1
-
-
 VALUES_OF_AN_ARGUMENT: dict[str, Callable[[Tensor], Any]] = {
     "cast": lambda x: x.cast("float32").__isub__(1),
     "contiguous": lambda x: x.contiguous().__setitem__(0, 9),
@@ -255,3 +241,41 @@ def test_a_value_over_the_memory_of_an_argument_is_written(name: str) -> None:
         x = numbers(3)
         f(x)
         assert x.tolist() == ([1.0, 2.0, 3.0] if name == "written too" else [0.0, 1.0, 2.0])
+
+
+def test_a_symbolic_row_given_back_with_its_base_is_that_row_of_each_call() -> None:
+    """Not the one that was captured."""
+    row = Variable("row", 0, 3)
+    f = TinyJit(lambda x, i: (lambda y: (y, y[i : i + 1], y[i : i + 1].T))(x * 2))
+    for k in (0, 2, 1, 3):
+        whole, part, turned = f(numbers(4, 2), row.bind(k))
+        part += 100
+        turned[1] = 7
+        expected = np.arange(8.0).reshape(4, 2) * 2
+        expected[k] = [expected[k, 0] + 100, 7]
+        assert (whole.tolist(), part.tolist()) == (expected.tolist(), [expected[k].tolist()])
+    assert f.captured == 1
+
+
+def test_what_was_assigned_outside_memory_is_a_copy_of_it() -> None:
+    """A write to it leaves that memory where a capture reads it."""
+    outside = Tensor([1.0, 2.0]).realize()
+    add = TinyJit(lambda x: (x + outside).realize())
+
+    @TinyJit
+    def give(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * outside
+        view = y.reshape(2, 1)
+        y.assign(outside)
+        return y, view
+
+    for _ in range(4):
+        y = Tensor([5.0, 6.0])
+        y.assign(outside)
+        y.realize()
+        y += 10
+        assert (y.tolist(), add(Tensor([0.0, 0.0])).tolist()) == ([11.0, 12.0], [1.0, 2.0])
+        z, view = give(Tensor([3.0, 3.0]))
+        view += 1
+        assert (z.tolist(), outside.tolist()) == ([2.0, 3.0], [1.0, 2.0])
+    assert (add.captured, give.captured) == (1, 1)

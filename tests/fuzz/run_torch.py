@@ -133,6 +133,7 @@ class Mirror(Machine):
         self.versions: dict[str, list[T]] = {}  # of each leaf that requires a gradient
         self.passed: set[Any] = set()  # steps that a backward went through
         self.grads: dict[str, T | None] = {}
+        self.written = False  # whether any memory was written to
         self.replaced = False  # whether a memory with a tape has got another value as a whole
 
     def fresh(self, value: T, spread: bool, leaf: str = "") -> View:
@@ -169,7 +170,7 @@ class Mirror(Machine):
         if stays:
             new = new.clone().requires_grad_()
             self.versions[memory.leaf].append(new)
-        memory.whole, memory.writes = new, memory.writes + 1
+        memory.whole, memory.writes, self.written = new, memory.writes + 1, True
         memory.read.clear()
 
     def compute(self, op: str, values: list[T], arg: Any) -> T:
@@ -231,11 +232,13 @@ class Mirror(Machine):
         total = self.value(self.values[step.ins[0]])
         found = torch.autograd.grad(total, [v for _, v in names], retain_graph=True, allow_unused=True)
         graph = _graph(total)
-        again, self.passed = not graph.isdisjoint(self.passed), self.passed | graph
+        if self.written and not graph.isdisjoint(self.passed):
+            raise Uncertain("a graph that a backward went through, over memory that may have been written since")
+        self.passed |= graph
         for (name, version), grad in zip(names, found, strict=True):
             if grad is not None:
-                if version is not self.versions[name][-1] and (again or "old_version" in LEFT_OUT):
-                    raise Uncertain("a graph that a backward went through, of a leaf that was written since")
+                if version is not self.versions[name][-1] and "old_version" in LEFT_OUT:
+                    raise Uncertain("left out: a leaf that was written since")
                 old = self.grads[name]
                 self.grads[name] = grad.detach() if old is None else old + grad.detach()
                 self.scale = max(self.scale, float(grad.abs().max()))
@@ -247,8 +250,8 @@ class Mirror(Machine):
         if any(view.memory.writes for view in views):
             raise Uncertain("a target that was written is another node since")
         total = self.value(loss)
-        if len(self.passed & _graph(total)) and any(len(v) > 1 for v in self.versions.values()):
-            raise Uncertain("a graph that a backward went through, of which a leaf may have been written since")
+        if self.written and not self.passed.isdisjoint(_graph(total)):
+            raise Uncertain("a graph that a backward went through, over memory that may have been written since")
         found = torch.autograd.grad(total, [self.value(view) for view in views], retain_graph=True)
         for name, grad in zip(step.out, found, strict=True):
             self.values[name] = replace(self.fresh(grad.detach(), loss.spread), detached=True)

@@ -27,7 +27,7 @@ from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import leaf, own_memory
 from tinygraft.tensor.live import LIVE, note_assigned
 from tinygraft.tensor.paths import is_cut_off, is_leaf
-from tinygraft.tensor.storage import agree, steps_to, to_realize, write
+from tinygraft.tensor.storage import agree, by_itself, steps_to, to_realize, write
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
@@ -420,7 +420,7 @@ class Access(Casting):
         elif stays or _owns_memory(old) or old.op is Ops.ASSIGN:
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value))
         else:
-            self.uop = value
+            self.uop = by_itself(value)
         if view is None and self.requires_grad and not stays and is_leaf(self):
             self.requires_grad = None  # it had the flag of what it was computed from, and is no leaf of the user's
         note_assigned(self)

@@ -350,7 +350,7 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off:
                 for member in [t for t in storage.members() if t.requires_grad]:
                     member.requires_grad = None
             owns = stays or old.op is Ops.ASSIGN or memory_base(old).op in HELD
-            new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else value
+            new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else by_itself(value)
         storage.written = True
         storage.version += 1
         storage.become(new)
@@ -361,6 +361,15 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off:
             note_assigned(member)
             if free and member.requires_grad:
                 member.requires_grad = None
+
+
+def by_itself(value: UOp) -> UOp:
+    """A value that is given to a tensor without memory: a copy of what is somebody's memory.
+
+    Were it that memory itself, the next write would go there and whose it is would be given a copy: what TinyJit has
+    captured as its memory would be another tensor's.
+    """
+    return UOp(Ops.CONTIGUOUS, value.dtype, (value,)) if memory_base(value).op in HELD else value
 
 
 def _sizes(shape: Any) -> tuple[UOp, ...]:
