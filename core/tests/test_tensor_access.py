@@ -79,7 +79,7 @@ def test_tensors_without_axes_or_elements_can_be_read() -> None:
     """Rank 0 gives a number, an empty tensor empty lists of its shape."""
     assert Tensor(2.5).tolist() == 2.5
     assert Tensor(2.5).numpy().shape == ()
-    assert Tensor(7).data().tolist() == [7]
+    assert Tensor(7).data().tolist() == 7
     assert Tensor.ones(2, 0, 3).tolist() == [[], []]
     assert Tensor.ones(0, 3).numpy().shape == (0, 3)
     assert Tensor([]).data().nbytes == 0

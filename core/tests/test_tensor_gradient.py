@@ -271,3 +271,71 @@ def test_forgotten_intermediates_do_not_stay_alive() -> None:
     (x * 2 + 1).sum().backward()
     gc.collect()
     assert len(live_tensors()) == before + 1
+
+
+def test_a_computed_tensor_stays_one_when_it_is_overwritten() -> None:
+    """By a constant, by a leaf itself, or where a method had nothing to do: what is written later has its gradient."""
+    for read in (False, True):
+        w, u = (Tensor([1.0, 2.0], requires_grad=True).realize() for _ in "wu")
+        constant = w * 2
+        constant.assign(Tensor([5.0, 6.0]))
+        copy = w * 2
+        copy.assign(w)
+        same = w.dropout(0.5)
+        rows = (w * 2).reshape(2, 1)
+        rows.reshape(2).assign(Tensor([7.0, 8.0]))
+        for t in (constant, copy, same):
+            if read:
+                t.numpy()
+            t += u * 3
+        same[0] = u[1]
+        rows += u.reshape(2, 1)
+        (constant.sum() + (copy * 10).sum() + (same * 100).sum() + (rows * 1000).sum()).backward()
+        assert w.grad is not None and u.grad is not None
+        assert w.grad.tolist() == [10.0, 110.0]
+        assert u.grad.tolist() == [3 + 30 + 1000.0, 3 + 30 + 300 + 100 + 1000.0]
+        assert w.tolist() == [1.0, 2.0]
+
+
+def test_what_is_written_to_a_leaf_through_a_view_of_it_all_leaves_it_one() -> None:
+    """Uses before and after the write give one gradient, whatever shape the view has."""
+    w = Tensor([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    before = w * 2
+    w.reshape(2, 2).assign(before.reshape(2, 2) * 5)
+    ((before * before).sum() + (w * w).sum()).backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [8 * n + 20 * n for n in (1.0, 2.0, 3.0, 4.0)]
+
+
+def test_a_value_with_the_memory_of_a_leaf_is_no_leaf() -> None:
+    """What contiguous(), a cast to the same dtype or + give is written beside the leaf, and passes gradients on."""
+    for same in (lambda t: t.contiguous(), lambda t: t.float(), lambda t: +t, lambda t: t.repeat(1)):
+        w = Tensor([1.0, 2.0], requires_grad=True).realize()
+        s = Tensor([3.0, 4.0], requires_grad=True).realize()
+        memory, h = w.uop.base, same(w)
+        h *= s
+        h.sum().backward()
+        assert w.grad is not None and s.grad is not None
+        assert (w.grad.tolist(), s.grad.tolist()) == ([3.0, 4.0], [1.0, 2.0])
+        assert (h.tolist(), w.tolist()) == ([3.0, 8.0], [1.0, 2.0])
+        assert w.uop.base is memory
+
+
+def test_a_value_whose_lender_has_died_is_a_leaf() -> None:
+    """As PyTorch gives the tensor itself where there is nothing to do."""
+    w = Tensor([1.0, 2.0], requires_grad=True).float()
+    for expected in ([0.5, 1.0], [0.25, 0.5]):
+        w.grad = None
+        (w * w).sum().backward()
+        assert w.grad is not None
+        w -= 0.25 * w.grad
+        assert (w.tolist(), w.requires_grad) == (expected, True)
+
+
+def test_shard_gives_a_value_also_where_it_lies_there() -> None:
+    """What is written to it does not show in the tensor that it was made of."""
+    devices = ("PYTHON", "PYTHON:1")
+    t = Tensor([1.0, 2.0], device="PYTHON").shard(devices, 0).realize()
+    again = t.shard(devices, 0)
+    again += 1
+    assert (t.tolist(), again.tolist()) == ([1.0, 2.0], [2.0, 3.0])

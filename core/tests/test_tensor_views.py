@@ -642,6 +642,33 @@ def test_detach_shares_memory_and_cuts_the_gradient() -> None:
     assert (w.tolist(), w.grad.tolist()) == ([5.0, 2.0], [10.0, 4.0])
 
 
+def test_gradients_that_are_parts_of_one_buffer() -> None:
+    """backward adds to the buffer, as in PyTorch, eager and captured; a gradient without views becomes a new tensor."""
+    for wrap in (lambda f: f, TinyJit):
+        buffer = Tensor.zeros(5).contiguous().realize()
+        w, b = leaf(1.0, 2.0, 3.0), leaf(4.0, 5.0)
+        w.grad, b.grad = buffer[:3], buffer[3:]
+
+        def step(x: Tensor, w: Tensor = w, b: Tensor = b) -> None:
+            loss = (w * w * x[0]).sum() + (b * x[:2]).sum()
+            loss.backward()
+            Tensor.realize(w.grad, b.grad)  # type: ignore[arg-type]
+
+        run = wrap(step)
+        for i in range(1, 5):
+            run(Tensor([1.0, 2.0, 3.0]).realize())
+            assert buffer.tolist() == [2.0 * i, 4.0 * i, 6.0 * i, i, 2.0 * i]
+        buffer.assign(buffer * 0)
+        assert w.grad is not None
+        assert w.grad.tolist() == [0.0] * 3
+    w = leaf(1.0, 2.0)
+    (w * w).sum().backward()
+    first = w.grad
+    (w * w).sum().backward()
+    assert first is not None and w.grad is not None
+    assert (first.tolist(), w.grad.tolist()) == ([2.0, 4.0], [4.0, 8.0])
+
+
 # Costs
 
 

@@ -382,3 +382,38 @@ def test_half_types() -> None:
     x = Tensor(X[0], dtype=dtypes.half)
     assert jacobian(lambda x: x * x)(x).dtype is dtypes.half
     assert jvp(lambda x: x.float() * 2, (x,), (x,))[1].dtype is dtypes.float
+
+
+@pytest.mark.parametrize("realized", [True, False])
+def test_checkpoint_writes_what_the_function_writes_to_its_arguments(realized: bool) -> None:
+    """In whole and in part, also where writes wait; views follow, and gradients are those of the plain function."""
+
+    def step(x: Tensor, cache: Tensor) -> Tensor:
+        cache[1:3] = (x * x).detach()[:2]
+        cache.reshape(2, 2)[1] += 10
+        x[0] = x[1] * 3
+        return (x * cache[:3]).sum()
+
+    found = []
+    for run in (step, checkpoint(step)):
+        w, cache = Tensor([1.0, 2.0, 3.0], requires_grad=True), Tensor([5.0, 6.0, 7.0, 8.0])
+        if realized:
+            cache.realize()
+        view, x = cache[1:], w * 2
+        view += 1
+        y = run(x, cache)
+        (y + x.sum()).backward()
+        assert w.grad is not None
+        found.append([t.tolist() for t in (y, w.grad, cache, view, x)])
+    assert found[0] == found[1]
+    assert found[0][2:] == [[5.0, 4.0, 26.0, 19.0], [4.0, 26.0, 19.0], [12.0, 4.0, 6.0]]
+
+
+def test_an_assignment_that_vmap_refuses_leaves_views_whole() -> None:
+    """The tensor, its views, and what is written through them later."""
+    t = Tensor([1.0, 2.0]).realize()
+    view = t[:1]
+    with pytest.raises(GraphError, match="from outside was assigned inside vmap"):
+        vmap(lambda row: t.assign(t + row))(Tensor([[1.0, 2.0], [3.0, 4.0]]))
+    view += 1
+    assert (t.tolist(), view.tolist()) == ([2.0, 2.0], [2.0])

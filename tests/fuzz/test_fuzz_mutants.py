@@ -41,7 +41,7 @@ MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has in
     "a view is a value": (base, "alias", lambda base, view: None, "views"),
     "a write does not show in views": (storage.Storage, "become", lambda self, node: _of_wholes(self, node), "views"),
     "elements in common are written": (storage, "_overlaps", lambda whole, steps: False, "views"),
-    "results of a replay are values": (captured, "_views", lambda tensors, homes: [], "jit"),
+    "results of a replay are values": (captured, "aliases_in", lambda tensors, homes: [], "jit"),
     "a read cuts the tape": (tape, "record", lambda *a, **k: None, "training"),
 }
 MOST = 400  # programs, in at most 60 s

@@ -25,8 +25,8 @@ from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import leaf, own_memory
-from tinygraft.tensor.live import LIVE, note_assigned
-from tinygraft.tensor.paths import is_cut_off, is_leaf
+from tinygraft.tensor.live import LIVE, borrows, note_assigned
+from tinygraft.tensor.paths import is_leaf
 from tinygraft.tensor.storage import agree, by_itself, steps_to, to_realize, write
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
@@ -338,13 +338,15 @@ class Access(Casting):
     def requires_grad_(self, requires_grad: bool | None = True) -> Self:
         """Set whether backward fills grad; None lets backward choose. What was computed before does not see True."""
         node = leaf(self.uop, requires_grad)
+        if requires_grad and borrows(self) and node.dtype.kind == "float" and is_concrete(self.shape):
+            node = own_memory(self.uop)
         if requires_grad is False and node.dtype.kind == "float" and memory_base(node).op not in (*HELD, Ops.CONST):
             node = UOp(Ops.DETACH, node.dtype, (node,))
         if self._storage is None:
             self.uop = node
         else:
             self._storage.ask(self, node, requires_grad)
-        self.requires_grad = requires_grad
+        self.requires_grad, self._lender, self._computed = requires_grad, None, False
         return self
 
     # A new value for a tensor that exists
@@ -405,24 +407,26 @@ class Access(Casting):
         if quiet.blocks and quiet.is_quiet():
             value = quiet.cut(value)
         if self._storage is not None:
-            write(self, value, () if view is None else steps_to(view, old), is_leaf, is_cut_off)
+            write(self, value, () if view is None else steps_to(view, old), is_leaf)
             return
-        stays = self.requires_grad and self.dtype.kind == "float" and is_leaf(self)
+        asked = self.requires_grad and self.dtype.kind == "float"
+        stays = asked and is_leaf(self)
+        self._computed |= bool(asked and not stays)
+        shared, self._lender = borrows(self), None
         if stays:
             value = UOp(Ops.DETACH, value.dtype, (value,))
             if view is not None:
                 cut = UOp(Ops.DETACH, old.dtype, (old,))
                 view, old = rebuild((view,), {old: cut})[view], cut
-        elif self.requires_grad and view is None and self.dtype.kind == "float" and is_cut_off(value):
-            self.requires_grad = None
+        elif shared and view is not None:
+            own = by_itself(old)
+            view, old = rebuild((view,), {old: own})[view], own
         if view is not None:
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
-        elif stays or _owns_memory(old) or old.op is Ops.ASSIGN:
+        elif not shared and (stays or _owns_memory(old) or old.op is Ops.ASSIGN):
             self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value))
         else:
             self.uop = by_itself(value)
-        if view is None and self.requires_grad and not stays and is_leaf(self):
-            self.requires_grad = None  # it had the flag of what it was computed from, and is no leaf of the user's
         note_assigned(self)
 
     def replace(self, x: TensorBase) -> Self:

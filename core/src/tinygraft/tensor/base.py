@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor import quiet
-from tinygraft.tensor.live import enter, wake
+from tinygraft.tensor.live import Entry, enter, entry_of, wake
 from tinygraft.tensor.spellings import with_spellings
 from tinygraft.tensor.storage import MOVES, Steps, Storage, alias, is_declared
 from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
@@ -89,10 +89,12 @@ class TensorBase:
     by backward. made_at is the (file, line) of the user's code that made this tensor.
     """
 
-    __slots__ = ("__weakref__", "_asks", "_chain", "_made", "_node", "_storage", "grad")
+    __slots__ = ("__weakref__", "_asks", "_chain", "_computed", "_lender", "_made", "_node", "_storage", "grad")
     grad: Self | None
     _node: UOp
     _asks: bool | None
+    _lender: Entry | None  # whose node it was given as a value: the memory of that tensor, maybe
+    _computed: bool  # whether it was written to, and was no leaf then
     _made: Made
     _storage: Storage | None
     _chain: Steps  # from the whole of the storage; there is none without one
@@ -118,7 +120,7 @@ class TensorBase:
     def _set(self, uop: UOp, requires_grad: bool | None) -> None:
         """Fill the fields of a new tensor, and list it among the live ones."""
         self._node, self._asks, self.grad = uop, requires_grad, None
-        self._storage, self._made = None, _here()
+        self._storage, self._lender, self._computed, self._made = None, None, False, _here()
         enter(self)
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
@@ -131,6 +133,8 @@ class TensorBase:
             uop, flag = quiet.cut(uop), False
         new = object.__new__(type(self))
         new._set(uop, flag)
+        if uop is self._node:
+            new._lender = self._lender or entry_of(self)
         return new
 
     def _again(self) -> Self:

@@ -31,6 +31,7 @@ class Gradient(TensorBase):
     def backward(self, gradient: TensorBase | None = None, retain_graph: bool = False) -> Self:
         """Add the gradient of this tensor to .grad of the tensors that it depends on, and return this tensor.
 
+        A .grad that has views, or is one of a buffer for all gradients, is written to; else the sum is a new tensor.
         gradient is that of this tensor itself, needed unless it has one element. A graph is never used up:
         retain_graph is accepted and changes nothing. Raises ShapeError and DTypeError.
 
@@ -42,9 +43,13 @@ class Gradient(TensorBase):
         """
         seed = self._seed("backward", gradient)
         for tensor, node in Leaves(self).of_each(seed):
-            node = laid_like(node, tensor.uop)
-            total = node if tensor.grad is None else tensor.grad.uop + node
-            tensor.grad = tensor._wrap(UOp(Ops.DETACH, total.dtype, (total,)))
+            node, old = laid_like(node, tensor.uop), tensor.grad
+            total = node if old is None else old.uop + node
+            total = UOp(Ops.DETACH, total.dtype, (total,))
+            if old is not None and _has_views(old) and total.dtype is old.dtype and total.shape == old.shape:
+                old._rebind(total)  # type: ignore[attr-defined]
+                continue
+            tensor.grad = tensor._wrap(total)
             tensor.grad.requires_grad = False
         return self
 
@@ -103,3 +108,8 @@ class Gradient(TensorBase):
                 f"  made at {self._where()}      gradient made at {start._where()}"
             )
         return start.uop.cast(self.dtype)
+
+
+def _has_views(grad: TensorBase) -> bool:
+    """Whether somebody else reads the memory of a gradient as a view."""
+    return grad._storage is not None and len(grad._storage.members()) > 1

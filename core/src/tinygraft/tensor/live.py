@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from tinygraft.engine.realize import exclusive
-from tinygraft.schedule.stored import HELD, buffers_of
+from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -81,6 +81,18 @@ def enter(tensor: TensorBase) -> None:
     _all[id(tensor)] = _awake[id(tensor)] = entry
     if _all_grown.is_due():
         _all_grown.pruned(len(live_tensors()))
+
+
+def entry_of(tensor: TensorBase) -> Entry:
+    """The entry of a live tensor."""
+    return _all[id(tensor)]
+
+
+def borrows(holder: TensorBase | Storage) -> bool:
+    """Whether the memory of a tensor, or a storage, is that of another tensor, whose value it was given."""
+    lender = None if holder._lender is None else holder._lender()
+    base = memory_base(holder.uop)
+    return lender is not None and base.op in HELD and memory_base(lender.uop) is base
 
 
 def wake(tensor: TensorBase) -> None:

@@ -64,9 +64,11 @@ class Moving(TensorBase):
                     f"shard got splits={tuple(splits)} and no axis to cut: say which, as in axis=0\n"
                     f"  made at {self._where()}"
                 )
-            return self._laid(name, None)
-        layout = self._layout(axis, splits, name if isinstance(name, tuple) else (name,))
-        return self._laid(name, layout if isinstance(name, tuple) else None)
+            moved = self._laid(name, None)
+        else:
+            layout = self._layout(axis, splits, name if isinstance(name, tuple) else (name,))
+            moved = self._laid(name, layout if isinstance(name, tuple) else None)
+        return self._again() if moved is self else moved
 
     def shard_(self, devices: Sequence[str], axis: int | None = None, splits: Sequence[int] | None = None) -> Self:
         """Put this tensor, and its gradient, on several devices as shard does."""

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import HasNode, asking_nodes, assigned_to
+from tinygraft.engine.assigns import asking_nodes, assigned_to
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, memories, memory_base
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.live import LIVE, live_tensors
+from tinygraft.tensor.live import LIVE, borrows, live_tensors
+from tinygraft.tensor.storage import Storage
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -121,8 +122,14 @@ class Leaves(Path):
         return [(tensor, nodes) for tensor in tensors if (nodes := self.nodes_of(tensor.uop))]
 
 
-def is_leaf(tensor: HasNode) -> bool:
-    """Whether a tensor with requires_grad=True is computed from no other such one that is still there."""
+def is_leaf(tensor: TensorBase | Storage) -> bool:
+    """Whether a tensor with requires_grad=True is computed from no other such one that is still there.
+
+    What was computed when it was written to first is no leaf from then on, whatever it has been overwritten by; nor is
+    what has the node of another tensor, as contiguous() gives it where there is nothing to do.
+    """
+    if tensor._computed or borrows(tensor):
+        return False
     node = tensor.uop
     while node.op in (Ops.ASSIGN, Ops.RESHAPE, Ops.DETACH):
         node = node.src[0]
@@ -130,9 +137,3 @@ def is_leaf(tensor: HasNode) -> bool:
         entry = tape.entry_of(node)
         return entry is None or not entry.asks
     return not tape.is_asked(tensor.uop, asking_nodes(LIVE.near(())) - {tensor.uop})
-
-
-def is_cut_off(value: UOp) -> bool:
-    """Whether no tensor with requires_grad=True is behind a value: a computed tensor that it is the whole of has none
-    behind it from then on, though it may have had, and must not be taken for a leaf that somebody asked for."""
-    return not tape.is_asked(value, asking_nodes(LIVE.near(())))

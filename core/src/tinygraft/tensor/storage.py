@@ -22,7 +22,7 @@ from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor import quiet
 from tinygraft.tensor.leaves import leaf
 from tinygraft.tensor.lengths import now
-from tinygraft.tensor.live import LIVE, note_assigned, wake
+from tinygraft.tensor.live import LIVE, borrows, note_assigned, wake
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -86,11 +86,12 @@ class Storage:
     that its node follows.
     """
 
-    __slots__ = ("__weakref__", "_members", "_node", "requires_grad", "version", "written")
+    __slots__ = ("__weakref__", "_computed", "_lender", "_members", "_node", "requires_grad", "version", "written")
 
     def __init__(self, uop: UOp, requires_grad: bool | None, first: TensorBase) -> None:
         self._node, self.requires_grad = uop, requires_grad
         self.version, self.written = 0, False
+        self._lender, self._computed = first._lender, first._computed
         self._members: dict[int, _Member] = {}
         self.add(first)
 
@@ -152,6 +153,7 @@ class Storage:
             return True
         if any(op in (Ops.EXPAND, Ops.WINDOW) for op, _, _, _ in tensor._chain):
             return True
+        tensor._lender, tensor._computed = self._lender, self._computed
         self.leave(tensor)
         return False
 
@@ -199,7 +201,7 @@ class Storage:
         elif node is not tensor.uop:
             self.become(leaf(self.uop, requires_grad))
         if not tensor._chain:
-            self.requires_grad = requires_grad
+            self.requires_grad, self._lender, self._computed = requires_grad, None, False
 
 
 def over(steps: Steps, node: UOp) -> UOp:
@@ -311,12 +313,11 @@ def to_realize(tensor: TensorBase) -> TensorBase | Storage:
     return storage if waits else tensor
 
 
-def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off: Any) -> None:
+def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Callable[[Storage], bool]) -> None:
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
-    is_leaf tells whether a storage is a leaf to gradients, is_cut_off whether a value has none behind it. What is
-    written into a leaf is detached, as it is where it goes through a tensor that detach() gave. Raises ShapeError where
-    two places of the view are one element.
+    is_leaf tells whether a storage is a leaf to gradients. What is written into one is detached, as it is where it goes
+    through a tensor that detach() gave. Raises ShapeError where two places of the view are one element.
     """
     storage = tensor._storage
     assert storage is not None
@@ -337,30 +338,25 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Any, is_cut_off:
         whole = all(op is Ops.RESHAPE for op, _, _, _ in moves)
         if whole and value.shape != old.shape:  # before it is detached: by that the tape knows what goes into a leaf
             value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
-        stays = old.dtype.kind == "float" and storage.requires_grad is True and is_leaf(storage)
+        asked = old.dtype.kind == "float" and storage.requires_grad is True
+        stays = asked and is_leaf(storage)
+        storage._computed |= asked and not stays
         if stays or (old.dtype.kind == "float" and any(op is Ops.DETACH for op, _, _, _ in steps)):
             value = UOp(Ops.DETACH, value.dtype, (value,))
         if stays and not whole:
             old = UOp(Ops.DETACH, old.dtype, (old,))
+        shared, storage._lender = borrows(storage), None
         if not whole:
+            old = by_itself(old) if shared else old
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
         else:
-            if not stays and old.dtype.kind == "float" and storage.requires_grad and is_cut_off(value):
-                storage.requires_grad = None
-                for member in [t for t in storage.members() if t.requires_grad]:
-                    member.requires_grad = None
-            owns = stays or old.op is Ops.ASSIGN or memory_base(old).op in HELD
+            owns = stays or old.op is Ops.ASSIGN or (memory_base(old).op in HELD and not shared)
             new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else by_itself(value)
         storage.written = True
         storage.version += 1
         storage.become(new)
-        free = whole and storage.requires_grad is True and not stays and is_leaf(storage)
-        if free:  # its flag was that of what it was computed from
-            storage.requires_grad = None
         for member in storage.members():
             note_assigned(member)
-            if free and member.requires_grad:
-                member.requires_grad = None
 
 
 def by_itself(value: UOp) -> UOp:

@@ -14,8 +14,7 @@ from tinygraft.autograd.batch import batched
 from tinygraft.autograd.build import expand, permute, reshape
 from tinygraft.errors import GraphError, ShapeError
 from tinygraft.tensor import checked
-from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.live import live_tensors
+from tinygraft.tensor.live import live_holders
 from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import UOp, toposort
@@ -55,7 +54,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         given = _paired("in_axes", tuple(args), tuple(axes), one)
         named = _paired("in_axes", kwargs, 0, one)
         count = _count(tensors, list(examples.values()))
-        before = [(tensor, tensor.uop) for tensor in live_tensors()]
+        before = [(holder, holder.uop) for holder in live_holders()]
         with checked.waiting() as uses:
             result = function(*given, **named)
         _refuse_kept(before, examples)
@@ -75,7 +74,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     return wrapped
 
 
-def _refuse_kept(before: Sequence[tuple[TensorBase, UOp]], examples: Mapping[UOp, UOp]) -> None:
+def _refuse_kept(before: Sequence[tuple[Any, UOp]], examples: Mapping[UOp, UOp]) -> None:
     """Raise GraphError where a tensor from outside has what depends on one example, and give it its value back."""
 
     def depends(node: UOp) -> bool:

@@ -25,7 +25,8 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the same value and gradient whose gradient computes again what it needs of the way there.
 
     Gradients flow to the tensors among the arguments and to all others that function reads, such as weights. Random
-    numbers that function draws are the same both times.
+    numbers that function draws are the same both times. What function writes to an argument, such as a cache, is
+    written once, when it is called.
 
     >>> from tinygraft import Tensor, checkpoint
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
@@ -37,7 +38,11 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         call = Call("checkpoint", function, args, kwargs, None)
-        return mapped(call.result, Tensor, lambda result: _forgetful(call, result))
+        result = mapped(call.result, Tensor, lambda result: _forgetful(call, result))
+        written = [place for place, node in enumerate(call.inside) if call.tensors[place].uop is not node]
+        for place, value in zip(written, call.known([call.tensors[place].uop for place in written]), strict=True):
+            call.given[place].assign(call.given[place]._wrap(value))
+        return result
 
     return wrapped
 
