@@ -207,6 +207,105 @@ def test_a_clone_before_a_write(read: Read) -> None:
     assert x.grad.tolist() == [4.0, 6.0]
 
 
+# Memory that several tensors had, and values computed along
+
+
+@reads
+def test_a_leaf_whose_memory_another_tensor_went_on_to_write(read: Read) -> None:
+    """`t.assign(x)` of an expression makes both one memory; a write to t leaves x, in memory of its own, a leaf."""
+    x = leaf([3.0, 5.0])
+    t = x - x
+    t.assign(x)
+    t[0:1] += t[0:1]
+    read(t)
+    (t * t).sum().backward()
+    assert x.grad is not None, "there is no gradient"
+    assert x.grad.tolist() == [24.0, 10.0]
+    assert x.tolist() == [3.0, 5.0]
+
+
+@reads
+def test_a_leaf_moved_after_a_backward_went_through(read: Read) -> None:
+    """The old value is no longer saved then, and the leaf is found all the same."""
+    x = leaf([3.0, 5.0])
+    t = x - x
+    part = t[0:1]
+    t.assign(x)
+    (part * 2).sum().backward()
+    read(part)
+    part *= part
+    read(t)
+    part.sum().backward()
+    assert x.grad is not None, "there is no gradient"
+    assert x.grad.tolist() == [8.0, 0.0]
+
+
+@reads
+def test_what_another_tensor_wrote_before_is_not_the_leaf(read: Read) -> None:
+    """The memory that a leaf was in has other values since; a result of those does not depend on the leaf."""
+    x = leaf([3.0, 5.0])
+    t = x - x
+    t.assign(x)
+    t.assign(Tensor([1.0, 2.0], dtype=t.dtype, requires_grad=False).realize())
+    read(t)
+    y = t * x
+    read(y)
+    t.assign(Tensor([7.0, 8.0], dtype=t.dtype, requires_grad=False).realize())
+    read(t)
+    y.sum().backward()
+    assert x.grad is not None, "there is no gradient"
+    assert x.grad.tolist() == [1.0, 2.0]
+
+
+@reads
+def test_a_value_that_a_written_leaf_was_made_of(read: Read) -> None:
+    """Reading the leaf computes the other value along, whose backward needs what the leaf was."""
+    x, t = leaf([3.0]), leaf([2.0], None)
+    t *= x * x
+    x += t
+    read(x)
+    t.sum().backward()
+    assert x.grad is not None, "there is no gradient"
+    assert x.grad.tolist() == [12.0]
+    assert x.tolist() == [21.0]
+
+
+@reads
+def test_a_value_on_the_way_to_a_lazy_one_that_a_written_leaf_was_made_of(read: Read) -> None:
+    """The same where nobody holds that value but a lazy tensor."""
+    x, t = leaf([3.0]), leaf([2.0], None)
+    t *= x * x
+    x += t
+    y = t.sin()
+    del t
+    read(x)
+    y.sum().backward()
+    assert x.grad is not None, "there is no gradient"
+    assert x.grad.tolist() == pytest.approx([12.0 * np.cos(18.0)])
+
+
+@reads
+@pytest.mark.parametrize("new", ["part", "whole", "twice"])
+def test_a_computed_tensor_that_was_written_is_still_what_others_were_computed_from(new: str, read: Read) -> None:
+    """No tensor has a flag, and what x was computed from is gone: x is found by its old value, read or not."""
+    source = leaf([2.0, 4.0], None)
+    x = (source * 1.5).realize()
+    del source
+    y = (x * x).realize()
+    if new == "whole":
+        x.assign(Tensor([8.0, 9.0], dtype=x.dtype).realize())
+    else:
+        x[0] = 7.0
+    read(x)
+    if new == "twice":
+        x[1] = 6.0
+        read(x)
+    assert y.sum().gradient(x)[0].tolist() == [6.0, 12.0]
+    y.sum().backward()
+    assert x.grad is not None, "there is no gradient"
+    assert x.grad.tolist() == [6.0, 12.0]
+
+
 # Training steps by hand
 
 

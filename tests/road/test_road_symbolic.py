@@ -7,7 +7,9 @@ import pytest
 
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable, events
 from tinygraft.engine import compile as compiling
-from tinygraft.errors import GraphError
+from tinygraft.errors import GraphError, ShapeError
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
 
 N = 1030
 
@@ -200,3 +202,49 @@ def test_variables_of_one_name_are_one_argument(device):
             with pytest.raises(GraphError, match="the variable place is bound to . and to . in one graph"):
                 (x[short.bind(0) :].sum() + far).realize()
             stop()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("read", [False, True])
+def test_the_gradient_of_a_part_that_another_value_would_put_past_the_end(read, axis):
+    """x[p:p + 2] fits where p is bound so; that it would not for the greatest p is no error of its gradient."""
+    data = np.random.default_rng(3).standard_normal((6, 6)).astype(np.float32)
+    x = Tensor(data, requires_grad=True).realize()
+    for start in (0, 2, 4):
+        p = Variable("p", 0, 6).bind(start)
+        index = (slice(None),) * axis
+        part = x[(*index, slice(p, p + 2))]
+        if read:
+            part.numpy()
+        x.grad = None
+        part.square().sum().backward()
+        expected = np.zeros_like(data)
+        here = (*index, slice(start, start + 2))
+        expected[here] = 2 * data[here]
+        assert x.grad is not None, "there is no gradient"
+        np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
+
+
+def test_the_gradient_of_such_a_part_in_a_replay():
+    """Each replay has the gradient of the part that its value says."""
+    data = np.arange(6, dtype=np.float32)
+    x = Tensor(data, requires_grad=True).realize()
+
+    @TinyJit
+    def step(p):
+        return x[p : p + 2].square().sum().gradient(x)[0].realize()
+
+    for start in (0, 1, 3, 4, 2):
+        expected = np.zeros(6, np.float32)
+        expected[start : start + 2] = 2 * data[start : start + 2]
+        np.testing.assert_allclose(step(Variable("p", 0, 6).bind(start)).numpy(), expected)
+
+
+def test_a_pad_by_what_is_negative_is_refused():
+    """A symbolic size counts with the value that its variable is bound to."""
+    x, n = Tensor([1.0, 2.0]).uop, Variable("n", 0, 6)
+    assert UOp(Ops.PAD, x.dtype, (x, n.bind(4) - 3), ((0, n.bind(4) - 3),)).op is Ops.PAD
+    with pytest.raises(ShapeError, match=r"^pad needs one pair of non-negative sizes for each axis of \(2,\), got "):
+        UOp(Ops.PAD, x.dtype, (x, n.bind(2) - 3), ((0, n.bind(2) - 3),))
+    with pytest.raises(ShapeError, match="^pad needs one pair of non-negative sizes"):
+        UOp(Ops.PAD, x.dtype, (x, n - 7), ((0, n - 7),))

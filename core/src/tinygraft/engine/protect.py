@@ -67,11 +67,14 @@ def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Se
                    homes: Collection[UOp]) -> set[UOp]:  # fmt: skip
     """Of the BUFFERs that order overwrites, those whose old values a backward through computed tensors may need.
 
-    homes are the nodes that become memory: what a leaf among them was computed from is not needed again.
+    homes are the nodes that become memory: what a leaf among them was computed from is not needed again. Those that
+    other tensors build on are computed as well.
     """
     overwritten = overwritten_by(order)
     needs_old = _backward_may_need(overwritten, (*computed, *others))
-    roots = [tensor.uop for tensor in computed if tensor.uop.dtype.kind == "float" and needs_old(tensor)]
+    mine = {memory_base(tensor.uop) for tensor in computed}
+    lazy = [] if mine.issuperset(homes) else [t for t in others if memory_base(t.uop).op not in HELD]
+    roots = [tensor.uop for tensor in (*computed, *lazy) if tensor.uop.dtype.kind == "float" and needs_old(tensor)]
     if not roots:
         return set()
     inside = toposort(*roots, enter=lambda n: n.op is not Ops.ASSIGN or n.src[1].op is not Ops.DETACH or n not in homes)

@@ -49,6 +49,8 @@ REPLAYED = (
 
 
 Version = tuple[UOp, int]  # a BUFFER, and when it was last written
+_Origin = tuple[weakref.ref[UOp], int]
+UNTOLD: Final = -1  # the time of a value that was written over in the run that wrote it
 _NONE: Mapping[UOp, Any] = MappingProxyType({})
 
 
@@ -59,15 +61,18 @@ class Entry:
     the sentence of the error where neither was kept. behind has the entry of each memory that the graph reads, if that
     was computed itself. versions has, for BUFFERs in node that had been written over, or that stand for what the same
     run wrote into another one: the BUFFER that has the value, and when it was last written then. depends are the
-    memories at the ends of a lost graph. at is when the value was there, length the number of entries behind one
-    another, and used says that a backward has gone through.
+    memories at the ends of a lost graph. home is the memory, where that is still there, at when the value was there,
+    length the number of entries behind one another, and used says that a backward has gone through.
     """
 
-    __slots__ = ("__weakref__", "asks", "at", "behind", "depends", "length", "lost", "node", "rows", "used", "versions")
+    __slots__ = (
+        "__weakref__", "asks", "at", "behind", "depends", "home", "length", "lost", "node", "rows", "used", "versions"
+    )  # fmt: skip
 
     def __init__(self, asks: bool) -> None:
         self.asks, self.used = asks, False
         self.at, self.length = 0, 1
+        self.home: weakref.ref[UOp] | None = None
         self.node: UOp | None = None
         self.rows: Rows | None = None
         self.lost = ""
@@ -92,7 +97,7 @@ _entries: dict[int, Any] = {}
 _multi: weakref.WeakKeyDictionary[UOp, Entry] = weakref.WeakKeyDictionary()  # the same for MULTIs
 _readers: weakref.WeakKeyDictionary[UOp, weakref.WeakSet[Entry]] = weakref.WeakKeyDictionary()  # BUFFER -> who asks
 _written: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # when a BUFFER was last overwritten
-_origins: weakref.WeakKeyDictionary[UOp, weakref.ref[UOp]] = weakref.WeakKeyDictionary()  # a saved copy -> its BUFFER
+_origins: weakref.WeakKeyDictionary[UOp, _Origin] = weakref.WeakKeyDictionary()  # a saved copy -> its BUFFER, and when
 _before: weakref.WeakKeyDictionary[UOp, weakref.ref[UOp]] = weakref.WeakKeyDictionary()  # memory of a leaf -> its node
 _used: weakref.WeakSet[UOp] = weakref.WeakSet()  # nodes that a backward has gone through and that are no memory yet
 _lock = threading.RLock()
@@ -116,8 +121,14 @@ def entry_of(memory: UOp) -> Entry | None:
 
 def origin_of(buffer: UOp) -> UOp | None:
     """The BUFFER that a saved copy has an old value of; None of any other, and where that is gone."""
-    ref = _origins.get(buffer)
-    return None if ref is None else ref()
+    version = version_of(buffer)
+    return None if version is None else version[0]
+
+
+def version_of(buffer: UOp) -> Version | None:
+    """The version of the BUFFER that a saved copy has the value of; None of any other, and where that is gone."""
+    origin = _origins.get(buffer)
+    return None if origin is None or (old := origin[0]()) is None else (old, origin[1])
 
 
 def node_before(memory: UOp) -> UOp | None:
@@ -183,7 +194,7 @@ def _note_version(node: UOp, read: UOp) -> None:
         root = memory_base(root.src[0])
     for new, old in zip(memories(read), buffers_of(root), strict=False):
         if new is not old:
-            _origins[new] = _origins.get(old, weakref.ref(old))
+            _origins[new] = _origins.get(old, (weakref.ref(old), UNTOLD))
 
 
 def record_later(node: UOp, memory: UOp, order: Sequence[UOp]) -> bool:
@@ -216,7 +227,7 @@ def _recorded(uid: int) -> Entry | None:
 
 
 def _keep(memory: UOp, entry: Entry, now: int) -> None:
-    entry.at = now
+    entry.at, entry.home = now, weakref.ref(memory)
     if memory.op is Ops.BUFFER:
         _entries[memory.arg.uid] = entry
     else:
@@ -250,6 +261,9 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
     """The entry of each memory that wanted nodes are in now, where there may be a leaf behind it."""
     made: dict[UOp, Entry] = {}
     nodes = sorted(wanted, key=lambda node: node.serial)  # sources first
+    if asking and saved:  # a leaf whose value was saved is in these graphs by the memory that it was in
+        leaves = [node for node in asking if memory_base(node).op in HELD]
+        asking = {*asking, *rebuild(leaves, {copy: buffer for buffer, copy in saved.items()}).values()}
     behind = _asked(toposort(*nodes, enter=_goes_on), asking) if asking else {}
     reads = {node: written.read(read) for node, read in computed.items()} if len(computed) > 1 else {}
     for node in nodes:
@@ -455,7 +469,7 @@ def note_writes(buffers: Iterable[UOp], time: int = 0) -> None:
 def note_copied(new: UOp, old: UOp) -> None:
     """Note that a BUFFER has the value that another one has now, for whoever still has to read it."""
     with _lock:
-        _origins[new] = _origins.get(old, weakref.ref(old))
+        _origins[new] = _origins.get(old, (weakref.ref(old), written_at(old)))
         if (entry := entry_of(old)) is not None:
             _entries[new.arg.uid] = entry
 

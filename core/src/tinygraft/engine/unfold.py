@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.engine.rows import Memory
-from tinygraft.engine.tape import Entry, entry_of, origin_of, passed_by, written_at
+from tinygraft.engine.tape import Entry, entry_of, origin_of, passed_by, version_of, written_at
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.uop.ops import Ops
@@ -45,6 +45,7 @@ class Unfolded:
     lost: list[Entry] = field(default_factory=list)
     _whole: dict[int, UOp] = field(default_factory=dict)  # by the id of an entry: its graph, unfolded
     _stale: dict[tuple[UOp, int], UOp] = field(default_factory=dict)  # a BUFFER at a time -> what stands for it
+    _homes: dict[UOp, list[Entry]] = field(default_factory=dict)  # memory -> the entries of values that it has, or had
     _entries: dict[int, Entry] = field(default_factory=dict)  # keeps ids from being given again
 
     def entries(self) -> Collection[Entry]:
@@ -55,6 +56,11 @@ class Unfolded:
         """Whether what memory holds now was unfolded on the way."""
         entry = entry_of(memory) if self._whole and memory.op in HELD else None
         return entry is not None and id(entry) in self._whole
+
+    def before(self, memory: UOp) -> list[UOp]:
+        """What the values that memory had before this one were computed from, where that was unfolded, newest first."""
+        entries = self._homes.get(memory)
+        return [self._whole[id(entry)] for entry in sorted(entries, key=lambda e: -e.at)] if entries else []
 
     def of(self, node: UOp) -> UOp:
         """What a node of any graph is here, with the entries of its own memory."""
@@ -96,6 +102,8 @@ class Unfolded:
                 continue
             self._entries[id(current)] = current
             self._whole[id(current)] = self._graph(current, everyone)
+            if current.home is not None and (home := current.home()) is not None:
+                self._homes.setdefault(home, []).append(current)
             stack.pop()
 
     def _graph(self, entry: Entry, everyone: bool) -> UOp:
@@ -152,6 +160,13 @@ class Unfolded:
             new = self._stale[buffer, at] = UOp.buffer(buffer.src[0].arg, buffer.arg.size, buffer.dtype)
             self.unknown[new] = OVERWRITTEN, buffer
         return self._stale[buffer, at]
+
+    def stand_in(self, memory: UOp) -> UOp | None:
+        """What stands for the value that a saved copy has, in graphs for which it was not saved."""
+        versions = {buffer: version_of(buffer) for buffer in buffers_of(memory)}
+        here = {buffer: self._stale.get(version) for buffer, version in versions.items() if version is not None}
+        swap = {buffer: new for buffer, new in here.items() if new is not None}
+        return rebuild((memory,), swap)[memory] if swap else None
 
     def origins(self, nodes: Iterable[UOp]) -> dict[UOp, UOp]:
         """The BUFFERs among nodes that have, or stand for, an old value of another BUFFER, with that one."""

@@ -53,9 +53,14 @@ class Path:
             inside, before = self.unfolded.inside.get(node), tape.node_before(memory)
             if inside is None:
                 inside = self.unfolded.of(node) if self.unfolded.has(memory) else node
-            for known in (inside, before, *self._same.get(node, ()), *self._versions.get(memory, ())):
+            old = self.unfolded.stand_in(memory)  # it was moved to a copy when another tensor wrote to its memory
+            moved = None if old is None else rebuild((node,), {memory: old})[node]
+            for known in (inside, before, moved, *self._same.get(node, ()), *self._versions.get(memory, ())):
                 if known is not None and known in self.graph:
                     found[known] = None
+            if node.op is not Ops.ASSIGN and not found and memory.op in HELD:  # what was assigned is there by now
+                old_ones = [n for n in self.unfolded.before(memory) if n.shape == node.shape and n in self.graph]
+                return old_ones[:1]
             if node.op is not Ops.ASSIGN or (found and node.src[1].op is not Ops.DETACH):
                 return list(found)
             node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]

@@ -92,10 +92,26 @@ def _permute(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
 
 def _pad(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
     old = src[0].shape
-    if len(arg) != len(old) or any(low(side) < 0 for pair in arg for side in pair):
+    if len(arg) != len(old) or any(_is_negative(side) for pair in arg for side in pair):
         raise ShapeError(f"pad needs one pair of non-negative sizes for each axis of {old}, got {arg}")
     return tuple(size if before == after == 0 else _together(size, before, after)
                  for size, (before, after) in zip(old, arg, strict=True))  # fmt: skip
+
+
+def _is_negative(size: sint) -> bool:
+    """Whether a number of elements is less than 0, with the values that its variables are bound to.
+
+    Where they are not bound it is only if no value of theirs is right: a kernel for all values is made of a graph in
+    which they have no value, after it was seen that those which they had then fit.
+    """
+    if low(size) >= 0 or high(size) < 0:
+        return low(size) < 0
+    from tinygraft.uop import index as ix  # builds on this file
+    from tinygraft.uop.uop import toposort
+
+    bound = {node: ix.const(node.arg) for node in toposort(size) if node.op is Ops.BIND}
+    found: int = ix.rebuild_simplified((size,), bound)[size].hi if bound else 0
+    return found < 0
 
 
 def _together(*sizes: sint) -> sint:
