@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.schedule.stored import PLAIN
 from tinygraft.tensor import quiet
 from tinygraft.tensor.live import Entry, enter, entry_of, wake
 from tinygraft.tensor.spellings import with_spellings
@@ -133,7 +134,7 @@ class TensorBase:
             uop, flag = quiet.cut(uop), False
         new = object.__new__(type(self))
         new._set(uop, flag)
-        if uop is self._node:
+        if uop is self._node or (uop.op in PLAIN and uop.src[0] is self._node):
             new._lender = self._lender or entry_of(self)
         return new
 
