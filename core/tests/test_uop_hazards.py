@@ -173,6 +173,9 @@ def test_a_scatter_adds_where_an_earlier_iteration_did() -> None:
     at = ix.add(ix.mul(S, M), where)
     both = S, ORDERED, store(A, at, load(A, at, inside) + 1.0, inside), end(ORDERED), end(S)
     assert why(*both) is None
+    one = ix.and_(ix.ge(where, 0), ix.lt(where, 1))  # rows of one element
+    at = ix.add(S, where)
+    assert why(S, ORDERED, store(A, at, load(A, at, one) + 1.0, one), end(ORDERED), end(S)) is None
     at = ix.add(ix.mul(S, M - 1), where)  # rows that overlap
     assert why(S, ORDERED, store(A, at, load(A, at, inside) + 1.0, inside), end(ORDERED), end(S)) == hazards.ANYWHERE
 
@@ -247,6 +250,7 @@ def expressions() -> list[tuple[UOp, UOp | None]]:
         (ix.add(ix.mul(r, 4), ix.const(2)), None), (ix.minimum(row, 9), None), (row, ix.lt(row, 10)),
         (ix.minimum(row, 9), ix.lt(row, 10)), (row, ix.lt(row, 1)), (ix.add(t, 12), None), (ix.const(5), None),
         (ix.add(ix.mul(t, 2), 1), None), (s, ix.lt(s, 1)), (ix.add(r, s), None),
+        (ix.add(r, s), ix.lt(s, 1)), (ix.add(r, s), ix.ge(r, 2)), (r, None),
     ]  # fmt: skip
 
 
@@ -299,6 +303,8 @@ def test_what_gates_say() -> None:
     assert limits(ix.lt(ix.sub(3, r), 0))[r] == (4, 8)
     assert limits(ix.lt(ix.add(r, s), 1))[s] == (0, 0)
     assert coincide(Place(r, ix.and_(ix.lt(r, 2), ix.ge(s, 4))), Place(ix.add(r, 2))) is None
+    assert coincide(Place(ix.add(r, s), ix.lt(s, 1)), Place(ix.add(r, s), ix.lt(s, 1))) == 0b11
+    assert coincide(Place(s, ix.lt(s, 1)), Place(s)) == 0b10
 
 
 @pytest.mark.parametrize("coarse_first", [True, False])

@@ -187,9 +187,10 @@ class _Proof:
     def cancelled(self, equation: Equation) -> Equation:
         """An equation without the terms that have one value on both sides."""
         left, right, constant = dict(equation.left), dict(equation.right), equation.constant
-        for terms, sign in ((left, 1), (right, -1)):
-            for node in [n for n in terms if n.lo == n.hi and not _may_be_empty(n)]:
-                constant += sign * terms.pop(node) * node.lo
+        for terms, sign, others in ((left, 1, right), (right, -1, left)):
+            here, there = (self.left, self.right) if terms is left else (self.right, self.left)
+            for node in [n for n in terms if _is_one(n, here) and (n not in others or _is_one(n, there))]:
+                constant += sign * terms.pop(node) * (here.get(node) or (node.lo, node.hi))[0]
         for node in left.keys() & right.keys():
             if node in self.equal or not node.ranges & ~self.same:
                 factor = left.pop(node) - right.pop(node)
@@ -316,6 +317,12 @@ class _Proof:
             quotient = ix.idiv(x.src[0], block)
             return quotient if self.ends(quotient, limit)[1] <= x.src[1].arg // block else None
         return ix.idiv(x, block)
+
+
+def _is_one(node: UOp, limit: Limits) -> bool:
+    """Whether a node has one value only where a gate is open."""
+    low, high = limit.get(node) or (node.lo, node.hi)
+    return low == high and not _may_be_empty(node)
 
 
 def _may_be_empty(node: UOp) -> bool:
