@@ -157,3 +157,33 @@ def test_a_result_with_the_value_of_a_tensor_from_outside_stays_as_it_is() -> No
     assert count.captured == 1
     assert [value.item() for value, _ in held] == [1.5, 2.0, 2.5, 3.0, 3.5]
     assert [same.item() for _, same in held] == [3.5] * 5
+
+
+def test_outside_memory_that_was_an_argument_stays_outside_memory() -> None:
+    """Given as an argument in the calls that are compared, it is what the function writes when another one is given."""
+    total, other = Tensor([1.0]).realize(), Tensor([10.0]).realize()
+
+    @TinyJit
+    def add(x: Tensor) -> Tensor:
+        total.assign(total + 1)
+        return (x * 2).realize()
+
+    results = [add(x).item() for x in (total, total, other, other, total, Tensor([5.0]).realize())]
+    assert results == [4.0, 6.0, 20.0, 20.0, 12.0, 10.0]
+    assert (total.item(), other.item()) == (7.0, 10.0)
+
+
+def test_an_argument_that_changes_after_the_capture_costs_one_more_run() -> None:
+    """From then on it is known to be what is given, and calls with any memory are replayed."""
+    runs = []
+
+    @TinyJit
+    def double(x: Tensor) -> Tensor:
+        runs.append(1)
+        return (x * 2).realize()
+
+    same = Tensor([1.0]).realize()
+    assert [double(same).item() for _ in range(4)] == [2.0] * 4
+    assert len(runs) == 2
+    assert [double(Tensor([float(i)]).realize()).item() for i in range(5)] == [0.0, 2.0, 4.0, 6.0, 8.0]
+    assert len(runs) == 3

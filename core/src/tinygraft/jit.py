@@ -1,7 +1,9 @@
 """TinyJit: a function's launches, captured once and then replayed without running the function.
 
 The first call of a kind runs the function and records what it launches. The second runs it again, and when it launched
-the same kernels on the same memory, its record is replayed from then on; otherwise the next call is compared in turn.
+the same kernels on the same memory, its record is replayed from then on; otherwise the next call is compared in turn. An
+argument that was the same memory in both may be what the function reaches by itself: the first call with other memory is
+run and compared once more.
 So the function may set itself up in its first call (optimizer state, lazily made tensors), and every call is right.
 
 What makes calls of one kind: the structure of the arguments, the shape, dtype and device of each tensor among them,
@@ -110,7 +112,7 @@ class TinyJit(Generic[P, R]):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
         """Call the function, or replay what it launched, with arguments that were taken apart."""
         ready = self._ready.get(arguments.key)
-        if ready is not None and self.fxn is not None and not ready.met.tells(arguments.values):
+        if ready is not None and self.fxn is not None and not ready.met.tells(arguments):
             self._once[arguments.key] = self._ready.pop(arguments.key).met
             ready = None
         again = ready is not None and not ready.reaches(arguments)

@@ -40,25 +40,31 @@ class Met:
 
     values are those of the variables in the last call's arguments; None where a variable had another value in a launch.
     same are the variables that had one value in all of these calls: nobody knows whether the function follows them, or
-    binds a variable of that name itself.
+    binds a variable of that name itself. memory has the numbers of the BUFFERs of the last call's arguments, and stays
+    says which were the same in all of these calls: nobody knows whether the function reaches them as its arguments.
     """
 
     launched: Launched
     outcome: list[Role]
     values: Mapping[str, int] | None
     same: frozenset[str]
+    memory: tuple[int, ...] = ()
+    stays: frozenset[int] = frozenset()
 
     def again(self, now: Met) -> Met | None:
         """What is known after one more call; None where it did something else."""
         if self.values is None or now.values is None or (self.launched, self.outcome) != (now.launched, now.outcome):
             return None
         same = {name for name in self.same if self.values.get(name) == now.values.get(name)}
-        return replace(now, same=frozenset(same))
+        stays = {i for i in self.stays if self.memory[i] == now.memory[i]}
+        return replace(now, same=frozenset(same), stays=frozenset(stays))
 
-    def tells(self, values: Mapping[str, int]) -> bool:
-        """Whether a call with these values of variables is known to launch the same with them."""
-        mine = self.values or {}
-        return all(values.get(name) == mine.get(name) for name in self.same)
+    def tells(self, arguments: Arguments) -> bool:
+        """Whether a call with these values of variables and this memory is known to launch the same with them."""
+        mine, values = self.values or {}, arguments.values
+        return all(values.get(name) == mine.get(name) for name in self.same) and all(
+            arguments.buffers[i].arg.uid == self.memory[i] for i in self.stays
+        )
 
 
 class Trace:
@@ -75,7 +81,8 @@ class Trace:
         self.once = capture.read or self.given is None
         self.nodes = capture.nodes
         self.values = capture.values
-        self.roles: dict[int, Role] = {node.arg.uid: ("in", i) for i, node in enumerate(arguments.buffers)}
+        self.arguments = tuple([node.arg.uid for node in arguments.buffers])
+        self.roles: dict[int, Role] = {uid: ("in", i) for i, uid in enumerate(self.arguments)}
         made = 0
         for launch in self.launches:
             for uid in launch.uids:
@@ -105,7 +112,8 @@ class Trace:
 
     def met(self, result: Any) -> Met:
         """What the next call is compared with."""
-        return Met(self.launched, self.outcome(result), self.given, frozenset(self.given or ()))
+        stays = frozenset(range(len(self.arguments)))
+        return Met(self.launched, self.outcome(result), self.given, frozenset(self.given or ()), self.arguments, stays)
 
     def may_repeat(self, result: Any) -> bool:
         """Whether launching all this again does what the call did.
