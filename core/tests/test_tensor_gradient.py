@@ -339,3 +339,61 @@ def test_shard_gives_a_value_also_where_it_lies_there() -> None:
     again = t.shard(devices, 0)
     again += 1
     assert (t.tolist(), again.tolist()) == ([1.0, 2.0], [2.0, 3.0])
+
+
+NOTHING = {
+    "pad": lambda t: t.pad(((0, 0),)),
+    "pad by reflection": lambda t: t.pad(((0, 0),), mode="reflect"),
+    "roll": lambda t: t.roll(0, 0),
+    "repeat": lambda t: t.repeat((1,)),
+    "cat": lambda t: Tensor.cat(t),
+    "cast": lambda t: t.cast(dtypes.float32),
+    "float": lambda t: t.float(),
+    "contiguous": lambda t: t.contiguous(),
+    "plus": lambda t: +t,
+    "clone": lambda t: t.clone(),
+}
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("method", NOTHING.values(), ids=NOTHING)
+def test_a_result_of_a_method_that_had_nothing_to_do_is_no_leaf(method, read):
+    """It is a value of its own: what is written into it leaves the leaf, and keeps its tape."""
+    x = Tensor([3.0, 5.0], requires_grad=True).realize()
+    y = method(x)
+    y *= x
+    if read:
+        assert y.tolist() == [9.0, 25.0]
+    y.sum().backward()
+    assert x.grad is not None, "there is no gradient"
+    assert x.grad.tolist() == [6.0, 10.0]
+    assert y.grad is None
+    assert x.tolist() == [3.0, 5.0]
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_part_of_such_a_result_that_is_written(read):
+    """Through a view, in memory or not."""
+    x = Tensor([3.0, 5.0], requires_grad=True).realize()
+    y = x.repeat((1,))
+    y[0:1] *= 2
+    if read:
+        assert y.tolist() == [6.0, 5.0]
+    (y * y).sum().backward()
+    assert x.grad is not None, "there is no gradient"
+    assert x.grad.tolist() == [24.0, 10.0]
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_such_a_result_of_a_leaf_that_is_gone_is_the_leaf(read):
+    """Nobody else holds it: a step by hand leaves it one."""
+    w = Tensor([3.0, 5.0], requires_grad=True).contiguous()
+    for _ in range(2):
+        w.grad = None
+        (w * w).sum().backward()
+        assert w.grad is not None, "there is no gradient"
+        w -= w.grad * 0.25
+        if read:
+            w.realize()
+    assert w.tolist() == [0.75, 1.25]
+    assert w.requires_grad

@@ -1,10 +1,10 @@
 """TinyJit: a function's launches, captured once and then replayed without running the function.
 
 The first call of a kind runs the function and records what it launches. The second runs it again, and when it launched
-the same kernels on the same memory, its record is replayed from then on; otherwise the next call is compared in turn. An
-argument that was the same memory in both may be what the function reaches by itself: the first call with other memory is
-run and compared once more.
-So the function may set itself up in its first call (optimizer state, lazily made tensors), and every call is right.
+the same kernels on the same memory, its record is replayed from then on; otherwise the next call is compared in turn.
+So the function may set itself up in its first call (optimizer state, lazily made tensors), and every call is right. An
+argument that was the same memory in both may be what the function reaches by itself: the first call with other memory
+is run and compared once more.
 
 What makes calls of one kind: the structure of the arguments, the shape, dtype and device of each tensor among them,
 which of them are one tensor, all other arguments, and the settings that change code, training mode included. What

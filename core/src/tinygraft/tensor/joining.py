@@ -189,7 +189,7 @@ class Joining(Movement):
             before, after = as_ints(pair, f"pad with mode {mode}")
             if before or after:
                 result = result._pad_axis(axis, before, after, mode)
-        return result
+        return self._again() if result is self else result
 
     def _pad_pairs(self, padding: Any) -> list[Pair]:
         """(before, after) for each axis, from either way of writing them."""
