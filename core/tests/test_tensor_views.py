@@ -757,3 +757,20 @@ def test_one_element_is_a_view() -> None:
             m.assign(numbers(2, 3))
             run(t, m)
             assert (t.tolist(), m.tolist()) == ([15.0, 17.0, 14.0], [[8.0, 1.0, 4.0], [100.0, 4.0, 6.0]]), i
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_one_element_of_a_view_that_is_read_before_and_after_a_write(symbolic: bool) -> None:
+    """The elements that were kept for reading one of them are not those of the memory after it was written."""
+    t = Tensor([[1.0, 2.0], [3.0, 4.0]]).realize()
+    row = Variable("row", 0, 1).bind(1) if symbolic else 1
+    turned = t[row : row + 1].permute((1, 0))
+    one = turned[1:2, 0:1]
+    assert one.tolist() == [[4.0]]
+    for expected in (4.5, 5.0):
+        one += 0.5
+        assert one.tolist() == [[expected]]
+        assert one.item() == expected
+        assert t.tolist() == [[1.0, 2.0], [3.0, expected]]
+    t[1, 1] = 7
+    assert one.item() == 7.0

@@ -15,6 +15,7 @@ from typing import Any
 
 from tinygraft.device.buffer import Buffer, realized
 from tinygraft.dtype import DType, coerce, dtypes, values_of
+from tinygraft.engine import tape
 from tinygraft.engine.capture import open_captures
 from tinygraft.rules.fold import APPROXIMATE
 from tinygraft.schedule.stored import HELD, memory_base
@@ -35,13 +36,17 @@ Place = tuple[int, ...]
 class _Copy:
     """The values of a node that a tensor holds, computed for reading."""
 
-    def __init__(self, holder: TensorBase, values: list[Any]) -> None:
+    def __init__(self, holder: TensorBase, values: list[Any], node: UOp) -> None:
         self.holder, self.values, self.shared = weakref.ref(holder), values, Buffer.times_shared
+        self.written = {n: tape.written_at(n) for n in toposort(node) if n.op is Ops.BUFFER}
 
     def is_of(self, node: UOp) -> bool:
-        """Whether these are still the values: the tensor has the node, and nobody else was given memory to write."""
+        """Whether these are still the values: the tensor has the node, and nobody has written to the memory that it
+        reads, or was given memory to write."""
         holder = self.holder()
-        return holder is not None and memory_base(holder.uop) is node and self.shared == Buffer.times_shared
+        if holder is None or memory_base(holder.uop) is not node or self.shared != Buffer.times_shared:
+            return False
+        return all(tape.written_at(buffer) == time for buffer, time in self.written.items())
 
 
 _computed: weakref.WeakKeyDictionary[UOp, _Copy] = weakref.WeakKeyDictionary()
@@ -156,7 +161,7 @@ def _compute(tensor: TensorBase, path: list[UOp]) -> bool:
             if any(n.op is Ops.BUFFER and (b := realized(n)) is not None and b.may_change() for n in toposort(node)):
                 return False
             copy: Any = holder._wrap(node).clone()  # type: ignore[attr-defined]
-            _computed[node] = _Copy(holder, copy._numbers())
+            _computed[node] = _Copy(holder, copy._numbers(), node)
             return True
     return False
 
