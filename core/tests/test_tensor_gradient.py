@@ -397,3 +397,24 @@ def test_such_a_result_of_a_leaf_that_is_gone_is_the_leaf(read):
             w.realize()
     assert w.tolist() == [0.75, 1.25]
     assert w.requires_grad
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_value_that_is_given_what_waits_to_be_written_elsewhere(read):
+    """It is written beside that memory: the leaf stays in its own, and earlier losses find it there."""
+    leaf = Tensor([3.0, 5.0], requires_grad=True).realize()
+    factor, memory = Tensor(2.0, requires_grad=True).realize(), leaf.uop.base
+    loss = (leaf * 7).sum()
+    part = leaf.unsqueeze(1)
+    part *= factor
+    same, value = +leaf, factor + 1
+    value = value.expand(2) * 1
+    value.assign(leaf)
+    for t in (same, value):
+        t -= 1
+    if read:
+        assert (value.tolist(), same.tolist(), leaf.tolist()) == ([5.0, 9.0], [5.0, 9.0], [6.0, 10.0])
+        assert leaf.uop.base is memory
+    loss.backward()
+    assert leaf.grad is not None, "there is no gradient"
+    assert leaf.grad.tolist() == [7.0, 7.0]

@@ -89,10 +89,11 @@ def entry_of(tensor: TensorBase) -> Entry:
 
 
 def borrows(holder: TensorBase | Storage) -> bool:
-    """Whether the memory of a tensor, or a storage, is that of another tensor, whose value it was given."""
+    """Whether the memory of a tensor, or a storage, or what is written there soon, is that of another tensor, whose
+    value it was given."""
     lender = None if holder._lender is None else holder._lender()
     base = memory_base(holder.uop)
-    return lender is not None and base.op in HELD and memory_base(lender.uop) is base
+    return lender is not None and (base.op in HELD or base.op is Ops.ASSIGN) and memory_base(lender.uop) is base
 
 
 def wake(tensor: TensorBase) -> None:

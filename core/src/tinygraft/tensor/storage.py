@@ -365,7 +365,8 @@ def by_itself(value: UOp) -> UOp:
     Were it that memory itself, the next write would go there and whose it is would be given a copy: what TinyJit has
     captured as its memory would be another tensor's.
     """
-    return UOp(Ops.CONTIGUOUS, value.dtype, (value,)) if memory_base(value).op in HELD else value
+    base = memory_base(value)
+    return UOp(Ops.CONTIGUOUS, value.dtype, (value,)) if base.op in HELD or base.op is Ops.ASSIGN else value
 
 
 def _sizes(shape: Any) -> tuple[UOp, ...]:
