@@ -10,7 +10,7 @@ it: the derivative of a sum needs no value. `check_known` raises where a gradien
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.engine.rows import Memory
@@ -180,12 +180,17 @@ class Unfolded:
                     found[node] = old
         return found
 
-    def check_known(self, gradients: Iterable[UOp]) -> None:
-        """Raise GraphError where a gradient needs a value that is not there."""
+    def check_known(self, gradients: Iterable[UOp], lines: Callable[[UOp], str]) -> None:
+        """Raise GraphError where a gradient needs a value that is not there.
+
+        lines names the user's code that made what is in a BUFFER, and that wrote over it.
+        """
         if self.unknown:
             for node in toposort(*gradients):
                 if node in self.unknown:
-                    raise GraphError(self.unknown[node][0])
+                    sentence, buffer = self.unknown[node]
+                    where = "" if buffer is None else lines(buffer)
+                    raise GraphError(sentence.replace("\n", f"{where}\n", 1))
 
     def check_lost(self, memories: Collection[UOp], always: bool) -> None:
         """Raise GraphError where one of memories is behind a value whose graph was not kept; or wherever one asked."""

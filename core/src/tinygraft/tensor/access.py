@@ -20,7 +20,7 @@ from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import HELD, memories, memory_base
 from tinygraft.tensor import lengths, quiet
-from tinygraft.tensor.base import TensorBase, broadcast_shape, expand
+from tinygraft.tensor.base import TensorBase, broadcast_shape, expand, here
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node
 from tinygraft.tensor.element import element
@@ -407,12 +407,12 @@ class Access(Casting):
         if quiet.blocks and quiet.is_quiet():
             value = quiet.cut(value)
         if self._storage is not None:
-            write(self, value, () if view is None else steps_to(view, old), is_leaf)
+            write(self, value, () if view is None else steps_to(view, old), is_leaf, here())
             return
         asked = self.requires_grad and self.dtype.kind == "float"
         stays = asked and is_leaf(self)
         self._computed |= bool(asked and not stays)
-        shared, self._lender = borrows(self), None
+        shared, self._lender, self._wrote = borrows(self), None, here()
         if stays:
             value = UOp(Ops.DETACH, value.dtype, (value,))
             if view is not None:

@@ -49,7 +49,7 @@ _PACKAGE = __name__.partition(".")[0] + "."
 Made = tuple[CodeType, int, CodeType, CodeType]
 
 
-def _here() -> Made:
+def here() -> Made:
     """Where the nearest caller outside this package is: its code and instruction, which are cheap to get.
 
     With them the code of the function that it called, and of the one that this called: they tell what the user asked
@@ -66,6 +66,14 @@ def _line(code: CodeType, instruction: int) -> int:
         if start <= instruction < end:
             return line or code.co_firstlineno
     return code.co_firstlineno
+
+
+def place(made: Made) -> str:
+    """A place in the user's code, short enough for a message."""
+    code, instruction, _, _ = made
+    file, line = code.co_filename, _line(code, instruction)
+    relative = os.path.relpath(file) if os.path.isabs(file) else file
+    return f"{file if relative.startswith('..') else relative}:{line}"
 
 
 def verb(op: Ops) -> str:
@@ -90,13 +98,25 @@ class TensorBase:
     by backward. made_at is the (file, line) of the user's code that made this tensor.
     """
 
-    __slots__ = ("__weakref__", "_asks", "_chain", "_computed", "_lender", "_made", "_node", "_storage", "grad")
+    __slots__ = (
+        "__weakref__",
+        "_asks",
+        "_chain",
+        "_computed",
+        "_lender",
+        "_made",
+        "_node",
+        "_storage",
+        "_wrote",
+        "grad",
+    )
     grad: Self | None
     _node: UOp
     _asks: bool | None
     _lender: Entry | None  # whose node it was given as a value: the memory of that tensor, maybe
     _computed: bool  # whether it was written to, and was no leaf then
     _made: Made
+    _wrote: Made | None  # where it was last written to
     _storage: Storage | None
     _chain: Steps  # from the whole of the storage; there is none without one
 
@@ -121,7 +141,7 @@ class TensorBase:
     def _set(self, uop: UOp, requires_grad: bool | None) -> None:
         """Fill the fields of a new tensor, and list it among the live ones."""
         self._node, self._asks, self.grad = uop, requires_grad, None
-        self._storage, self._lender, self._computed, self._made = None, None, False, _here()
+        self._storage, self._lender, self._computed, self._made, self._wrote = None, None, False, here(), None
         enter(self)
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
@@ -221,9 +241,7 @@ class TensorBase:
 
     def _where(self) -> str:
         """The place that made this tensor, short enough for a message."""
-        file, line = self.made_at
-        relative = os.path.relpath(file) if os.path.isabs(file) else file
-        return f"{file if relative.startswith('..') else relative}:{line}"
+        return place(self._made)
 
     # The hooks
 

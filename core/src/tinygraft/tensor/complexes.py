@@ -18,7 +18,7 @@ from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import complex_arithmetic as arithmetic
 from tinygraft.tensor import complex_derivatives as derivatives
 from tinygraft.tensor import lengths
-from tinygraft.tensor.base import TensorBase, _common_dtype, _here, broadcast_shape, verb
+from tinygraft.tensor.base import TensorBase, _common_dtype, broadcast_shape, here, verb
 from tinygraft.tensor.complex_access import ComplexAccess, partwise
 from tinygraft.tensor.complex_arithmetic import Pair
 from tinygraft.tensor.complex_linalg import ComplexLinalg
@@ -43,7 +43,7 @@ def joined(real: Any, imaginary: Any) -> ComplexTensor:
         )
     new = object.__new__(ComplexTensor)
     halves = [t if t.dtype is part and t.shape == shape else t._cast(part).expand(shape) for t in (real, imaginary)]
-    new._halved, new._made = (halves[0], halves[1]), _here()
+    new._halved, new._made = (halves[0], halves[1]), here()
     return new
 
 

@@ -15,8 +15,8 @@ from tinygraft.engine import tape
 from tinygraft.engine.assigns import asking_nodes, assigned_to
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
-from tinygraft.schedule.stored import HELD, memories, memory_base
-from tinygraft.tensor.base import TensorBase
+from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
+from tinygraft.tensor.base import TensorBase, place
 from tinygraft.tensor.live import LIVE, borrows, live_tensors
 from tinygraft.tensor.storage import Storage
 from tinygraft.uop.ops import Ops
@@ -83,7 +83,7 @@ class Path:
         there = [node for node in sums if node is not None]
         done = rebuild(there, self.unfolded.back)
         found = [None if node is None else done[node] for node in sums]
-        self.unfolded.check_known(node for node in found if node is not None)
+        self.unfolded.check_known([node for node in found if node is not None], _lines)
         return found
 
 
@@ -125,6 +125,15 @@ class Leaves(Path):
 
     def _known(self, tensors: Iterable[TensorBase]) -> list[tuple[TensorBase, list[UOp]]]:
         return [(tensor, nodes) for tensor in tensors if (nodes := self.nodes_of(tensor.uop))]
+
+
+def _lines(buffer: UOp) -> str:
+    """Where a tensor over a BUFFER was made, and last written to, as a line of a message; nothing where it is gone."""
+    for holder in LIVE.near([buffer]):
+        if isinstance(holder, TensorBase) and buffer in buffers_of(holder.uop.base):
+            wrote = holder._wrote if holder._storage is None else holder._storage._wrote
+            return f"\n  made at {holder._where()}" + (f"      overwritten at {place(wrote)}" if wrote else "")
+    return ""
 
 
 def is_leaf(tensor: TensorBase | Storage) -> bool:

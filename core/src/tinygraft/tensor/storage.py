@@ -27,7 +27,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
-    from tinygraft.tensor.base import TensorBase
+    from tinygraft.tensor.base import Made, TensorBase
 
 _SHAPES = "reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze expand expand_as broadcast_to"
 _ORDER = "permute transpose t T mT swapaxes movedim flip fliplr flipud"
@@ -86,12 +86,13 @@ class Storage:
     that its node follows.
     """
 
-    __slots__ = ("__weakref__", "_computed", "_lender", "_members", "_node", "requires_grad", "version", "written")
+    __slots__ = ("__weakref__", "_computed", "_lender", "_members", "_node", "_wrote", "requires_grad", "version",
+                 "written")  # fmt: skip
 
     def __init__(self, uop: UOp, requires_grad: bool | None, first: TensorBase) -> None:
         self._node, self.requires_grad = uop, requires_grad
         self.version, self.written = 0, False
-        self._lender, self._computed = first._lender, first._computed
+        self._lender, self._computed, self._wrote = first._lender, first._computed, first._wrote
         self._members: dict[int, _Member] = {}
         self.add(first)
 
@@ -153,7 +154,7 @@ class Storage:
             return True
         if any(op in (Ops.EXPAND, Ops.WINDOW) for op, _, _, _ in tensor._chain):
             return True
-        tensor._lender, tensor._computed = self._lender, self._computed
+        tensor._lender, tensor._computed, tensor._wrote = self._lender, self._computed, self._wrote
         self.leave(tensor)
         return False
 
@@ -313,11 +314,12 @@ def to_realize(tensor: TensorBase) -> TensorBase | Storage:
     return storage if waits else tensor
 
 
-def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Callable[[Storage], bool]) -> None:
+def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Callable[[Storage], bool], where: Made) -> None:
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
-    is_leaf tells whether a storage is a leaf to gradients. What is written into one is detached, as it is where it goes
-    through a tensor that detach() gave. Raises ShapeError where two places of the view are one element.
+    where is the place in the user's code. is_leaf tells whether a storage is a leaf to gradients: what is written into
+    one is detached, as it is where it goes through a tensor that detach() gave. Raises ShapeError where two places of
+    the view are one element.
     """
     storage = tensor._storage
     assert storage is not None
@@ -352,7 +354,7 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Callable[[Storag
         else:
             owns = stays or old.op is Ops.ASSIGN or (memory_base(old).op in HELD and not shared)
             new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else by_itself(value)
-        storage.written = True
+        storage.written, storage._wrote = True, where
         storage.version += 1
         storage.become(new)
         for member in storage.members():
