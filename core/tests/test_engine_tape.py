@@ -1,7 +1,7 @@
 """The tape: what was realised can still be differentiated, and says so when it cannot."""
 
-import re
 import copy
+import re
 
 import pytest
 
