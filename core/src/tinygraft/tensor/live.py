@@ -68,7 +68,8 @@ class _Growth:
 _all: Entries = {}
 _awake: Entries = {}
 _resting: dict[int, Entries] = {}  # by the number of a BUFFER
-_all_grown, _resting_grown = _Growth(), _Growth()
+_all_grown = _Growth()
+_resting_grown = _Growth()
 _assigned = _Waiting()
 _numbers = itertools.count(1)
 _by_number = itemgetter(0)
