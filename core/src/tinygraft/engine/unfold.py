@@ -161,6 +161,20 @@ class Unfolded:
             self.unknown[new] = OVERWRITTEN, buffer
         return self._stale[buffer, at]
 
+    def comparable(self) -> dict[UOp, UOp]:
+        """back, without the extremes of what a gradient computes once more.
+
+        The derivative of a maximum asks which elements equal it. Where these are sums that were not kept, it computes
+        them in another kernel, in another order perhaps: the maximum that was read may equal none of them, and its own
+        has to be computed from the same sums. They are needed anyway.
+        """
+        kept = dict(self.back)
+        for node in sorted((n for n in self.back if _is_extreme(n)), key=lambda n: n.serial):
+            again = toposort(*node.src, enter=lambda n: n not in kept and _is_computed(n))
+            if any(n.op in _SUMS and n not in kept for n in again):
+                del kept[node]
+        return kept
+
     def stand_in(self, memory: UOp) -> UOp | None:
         """What stands for the value that a saved copy has, in graphs for which it was not saved."""
         versions = {buffer: version_of(buffer) for buffer in buffers_of(memory)}
@@ -219,6 +233,14 @@ def unfold(root: UOp, everyone: bool) -> Unfolded:
     unfolded = Unfolded()
     unfolded.add(toposort(root, enter=_is_passed), everyone)
     return unfolded
+
+
+_SUMS = {Ops.REDUCE_AXIS, Ops.SCAN, Ops.SCATTER}
+
+
+def _is_extreme(node: UOp) -> bool:
+    """Whether a node is a maximum or minimum of several elements, whose derivative compares them with it."""
+    return node.op in _SUMS and node.arg.op in (Ops.MAX, Ops.MIN)
 
 
 def _is_passed(node: UOp) -> bool:

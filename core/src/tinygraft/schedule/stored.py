@@ -2,12 +2,14 @@
 
 A value is stored when it must be (an output, a copy, an assigned value, a scatter or a scan) or when storing it is
 cheaper than computing it again. The cost of a node is counted in simple operations for each of its elements; `evals`
-is how often its elements would be computed in all, were it not stored. Four rules decide, from the outputs backwards:
+is how often its elements would be computed in all, were it not stored. Five rules decide, from the outputs backwards:
 
 - a reduction, or what an elementwise chain made of one, is stored when more than one stored node needs it, or when
   it would be computed more often than it has elements: its chain ends where its users part;
 - a reduction that reads its operands many times over, such as a product of matrices, is alone in its kernel: it ends
   with it, and another one that its result is combined with is stored;
+- a reduction whose elements are compared with their own maximum or minimum is stored: a kernel that computed it in two
+  loops might round it in two ways, and find that none of them is the greatest;
 - a chain of cheap operations is stored when computing it again costs more than AGAIN for each element;
 - a chain is cut when it holds more operations or reads more buffers than a kernel may.
 
@@ -27,7 +29,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.schedule.effort import spend
 from tinygraft.schedule.lower import numel
 from tinygraft.target import Target
-from tinygraft.uop.ops import ELEMENTWISE, Ops
+from tinygraft.uop.ops import COMPARE, ELEMENTWISE, MOVEMENT, Ops
 from tinygraft.uop.shape import max_shape
 from tinygraft.uop.uop import UOp
 
@@ -139,7 +141,9 @@ class _Rules:
         for node in order:
             for source in dict.fromkeys(node.src):
                 self.facts[source].users.append(node)
+        self.comparisons = _comparisons(self.order, self.facts)
         self.known: dict[Hashable, object] = {}
+        self.compared: set[UOp] = set()  # reductions that are compared with an extreme of themselves
         self.chosen: set[UOp] = set()  # what the rules store beyond what is stored already
         self.sure: set[UOp] = set()  # of these, what its last operation alone makes worth it
         self.settled = False  # whether all that is made of stored reductions is known to be no reduction itself
@@ -148,10 +152,36 @@ class _Rules:
         """Choose what to store beside stored; the reductions among it that others were chosen on top of."""
         for node in self.order:
             self._measure(node, stored)
+        self.compared = {node for pair in self.comparisons for node in self._computed_twice(*pair, stored)}
         self.chosen, self.sure = set(), set()
         for node in reversed(self.order):
             self._place(node, stored)
         return self._anchors(stored)
+
+    def _computed_twice(self, extreme: UOp, other: UOp, stored: set[UOp]) -> set[UOp]:
+        """Where the reductions end that a comparison of other with an extreme would compute for each of them."""
+        if extreme in stored:
+            return set()
+        both = self._reductions(extreme.src[0], stored) & self._reductions(other, stored)
+        if not any(_rounds(node) for node in both):
+            return set()
+        return {node for node in both if both.isdisjoint(u for u in self.facts[node].users if u.op in SAME_PLACE)}
+
+    def _reductions(self, node: UOp, stored: set[UOp]) -> set[UOp]:
+        """The nearest reductions that a node is computed from, with what follows each of them at the same place."""
+        found: set[UOp] = set()
+        seen, stack = {node}, [node]
+        while stack:
+            current = stack.pop()
+            if current in stored or current.op in LEAVES:
+                continue
+            if self.facts[current].heavy:
+                found.add(current)
+            if not _rounds(current):
+                new = [source for source in current.src if source not in seen]
+                seen.update(new)
+                stack += new
+        return found
 
     def mixed(self, stored: set[UOp]) -> bool:
         """Whether a product of matrices is combined with another reduction, which has not been looked at yet."""
@@ -262,6 +292,8 @@ class _Rules:
         needs = own.contexts.values()
         again = sum([need.evals for need in needs]) / max(own.size, 1)
         if own.heavy:
+            if node in self.compared:
+                return True
             if self.settled and any(self._disturbs(own, user) for user in own.users):
                 return True
             if own.product is not None and any(user.op in ELSEWHERE for _, user, _ in own.contexts):
@@ -287,6 +319,27 @@ class _Rules:
         inputs = sum([min(self.facts[s].size / own.size, 1.0) for s in own.inputs]) if own.size else 0.0
         key = (own.weight, again, ways, len(indices), inputs, bool(own.inputs), node.dtype.itemsize)
         return self._once(key, lambda: _costs_again(node, own, again, ways, len(indices), inputs))
+
+
+def _rounds(node: UOp) -> bool:
+    """Whether a node is a reduction whose result depends on the order in which it is computed."""
+    return node.op is Ops.REDUCE_AXIS and node.arg.op not in (Ops.MAX, Ops.MIN) and node.dtype.kind == "float"
+
+
+def _comparisons(order: list[UOp], facts: dict[UOp, Facts]) -> list[tuple[UOp, UOp]]:
+    """(extreme, other) of each comparison of a value with a maximum or minimum over axes, moved and cast or not."""
+    found: list[tuple[UOp, UOp]] = []
+    for extreme in [n for n in order if n.op is Ops.REDUCE_AXIS and n.arg.op in (Ops.MAX, Ops.MIN)]:
+        seen, stack = {extreme}, [extreme]
+        while stack:
+            node = stack.pop()
+            for user in facts[node].users:
+                if user.op in COMPARE:
+                    found += [(extreme, source) for source in user.src if source is not node]
+                elif (user.op in MOVEMENT or user.op is Ops.CAST) and user not in seen:
+                    seen.add(user)
+                    stack.append(user)
+    return found
 
 
 def is_product(turns: int, operands: Sequence[int]) -> bool:

@@ -81,7 +81,7 @@ class Path:
                 total = total + part
             sums.append(total)
         there = [node for node in sums if node is not None]
-        done = rebuild(there, self.unfolded.back)
+        done = rebuild(there, self.unfolded.comparable())
         found = [None if node is None else done[node] for node in sums]
         self.unfolded.check_known([node for node in found if node is not None], _lines)
         return found
