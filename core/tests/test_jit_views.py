@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Tensor, TinyJit, Variable
+from tinygraft import Tensor, TinyJit, UOp, Variable
 from tinygraft.errors import ShapeError
 
 
@@ -279,3 +279,19 @@ def test_what_was_assigned_outside_memory_is_a_copy_of_it() -> None:
         view += 1
         assert (z.tolist(), outside.tolist()) == ([2.0, 3.0], [1.0, 2.0])
     assert (add.captured, give.captured) == (1, 1)
+
+
+def test_a_result_that_begins_at_a_variable_may_share_memory_with_another() -> None:
+    """Where it begins is known in each call only: the two are treated as views of one memory."""
+
+    @TinyJit
+    def step(x: Tensor, n: UOp) -> tuple[Tensor, Tensor]:
+        y = x * x
+        return y.reshape(2, 2)[n : n + 1], y.reshape(2, 2)[0:1]
+
+    n = Variable("n", 0, 1)
+    for number in (0, 1, 0, 1):
+        x = Tensor([1.0, 2.0, 3.0, float(number)]).realize()
+        there, first = step(x, n.bind(number))
+        assert there.tolist() == [[[1.0, 4.0], [9.0, number**2]][number]]
+        assert first.tolist() == [[1.0, 4.0]]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit
+from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, Variable
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError
 from tinygraft.tensor import dlpack
@@ -364,3 +364,13 @@ def test_shared_memory_is_given_back_at_exit() -> None:
 def test_the_structs_are_those_of_dlpack() -> None:
     """Their sizes on a 64-bit machine, as dlpack.h lays them out."""
     assert [ctypes.sizeof(s) for s in (dlpack.DLTensor, dlpack.Managed, dlpack.ManagedVersioned)] == [48, 64, 80]
+
+
+def test_a_view_that_begins_at_a_variable_is_shared_where_it_is_now() -> None:
+    """data() and DLPack of x[i : i + 2], which has a size that is known, are that part of the memory."""
+    x = Tensor([0.0, 1.0, 2.0, 3.0]).realize()
+    view = x[(i := Variable("i", 0, 2).bind(1)) : i + 2]
+    assert view.data().tolist() == [1.0, 2.0]
+    shared = np.from_dlpack(view)  # type: ignore[arg-type]
+    x.assign(x + 10).realize()
+    assert shared.tolist() == [11.0, 12.0]

@@ -394,3 +394,25 @@ def test_a_textbook_gan(style: str, read: Read) -> None:
             round_of(*other, *train, torch.tensor(noise), torch.tensor(real), lambda t: None)
     for mine, its in zip((p for side in ours for p in side), (p for side in other for p in side), strict=True):
         np.testing.assert_allclose(mine.numpy(), its.detach().numpy(), rtol=1e-10, atol=1e-12)
+
+
+def test_sums_of_strided_parts_that_were_written_are_taken_apart_once() -> None:
+    """The gradient of a mean goes back through a part, every other row of it and a write of that into itself."""
+    t = Tensor([1.0], requires_grad=True).realize()
+    memory = Tensor([[1.0], [1.0], [1.0]]).realize()
+    part = memory.narrow(0, 1, 2)
+    memory += t
+    row = part[::2, :]
+    row -= 0.5
+    part.assign(row)
+    part.mean().backward()
+    leaf = torch.tensor([1.0], requires_grad=True)
+    its_memory = torch.ones(3, 1)
+    its_memory += leaf
+    its_part = its_memory.narrow(0, 1, 2)
+    its_row = its_part[::2, :]
+    its_row -= 0.5
+    its_part.copy_(its_row.clone())
+    its_part.mean().backward()
+    assert t.grad is not None and leaf.grad is not None
+    assert t.grad.tolist() == leaf.grad.tolist()

@@ -253,6 +253,8 @@ class Written:
 
     def actual(self, memory: UOp) -> UOp:
         """The memory that holds the value of memory, which may be, or be over, stand-ins."""
+        if memory.op is Ops.BUFFER:
+            return self.new.get(memory, memory)
         return rebuild((memory,), self.new)[memory] if self.new else memory
 
 
@@ -265,18 +267,22 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
         leaves = [node for node in asking if memory_base(node).op in HELD]
         asking = {*asking, *rebuild(leaves, {copy: buffer for buffer, copy in saved.items()}).values()}
     behind = _asked(toposort(*nodes, enter=_goes_on), asking) if asking else {}
-    reads = {node: written.read(read) for node, read in computed.items()} if len(computed) > 1 else {}
+    reads: dict[UOp, UOp] = {}  # what is memory now is not computed again
     for node in nodes:
         memory, asks = memory_base(computed[node]), behind.get(node, False)
-        mine = {n: read for n, read in reads.items() if n is not node}  # what is memory now is not computed again
-        graph = rebuild((node,), mine)[node] if mine else node
-        inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
-        if saved and asks:
-            graph = with_copies((graph,), saved)[graph]
-            inside = toposort(graph, enter=_is_computed)
-        if entry := _entry(graph, inside, asks, pin, written, made):
-            made[memory] = entry
-            entry.used = node in _used
+        if asks or node.op is not Ops.ASSIGN or _has_leaf(node):  # a step of an optimizer has no graph to look through
+            below = [n for n in toposort(node) if n in computed and n is not node] if len(computed) > 1 else ()
+            for n in below:
+                if n not in reads:
+                    reads[n] = written.read(computed[n])
+            graph = rebuild((node,), {n: reads[n] for n in below})[node] if below else node
+            inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
+            if saved and asks:
+                graph = with_copies((graph,), saved)[graph]
+                inside = toposort(graph, enter=_is_computed)
+            if entry := _entry(graph, inside, asks, pin, written, made):
+                made[memory] = entry
+                entry.used = node in _used
         if isinstance(node.tag, Own) or (node in asking and not asks):
             _note_before(memory, node)
     return made

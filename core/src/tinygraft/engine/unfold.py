@@ -82,7 +82,7 @@ class Unfolded:
                 if (whole := self._whole.get(id(entry))) is not None:
                     swap[memory] = _in_shape(whole, memory)
                     self.back[whole] = _in_shape(memory, whole)
-        self.inside.update(rebuild(nodes, _read_back(nodes, swap)))
+        self.inside.update(rebuild(nodes, _read_back(nodes, swap)) if swap else zip(nodes, nodes, strict=True))
 
     def _unfold(self, entry: Entry, everyone: bool) -> None:
         """Unfold the graph of an entry, those behind it first."""

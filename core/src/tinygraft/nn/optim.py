@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
+from typing import Any
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError, ShapeError, TrainingError
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.leaves import in_memory, own_memory
@@ -58,6 +59,7 @@ class Optimizer:
         self.device = device or self.params[0].device
         self.lr = _as_rate(lr) if isinstance(lr, Tensor) else self._state([lr])
         self._made: list[Tensor] = [self.lr]
+        self._numbers: dict[tuple[int, Any, DType], Tensor] = {}  # of this step, by the id of what they are made from
 
     def _state(self, values: Sequence[float]) -> Tensor:
         """Numbers that the optimizer keeps, as a tensor of its device as exact as the most exact parameter."""
@@ -66,7 +68,14 @@ class Optimizer:
 
     def _rate(self, p: Tensor) -> Tensor:
         """lr where p is, in the dtype that its update is computed in."""
-        return _number_for(p, self.lr)
+        return self._number(p, self.lr)
+
+    def _number(self, p: Tensor, x: Tensor) -> Tensor:
+        """One number without axes for the update of p, which may have none: where p is, as wide; made once a step."""
+        key = id(x), p.device, _wide_dtype(p)
+        if key not in self._numbers:
+            self._numbers[key] = x.detach().reshape(()).to(p.device).cast(key[-1])
+        return self._numbers[key]
 
     def _zeros(self) -> list[Tensor]:
         """A zero for each parameter, of its shape and dtype."""
@@ -100,7 +109,9 @@ class Optimizer:
                 "hint: with Tensor.train(): ..."
             )
         grads = [self._grad_of(place, tensor) for place, tensor in enumerate(self.params)]
+        self._numbers.clear()
         self._step(grads)
+        self._numbers.clear()
         return [*self.params, *self._made, *self.buffers, *grads]
 
     def _grad_of(self, place: int, tensor: Tensor) -> Tensor:
@@ -155,14 +166,15 @@ def _as_rate(lr: Tensor) -> Tensor:
     return lr
 
 
-def _number_for(p: Tensor, x: Tensor) -> Tensor:
-    """One number without axes for the update of p, which may have none: where p is, and as wide."""
-    return x.detach().reshape(()).to(p.device).cast(_wide(p).dtype)
+def _wide_dtype(t: Tensor) -> DType:
+    """The dtype that an update is computed in."""
+    return dtypes.float32 if t.dtype.itemsize < 4 else t.dtype
 
 
 def _wide(t: Tensor) -> Tensor:
     """The values of t, without a gradient, in the dtype that an update is computed in."""
-    return t.detach().cast(dtypes.float32) if t.dtype.itemsize < 4 else t.detach()
+    plain = t if t.requires_grad is False else t.detach()
+    return plain.cast(_wide_dtype(t)) if t.dtype.itemsize < 4 else plain
 
 
 class OptimizerGroup(Optimizer):
@@ -270,6 +282,7 @@ class LAMB(Optimizer):
 
     def _step(self, grads: list[Tensor]) -> None:
         b1_t, b2_t = self.b1_t * self.b1, self.b2_t * self.b2
+        left1, left2 = 1 - b1_t, 1 - b2_t
         for p, gradient, m, v in zip(self.params, grads, self.m, self.v, strict=True):
             old, g = _wide(p), _wide(gradient)
             if self.weight_decay and not self.decoupled:
@@ -278,8 +291,8 @@ class LAMB(Optimizer):
             new_v = _wide(v) * self.b2 + g * g * (1 - self.b2)
             m.assign(new_m.cast(m.dtype))
             v.assign(new_v.cast(v.dtype))
-            mean = new_m / _number_for(p, 1 - b1_t)
-            spread = (new_v / _number_for(p, 1 - b2_t)).sqrt()
+            mean = new_m / self._number(p, left1)
+            spread = (new_v / self._number(p, left2)).sqrt()
             update = mean / (spread + self.eps)
             if self.weight_decay and self.decoupled:
                 update = update + self.weight_decay * old

@@ -45,6 +45,7 @@ class Lowering:
         self.loops: list[UOp] = []
         self.sizes: dict[int, sint] = {}  # of every range, by axis
         self.reduces: dict[UOp, UOp] = {}  # REDUCE of this kernel -> the node that it computes
+        self._computes: dict[UOp, UOp] = {}  # the same, with those that are part of a longer one by now
 
     def loop(self, place: int, size: sint) -> UOp:
         """The range over an axis of the outputs: outputs of one kernel share their loops by place."""
@@ -195,7 +196,8 @@ class Lowering:
         if inside is None or value.op is not Ops.REDUCE or value.arg.op is not Ops.ADD:
             return guarded(value, inside)
         terms = UOp(Ops.REDUCE, value.dtype, (guarded(value.src[0], inside), *value.src[1:]), value.arg)
-        self.reduces[terms] = self.reduces.pop(value)
+        self.reduces.pop(value, None)  # it may be part of another sum already
+        self._name(terms, self._computes[value])
         return terms
 
     def _fold_axis(self, i: UOp, arg: WindowArg, axis: int) -> tuple[UOp, UOp, UOp | None, list[UOp]]:
@@ -218,8 +220,11 @@ class Lowering:
             self.reduces.pop(value, None)
             value, ranges = value.src[0], ranges + value.src[1:]
         result = UOp(Ops.REDUCE, value.dtype, (value, *ranges), ReduceArg(op))
-        self.reduces[result] = node
+        self._name(result, node)
         return result
+
+    def _name(self, reduce: UOp, node: UOp) -> None:
+        self.reduces[reduce] = self._computes[reduce] = node
 
     def _gather(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         table, where = node.src

@@ -81,8 +81,8 @@ class Path:
                 total = total + part
             sums.append(total)
         there = [node for node in sums if node is not None]
-        done = rebuild(there, self.unfolded.comparable())
-        found = [None if node is None else done[node] for node in sums]
+        done = rebuild(there, back) if (back := self.unfolded.comparable()) else {}
+        found = [None if node is None else done.get(node, node) for node in sums]
         self.unfolded.check_known([node for node in found if node is not None], _lines)
         return found
 

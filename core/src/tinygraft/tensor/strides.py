@@ -11,9 +11,11 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.lengths import now
 from tinygraft.tensor.storage import Steps, indices
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.uop import UOp, sint
 
 
 class Layout(NamedTuple):
@@ -47,7 +49,10 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def layout_of(shape: tuple[int, ...], steps: Steps) -> Layout | None:
-    """Where a view is, that many steps from row-major memory of a shape; None where no strides say that."""
+    """Where a view is, that many steps from row-major memory of a shape; None where no strides say that.
+
+    A Variable counts as what it is bound to.
+    """
     found: Layout | None = Layout(0, shape, row_major(shape))
     for op, _, _, arg in steps:
         if found is None or op in (Ops.DETACH, Ops.BITCAST):
@@ -68,8 +73,9 @@ def _moved(old: Layout, op: Ops, arg: Any) -> Layout:
         offset += sum(max(shape[axis] - 1, 0) * strides[axis] for axis in arg)
         return Layout(offset, shape, tuple([-s if axis in arg else s for axis, s in enumerate(strides)]))
     if op is Ops.SHRINK:
-        offset += sum(start * stride for (start, _), stride in zip(arg, strides, strict=True))
-        return Layout(offset, tuple([end - start for start, end in arg]), strides)
+        bounds = [(_known(start), _known(end)) for start, end in arg]
+        offset += sum(start * stride for (start, _), stride in zip(bounds, strides, strict=True))
+        return Layout(offset, tuple([end - start for start, end in bounds]), strides)
     assert op is Ops.WINDOW, op
     kept = len(shape) - len(arg.size)
     between = [stride * step for stride, step in zip(strides[kept:], arg.stride, strict=True)]
@@ -102,12 +108,28 @@ def _reshaped(old: Layout, shape: tuple[int, ...]) -> Layout | None:
     return Layout(old.offset, shape, (*found, *[1] * (len(shape) - len(found))))
 
 
+def _is_placed(view: TensorBase) -> bool:
+    """Whether each step of a view is known, as one that begins at a Variable is not."""
+    return is_concrete(view.shape) and not any(_has_nodes(arg) for _, _, _, arg in view._chain)
+
+
+def _has_nodes(arg: Any) -> bool:
+    return any(map(_has_nodes, arg)) if isinstance(arg, tuple) else isinstance(arg, UOp)
+
+
+def _known(size: sint) -> int:
+    """A bound of a view whose value can be read, so that its Variables are bound."""
+    value = now(size)
+    assert value is not None
+    return value
+
+
 def have_common(a: TensorBase, b: TensorBase) -> bool:
     """Whether two tensors have an element of memory in common; also where symbolic sizes hide that."""
     storage = a._storage
     if a is b or storage is None or storage is not b._storage:
         return a is b
-    if not all(is_concrete(size) for size in (storage.uop.shape, a.shape, b.shape)):
+    if not (is_concrete(storage.uop.shape) and _is_placed(a) and _is_placed(b)):
         return True
     shape: Any = storage.uop.shape
     found, other = layout_of(shape, a._chain), layout_of(shape, b._chain)
