@@ -14,8 +14,8 @@ from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.lengths import now
 from tinygraft.tensor.storage import Steps, indices
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import is_concrete
-from tinygraft.uop.uop import UOp, sint
+from tinygraft.uop.shape import is_concrete, sint
+from tinygraft.uop.uop import UOp
 
 
 class Layout(NamedTuple):
