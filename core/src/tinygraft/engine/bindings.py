@@ -2,19 +2,22 @@
 
 A schedule has one value for each variable, by its name: two Variables of one name are one, also where their bounds
 differ. A graph in which a name has two values is `mixed`. It is taken apart where the program asked for results or
-wrote, and at gradients that it adds to: `before_the_rest` lists what can be computed first. An expression that itself
-reads under two values is not taken apart; the schedule refuses it, and says so.
+wrote, and at gradients that it adds to: `before_the_rest` lists what can be computed first. Where one expression reads
+under two values, each further one has a variable of its own (`told_apart`). No replay of a TinyJit has a value for
+such a variable: what is captured meanwhile is not replayed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
 
 from tinygraft.engine.assigns import HasNode
 from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
-from tinygraft.uop.uop import UOp, toposort
+from tinygraft.uop.uop import UOp, postorder, toposort
 
 Values = Mapping[str, int]  # of variables by name
 
@@ -96,3 +99,34 @@ def _values_of(order: Sequence[UOp]) -> dict[UOp, Values | None]:
             mine = None if mine is None or theirs is None else together(mine, theirs)
         found[node] = mine
     return found
+
+
+def told_apart(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
+    """The outputs of a mixed graph, each over a graph in which every name has one value.
+
+    The first value of a name keeps it, each further one has a name with a number, which no other variable has.
+    """
+    order = postorder(*outputs)
+    taken = {node.arg.name for node in order if node.op is Ops.VARIABLE}
+    names: dict[tuple[str, int], str] = {}
+    first: dict[str, int] = {}
+    done: dict[UOp, UOp] = {}
+    for node in order:
+        src = tuple([done[source] for source in node.src])
+        if node.op is Ops.BIND and first.setdefault(name := node.src[0].arg.name, node.arg) != node.arg:
+            if (name, node.arg) not in names:
+                names[name, node.arg] = next(new for k in count(2) if (new := f"{name}_{k}") not in taken)
+                taken.add(names[name, node.arg])
+            done[node] = UOp.variable(names[name, node.arg], node.src[0].lo, node.src[0].hi).bind(node.arg)
+        elif src == node.src:
+            done[node] = node
+        else:
+            done[node] = UOp(node.op, node.dtype, src, _with_sizes(node.arg, done), node.tag)
+    return {node: done[node] for node in outputs}
+
+
+def _with_sizes(arg: Any, done: Mapping[UOp, UOp]) -> Any:
+    """An arg with what became of the symbolic sizes in it, which are sources of its node."""
+    if isinstance(arg, UOp):
+        return done.get(arg, arg)
+    return tuple([_with_sizes(item, done) for item in arg]) if type(arg) is tuple else arg

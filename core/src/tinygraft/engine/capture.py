@@ -62,7 +62,7 @@ class Capture:
 
     memory and nodes are by number: what each buffer is like, and its BUFFER node, dead when nobody holds the value.
     before has the tensors that existed when it was opened, with their nodes, by id. read says that Python was told a
-    value, which may decide what it does next; varied that a variable had one value in a launch and another one later.
+    value, which may decide what it does next; varied that a variable had two values, in launches or in one expression.
     """
 
     launches: list[Recorded] = field(default_factory=list)
@@ -102,6 +102,12 @@ def note_read() -> None:
     """Tell the captures of this thread that Python reads a value."""
     for capture in _open.captures:
         capture.read = True
+
+
+def note_varied() -> None:
+    """Tell the captures of this thread that a variable has two values in one schedule."""
+    for capture in _open.captures:
+        capture.varied = True
 
 
 def is_from_before(tensor: object, node: UOp) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,8 @@ from tinygraft.device.interfaces import Backend
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.engine import pack
+from tinygraft.engine.bindings import told_apart, values_in
+from tinygraft.engine.capture import note_varied
 from tinygraft.engine.compile import Ready, ready
 from tinygraft.engine.pack import Place, Plan, Planned
 from tinygraft.errors import DeviceError, GraphError
@@ -127,10 +129,10 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
     if Ops.PLACEHOLDER in ops:
         _refuse_unknown(order)
     if Ops.FUNCTION in ops:
-        plain = without_functions(outputs)
-        roots = list(plain.values())
-        work = work_for(postorder(*roots), roots)
-        return replace(work, memory={node: work.memory[root] for node, root in plain.items()})
+        return _work_of_others(without_functions(outputs))
+    if Ops.BIND in ops and values_in(order) is None:
+        note_varied()
+        return _work_of_others(told_apart(outputs))
     form = None if events.active else form_of(order, outputs)
     if form is None:
         made = shown_schedule(outputs)
@@ -140,6 +142,13 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
     if DEBUG.value >= 1 and len(work.calls) > 1:
         print(f"scheduled {len(work.calls)} kernels")
     return work
+
+
+def _work_of_others(others: Mapping[UOp, UOp]) -> Work:
+    """What computes the outputs that are computed as others: an output -> a node of equal value."""
+    roots = list(others.values())
+    work = work_for(postorder(*roots), roots)
+    return replace(work, memory={node: work.memory[root] for node, root in others.items()})
 
 
 def _plan_for(form: Form, outputs: Sequence[UOp]) -> Plan:
