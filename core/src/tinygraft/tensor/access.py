@@ -14,6 +14,7 @@ from tinygraft.autograd.build import laid
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, values_of
+from tinygraft.engine.bindings import told_apart
 from tinygraft.engine.capture import note_read
 from tinygraft.engine.plan import shown_schedule, without_functions
 from tinygraft.engine.realize import exclusive, realize_tensors
@@ -283,7 +284,8 @@ class Access(Casting):
         if not todo:
             return [], {}
         wanted = list(dict.fromkeys(memory_base(node) for node in todo))
-        plan = shown_schedule(list(without_functions(wanted).values()))
+        plain = told_apart(list(without_functions(wanted).values()))
+        plan = shown_schedule(list(plain.values()))
         return list(plan.calls), dict(plan.values)
 
     def schedule(self, *others: TensorBase) -> list[Call]:
