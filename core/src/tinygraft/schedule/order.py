@@ -57,10 +57,13 @@ def assigned_late(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[UOp]
     return found
 
 
-def in_order(tasks: list[Task], versions: dict[UOp, list[UOp]], kept: Set[UOp] = frozenset()) -> list[Task]:
+def in_order(
+    tasks: list[Task], versions: dict[UOp, list[UOp]], kept: Set[UOp] = frozenset(), private: Set[UOp] = frozenset()
+) -> list[Task]:
     """Tasks in an order in which each reads the values it means to read. Raises NeedsOwnMemory when there is none.
 
-    kept are the buffers that are there before or stay afterwards: their memory is no concern of the order.
+    kept are the buffers that are there before or stay afterwards: their memory is no concern of the order. private are
+    the values that have memory of their own already.
     """
     writers = {write: task for task in tasks for write in task.writes}
     readers: dict[tuple[UOp, UOp], list[Task]] = {}
@@ -80,7 +83,10 @@ def in_order(tasks: list[Task], versions: dict[UOp, list[UOp]], kept: Set[UOp] =
                 after[overwriter].update(
                     task for task in [*here, writer] if task is not None and task is not overwriter
                 )
-    return _topological(tasks, after, versions, _Memory(tasks, kept))
+    ordered, waiting, then = _topological(tasks, after, _Memory(tasks, kept))
+    if len(ordered) < len(tasks):
+        raise NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions, private))
+    return ordered
 
 
 class _Memory:
@@ -116,8 +122,9 @@ class _Memory:
 
 
 def _topological(
-    tasks: list[Task], after: dict[Task, set[Task]], versions: dict[UOp, list[UOp]], memory: _Memory
-) -> list[Task]:
+    tasks: list[Task], after: dict[Task, set[Task]], memory: _Memory
+) -> tuple[list[Task], dict[Task, int], dict[Task, list[Task]]]:
+    """The tasks that can run, in order; for how many others each one waits still, and which ones come after it."""
     waiting = {task: len(first) for task, first in after.items()}
     then: dict[Task, list[Task]] = {}
     for task, first in after.items():
@@ -140,9 +147,7 @@ def _topological(
         for later in last:
             if not waiting[later] and not memory.grows(later):
                 heapq.heappush(ready, (False, number[later], later))
-    if len(done) == len(tasks):
-        return list(done)
-    raise NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions))
+    return list(done), waiting, then
 
 
 def _in_circles(tasks: list[Task], waiting: dict[Task, int], after: dict[Task, set[Task]],
@@ -157,10 +162,10 @@ def _in_circles(tasks: list[Task], waiting: dict[Task, int], after: dict[Task, s
     return [task for task in tasks if task in left]
 
 
-def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]]) -> set[UOp]:
-    """Of the values that tasks write over others, the ones that are copied fastest."""
+def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]], private: Set[UOp]) -> set[UOp]:
+    """Of the values that tasks write over others, but for private ones, those that are copied fastest."""
     found = {node for task in tasks for buffer, node in task.writes
-             if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node}  # fmt: skip
+             if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node} - private  # fmt: skip
     if not found:
         raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
     least = min(numel(node.shape) for node in found)

@@ -90,7 +90,7 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
     while True:
         plan = _Plan(order, stored, private, wanted, waits)
         try:
-            ordered = in_order(plan.tasks(target, book), plan.versions, plan.kept)
+            ordered = in_order(plan.tasks(target, book), plan.versions, plan.kept, private)
         except StoreMore as more:
             _add(stored, more.nodes)
             continue
