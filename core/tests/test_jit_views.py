@@ -295,3 +295,43 @@ def test_a_result_that_begins_at_a_variable_may_share_memory_with_another() -> N
         there, first = step(x, n.bind(number))
         assert there.tolist() == [[[1.0, 4.0], [9.0, number**2]][number]]
         assert first.tolist() == [[1.0, 4.0]]
+
+
+VALUES: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": lambda t: t.contiguous(),
+    "repeat": lambda t: t.repeat((1,)),
+    "cast": lambda t: t.cast(t.dtype),
+    "clone": lambda t: t.clone(),
+    "reshaped": lambda t: t.contiguous().reshape(2, 1)[:, 0],
+}
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("owner", ["outside", "argument"])
+@pytest.mark.parametrize("idiom", VALUES)
+def test_a_result_that_has_the_memory_of_another_tensor_is_written_beside_it(
+    idiom: str, owner: str, read: bool
+) -> None:
+    """A value of t in a replay has t's memory; r += 100 leaves that where it is, so that the next replay writes it."""
+    outside = Tensor([0.0, 0.0]).realize()
+    x = Tensor([0.0, 0.0]).realize()
+
+    @TinyJit
+    def f(x: Tensor, y: Tensor) -> Tensor:
+        t = outside if owner == "outside" else x
+        t.assign(y)
+        return VALUES[idiom](t)
+
+    written = outside if owner == "outside" else x
+    results: list[tuple[Tensor, float]] = []
+    for i in range(6):
+        r = f(x, Tensor([float(i), 1.0]).realize())
+        if i >= 2:
+            r += 100
+        results.append((r, i + 100.0 * (i >= 2)))
+        if read:
+            assert written.tolist() == [i, 1.0]
+            r.numpy()
+    assert f.captured == 1
+    assert written.tolist() == [5.0, 1.0]
+    assert [r.tolist()[0] for r, _ in results] == [wanted for _, wanted in results]

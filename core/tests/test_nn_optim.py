@@ -10,7 +10,7 @@ import pytest
 
 from tinygraft import GlobalCounters, Tensor, TinyJit, nn
 from tinygraft.dtype import dtypes
-from tinygraft.errors import TrainingError
+from tinygraft.errors import ShapeError, TrainingError
 
 torch = pytest.importorskip("torch")
 
@@ -380,3 +380,37 @@ def test_what_is_no_list_of_tensors_is_refused(given: Any, name: str) -> None:
         f"an optimizer takes a list of tensors, got {name}\n"
         "  hint: nn.state.get_parameters(model) finds those of a model"
     )
+
+
+def test_the_rate_can_be_set() -> None:
+    """A number or a tensor is written into the tensor that a captured step reads; its name in a state_dict is lr."""
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    sgd = nn.optim.SGD([w], lr=0.5)
+
+    @TinyJit
+    @Tensor.train()
+    def step() -> None:
+        sgd.zero_grad()
+        w.sum().backward()
+        sgd.step()
+
+    wanted = 1.0
+    for rate in (0.5, 0.25, 0.125, 0.0625):
+        sgd.lr = rate
+        step()
+        wanted -= rate
+        assert w.tolist() == [wanted, wanted + 1]
+    assert step.captured == 1
+    sgd.lr = Tensor(0.25, dtype=dtypes.float64)
+    sgd.lr *= 2
+    assert sgd.lr.tolist() == [0.5] and sgd.lr.dtype is dtypes.float32
+    assert "lr" in nn.state.get_state_dict(sgd)
+    with pytest.raises(ShapeError, match="lr is a number or a tensor of one"):
+        sgd.lr = Tensor([1.0, 2.0])
+
+
+@pytest.mark.parametrize("given", [[{"params": []}], {"weight": Tensor([1.0])}], ids=["groups", "state_dict"])
+def test_what_is_no_tensor_is_named(given: Any) -> None:
+    """Groups of parameters, and a dict of them."""
+    with pytest.raises(TypeError, match="an optimizer takes a list of tensors, got (dict|str) in it\n  hint: "):
+        nn.optim.SGD(given)

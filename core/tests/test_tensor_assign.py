@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tinygraft import Tensor
+from tinygraft.errors import DTypeError
 
 Pair = tuple[Tensor, Any]
 
@@ -146,3 +148,18 @@ def test_random_updates_with_sums(seed: int) -> None:
     every[0][0].realize(*(t for t, _ in every[1:]))
     for t, x in every:
         np.testing.assert_allclose(t.numpy(), x)
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], [1 + 1j, 2.0]], ids=["real", "complex"])
+def test_none_is_no_value(value: list[complex]) -> None:
+    """It was written as 0: an index, a mask and assign refuse it, and say what may be meant."""
+    t = Tensor(value)
+    writes: list[Callable[[], Any]] = [
+        lambda: t.__setitem__(0, None), lambda: t.__setitem__(Tensor([True, False]), None), lambda: t.assign(None)
+    ]  # fmt: skip
+    for write in writes:
+        with pytest.raises(
+            DTypeError, match="cannot write None to a tensor\n  made at .*\n  hint: a .grad is None until"
+        ):
+            write()
+    assert t.tolist() == value

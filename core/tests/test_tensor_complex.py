@@ -486,3 +486,20 @@ def test_shapes_that_do_not_fit() -> None:
         BufferError, match=r"^the real and imaginary parts of this tensor lie apart: it has to be copied"
     ):
         z.__dlpack__(copy=False)
+
+
+def test_parts_can_be_set() -> None:
+    """By a number, a list, a tensor and in place, as NumPy has it; there are no imaginary parts to set in reals."""
+    z, n = Tensor([1 + 1j, 2.0]), np.array([1 + 1j, 2.0])
+    for x in (z, n):
+        x.real += 1
+        x.imag = 5
+        x.real = [7, 8]
+        x.imag *= x.real
+        x.real[0] = 3
+    assert z.tolist() == n.tolist() == [3 + 35j, 8 + 40j]
+    t = Tensor([1.0, 2.0])
+    t.real += 1
+    assert t.tolist() == [2.0, 3.0]
+    with pytest.raises(DTypeError, match="numbers of dtypes.float have no imaginary parts to set"):
+        t.imag = 1

@@ -145,3 +145,13 @@ def test_equal_reads_and_compares() -> None:
     assert Tensor([1, 2]).equal(Tensor([1, 3])) is False
     assert Tensor([math.nan]).equal(Tensor([math.nan])) is False
     assert Tensor.zeros(0, dtype=dtypes.int32).equal(Tensor.zeros(0, dtype=dtypes.int32)) is True
+
+
+def test_bools_are_shifted_as_integers() -> None:
+    """Two tensors of bools, as a bool and a number: no dtype has fewer bits to shift."""
+    some, other = Tensor([True, False, True]), Tensor([True, True, False])
+    assert ((some << other).tolist(), (some >> other).tolist()) == ([2, 0, 1], [0, 0, 1])
+    assert (some << other).dtype is (some << 1).dtype is dtypes.default_int()
+    view = some[:2]
+    with pytest.raises(DTypeError, match="a <<= b keeps the dtype of a"):
+        view <<= view

@@ -42,7 +42,14 @@ class Optimizer:
                 f"an optimizer takes a list of tensors, got {type(params).__name__}\n"
                 "  hint: nn.state.get_parameters(model) finds those of a model"
             )
-        given = list({id(part): part for tensor in params for part in tensor._parts()}.values())
+        tensors = list(params)
+        for item in tensors:
+            if not isinstance(item, Tensor):
+                raise TypeError(
+                    f"an optimizer takes a list of tensors, got {type(item).__name__} in it\n  hint: parameters with "
+                    "options of their own get an optimizer of their own, and nn.optim.OptimizerGroup steps them as one"
+                )
+        given = list({id(part): part for tensor in tensors for part in tensor._parts()}.values())
         self.params = [t for t in given if t.requires_grad is not False and dtypes.is_float(t.dtype)]
         self.buffers = [t for t in given if t.requires_grad is False or not dtypes.is_float(t.dtype)]
         if not self.params:
@@ -57,9 +64,29 @@ class Optimizer:
             tensor.uop = own_memory(tensor.uop) if tensor.uop in nodes else in_memory(tensor.uop)
             nodes.add(tensor.uop)
         self.device = device or self.params[0].device
-        self.lr = _as_rate(lr) if isinstance(lr, Tensor) else self._state([lr])
+        self.__dict__["lr"] = _as_rate(lr) if isinstance(lr, Tensor) else self._state([lr])
         self._made: list[Tensor] = [self.lr]
         self._numbers: dict[tuple[int, Any, DType], Tensor] = {}  # of this step, by the id of what they are made from
+
+    @property
+    def lr(self) -> Tensor:
+        """The learning rate, a tensor: setting it writes into that, so that a captured step reads the new one.
+
+        >>> from tinygraft import Tensor, nn
+        >>> sgd = nn.optim.SGD([Tensor([1.0])], lr=0.5)
+        >>> sgd.lr = 0.05
+        >>> round(sgd.lr.item(), 4)
+        0.05
+        """
+        found: Tensor = self.__dict__["lr"]  # by its name, which is that in a state_dict
+        return found
+
+    @lr.setter
+    def lr(self, value: float | Tensor) -> None:
+        old = self.lr
+        if isinstance(value, Tensor):
+            value = _as_rate(value).detach().reshape(old.shape).cast(old.dtype).to(old.device)
+        old[...] = value
 
     def _state(self, values: Sequence[float]) -> Tensor:
         """Numbers that the optimizer keeps, as a tensor of its device as exact as the most exact parameter."""

@@ -23,7 +23,7 @@ from tinygraft.schedule.stored import HELD, memories, memory_base
 from tinygraft.tensor import lengths, quiet
 from tinygraft.tensor.base import TensorBase, broadcast_shape, expand, here
 from tinygraft.tensor.casting import Casting
-from tinygraft.tensor.data import NUMPY_NAME, bytes_node
+from tinygraft.tensor.data import NUMPY_NAME, bytes_node, refuse_nothing
 from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import leaf, own_memory
 from tinygraft.tensor.live import LIVE, borrows, note_assigned
@@ -381,6 +381,7 @@ class Access(Casting):
 
     def _value_for(self, x: Any) -> TensorBase:
         """x as a tensor of this dtype on this device. Data from Python is converted, a tensor has to fit."""
+        refuse_nothing(x, self._where())
         if not isinstance(x, TensorBase):
             return type(self)(x, device=self.device, dtype=self.dtype)  # type: ignore[call-arg]
         if x.dtype is not self.dtype:

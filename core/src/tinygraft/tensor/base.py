@@ -33,6 +33,7 @@ FLOAT_ONLY = frozenset({Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, O
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR})
 CLOSED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX, Ops.MIN})  # every dtype has them, and they keep it
 INTEGER_ONLY = frozenset({Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
+CONVERTS = FLOAT_ONLY | INTEGER_ONLY  # whose operands may become another dtype first
 _VERBS = {
     Ops.ADD: "add", Ops.SUB: "subtract", Ops.MUL: "multiply", Ops.FDIV: "divide", Ops.IDIV: "floor-divide",
     Ops.MOD: "take the remainder of", Ops.MAX: "take the maximum of", Ops.MIN: "take the minimum of",
@@ -260,7 +261,7 @@ class TensorBase:
                 node = other.uop
                 if node.dtype is uop.dtype and node.shape == uop.shape and node.device == uop.device:
                     self._check_dtype(op, uop.dtype)
-                    if op not in FLOAT_ONLY or uop.dtype.kind == "float":
+                    if op not in CONVERTS or uop.dtype.kind == "float":
                         dtype = dtypes.bool if op in COMPARE else uop.dtype
                         return self._wrap(UOp(op, dtype, (uop, node)), other)
             elif op in CLOSED and type(other) in (int, float) and promote_scalar(uop.dtype, other) is uop.dtype:

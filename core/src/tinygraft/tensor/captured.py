@@ -26,7 +26,7 @@ from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.filled import Gradients, is_over
 from tinygraft.tensor.live import LIVE, live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
-from tinygraft.tensor.results import Held, aliases_in, home_of
+from tinygraft.tensor.results import Held, aliases_in, home_of, lender_of
 from tinygraft.tensor.storage import not_following
 from tinygraft.uop.uop import UOp, postorder, toposort
 
@@ -177,7 +177,8 @@ class Record:
         self.kept = [node for node in results if node not in changing]
         numbers = {node: number for number, node in enumerate([*changing, *self.kept])}
         homes = {id(t): home_of(t, arguments.tensors, was_there) for t in tensors_in(result)}
-        given = {id(tensor): Held(tensor, numbers, homes[id(tensor)]) for tensor in tensors_in(result)}
+        lenders = {id(t): lender_of(t, arguments.tensors, was_there) for t in tensors_in(result)}
+        given = {id(t): Held(t, numbers, homes[id(t)], lenders[id(t)]) for t in tensors_in(result)}
         self.result = mapped(result, TensorBase, lambda tensor: given[id(tensor)])
         self.views = aliases_in(tensors_in(result), homes)
         uids = [node.arg.uid for node in changing]

@@ -16,6 +16,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, complex_of
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.data import refuse_nothing
 from tinygraft.tensor.strides import Layout, row_major
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.shape import Shape
@@ -214,6 +215,7 @@ class ComplexAccess(Tensor):
         return self
 
     def _value_for(self, x: Any) -> TensorBase:
+        refuse_nothing(x, self._where())
         if not isinstance(x, TensorBase):
             return self._in_parts().of_shape(Tensor(x, device=self.device, dtype=self.dtype), self.dtype, self.shape)  # type: ignore[no-any-return]
         return super()._value_for(x)
@@ -234,6 +236,7 @@ class ComplexAccess(Tensor):
         return self
 
     def __setitem__(self, indices: Any, value: Any) -> None:
+        refuse_nothing(value, self._where())
         made = value if isinstance(value, TensorBase) else Tensor(value, device=self.device)
         for half, new in zip(self._halved, made._cast(self.dtype)._parts(), strict=True):
             half[indices] = new

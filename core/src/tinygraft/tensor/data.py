@@ -44,6 +44,18 @@ def number_node(value: bool | int | float | complex, device: str, dtype: DType |
     return UOp.const(dtype or _fitting(dtypes.from_py(value), [value]), value, device)
 
 
+def refuse_nothing(value: Any, where: str) -> None:
+    """Raise DTypeError for None as a value to be written; where says what tensor it was to be written to.
+
+    It is what .grad is before backward, and what a function without return gives: a value was forgotten.
+    """
+    if value is None:
+        raise DTypeError(
+            f"cannot write None to a tensor\n  made at {where}\n"
+            "  hint: a .grad is None until backward reaches its tensor; write 0 or float('nan') where that is meant"
+        )
+
+
 def bytes_node(data: bytes | bytearray | memoryview, shape: Sequence[int], device: str, dtype: DType) -> UOp:
     """Bytes as the memory of a tensor of shape and dtype: RESHAPE(BUFFER), or BUFFER alone where that is flat."""
     size = 1

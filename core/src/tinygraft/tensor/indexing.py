@@ -18,6 +18,7 @@ from tinygraft.tensor import checked, lengths, ondisk
 from tinygraft.tensor.access import Access
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.creation import Creation
+from tinygraft.tensor.data import refuse_nothing
 from tinygraft.tensor.joining import Joining
 from tinygraft.tensor.positions import Gap, One, Part, Pick, Places, basic, parse
 from tinygraft.uop.ops import FACTS, Ops, ScanArg, ScatterArg
@@ -72,8 +73,8 @@ class Indexing(Joining, Creation, Access):
     def __setitem__(self, indices: Any, value: Any) -> None:
         """Give the elements at an index a new value, broadcast to them and cast to this dtype.
 
-        Tensors made from this one before keep the values they have. Where an index names a place twice the last
-        value stays.
+        It shows in all views of that memory; tensors that were computed from this one keep the values they have. Where
+        an index names a place twice the last value stays. Raises DTypeError for None.
 
         >>> from tinygraft import Tensor
         >>> t = Tensor([1, 2, 3, 4])
@@ -81,6 +82,7 @@ class Indexing(Joining, Creation, Access):
         >>> t.tolist()
         [1, 0, 0, 4]
         """
+        refuse_nothing(value, self._where())
         if self._set_masked(indices, value):
             return
         picks = parse(self, indices)

@@ -152,10 +152,27 @@ class Pointwise(Floats):
         """
         return self._parts()[0]._again()  # type: ignore[no-any-return]
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        self._parts()[0][...] = value
+
     @property
     def imag(self) -> Self:
-        """The imaginary parts: zeros where the numbers are not complex."""
+        """The imaginary parts: zeros where the numbers are not complex. Raises DTypeError when one of these is set.
+
+        >>> from tinygraft import Tensor
+        >>> z = Tensor([1 + 2j, 3.0])
+        >>> z.imag += 1
+        >>> z.tolist()
+        [(1+3j), (3+1j)]
+        """
         return self._parts()[1]._again() if self.is_complex() else self._const(0, self.dtype)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if not self.is_complex():
+            raise DTypeError(f"numbers of {self.dtype} have no imaginary parts to set\n  made at {self._where()}")
+        self._parts()[1][...] = value
 
     def conj(self) -> Self:
         """With the imaginary parts negated: the numbers themselves where they are not complex.

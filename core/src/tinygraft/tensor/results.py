@@ -15,6 +15,7 @@ from typing import Any
 from tinygraft.dtype import DType
 from tinygraft.schedule.stored import HELD
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.live import borrows, entry_of
 from tinygraft.tensor.storage import Storage, join, over, share
 from tinygraft.tensor.strides import have_common
 from tinygraft.tensor.tensor import Tensor
@@ -32,6 +33,12 @@ def home_of(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Call
             return number
     members = [tensor] if storage is None else storage.members()
     return next((weakref.ref(member) for member in members if was_there(member)), None)
+
+
+def lender_of(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Callable[[object], bool]) -> Home:
+    """Whose memory a value of a result has for as long as nobody writes it: as home_of says it."""
+    owner = tensor._lender() if tensor._lender is not None and borrows(tensor) else None
+    return None if owner is None else home_of(owner, arguments, was_there)
 
 
 def values_of(
@@ -111,13 +118,14 @@ class _Size:
 class Held:
     """The place of a tensor in a result. numbers has the BUFFERs that it may be made of.
 
-    home is whose memory it is: the number of an argument, or a tensor from outside; None for a value.
+    home is whose memory it is: the number of an argument, or a tensor from outside; None for a value. lender is the
+    same for a value that has another tensor's memory, and is written elsewhere.
     """
 
-    __slots__ = ("home", "requires_grad", "rows")
+    __slots__ = ("home", "lender", "requires_grad", "rows")
 
-    def __init__(self, tensor: TensorBase, numbers: Mapping[UOp, int], home: Home = None) -> None:
-        self.requires_grad, self.home = tensor.requires_grad, home
+    def __init__(self, tensor: TensorBase, numbers: Mapping[UOp, int], home: Home = None, lender: Home = None) -> None:
+        self.requires_grad, self.home, self.lender = tensor.requires_grad, home, lender
         order = postorder(tensor.uop)
         changes: set[UOp] = set()
         for node in order:
@@ -132,17 +140,16 @@ class Held:
                 self.rows.append(_row(node, place, numbers) if node in changes else _same(node))
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        home = self.home if isinstance(self.home, int) else None
-        return None, {"home": home, "requires_grad": self.requires_grad, "rows": self.rows}
+        home, lender = (of if isinstance(of, int) else None for of in (self.home, self.lender))
+        return None, {"home": home, "lender": lender, "requires_grad": self.requires_grad, "rows": self.rows}
 
     def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
         """The tensor, as memory of an argument or of a tensor from outside where it was that."""
         new = self.tensor(buffers, values)
-        home = None
-        if self.home is not None:
-            home = arguments[self.home] if isinstance(self.home, int) else self.home()
-        if home is not None:
+        if (home := _found(self.home, arguments)) is not None:
             join(home, new)
+        elif (lender := _found(self.lender, arguments)) is not None:
+            new._lender = entry_of(lender)
         return new
 
     def tensor(self, buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
@@ -161,6 +168,11 @@ class Held:
                 node = UOp(row.op, row.dtype, src, _with_nodes(row.arg, done) if len(src) > 1 else row.arg, row.tag)
             done.append(node)
         return Tensor(done[-1], requires_grad=self.requires_grad)
+
+
+def _found(home: Home, arguments: Sequence[TensorBase]) -> TensorBase | None:
+    """The tensor that a Home names in a call with these arguments; None where there is none, or no more."""
+    return arguments[home] if isinstance(home, int) else None if home is None else home()
 
 
 def _same(node: UOp) -> _Row:
