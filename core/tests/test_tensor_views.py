@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import re
 import threading
 from array import array
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,6 +63,15 @@ BY_CALL: dict[str, Callable[[Any], Any]] = {
 def test_the_table_is_closed() -> None:
     """Each method of the table has a call here."""
     assert set(BY_CALL) == VIEWS
+
+
+def test_the_page_names_all_of_it() -> None:
+    """docs/views.md has each method of the table; an index and iteration are there by their own signs."""
+    page = (Path(__file__).parents[2] / "docs" / "views.md").read_text(encoding="utf-8")
+    table = page.split("These give views", 1)[1].split("Everything else", 1)[0]
+    named = set(re.findall(r"`(\w+)`", table)) - {"None", "to"}
+    assert named == VIEWS - {"__getitem__", "__iter__"}
+    assert "`t[...]`" in table and "iteration" in table
 
 
 @pytest.mark.parametrize("name", sorted(set(BY_CALL) - {"imag"}))
