@@ -335,3 +335,21 @@ def test_a_result_that_has_the_memory_of_another_tensor_is_written_beside_it(
     assert f.captured == 1
     assert written.tolist() == [5.0, 1.0]
     assert [r.tolist()[0] for r, _ in results] == [wanted for _, wanted in results]
+
+
+@pytest.mark.parametrize("number", [1.5, 0.0])
+def test_views_of_a_result_that_was_written_whole_with_a_number(number: float) -> None:
+    """What is a constant by then has memory in replays: both results are it."""
+
+    @TinyJit
+    def f(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x + 1
+        view = y.reshape(1, 1)
+        view[-1, :] = number
+        return view, y
+
+    for i in range(4):
+        view, y = f(Tensor([float(i)]).realize())
+        assert view.tolist() == [[number]] and y.tolist() == [number]
+        view += 1
+        assert y.tolist() == [number + 1]

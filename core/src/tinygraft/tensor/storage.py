@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.device.buffer import realized
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import ShapeError
-from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.schedule.stored import HELD, LEAVES, buffers_of, memory_base
 from tinygraft.tensor import quiet
 from tinygraft.tensor.leaves import leaf
 from tinygraft.tensor.lengths import now
@@ -179,9 +179,10 @@ class Storage:
         """Have the whole value in memory, and every tensor as its chain over that."""
         with exclusive:
             _adopt(self)
-            if memory_base(self.uop).op not in HELD:
+            if (base := memory_base(self.uop)).op not in HELD | LEAVES:
                 realize_tensors([self], LIVE)
-            if memory_base(self.uop).op not in HELD:  # a constant stays one
+                base = memory_base(self.uop)
+            if base.op not in HELD:  # a constant stays one
                 self.uop = UOp(Ops.CONTIGUOUS, self.uop.dtype, (self.uop,))
                 realize_tensors([self], LIVE)
             self.become(self.uop)
