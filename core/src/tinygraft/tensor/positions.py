@@ -165,7 +165,10 @@ def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
     import numpy as np
 
     where = np.nonzero(mask.numpy())
-    return [Places(type(tensor)(part.astype(np.int32), device=tensor.device), True) for part in where]
+    wide = [np.int32 if size < 2**31 else np.int64 for size in covered]
+    return [
+        Places(type(tensor)(part.astype(to), device=tensor.device), True) for part, to in zip(where, wide, strict=True)
+    ]
 
 
 def _pick(tensor: Any, item: Any, axis: int) -> Pick:
