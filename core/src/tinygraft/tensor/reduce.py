@@ -2,8 +2,8 @@
 
 A tensor and one axis, several, or None for all in; the tensor without those axes out, or with size 1 where keepdim.
 Sums of half types are accumulated in float32 and rounded once, those of bools and of small integers in 32 bits, or in
-64 where that many elements could exceed them; other integers in their own dtype, wrapping. Over no elements a sum is 0, a product 1, a mean NaN, as in numpy; max and
-min raise.
+64 where that many elements could exceed them; other integers in their own dtype, wrapping. Over no elements a sum is
+0, a product 1, a mean NaN, as in numpy; max and min raise.
 
 What is reduced is broadcast back with keepdim and no other node between, which is the form that one kernel computes.
 """
