@@ -32,7 +32,8 @@ class Optimizer:
 
     A parameter may be a view: the memory of its base is trained. Raises TrainingError when there is nothing to train,
     for parameters that have memory in common and for a view of a tensor that requires a gradient itself; ShapeError for
-    a tensor lr of more than one number.
+    a tensor lr of more than one number. Every optimizer raises ValueError for an lr, a momentum, a weight decay or an
+    eps below 0, and for a share (b1, b2) that is not from 0 to below 1.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float | Tensor, device: Place = None) -> None:
@@ -49,6 +50,8 @@ class Optimizer:
                 f"the optimizer got {len(given)} tensors and none to train; it needs tensors of floats whose "
                 "requires_grad is not False, such as nn.state.get_parameters(model)"
             )
+        if not isinstance(lr, Tensor):
+            self._check_numbers(lr=lr)
         _check_views(self.params)
         nodes: set[UOp] = set()
         for tensor in self.params:
@@ -58,6 +61,15 @@ class Optimizer:
         self.device = device or self.params[0].device
         self.lr = _as_rate(lr) if isinstance(lr, Tensor) else self._state([lr])
         self._made: list[Tensor] = [self.lr]
+
+    def _check_numbers(self, shares: Sequence[float] = (), **numbers: float) -> None:
+        """Raise ValueError for a number below 0 or NaN, and for a share that is not from 0 to below 1."""
+        for name, value in numbers.items():
+            if not value >= 0:
+                raise ValueError(f"{type(self).__name__} needs {name} to be at least 0, got {value}")
+        for place, value in enumerate(shares, 1):
+            if not 0 <= value < 1:
+                raise ValueError(f"{type(self).__name__} needs b{place} to be from 0 to below 1, got {value}")
 
     def _state(self, values: Sequence[float]) -> Tensor:
         """Numbers that the optimizer keeps, as a tensor of its device as exact as the most exact parameter."""
@@ -193,6 +205,7 @@ class LARS(Optimizer):
         self, params: Iterable[Tensor], lr: float | Tensor = 0.001, momentum: float = 0.9, weight_decay: float = 1e-4,
         nesterov: bool = False, classic: bool = True, tcoef: float = 0.001, device: Place = None,
     ) -> None:  # fmt: skip
+        self._check_numbers(momentum=momentum, weight_decay=weight_decay, tcoef=tcoef)
         super().__init__(params, lr, device)
         self.momentum, self.weight_decay, self.tcoef = momentum, weight_decay, tcoef
         self.nesterov, self.classic = nesterov, classic
@@ -262,6 +275,7 @@ class LAMB(Optimizer):
         self, params: Iterable[Tensor], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False, device: Place = None,
     ) -> None:  # fmt: skip
+        self._check_numbers((b1, b2), eps=eps, weight_decay=weight_decay)
         super().__init__(params, lr, device)
         self.b1, self.b2, self.eps, self.weight_decay, self.adam = b1, b2, eps, weight_decay, adam
         self.b1_t, self.b2_t = self._state([1.0]), self._state([1.0])
@@ -349,6 +363,7 @@ class Muon(Optimizer):
         ns_steps: int = 5, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
         nesterov: bool = True, device: Place = None,
     ) -> None:  # fmt: skip
+        self._check_numbers(momentum=momentum, weight_decay=weight_decay, ns_steps=ns_steps)
         super().__init__(params, lr, device)
         self.momentum, self.weight_decay, self.nesterov = momentum, weight_decay, nesterov
         self.ns_steps, self.ns_coefficients = ns_steps, ns_coefficients
