@@ -148,13 +148,15 @@ class Margins(Distances, Scan):
         before = (labels < 0).int().cumsum(1)
         real = before.eq(0)
         wrong = checked.labels(scores, labels, 1, counted=real | (labels < -1))
+        wrong = None if wrong is None else wrong.any(1)
+        scores = scores._nan_where(None if wrong is None else wrong.unsqueeze(1))
         classes = scores._places(1).unsqueeze(1)  # (1, 1, classes)
         hit = labels.unsqueeze(2).eq(classes) & real.unsqueeze(2)  # (batch, label, class)
         mine = hit.where(scores.unsqueeze(1), 0.0).sum(2, True)
         other = hit.any(1, True).logical_not() & real.unsqueeze(2)
         short = (scores.unsqueeze(1) - mine + 1.0).clamp(0.0)
         losses: Self = other.where(short, 0.0).sum((1, 2)) / scores.shape[1]
-        losses = losses._nan_where(None if wrong is None else wrong.any(1))
+        losses = losses._nan_where(wrong)
         return losses._reshape(self.shape[:-1])._narrowed(self.dtype)._reduced(reduction)
 
     def linear_cross_entropy(
