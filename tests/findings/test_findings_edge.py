@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,3 +63,49 @@ def test_1_10_a_count_that_32_bits_do_not_hold_is_of_64() -> None:
         many = Tensor.full((least + 1,), lowest or most.dtype.max, dtype=dtype)
         assert many.sum().item() == (least + 1) * (lowest or most.dtype.max)
         assert many.sum().dtype is getattr(dtypes, few.name.replace("int", "long"))
+
+
+SMALL = {"int8": dtypes.int32, "int16": dtypes.int32, "uint8": dtypes.uint32, "uint16": dtypes.uint32}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_1_18_products_of_small_integers_have_their_dtype(name: str) -> None:
+    """`int8 @ int8` was int32: it is accumulated so and wraps, as in NumPy and PyTorch, unless a dtype is given."""
+    a = np.array([[100, 120], [99, -128 if name[0] == "i" else 200]]).astype(name)
+    ours, matrix = Tensor(a), "ij,jk->ik"
+    for found, expected in (
+        (ours @ ours, a @ a),
+        (ours.dot(ours[0]), a @ a[0]),
+        (ours.linear(ours, ours[0]), a @ a + a[0]),
+        (Tensor.einsum(matrix, ours, ours), np.einsum(matrix, a, a)),
+        (ours.tensordot(ours, 1), np.tensordot(a, a, 1)),
+        (ours.inner(ours), np.inner(a, a)),
+        (ours.vecdot(ours), (a * a).sum(-1, dtype=name)),
+        (ours[None].bmm(ours[None])[0], a @ a),
+        (ours[None, None].conv2d(ours[None, None])[0, 0], (a * a).sum(keepdims=True, dtype=name)),
+    ):
+        assert found.dtype.name == ours.dtype.name
+        np.testing.assert_array_equal(found.numpy(), expected)
+    wide = ours.matmul(ours, dtype="int64")
+    assert wide.dtype is dtypes.int64
+    np.testing.assert_array_equal(wide.numpy(), a.astype("int64") @ a.astype("int64"))
+    assert Tensor.einsum(matrix, ours, ours, dtype="int32").dtype is dtypes.int32
+
+
+def test_1_18_what_reductions_accumulate_in_is_as_the_page_says() -> None:
+    """docs/tensor.md has a table of it."""
+    page = (Path(__file__).parents[2] / "docs" / "tensor.md").read_text(encoding="utf-8")
+    assert "## What a reduction accumulates in" in page
+    wider: dict[str, Any] = {"bool": dtypes.int32, **SMALL}
+    for name in ("bool", *SMALL, "int32", "int64", "uint32", "uint64", "half", "bfloat16", "float32", "float64"):
+        x = Tensor.ones(2, 2, dtype=name)
+        inexact = x.dtype if x.is_floating_point() else dtypes.float32
+        for found in (x.sum(), x.prod(), x.cumsum(0), x.cumprod(0)):
+            assert found.dtype is wider.get(name, x.dtype)
+        for found in (x @ x, Tensor.einsum("ij,ij->", x, x), x.vecdot(x), x.tensordot(x)):
+            assert found.dtype is (dtypes.int32 if name == "bool" else x.dtype)
+        for found in (x.mean(), x.var(), x.std(), x.softmax()):
+            assert found.dtype is inexact
+        assert x.max().dtype is x.dtype and x.sort()[0].dtype is x.dtype
+    many = Tensor.ones(4096, dtype="half")
+    assert (many.sum().item(), (many @ many).item(), many.cumsum(0)[-1].item()) == (4096, 4096, 4096)

@@ -46,14 +46,18 @@ def test_1_14_every_loss_checks_its_labels_under_check_index(name: str) -> None:
     """The error names the label and the classes."""
     with Context(CHECK_INDEX=1):
         assert LOSSES[name](Tensor([2, 1]), "mean").item() >= 0 or name.startswith("nll")
-        with pytest.raises(IndexOutOfRange, match=r"^label 7, at \(0(, 0)?,?\) of labels of shape .* is no class: axis 1"):
+        with pytest.raises(
+            IndexOutOfRange, match=r"^label 7, at \(0(, 0)?,?\) of labels of shape .* is no class: axis 1"
+        ):
             LOSSES[name](Tensor([7, 1]), "mean")
 
 
 def test_1_14_a_label_that_is_known_raises() -> None:
     """A number is known without the setting; `cross_entropy` with label 7 of 3 classes gave 1.5986."""
     for loss in (SCORES[0].cross_entropy, SCORES[0].nll_loss, SCORES[0].sparse_categorical_crossentropy):
-        with pytest.raises(IndexOutOfRange, match=r"^label 7 is no class: axis 0 of the predictions, shape \(3,\), has 3"):
+        with pytest.raises(
+            IndexOutOfRange, match=r"^label 7 is no class: axis 0 of the predictions, shape \(3,\), has 3"
+        ):
             loss(Tensor(7))
     assert SCORES[0].sparse_categorical_crossentropy(Tensor(-1), reduction="sum").item() == 0
     assert math.isnan(SCORES.cross_entropy(Tensor([7, 1])).item())
@@ -85,7 +89,9 @@ def test_1_14_labels_of_sequences() -> None:
         assert math.isnan(found[0]) and found[1] == good[1]
         with Context(CHECK_INDEX=1):
             assert loss([[1, 2], [1, label]]) == good
-            with pytest.raises(IndexOutOfRange, match=rf"^label {label}, at \(0, 1\) of labels of shape \(2, 2\), is no"):
+            with pytest.raises(
+                IndexOutOfRange, match=rf"^label {label}, at \(0, 1\) of labels of shape \(2, 2\), is no"
+            ):
                 loss([[1, label], [1, 0]])
 
 
