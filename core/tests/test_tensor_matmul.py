@@ -73,7 +73,7 @@ def test_half_products_are_summed_in_float32() -> None:
 
 
 def test_integer_products() -> None:
-    """The documented example; small integers are accumulated in 32 bits and wrap to their dtype, unless one is given."""
+    """The documented example; small integers are accumulated in 32 bits and wrap to theirs, unless a dtype is given."""
     assert values(Tensor([[1, 2], [3, 4]]).matmul(Tensor([[5, 6], [7, 8]]))).tolist() == [[19, 22], [43, 50]]
     big = Tensor([[100, 100]], dtype=dtypes.int8)
     found = big @ big.transpose()

@@ -28,7 +28,8 @@ class Optimizer:
     complex tensor both parts, which are trained as two.
     The other tensors given (such as running statistics) are kept in buffers, and realised with each step. lr
     is a tensor of shape (1,), of float64 where a parameter is, else of float32: assign to it to change it, also between
-    replays of a TinyJit. A tensor of one element given as lr is that tensor itself.
+    replays of a TinyJit. A tensor of one element given as lr is that tensor itself. State and parameters may be moved
+    (`to_`): each stays where it is, and what a step needs of the state is copied to the parameter and back.
 
     A parameter may be a view: the memory of its base is trained. Raises TrainingError when there is nothing to train,
     for parameters that have memory in common and for a view of a tensor that requires a gradient itself; ShapeError for
@@ -172,6 +173,16 @@ def _number_for(p: Tensor, x: Tensor) -> Tensor:
     return x.detach().reshape(()).to(p.device).cast(_wide(p).dtype)
 
 
+def _at(p: Tensor, state: Tensor) -> Tensor:
+    """The values of state for the update of p, where that is: either may have been moved to another device."""
+    return _wide(state).to(p.device)
+
+
+def _kept(new: Tensor, state: Tensor) -> Tensor:
+    """A new value of state, where that lies and of its dtype."""
+    return new.cast(state.dtype).to(state.device)
+
+
 def _wide(t: Tensor) -> Tensor:
     """The values of t, without a gradient, in the dtype that an update is computed in."""
     return t.detach().cast(dtypes.float32) if t.dtype.itemsize < 4 else t.detach()
@@ -224,8 +235,8 @@ class LARS(Optimizer):
                 g = g * rate
             if self.momentum:
                 b = self.b[place]
-                new = _wide(b) * self.momentum + g
-                b.assign(new.cast(b.dtype))
+                new = _at(p, b) * self.momentum + g
+                b.assign(_kept(new, b))
                 g = g + new * self.momentum if self.nesterov else new
             p.assign((old - (g if self.classic else g * rate)).cast(p.dtype))
 
@@ -288,10 +299,10 @@ class LAMB(Optimizer):
             old, g = _wide(p), _wide(gradient)
             if self.weight_decay and not self.decoupled:
                 g = g + self.weight_decay * old
-            new_m = _wide(m) * self.b1 + g * (1 - self.b1)
-            new_v = _wide(v) * self.b2 + g * g * (1 - self.b2)
-            m.assign(new_m.cast(m.dtype))
-            v.assign(new_v.cast(v.dtype))
+            new_m = _at(p, m) * self.b1 + g * (1 - self.b1)
+            new_v = _at(p, v) * self.b2 + g * g * (1 - self.b2)
+            m.assign(_kept(new_m, m))
+            v.assign(_kept(new_v, v))
             mean = new_m / _number_for(p, 1 - b1_t)
             spread = (new_v / _number_for(p, 1 - b2_t)).sqrt()
             update = mean / (spread + self.eps)
@@ -373,8 +384,8 @@ class Muon(Optimizer):
     def _step(self, grads: list[Tensor]) -> None:
         for p, gradient, b in zip(self.params, grads, self.b, strict=True):
             rate, g = self._rate(p), _wide(gradient)
-            momentum = _wide(b) * self.momentum + g
-            b.assign(momentum.cast(b.dtype))
+            momentum = _at(p, b) * self.momentum + g
+            b.assign(_kept(momentum, b))
             wanted = g + momentum * self.momentum if self.nesterov else momentum
             step = self._orthogonal(wanted.reshape(p.shape[0] if p.ndim else 1, -1)).reshape(p.shape)
             p.assign((_wide(p) * (1 - rate * self.weight_decay) - step * rate).cast(p.dtype))
