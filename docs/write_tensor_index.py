@@ -22,6 +22,24 @@ By theme, in the words of the code, which `help(Tensor.name)` gives in full with
 
 Operators (`+`, `-`, `*`, `/`, `//`, `%`, `**`, `@`, `&`, `|`, `^`, `<<`, `>>`, `~`, comparisons, their reflections and
 in-place forms), indexing and `len` mean what they mean in NumPy; each is one of the methods below.
+
+## What a reduction accumulates in
+
+The dtype in which terms are added up or multiplied, and the one of the result where it is another. With `dtype=` the
+elements are cast to it first, and both are that.
+
+| elements | `sum`, `prod`, `cumsum`, `cumprod` | `matmul`, `dot`, `einsum`, `tensordot`, `vecdot`, `conv2d` | `mean`, `var`, `std`, `softmax`, norms |
+|---|---|---|---|
+| bool | int32 | int32 | float32 |
+| int8, int16 | int32 | int32, wrapped to the dtype of the operands | float32 |
+| uint8, uint16 | uint32 | uint32, wrapped to the dtype of the operands | float32 |
+| int32, int64, uint32, uint64 | the same, wrapping | the same, wrapping | float32 |
+| float16, bfloat16, fp8 | float32, rounded once to the dtype | float32, rounded once to the dtype | float32, rounded once to the dtype |
+| float32, float64, complex | the same | the same | the same |
+
+A `sum` of bools, int8, int16, uint8 or uint16 has 64 bits where that many elements could exceed 32 (2**31 bools, 65,537 of
+int16). `DEFAULT_INT` stands for the int32 of bools and `DEFAULT_FLOAT` for the float32 that integers become. `max`, `min`,
+`any`, `all`, `argmax`, `argmin` and `sort` compute nothing wider: they choose.
 """
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from graph_numpy import values
 from tinygraft import Context, Tensor, dtypes
-from tinygraft.errors import DTypeError, SettingError, ShapeError
+from tinygraft.errors import DTypeError, NumberOutOfRange, SettingError, ShapeError
 from tinygraft.tensor.data import flatten
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -33,7 +33,7 @@ def test_a_number_is_a_const_of_its_type() -> None:
 
 @pytest.mark.parametrize("dtype", ALL)
 def test_lists_become_buffers_of_every_dtype(dtype: object) -> None:
-    """Nested lists are kept as they are, rounded or wrapped to the dtype asked for."""
+    """Nested lists are kept as they are, in the dtype asked for."""
     t = Tensor([[0, 1], [2, 3]], dtype=dtype)
     assert (t.dtype, t.shape) == (dtype, (2, 2))
     expected = [[False, True], [True, True]] if dtype is dtypes.bool else [[0, 1], [2, 3]]
@@ -65,8 +65,9 @@ def test_a_default_dtype_is_of_its_kind() -> None:
 
 
 def test_values_of_lists_are_coerced() -> None:
-    """An integer out of range wraps, a float truncates and saturates, a half overflows to infinity."""
-    assert Tensor([300, -1], dtype="uint8").tolist() == [44, 255]
+    """An integer out of range is refused, a float truncates and saturates, a half overflows to infinity."""
+    with pytest.raises(NumberOutOfRange, match=r"^300 is out of range for dtypes.uchar, which holds 0 to 255$"):
+        Tensor([3, 300], dtype="uint8")
     assert Tensor([300.7, -5.0, float("nan")], dtype="uint8").tolist() == [255, 0, 0]
     assert Tensor([1e6, 1.0], dtype="half").tolist() == [float("inf"), 1.0]
     assert Tensor([1.00390625, 1e39], dtype="bfloat16").tolist() == [1.0, float("inf")]

@@ -352,7 +352,9 @@ def test_bounds_that_the_dtype_does_not_hold() -> None:
 
 
 def test_an_integer_of_more_than_64_bits_is_refused() -> None:
-    """No integer dtype holds it, so it does not wrap silently."""
-    with pytest.raises(OverflowError, match="1180591620717411303424 has more than 64 bits"):
+    """No integer dtype holds it, so it does not wrap silently, nor as bits."""
+    with pytest.raises(OverflowError, match="^1180591620717411303424 is out of range for dtypes.int, which holds"):
         Tensor([1]) + 2**70
+    with pytest.raises(OverflowError, match="^1180591620717411303424 has more than 64 bits, so it cannot be combined"):
+        Tensor([1]) & 2**70
     assert values(Tensor([1.0]) + 2**70).tolist() == [2.0**70]

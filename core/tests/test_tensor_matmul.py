@@ -73,12 +73,14 @@ def test_half_products_are_summed_in_float32() -> None:
 
 
 def test_integer_products() -> None:
-    """Small integers are summed in 32 bits; the documented example."""
+    """The documented example; small integers are accumulated in 32 bits and wrap to theirs, unless a dtype is given."""
     assert values(Tensor([[1, 2], [3, 4]]).matmul(Tensor([[5, 6], [7, 8]]))).tolist() == [[19, 22], [43, 50]]
     big = Tensor([[100, 100]], dtype=dtypes.int8)
     found = big @ big.transpose()
-    assert found.dtype is dtypes.int
-    assert values(found).tolist() == [[20000]]
+    assert found.dtype is dtypes.int8
+    assert values(found).tolist() == [[20000 - 78 * 256]]
+    wide = big.matmul(big.transpose(), dtype=dtypes.int32)
+    assert (wide.dtype, wide.tolist()) == (dtypes.int32, [[20000]])
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:

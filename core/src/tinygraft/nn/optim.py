@@ -29,11 +29,13 @@ class Optimizer:
     complex tensor both parts, which are trained as two.
     The other tensors given (such as running statistics) are kept in buffers, and realised with each step. lr
     is a tensor of shape (1,), of float64 where a parameter is, else of float32: assign to it to change it, also between
-    replays of a TinyJit. A tensor of one element given as lr is that tensor itself.
+    replays of a TinyJit. A tensor of one element given as lr is that tensor itself. State and parameters may be moved
+    (`to_`): each stays where it is, and what a step needs of the state is copied to the parameter and back.
 
     A parameter may be a view: the memory of its base is trained. Raises TrainingError when there is nothing to train,
     for parameters that have memory in common and for a view of a tensor that requires a gradient itself; ShapeError for
-    a tensor lr of more than one number.
+    a tensor lr of more than one number. Every optimizer raises ValueError for an lr, a momentum, a weight decay or an
+    eps below 0, and for a share (b1, b2) that is not from 0 to below 1.
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float | Tensor, device: Place = None) -> None:
@@ -57,6 +59,8 @@ class Optimizer:
                 f"the optimizer got {len(given)} tensors and none to train; it needs tensors of floats whose "
                 "requires_grad is not False, such as nn.state.get_parameters(model)"
             )
+        if not isinstance(lr, Tensor):
+            self._check_numbers(lr=lr)
         _check_views(self.params)
         nodes: set[UOp] = set()
         for tensor in self.params:
@@ -86,7 +90,18 @@ class Optimizer:
         old = self.lr
         if isinstance(value, Tensor):
             value = _as_rate(value).detach().reshape(old.shape).cast(old.dtype).to(old.device)
+        else:
+            self._check_numbers(lr=value)
         old[...] = value
+
+    def _check_numbers(self, shares: Sequence[float] = (), **numbers: float) -> None:
+        """Raise ValueError for a number below 0 or NaN, and for a share that is not from 0 to below 1."""
+        for name, value in numbers.items():
+            if not value >= 0:
+                raise ValueError(f"{type(self).__name__} needs {name} to be at least 0, got {value}")
+        for place, value in enumerate(shares, 1):
+            if not 0 <= value < 1:
+                raise ValueError(f"{type(self).__name__} needs b{place} to be from 0 to below 1, got {value}")
 
     def _state(self, values: Sequence[float]) -> Tensor:
         """Numbers that the optimizer keeps, as a tensor of its device as exact as the most exact parameter."""
@@ -198,6 +213,16 @@ def _wide_dtype(t: Tensor) -> DType:
     return dtypes.float32 if t.dtype.itemsize < 4 else t.dtype
 
 
+def _at(p: Tensor, state: Tensor) -> Tensor:
+    """The values of state for the update of p, where that is: either may have been moved to another device."""
+    return _wide(state).to(p.device)
+
+
+def _kept(new: Tensor, state: Tensor) -> Tensor:
+    """A new value of state, where that lies and of its dtype."""
+    return new.cast(state.dtype).to(state.device)
+
+
 def _wide(t: Tensor) -> Tensor:
     """The values of t, without a gradient, in the dtype that an update is computed in."""
     plain = t if t.requires_grad is False else t.detach()
@@ -232,6 +257,7 @@ class LARS(Optimizer):
         self, params: Iterable[Tensor], lr: float | Tensor = 0.001, momentum: float = 0.9, weight_decay: float = 1e-4,
         nesterov: bool = False, classic: bool = True, tcoef: float = 0.001, device: Place = None,
     ) -> None:  # fmt: skip
+        self._check_numbers(momentum=momentum, weight_decay=weight_decay, tcoef=tcoef)
         super().__init__(params, lr, device)
         self.momentum, self.weight_decay, self.tcoef = momentum, weight_decay, tcoef
         self.nesterov, self.classic = nesterov, classic
@@ -250,8 +276,8 @@ class LARS(Optimizer):
                 g = g * rate
             if self.momentum:
                 b = self.b[place]
-                new = _wide(b) * self.momentum + g
-                b.assign(new.cast(b.dtype))
+                new = _at(p, b) * self.momentum + g
+                b.assign(_kept(new, b))
                 g = g + new * self.momentum if self.nesterov else new
             p.assign((old - (g if self.classic else g * rate)).cast(p.dtype))
 
@@ -301,6 +327,7 @@ class LAMB(Optimizer):
         self, params: Iterable[Tensor], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False, device: Place = None,
     ) -> None:  # fmt: skip
+        self._check_numbers((b1, b2), eps=eps, weight_decay=weight_decay)
         super().__init__(params, lr, device)
         self.b1, self.b2, self.eps, self.weight_decay, self.adam = b1, b2, eps, weight_decay, adam
         self.b1_t, self.b2_t = self._state([1.0]), self._state([1.0])
@@ -314,10 +341,10 @@ class LAMB(Optimizer):
             old, g = _wide(p), _wide(gradient)
             if self.weight_decay and not self.decoupled:
                 g = g + self.weight_decay * old
-            new_m = _wide(m) * self.b1 + g * (1 - self.b1)
-            new_v = _wide(v) * self.b2 + g * g * (1 - self.b2)
-            m.assign(new_m.cast(m.dtype))
-            v.assign(new_v.cast(v.dtype))
+            new_m = _at(p, m) * self.b1 + g * (1 - self.b1)
+            new_v = _at(p, v) * self.b2 + g * g * (1 - self.b2)
+            m.assign(_kept(new_m, m))
+            v.assign(_kept(new_v, v))
             mean = new_m / self._number(p, left1)
             spread = (new_v / self._number(p, left2)).sqrt()
             update = mean / (spread + self.eps)
@@ -389,6 +416,7 @@ class Muon(Optimizer):
         ns_steps: int = 5, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
         nesterov: bool = True, device: Place = None,
     ) -> None:  # fmt: skip
+        self._check_numbers(momentum=momentum, weight_decay=weight_decay, ns_steps=ns_steps)
         super().__init__(params, lr, device)
         self.momentum, self.weight_decay, self.nesterov = momentum, weight_decay, nesterov
         self.ns_steps, self.ns_coefficients = ns_steps, ns_coefficients
@@ -398,8 +426,8 @@ class Muon(Optimizer):
     def _step(self, grads: list[Tensor]) -> None:
         for p, gradient, b in zip(self.params, grads, self.b, strict=True):
             rate, g = self._rate(p), _wide(gradient)
-            momentum = _wide(b) * self.momentum + g
-            b.assign(momentum.cast(b.dtype))
+            momentum = _at(p, b) * self.momentum + g
+            b.assign(_kept(momentum, b))
             wanted = g + momentum * self.momentum if self.nesterov else momentum
             step = self._orthogonal(wanted.reshape(p.shape[0] if p.ndim else 1, -1)).reshape(p.shape)
             p.assign((_wide(p) * (1 - rate * self.weight_decay) - step * rate).cast(p.dtype))

@@ -10,6 +10,7 @@ own value. A gate is the condition under which an element exists; loads below it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping
 
 from tinygraft.dtype import SMALL_FLOATS, dtypes
@@ -24,6 +25,7 @@ from tinygraft.uop.uop import UOp
 
 Request = tuple[UOp, Index, UOp | None]
 Answer = Generator[list[Request], list[UOp], UOp]
+IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and itself they give the value
 
 
 class NotShared(Exception):
@@ -214,14 +216,16 @@ class Lowering:
         return out, over, fits, [over]
 
     def _reduced(self, node: UOp, op: Ops, value: UOp, ranges: tuple[UOp, ...]) -> UOp:
-        if not ranges:
-            return value
-        if value.op is Ops.REDUCE and value.arg.op is op and not _invariant(value, ranges):
-            self.reduces.pop(value, None)
-            value, ranges = value.src[0], ranges + value.src[1:]
-        result = UOp(Ops.REDUCE, value.dtype, (value, *ranges), ReduceArg(op))
-        self._name(result, node)
-        return result
+        """value combined by op over ranges. Over those that it does not depend on no loop runs."""
+        around, ranges = ranges, tuple(r for r in ranges if not _repeats(op, value, r))
+        times = math.prod(r.src[0].arg for r in around if r not in ranges)
+        if ranges:
+            if value.op is Ops.REDUCE and value.arg.op is op and not _invariant(value, ranges):
+                self.reduces.pop(value, None)
+                value, ranges = value.src[0], ranges + value.src[1:]
+            value = UOp(Ops.REDUCE, value.dtype, (value, *ranges), ReduceArg(op))
+            self._name(value, node)
+        return _times(value, times) if op is Ops.ADD and len(ranges) < len(around) else value
 
     def _name(self, reduce: UOp, node: UOp) -> None:
         self.reduces[reduce] = self._computes[reduce] = node
@@ -238,6 +242,25 @@ class Lowering:
 def _invariant(reduce: UOp, ranges: tuple[UOp, ...]) -> bool:
     """Whether a reduction is the same for every value of ranges, so that it is better computed once."""
     return not any(reduce.ranges >> r.arg.axis & 1 for r in ranges)
+
+
+def _repeats(op: Ops, value: UOp, r: UOp) -> bool:
+    """Whether value is the same in every iteration of r, and combining as many by op needs no loop.
+
+    A float that is added up one by one stops growing at 2**24 times the first, and the loop takes its time.
+    """
+    if value.ranges >> r.arg.axis & 1 or r.src[0].op is not Ops.CONST:
+        return False
+    return op in IDEMPOTENT or (op is Ops.ADD and value.dtype is not dtypes.bool)
+
+
+def _times(value: UOp, times: int) -> UOp:
+    """The sum of so many equal values: a product. Sums begin with 0.0, so that one of -0.0 is 0.0."""
+    wide = dtypes.float32 if value.dtype in SMALL_FLOATS else value.dtype  # a half holds no number above 65504
+    product = fold(Ops.MUL, wide, (fold(Ops.CAST, wide, (value,)), UOp.const(wide, times)))
+    if wide.kind == "float":
+        product = fold(Ops.ADD, wide, (product, UOp.const(wide, 0.0)))
+    return fold(Ops.CAST, value.dtype, (product,))
 
 
 def guarded(value: UOp, inside: UOp | None) -> UOp:

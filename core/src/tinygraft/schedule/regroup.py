@@ -44,10 +44,11 @@ def _parts(node: UOp) -> tuple[int, int] | None:
     if node.op is not Ops.REDUCE_AXIS or not node.arg.axes or not is_concrete(node.src[0].shape):
         return None
     results, shape = numel(node.shape), node.src[0].shape
-    terms = numel(shape) // max(results, 1)
+    axes = _moving_axes(node)
+    terms = numel(tuple(shape[a] for a in axes))
     if results == 0 or terms <= SLACK * TERMS:
         return None
-    axis = max(node.arg.axes, key=lambda a: (shape[a], -a))
+    axis = max(axes, key=lambda a: (shape[a], -a))
     if results < FEW and terms >= LONG:
         most = min(PARTS, shape[axis])
         return axis, _divisor(shape[axis], range(most, most // 4, -1))
@@ -55,6 +56,16 @@ def _parts(node: UOp) -> tuple[int, int] | None:
         least = -(-terms // TERMS)
         return axis, _divisor(shape[axis], range(min(least, shape[axis]), min(2 * least, shape[axis]) + 1))
     return None
+
+
+def _moving_axes(node: UOp) -> list[int]:
+    """The axes of a reduction along which its terms differ: over those of an EXPAND only a product needs a loop."""
+    axes, value = list(node.arg.axes), node.src[0]
+    while value.op in (Ops.EXPAND, Ops.CAST) and node.arg.op is not Ops.MUL:
+        if value.op is Ops.EXPAND:
+            axes = [a for a in axes if value.shape[a] == value.src[0].shape[a]]
+        value = value.src[0]
+    return axes
 
 
 def _divisor(length: int, wanted: range) -> int:

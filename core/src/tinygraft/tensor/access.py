@@ -7,7 +7,7 @@ nothing; only an expression of constants is computed anew each time, and one ele
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft.autograd.build import laid
@@ -322,7 +322,22 @@ class Access(Casting):
         return new
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = (bytes(self._bytes()), self.shape, self.dtype, self.device, self.requires_grad, self.grad)
+        return self._pickled(bytes)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """As __reduce__; from protocol 5 on without a copy: a pickler writes the memory itself, or gives it away
+        (`buffer_callback`), as of a NumPy array."""
+        from pickle import PickleBuffer
+
+        own = type(self).__reduce__ is Access.__reduce__
+        return self._pickled(PickleBuffer) if own and protocol >= 5 else self.__reduce__()
+
+    def _pickled(self, data: Callable[[Any], Any]) -> tuple[Any, ...]:
+        buffer = self._stored()
+        view = buffer.share()
+        if view is None:
+            view = buffer.copy_out(memoryview(bytearray(buffer.nbytes)))
+        parts = (data(view.toreadonly()), self.shape, self.dtype, self.device, self.requires_grad, self.grad)
         return _unpickled, (type(self), *parts, self.uop.sharding)
 
     def detach(self) -> Self:

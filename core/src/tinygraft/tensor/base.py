@@ -17,9 +17,10 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
-from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.errors import DeviceError, DTypeError, NumberOutOfRange, ShapeError
 from tinygraft.schedule.stored import PLAIN
 from tinygraft.tensor import quiet
+from tinygraft.tensor.inrange import beyond, check, hint, wrapped
 from tinygraft.tensor.live import Entry, enter, entry_of, wake
 from tinygraft.tensor.spellings import with_spellings
 from tinygraft.tensor.storage import MOVES, Steps, Storage, alias, is_declared
@@ -265,7 +266,7 @@ class TensorBase:
                         dtype = dtypes.bool if op in COMPARE else uop.dtype
                         return self._wrap(UOp(op, dtype, (uop, node)), other)
             elif op in CLOSED and type(other) in (int, float) and promote_scalar(uop.dtype, other) is uop.dtype:
-                return self._wrap(UOp(op, uop.dtype, (uop, _number(other, uop.dtype, uop.device, uop.shape))))
+                return self._wrap(UOp(op, uop.dtype, (uop, self._number(other, uop.dtype, uop.shape))))
         if not others:
             self._check_dtype(op, uop.dtype)
             if op in FLOAT_ONLY and uop.dtype.kind != "float":
@@ -302,7 +303,9 @@ class TensorBase:
             if isinstance(operand, TensorBase):
                 src.append(expand(operand.uop.cast(of), shape))
             else:
-                src.append(_number(operand, of, self.uop.device, shape))
+                if op in BITWISE and isinstance(operand, int) and of.kind in ("int", "uint"):
+                    operand = wrapped(op, operand, of, place == 1)
+                src.append(self._number(operand, of, shape))
         node = UOp(op, dtypes.bool if op in COMPARE else dtype, tuple(src))
         return self._wrap(node, *tensors[1:])
 
@@ -319,11 +322,16 @@ class TensorBase:
     def _beyond(self, value: Any) -> int:
         """1 for a number greater than all that an integer dtype holds, -1 for one less than all, else 0.
 
-        A comparison with it is decided; as an operand of the dtype it would have wrapped.
+        A comparison with it is decided; as an operand of the dtype it is refused.
         """
-        if not isinstance(value, int) or self.dtype.kind not in ("int", "uint"):
-            return 0
-        return int(value > dtypes.max(self.dtype)) - int(value < dtypes.min(self.dtype))
+        return beyond(value, self.dtype)
+
+    def _number(self, value: Any, dtype: DType, shape: Shape) -> UOp:
+        """A number in a shape, beside this tensor. Raises NumberOutOfRange for an integer that dtype does not hold."""
+        try:
+            return _number(value, dtype, self.uop.device, shape)
+        except NumberOutOfRange as error:
+            raise NumberOutOfRange(f"{error}\n  made at {self._where()}\n{hint(value)}") from None
 
     def _check_dtype(self, op: Ops, dtype: DType) -> None:
         if dtype.kind == "float" and (op in BITWISE or op in INTEGER_ONLY):
@@ -403,7 +411,7 @@ class TensorBase:
         of = dtype or _common_dtype([self, value])
         if of.kind == "complex":
             return self._in_parts().constant(self, value, of)  # type: ignore[no-any-return]
-        new = self._wrap(_number(value, of, self.uop.device, self.uop.shape))
+        new = self._wrap(self._number(value, of, self.uop.shape))
         new.requires_grad = False
         return new
 
@@ -437,10 +445,8 @@ def _common_dtype(operands: Sequence[Any]) -> DType:
 
 
 def _number(value: Any, dtype: DType, device: Place, shape: Shape) -> UOp:
-    """A number in a shape: CONST, RESHAPE, EXPAND. An integer wraps, but one of more than 64 bits is a mistake."""
+    """A number in a shape: CONST, RESHAPE, EXPAND. Raises NumberOutOfRange for an integer that dtype does not hold."""
     if not isinstance(value, UOp):
-        if isinstance(value, int) and dtype.kind != "float" and not -(2**63) <= value < 2**64:
-            raise OverflowError(f"{value} has more than 64 bits, so it cannot be combined with a tensor of {dtype}")
         if value or type(value) is int:
             return _repeated(value, dtype, device, shape)
         return expand(UOp.const(dtype, value, device), shape)  # 0.0 and -0.0 would be one entry
@@ -450,6 +456,7 @@ def _number(value: Any, dtype: DType, device: Place, shape: Shape) -> UOp:
 
 @functools.lru_cache(maxsize=256, typed=True)
 def _repeated(value: Scalar, dtype: DType, device: Place, shape: Shape) -> UOp:
+    check(value, dtype)
     return expand(UOp.const(dtype, value, device), shape)
 
 

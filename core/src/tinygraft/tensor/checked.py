@@ -8,12 +8,15 @@ A TinyJit runs its function in every call then, since the function reads values.
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from tinygraft.config import CHECK_INDEX
+from tinygraft.engine.capture import open_captures
 from tinygraft.errors import DTypeError, IndexOutOfRange
+from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.listening import Listening
@@ -90,21 +93,57 @@ def check(tensor: Any, index: Any, axis: int) -> None:
         use(tensor, axis, index).check(int(node.lo if node.lo >= size else node.hi))
 
 
-def labels(predictions: Any, given: Any, axis: int, ignored: int | None) -> None:
-    """With CHECK_INDEX=1, raise IndexOutOfRange where a label is no class of an axis, nor the one that is ignored."""
-    size = _length(predictions.shape, axis)
-    if not CHECK_INDEX.value or size is None or any(source.op is Ops.PLACEHOLDER for source in toposort(given.uop)):
-        return
+def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, counted: Any = None) -> Any:
+    """Where a label is no class of an axis, nor ignored, as bools in the shape of the labels; None for nowhere.
+
+    counted says which labels are looked at; all, unless given. Raises IndexOutOfRange for one that is known to be no
+    class, and with CHECK_INDEX=1 for any.
+    """
+    size, node = _length(predictions.shape, axis), given.uop
+    known = None if size is None or not given.size else (node.lo >= size or node.hi < 0)
+    if size is not None and node.lo >= 0 and node.hi < size:
+        return None
+    if ignored is not None:
+        counted = given.ne(ignored)
+    unknown = any(source.op is Ops.PLACEHOLDER for source in toposort(node))
+    if size is not None and not unknown and (CHECK_INDEX.value or (known and node.lo == node.hi)):
+        _check_labels(predictions, given, axis, size, counted)
+    outside = (given < 0) | (given >= predictions.shape[axis])
+    return outside if counted is None else outside & counted
+
+
+def _check_labels(predictions: Any, given: Any, axis: int, size: int, counted: Any) -> None:
+    """Raise IndexOutOfRange for the first label that counts and is no class. Reads them."""
     values = given.numpy()
     outside = (values < 0) | (values >= size)
-    if ignored is not None:
-        outside &= values != ignored
+    if counted is not None:
+        outside &= counted.numpy()
     if outside.any():
         at = tuple(int(part[0]) for part in outside.nonzero()) if values.ndim else ()
+        place = f", at {at} of labels of shape {values.shape}," if at else ""
         raise IndexOutOfRange(
-            f"label {values[at]}, at {at} of labels of shape {values.shape}, is no class: axis {axis} of the "
-            f"predictions, shape {predictions.shape}, has {size}\n"
-            f"  labels made at {given._where()}      predictions made at {predictions._where()}"
+            f"label {values[at]}{place} is no class: axis {axis} of the predictions, shape {predictions.shape}, has "
+            f"{size}\n  labels made at {given._where()}      predictions made at {predictions._where()}"
+        )
+
+
+def weights(given: Any, least: int) -> None:
+    """Raise ValueError for a row of weights that is no distribution, or from which no `least` can be drawn.
+
+    Where the weights have values, that is: a function that a TinyJit captures is not made to read them.
+    """
+    values_are_there = memory_base(given.uop).op in (*HELD, Ops.CONST) and not open_captures()
+    if not (CHECK_INDEX.value or values_are_there) or any(n.op is Ops.PLACEHOLDER for n in toposort(given.uop)):
+        return
+    rows = given.numpy().reshape(-1, given.shape[-1]).astype(float)
+    finite, above = (rows >= 0) & (rows < math.inf), (rows > 0).sum(1)
+    wrong = ~finite.all(1) | (above < least)
+    if wrong.any():
+        place = int(wrong.argmax())
+        found = f"{above[place]} above 0" if finite[place].all() else f"{rows[place][~finite[place]][0]}"
+        raise ValueError(
+            f"multinomial needs weights that are finite and not negative, and {least} of them above 0; row {place} of "
+            f"shape {given.shape} has {found}\n  made at {given._where()}"
         )
 
 

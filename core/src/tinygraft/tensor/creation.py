@@ -11,11 +11,12 @@ from typing import Any, Self
 
 from tinygraft.autograd.build import laid_like
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DType, DTypeLike, dtypes, part_of, to_dtype
+from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, part_of, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import Scalar, TensorBase, expand
 from tinygraft.tensor.casting import Casting
+from tinygraft.tensor.inrange import check, fitting
 from tinygraft.tensor.leaves import leaf, new_memory
 from tinygraft.tensor.lengths import as_sizes
 from tinygraft.uop.ops import Ops
@@ -62,16 +63,17 @@ class Creation(Casting):
         cls, shape: Any, fill_value: Scalar | UOp, dtype: DTypeLike | None = None, device: Place = None,
         buffer: bool = True, requires_grad: bool | None = None,
     ) -> Self:  # fmt: skip
-        """fill_value everywhere. Without a dtype it has the default one of the value's type.
+        """fill_value everywhere. Without a dtype it has the default one of the value's type, or one that holds it.
 
-        It takes no memory until something is written into it, with either value of buffer.
+        It takes no memory until something is written into it, with either value of buffer. Raises NumberOutOfRange for
+        an integer that the dtype asked for does not hold.
 
         >>> from tinygraft import Tensor
         >>> Tensor.full((2, 2), 7).tolist()
         [[7, 7], [7, 7]]
         """
         symbolic = isinstance(fill_value, UOp)
-        like = dtype or (dtypes.default_int() if symbolic else dtypes.from_py(fill_value))
+        like = dtype or (dtypes.default_int() if symbolic else fitting(dtypes.from_py(fill_value), [fill_value]))
         sizes, to, name = _place((shape,) if isinstance(shape, (tuple, list)) else shape, device, like)
         value = cls(fill_value, device=name, dtype=to, requires_grad=False)  # type: ignore[call-arg]
         if to.kind == "complex":
@@ -100,7 +102,8 @@ class Creation(Casting):
     ) -> Self:  # fmt: skip
         """start, start + step, ... before stop; from 0 when only one number is given.
 
-        An int dtype unless one of the numbers is a float. Raises ShapeError for a step of 0.
+        An int dtype that holds them unless one of the numbers is a float. Raises ShapeError for a step of 0,
+        NumberOutOfRange for a dtype of integers that does not hold them.
 
         >>> from tinygraft import Tensor
         >>> Tensor.arange(2, 8, 3).tolist()
@@ -116,21 +119,24 @@ class Creation(Casting):
         if to.kind == "complex":
             real = cls.arange(start, stop, step, part_of(to), device)
             return cls._in_complex(real, to, requires_grad)
-        count = max(0, math.ceil((stop - start) / step))
+        whole = all(isinstance(number, int) for number in (start, stop, step))
+        count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
+        ends = [int(start), int(start + step * (count - 1))] if count and to.kind in ("int", "uint") else []
+        if dtype is None:
+            to = fitting(to, ends)
+        for end in ends:
+            check(end, to)
         line = cls._iota(count, Device.canonicalize(device))
+        # computed in a float that is exact for the counter, so that no element is rounded twice; integers may wrap
+        # on the way to where they fit
+        wide = dtypes.int64 if max(map(abs, ends), default=0) >= 2**31 or abs(step) >= 2**31 else dtypes.int32
         if to.kind == "float":
-            # computed in a float that is exact for the counter, so that no element is rounded twice
             wide = dtypes.float64 if to is dtypes.float64 else dtypes.float32
-            line = line._cast(wide)
-        elif max(abs(int(start)), abs(int(stop)), 1) < 2**31:
-            wide = dtypes.int32
-        else:
-            wide = dtypes.int64
-            line = line._cast(wide)
+        line = line._cast(wide)
         if step != 1:
-            line = line._op(Ops.MUL, line._const(step, wide))
+            line = line._op(Ops.MUL, line._const(coerce(step, wide), wide))
         if start != 0:
-            line = line._op(Ops.ADD, line._const(start, wide))
+            line = line._op(Ops.ADD, line._const(coerce(start, wide), wide))
         return cls._from(line._cast(to).uop, requires_grad)
 
     @classmethod
@@ -156,6 +162,8 @@ class Creation(Casting):
         if steps < 0:
             raise ShapeError(f"linspace needs a number of steps that is not negative, got {steps}")
         to = to_dtype(dtype or dtypes.from_py([float(0), start, stop]))
+        for end in (start, stop):
+            check(end, to)
         wide = dtypes.float64 if part_of(to) is dtypes.float64 else dtypes.float32
         if steps == 1:
             return cls.full((1,), start, to, device, requires_grad=requires_grad)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
-from tinygraft.tensor import lengths
+from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.operators import Operators
 from tinygraft.uop.ops import Ops
@@ -28,7 +28,8 @@ class CTC(Operators, Loss):
         targets are (N, S) labels, or those of all samples one after another; lengths are tensors or lists of N
         integers (read, where they say how targets are cut). Without N in the probabilities there is one sample. A
         mean is over samples, each divided by its target length; zero_infinity gives 0 (and no gradient) where no
-        alignment fits. The T steps are a loop in Python, so the graph grows with T.
+        alignment fits. A label within its length that is no class is treated as in loss.py. The T steps are a loop in
+        Python, so the graph grows with T.
 
         Source: Graves et al., "Connectionist temporal classification", ICML 2006.
 
@@ -48,11 +49,16 @@ class CTC(Operators, Loss):
             raise ValueError(f"ctc_loss needs a blank of its {classes} classes, got {blank}")
         ends, sizes = x._lengths("input_lengths", input_lengths), x._lengths("target_lengths", target_lengths)
         labels = x._labels(targets, target_lengths, sizes)
+        counted = labels._places(1) < sizes.unsqueeze(1)
+        wrong = checked.labels(x, labels, 2, counted=counted)
+        if wrong is not None:  # what is beyond the lengths may be any number
+            labels = (wrong | counted.logical_not()).where(blank, labels)
         alpha = x._forward(labels, ends, blank)
         states = alpha._places(1)
         last = 2 * sizes.unsqueeze(1)
         final = ((states.eq(last)) | (states.eq(last - 1))).where(alpha, -math.inf)
         losses: Self = -_sum_of_powers(final, 1)
+        losses = losses._nan_where(None if wrong is None else wrong.any(1))
         if zero_infinity:
             losses = losses.isinf().where(0.0, losses)
         if reduction == "mean":

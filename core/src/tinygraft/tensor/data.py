@@ -14,6 +14,7 @@ from typing import Any
 from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import DType, bits_of, coerce, dtypes
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor import inrange
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -38,10 +39,16 @@ NUMPY_NAME = {dtype: name for name, dtype in NUMPY_NAMES.items() if dtype.fmt is
 
 
 def number_node(value: bool | int | float | complex, device: str, dtype: DType | None) -> UOp:
-    """A CONST. Without a dtype it has the default one of its type, or a wider one if it does not fit."""
+    """A CONST. Without a dtype it has the default one of its type, or a wider one if it does not fit.
+
+    Raises NumberOutOfRange for an integer that the dtype asked for does not hold.
+    """
     if isinstance(value, complex):
         raise ComplexGiven
-    return UOp.const(dtype or _fitting(dtypes.from_py(value), [value]), value, device)
+    if dtype is None:
+        dtype = inrange.fitting(dtypes.from_py(value), [value])
+    inrange.check(value, dtype)
+    return UOp.const(dtype, value, device)
 
 
 def refuse_nothing(value: Any, where: str) -> None:
@@ -69,7 +76,11 @@ def bytes_node(data: bytes | bytearray | memoryview, shape: Sequence[int], devic
 
 
 def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp:
-    """Nested lists or tuples of numbers. Raises ShapeError for a ragged one, DTypeError for other elements."""
+    """Nested lists or tuples of numbers.
+
+    Raises ShapeError for a ragged one, DTypeError for other elements, NumberOutOfRange for an integer that the dtype
+    asked for does not hold.
+    """
     shape: tuple[int, ...] = (len(data),)
     flat, kinds = list(data), set(map(type, data))
     if not kinds or not kinds <= NUMBERS:
@@ -85,7 +96,7 @@ def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp:
             raise DTypeError(f"a tensor is made of bool, int, float and complex, got {type(strange).__name__}")
         flat = [float(v) if isinstance(v, float) else int(v) if isinstance(v, int) else v for v in flat]
         kinds = set(map(type, flat))
-    to = dtype or _fitting(dtypes.from_py([kind() for kind in kinds]), flat)
+    to = dtype or inrange.fitting(dtypes.from_py([kind() for kind in kinds]), flat)
     return bytes_node(pack(flat, to), shape, device, to)
 
 
@@ -120,19 +131,8 @@ def _holds(length: int | None) -> str:
     return "is a number" if length is None else f"has {length} elements"
 
 
-def _fitting(dtype: DType, values: Sequence[Any]) -> DType:
-    """dtype, or a 64-bit integer where it is an integer type that cannot hold the values."""
-    if dtype.kind not in ("int", "uint") or not values:
-        return dtype
-    low, high = min(values), max(values)
-    for wider in (dtype, dtypes.int64, dtypes.uint64):
-        if dtypes.min(wider) <= low and high <= dtypes.max(wider):
-            return wider
-    raise DTypeError(f"no integer dtype holds {low if low < 0 else high}")
-
-
 def pack(values: Sequence[Any], dtype: DType) -> bytes:
-    """Python numbers as the bytes of dtype, each coerced to it."""
+    """Python numbers as the bytes of dtype, each coerced. Raises NumberOutOfRange for integers it does not hold."""
     kinds = set(map(type, values))
     if dtype.fmt is None:
         unsigned = "H" if dtype.itemsize == 2 else "B"
@@ -144,6 +144,9 @@ def pack(values: Sequence[Any], dtype: DType) -> bytes:
             return array(fmt, values).tobytes()
         except OverflowError:
             pass
+    if dtype.kind in ("int", "uint"):
+        for value in values:
+            inrange.check(value, dtype)
     return struct.pack(f"={len(values)}{fmt}", *(coerce(value, dtype) for value in values))
 
 

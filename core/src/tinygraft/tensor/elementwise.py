@@ -13,8 +13,9 @@ from typing import Any, Literal, Self
 from tinygraft.autograd.build import is_number
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError
-from tinygraft.tensor.base import Scalar, TensorBase
+from tinygraft.tensor.base import BITWISE, Scalar, TensorBase
 from tinygraft.tensor.casting import Casting
+from tinygraft.tensor.inrange import wrapped
 from tinygraft.uop.ops import Ops
 
 _SIGNED = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
@@ -31,6 +32,8 @@ class Elementwise(Casting):
         if op is Ops.CMPLT and (side := self._beyond(x)):
             return self._const(side < 0, dtypes.bool)
         x = self._operand(op, x)
+        if op in BITWISE and isinstance(x, int) and self.dtype.kind in ("int", "uint"):
+            x = wrapped(op, x, self.dtype, False)
         left: Self = x if isinstance(x, TensorBase) else self._const(x)  # type: ignore[assignment]
         return left._op(op, self)
 
@@ -163,10 +166,14 @@ class Elementwise(Casting):
     def pow(self, x: Any, reverse: bool = False) -> Self:
         """self ** x. A constant integer or half power is multiplied out or taken as a root.
 
+        Integers have no negative powers: a number as such an exponent raises ValueError, and a tensor of integers gives
+        0 there, but for 1 and -1.
+
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3]).pow(2).tolist()
         [1, 4, 9]
         """
+        self._check_powers(x, reverse)
         if reverse:
             if isinstance(x, (int, float)) and x == 2 and self.dtype.kind in ("float", "complex"):
                 return self._op(Ops.EXP2)
@@ -174,6 +181,20 @@ class Elementwise(Casting):
         if isinstance(x, (int, float)) and not isinstance(x, bool):
             return self._const_power(x)
         return self._op(Ops.POW, x)
+
+    def _check_powers(self, x: Any, reverse: bool) -> None:
+        """Raise ValueError for an integer to the power of one that is known to be negative."""
+        base, exponent = (x, self) if reverse else (self, x)
+        kinds = [type(t).__name__ if not isinstance(t, TensorBase) else t.dtype.kind for t in (base, exponent)]
+        if not all(kind in ("int", "uint", "bool") for kind in kinds):
+            return
+        power = exponent if not isinstance(exponent, TensorBase) else exponent.uop.hi
+        if power < 0:
+            which = power if not isinstance(exponent, TensorBase) or exponent.uop.lo == power else "below 0"
+            raise ValueError(
+                f"integers have no powers of {which}\n  made at {self._where()}\n"
+                f"  hint: raise floats, as in t.float() ** n or t ** n.float()"
+            )
 
     def _const_power(self, x: int | float) -> Self:
         base = self._op(Ops.MUL, 1.0) if isinstance(x, float) and not self._is_float() else self
@@ -314,11 +335,11 @@ class Elementwise(Casting):
         if min_ is None and max_ is None:
             raise ValueError("clamp needs min_ or max_, got neither")
         result = self
-        if min_ is not None:
+        if min_ is not None and self._beyond(min_) >= 0:  # else every value is above it
             result = result._op(Ops.CMPLT, min_)._op(Ops.WHERE, min_, result)
-        if max_ is not None:
+        if max_ is not None and self._beyond(max_) <= 0:
             result = result._swapped(Ops.CMPLT, max_)._op(Ops.WHERE, max_, result)
-        return result
+        return self._again() if result is self else result
 
     def clip(self, min_: Any = None, max_: Any = None) -> Self:
         """clamp, by its other name."""
@@ -355,7 +376,7 @@ class Elementwise(Casting):
         """
         if rtol < 0 or atol < 0:
             raise ValueError(f"isclose needs tolerances of at least 0, got rtol={rtol} and atol={atol}")
-        a, b = self._broadcasted(other)
+        a, b = (self._in_float() if self._beyond(other) else self)._broadcasted(other)
         if not a._is_float():
             a, b = a._cast(dtypes.default_float()), b._cast(dtypes.default_float())
         near = a._op(Ops.SUB, b).abs()._at_most(b.abs()._op(Ops.MUL, rtol)._op(Ops.ADD, atol))

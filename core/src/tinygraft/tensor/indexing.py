@@ -329,7 +329,9 @@ class Indexing(Joining, Creation, Access):
         if size is None:
             import numpy as np
 
-            return type(self)(np.flatnonzero(self.numpy()).astype(np.int32), device=self.device)  # type: ignore[call-arg]
+            mask = self.numpy()
+            found = np.flatnonzero(mask).astype(np.int32 if mask.size < 2**31 else np.int64)
+            return type(self)(found, device=self.device)  # type: ignore[call-arg]
         ones = self._cast(dtypes.int32)
         rank = ones._move(Ops.SCAN, ScanArg(Ops.ADD, 0))._op(Ops.SUB, 1)
         target = self._op(Ops.WHERE, rank, -1)

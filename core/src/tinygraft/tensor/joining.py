@@ -171,7 +171,7 @@ class Joining(Movement):
 
         padding is a (before, after) or None for each axis, or a flat list from the last axis on: left, right, top,
         bottom, ... mode is constant (filled with value), reflect, replicate or circular. A whole number as value leaves
-        integers what they are.
+        integers what they are. What is cut on one side takes part in a reflection on the other, as in PyTorch.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3]).pad((1, 1)).tolist()
@@ -233,6 +233,9 @@ class Joining(Movement):
         if mode == "replicate" and whole and min(before, after) <= -whole:  # all are cut but the edge is still repeated
             total, edge = whole + before + after, 0 if before > 0 else whole - 1
             return self._part(axis, edge, edge + 1).expand(_with(self.shape, axis, max(total, 0)))
+        if mode == "reflect" and before * after < 0:  # the whole is mirrored, then cut
+            grown = self._pad_axis(axis, max(before, 0), max(after, 0), mode)
+            return grown._part(axis, max(-before, 0), max(lengths.as_int(grown.shape[axis], "pad") + min(after, 0), 0))
         x = self._part(axis, max(-before, 0), self.shape[axis] + min(after, 0))
         before, after = max(before, 0), max(after, 0)
         size = lengths.as_int(x.shape[axis], "pad")

@@ -5,10 +5,14 @@ Predictions and targets in; out the mean over all samples, their sum, or one los
 The score of a sample's class is picked by comparing its label with the numbers of the classes and adding up what
 matches: so picking joins the reductions of log_softmax in one kernel, and its derivative is elementwise, where a
 GATHER would need a load per row and a SCATTER back.
+
+A label that is no class raises where that is known, and with CHECK_INDEX=1 always; else its sample's loss is NaN, and
+with it the gradients of the sample, so that no training goes on unnoticed.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 from tinygraft.errors import DTypeError, ShapeError
@@ -75,8 +79,8 @@ class Loss(Reduce):
         0.09392
         """
         _check_reduction(reduction)
-        self._check_labels(Y, self.ndim - 1, ignore_index)
-        losses = self._in_float()._label_loss(Y, self.ndim - 1, label_smoothing)
+        wrong = self._wrong_labels(Y, self.ndim - 1, ignore_index)
+        losses = self._in_float()._label_loss(Y, self.ndim - 1, label_smoothing)._nan_where(wrong)
         if ignore_index < 0 and Y.dtype.kind == "uint":  # no label can be negative
             return losses._narrowed(self.dtype)._reduced(reduction)
         counted = Y._op(Ops.CMPNE, ignore_index)
@@ -104,10 +108,11 @@ class Loss(Reduce):
         axis, x = min(1, self.ndim - 1), self._in_float()
         wide = None if weight is None else self._by_class("cross_entropy", weight, axis)._cast(x.dtype)
         if Y.shape != self.shape:
-            self._check_labels(Y, axis, ignore_index)
+            wrong = self._wrong_labels(Y, axis, ignore_index)
             if wide is None and ignore_index is None:
-                return x._label_loss(Y, axis, label_smoothing)._narrowed(self.dtype)._reduced(reduction)
-            losses, scale = x._scaled_label_loss(Y, axis, label_smoothing, wide, ignore_index)
+                losses = x._label_loss(Y, axis, label_smoothing)._nan_where(wrong)
+                return losses._narrowed(self.dtype)._reduced(reduction)
+            losses, scale = x._scaled_label_loss(Y, axis, label_smoothing, wide, ignore_index, wrong)
             losses = losses.sum()._op(Ops.FDIV, scale.sum()) if reduction == "mean" else losses._reduced(reduction)
             return losses._narrowed(self.dtype)
         _check_smoothing(label_smoothing)
@@ -129,14 +134,14 @@ class Loss(Reduce):
         return weight._reshape((*weight.shape, *(1,) * (self.ndim - 1 - axis))).expand(self.shape)
 
     def _scaled_label_loss(
-        self, Y: Self, axis: int, smoothing: float, wide: Self | None, ignore_index: int | None
+        self, Y: Self, axis: int, smoothing: float, wide: Self | None, ignore_index: int | None, wrong: Self | None
     ) -> tuple[Self, Self]:
         """(_label_loss with a weight for each class, the weight of each sample); 0 for the label ignore_index."""
         _check_smoothing(smoothing)
         shares = self.log_softmax(axis)
         wide = shares._const(1.0) if wide is None else wide
         shares = shares._op(Ops.MUL, wide)
-        losses, scale = shares._picked(Y, axis)._op(Ops.NEG), wide._picked(Y, axis)
+        losses, scale = shares._picked(Y, axis, wrong)._op(Ops.NEG), wide._picked(Y, axis)
         if smoothing:
             spread = shares._mean(axis, False)._op(Ops.MUL, -smoothing)
             losses = losses._op(Ops.MUL, 1 - smoothing)._op(Ops.ADD, spread)
@@ -159,8 +164,8 @@ class Loss(Reduce):
         """
         _check_reduction(reduction)
         axis = min(1, self.ndim - 1)
-        self._check_labels(Y, axis, ignore_index)
-        losses = self._picked(Y, axis)._op(Ops.NEG)
+        wrong = self._wrong_labels(Y, axis, ignore_index)
+        losses = self._picked(Y, axis, wrong)._op(Ops.NEG)
         scale = None if weight is None else weight._join(Ops.GATHER, Y, arg=0)
         if ignore_index is not None:
             counted = Y._op(Ops.CMPNE, ignore_index)
@@ -171,8 +176,9 @@ class Loss(Reduce):
         losses = losses._op(Ops.MUL, scale)
         return losses.sum()._op(Ops.FDIV, scale.sum()) if reduction == "mean" else losses._reduced(reduction)
 
-    def _check_labels(self, Y: Self, axis: int, ignored: int | None) -> None:
-        """Labels must be integers, one for each place beside the class axis; with CHECK_INDEX=1 classes, or ignored."""
+    def _wrong_labels(self, Y: Self, axis: int, ignored: int | None) -> Self | None:
+        """Where a label is no class, nor ignored. Raises ShapeError unless there is one for each place beside the class
+        axis, DTypeError unless they are integers, and IndexOutOfRange as `checked.labels` does."""
         wanted = tuple(size for a, size in enumerate(self.shape) if a != axis)
         if not self.ndim or Y.shape != wanted:
             raise ShapeError(
@@ -183,12 +189,21 @@ class Loss(Reduce):
             raise DTypeError(
                 f"labels are integers, got {Y.dtype}\n  made at {Y._where()}\n  hint: cast them, as in Y.int()"
             )
-        checked.labels(self, Y, axis, ignored)
+        found: Self | None = checked.labels(self, Y, axis, ignored)
+        return found
 
-    def _picked(self, Y: Self, axis: int) -> Self:
-        """The value at each label along axis; 0 for a label that is no class."""
-        label = Y._reshape((*self.shape[:axis], 1, *self.shape[axis + 1 :]))
-        return self._places(axis)._op(Ops.CMPEQ, label)._op(Ops.WHERE, self, 0.0)._reduce(Ops.ADD, axis)
+    def _nan_where(self, wrong: Self | None) -> Self:
+        """These losses, but NaN where a label is wrong: their gradients too, since it is a factor."""
+        return (
+            self if wrong is None else self._op(Ops.MUL, wrong._op(Ops.WHERE, wrong._const(math.nan, self.dtype), 1.0))
+        )
+
+    def _picked(self, Y: Self, axis: int, wrong: Self | None = None) -> Self:
+        """The value at each label along axis, 0 for what is no class; NaN where wrong, and for the gradients there."""
+        shape = (*self.shape[:axis], 1, *self.shape[axis + 1 :])
+        x = self if wrong is None else self._nan_where(wrong._reshape(shape))
+        match = self._places(axis)._op(Ops.CMPEQ, Y._reshape(shape))
+        return match._op(Ops.WHERE, x, 0.0)._reduce(Ops.ADD, axis)._nan_where(wrong)
 
     def _label_loss(self, Y: Self, axis: int, smoothing: float) -> Self:
         """-log softmax at the label; a share `smoothing` of that is spread over all classes alike."""

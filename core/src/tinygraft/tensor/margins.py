@@ -1,7 +1,7 @@
 """Losses of scores against classes: margins, several labels, and cross entropies with weights.
 
 Scores and targets in; out the mean over all samples, their sum, or one loss for each, as reduction says. Half types
-are computed in float32 and rounded once.
+are computed in float32 and rounded once. A label that is no class is treated as in loss.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor import lengths
+from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.distances import Distances
 from tinygraft.tensor.scan import Scan
 
@@ -114,12 +114,13 @@ class Margins(Distances, Scan):
                 f"  weight made at {weight._where()}"
             )
         label = target.reshape(count, 1)
+        wrong = checked.labels(scores, target.reshape(count), 1)
         mine = scores._places(1).eq(label)
         short = (scores - mine.where(scores, 0.0).sum(1, True) + margin).clamp(0.0)
         short = mine.where(0.0, short if p == 1 else short.square())
         if weight is not None:
             short = short * mine.where(weight._in_float(), 0.0).sum(1, True)
-        losses: Self = short.sum(1) / classes
+        losses: Self = (short.sum(1) / classes)._nan_where(wrong)
         return losses._reshape(self.shape[:-1])._narrowed(self.dtype)._reduced(reduction)
 
     def multilabel_margin_loss(self, target: Self, reduction: str = "mean") -> Self:
@@ -146,12 +147,16 @@ class Margins(Distances, Scan):
         labels = target._reshape(scores.shape)
         before = (labels < 0).int().cumsum(1)
         real = before.eq(0)
+        wrong = checked.labels(scores, labels, 1, counted=real | (labels < -1))
+        wrong = None if wrong is None else wrong.any(1)
+        scores = scores._nan_where(None if wrong is None else wrong.unsqueeze(1))
         classes = scores._places(1).unsqueeze(1)  # (1, 1, classes)
         hit = labels.unsqueeze(2).eq(classes) & real.unsqueeze(2)  # (batch, label, class)
         mine = hit.where(scores.unsqueeze(1), 0.0).sum(2, True)
         other = hit.any(1, True).logical_not() & real.unsqueeze(2)
         short = (scores.unsqueeze(1) - mine + 1.0).clamp(0.0)
         losses: Self = other.where(short, 0.0).sum((1, 2)) / scores.shape[1]
+        losses = losses._nan_where(wrong)
         return losses._reshape(self.shape[:-1])._narrowed(self.dtype)._reduced(reduction)
 
     def linear_cross_entropy(

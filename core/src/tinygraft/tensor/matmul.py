@@ -1,8 +1,9 @@
 """Products of matrices: matmul, dot, linear, einsum and attention.
 
 Tensors in, broadcast over their leading axes; the product out. A product is one multiplication and one sum along
-the last axis, the form that codegen knows. Half types are multiplied and summed in float32 and rounded once; small
-integers are summed in 32 bits; with dtype= the operands are cast to it first and the result has it.
+the last axis, the form that codegen knows. Half types are multiplied and accumulated in float32 and rounded once; small
+integers are accumulated in 32 bits and wrap to their dtype, bools are counted; with dtype= the operands are cast to it
+first and the result has it.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ class Matmul(Reduce, Random):
     __slots__ = ()
 
     def _wide(self, dtype: DTypeLike | None, *others: TensorBase) -> tuple[DType, DType]:
-        """The dtype in which a sum of products is computed, and the one of its result."""
+        """The dtype in which a sum of products is accumulated, and the one of its result: the common one."""
         if dtype is not None:
             return to_dtype(dtype), to_dtype(dtype)
         common = promote(self.dtype, *(other.dtype for other in others))
         inside = accumulator(common)
-        return inside, common if common.kind == "float" else inside
+        return inside, inside if common is dtypes.bool else common
 
     def matmul(self, x: Any, reverse: bool = False, dtype: DTypeLike | None = None) -> Self:
         """The matrix product self @ x, or x @ self if reverse, with shapes as numpy.matmul has them.
 
         (..., m, k) @ (..., k, n) gives (..., m, n); an operand of one axis is a row on the left, a column on the
-        right. Raises ShapeError when the inner sizes differ or an operand has no axes.
+        right. The result has the dtype that both promote to, so that int8 wraps: dtype="int32" keeps all of a sum.
+        Raises ShapeError when the inner sizes differ or an operand has no axes.
 
         >>> from tinygraft import Tensor
         >>> Tensor([[1, 2], [3, 4]]).matmul(Tensor([[5, 6], [7, 8]])).tolist()

@@ -284,6 +284,8 @@ class Movement(TensorBase):
         if not isinstance(total, int):
             raise ShapeError(f"split needs a size that is known, axis {axis} of {self.shape} is symbolic")
         if isinstance(sizes, int):
+            if sizes == total == 0:
+                return (self._part(axis, 0, 0),)
             if sizes < 1:
                 raise ShapeError(
                     f"split needs parts of at least 1 element, got {sizes} for axis {axis} of {self.shape}\n"
@@ -322,7 +324,7 @@ class Movement(TensorBase):
         return tuple(self._part(axis, i, i + 1)._reshape(rest) for i in range(size))
 
     def unfold(self, dim: int, size: int, step: int) -> Self:
-        """Windows of size elements along dim, step apart, as a new last axis.
+        """Windows of size elements along dim, step apart, as a new last axis; windows of none have no elements.
 
         >>> from tinygraft import Tensor
         >>> Tensor.arange(8).unfold(0, 3, 2).tolist()
@@ -332,11 +334,14 @@ class Movement(TensorBase):
         if not self.ndim:
             return self._reshape((1,)).unfold(0, size, step)._reshape((size,))
         length = lengths.as_int(self.shape[axis], "unfold")
-        if not 0 < size <= length or step < 1:
+        if not 0 <= size <= length or step < 1:
             raise ShapeError(
                 f"a window of {size} elements, {step} apart, does not fit axis {axis} of {self.shape}\n"
                 f"  made at {self._where()}"
             )
+        if size == 0:
+            count = length // step + 1
+            return self._part(axis, 0, 0)._reshape((*self.shape[:axis], count, *self.shape[axis + 1 :], 0))
         windows = self.movedim(axis, -1)._move(Ops.WINDOW, WindowArg((length,), (size,), (step,), (1,)))
         return windows.movedim(-2, axis)
 

@@ -108,15 +108,22 @@ def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
 
 
 def _as_index(tensor: Any, item: Any) -> Any:
-    """An item with a list as an array, an array of bools as a mask, and a mask without axes as a place of a new one."""
+    """An item with a list as an array, an array of bools as a mask, and a mask without axes as a place of a new one.
+
+    True and False are such masks: x[True] is x[None], copied, and x[False] has no elements.
+    """
     if isinstance(item, bool):
-        raise DTypeError(_no_index(tensor, item))
+        return _new_places(tensor, int(item))
     if isinstance(item, (list, tuple)) or (_is_array(item) and (item.ndim or item.dtype == "bool")):
         item = _array(tensor, item)
     if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool or item.ndim:
         return item
     mask: Any = item
-    count = int(mask.item())
+    return _new_places(tensor, int(mask.item()))
+
+
+def _new_places(tensor: Any, count: int) -> Places:
+    """The first place of a new axis, or none of it."""
     return Places(type(tensor).zeros(count, dtype=dtypes.int32, device=tensor.device), True, new=True)
 
 
@@ -165,7 +172,10 @@ def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
     import numpy as np
 
     where = np.nonzero(mask.numpy())
-    return [Places(type(tensor)(part.astype(np.int32), device=tensor.device), True) for part in where]
+    wide = [np.int32 if size < 2**31 else np.int64 for size in covered]
+    return [
+        Places(type(tensor)(part.astype(to), device=tensor.device), True) for part, to in zip(where, wide, strict=True)
+    ]
 
 
 def _pick(tensor: Any, item: Any, axis: int) -> Pick:

@@ -19,14 +19,15 @@ from tinygraft.autograd.build import laid, laid_like
 from tinygraft.config import TRAINING
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DType, DTypeLike, bits_of, dtypes, part_of, to_dtype
+from tinygraft.dtype import DType, DTypeLike, bits_of, coerce, dtypes, part_of, to_dtype
 from tinygraft.engine.realize import exclusive
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
-from tinygraft.tensor import lengths
+from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.creation import Creation
 from tinygraft.tensor.data import bytes_node
+from tinygraft.tensor.inrange import check, fitting
 from tinygraft.tensor.lengths import as_ints, as_sizes
 from tinygraft.tensor.sorting import Sorting
 from tinygraft.uop.ops import Ops, ScanArg
@@ -197,13 +198,15 @@ class Random(Sorting, Creation):
     @classmethod
     def normal(cls, *shape: Any, mean: float = 0.0, std: float = 1.0, requires_grad: bool | None = None,
                **kwargs: Any) -> Self:  # fmt: skip
-        """Numbers from the normal distribution.
+        """Numbers from the normal distribution. Raises ValueError for a standard deviation below 0.
 
         >>> from tinygraft import Tensor
         >>> Tensor.manual_seed(42)
         >>> [round(x, 4) for x in Tensor.normal(2, mean=10, std=2).tolist()]
         [6.6804, 8.9769]
         """
+        if isinstance(std, (int, float)) and not std >= 0:
+            raise ValueError(f"normal needs a std of at least 0, got {std}")
         scaled = cls.randn(*shape, **kwargs)._op(Ops.MUL, std)._op(Ops.ADD, mean)
         return cls._from(scaled.uop, requires_grad)
 
@@ -212,11 +215,22 @@ class Random(Sorting, Creation):
         cls, *shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None,
         requires_grad: bool | None = None, **kwargs: Any,
     ) -> Self:  # fmt: skip
-        """Numbers from [low, high), uniform; cast when the dtype is no float."""
+        """Numbers from [low, high), uniform; cast when the dtype is no float.
+
+        Raises ValueError where low is above high, NumberOutOfRange for bounds that a dtype of integers does not hold.
+        """
         to = to_dtype(dtype or dtypes.default_float())
+        if all(isinstance(bound, (int, float)) for bound in (low, high)) and not low <= high:
+            raise ValueError(f"uniform needs a low that is not above high, got low={low} and high={high}")
         unit = cls.rand(*shape, dtype=to if to.kind == "float" else dtypes.default_float(), **kwargs)
-        scaled = unit._op(Ops.MUL, high - low)._cast(to)._op(Ops.ADD, low)
-        return cls._from(scaled._cast(to).uop, requires_grad)
+        scaled = unit._op(Ops.MUL, high - low)
+        if to.kind in ("int", "uint") and isinstance(low, int) and isinstance(high, int) and low < high:
+            check(low, to)
+            check(high - 1, to)
+            # the distance may be more than the dtype holds; what is added to it wraps to where it fits
+            wide = fitting(to, [high - low - 1])
+            return cls._from(scaled._cast(wide)._op(Ops.ADD, coerce(low, wide))._cast(to).uop, requires_grad)
+        return cls._from(scaled._cast(to)._op(Ops.ADD, low)._cast(to).uop, requires_grad)
 
     @classmethod
     def randint(cls, *shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Self:
@@ -240,7 +254,8 @@ class Random(Sorting, Creation):
 
     @classmethod
     def randperm(cls, n: int, device: Place = None, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Self:
-        """The numbers 0 to n - 1 in random order."""
+        """The numbers 0 to n - 1 in random order. Raises NumberOutOfRange for a dtype that does not hold them."""
+        check(n - 1, to_dtype(dtype))
         return cls.rand(n, device=device, **kwargs).argsort()._cast(dtype)
 
     # First values of weights
@@ -326,7 +341,9 @@ class Random(Sorting, Creation):
     def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Self:
         """Indices drawn with these weights, along the last axis of one or two.
 
-        Without replacement no index is drawn twice. Raises ShapeError when that asks for too many.
+        Without replacement no index is drawn twice. Raises ShapeError when that asks for too many, and ValueError where
+        weights in memory (with CHECK_INDEX=1 all) are negative, NaN, infinite or too few above 0; a row of weights
+        still to be computed gives its length then, which is no index.
 
         >>> from tinygraft import Tensor
         >>> Tensor.manual_seed(42)
@@ -340,6 +357,7 @@ class Random(Sorting, Creation):
         count = lengths.as_int(self.shape[-1], "multinomial")
         if not replacement and num_samples > count:
             raise ShapeError(f"cannot draw {num_samples} of {count} without replacement")
+        checked.weights(self, 1 if replacement else num_samples)
         weight = (self.unsqueeze(0) if self.ndim == 1 else self)._cast(dtypes.float32)
         rows = weight.shape[0]
         if replacement or num_samples == 1:
@@ -352,8 +370,11 @@ class Random(Sorting, Creation):
             drawn = type(self).rand(weight.shape, device=self.device, dtype=dtypes.float32)
             order = drawn._op(Ops.LOG2)._op(Ops.MUL, -math.log(2))._op(Ops.FDIV, weight).argsort()
             found = order._part(1, 0, num_samples)
-        found = found._cast(dtypes.int32)
-        return found._reshape((num_samples,)) if self.ndim == 1 else found
+        total, least = weight._reduce(Ops.ADD, 1, True), weight._reduce(Ops.MIN, 1, True)
+        real = total._const(0.0)._op(Ops.CMPLT, total)._op(Ops.AND, total._op(Ops.CMPLT, math.inf))
+        real = real._op(Ops.AND, least._op(Ops.CMPLT, 0.0)._op(Ops.NOT))
+        found = real._op(Ops.WHERE, found._cast(dtypes.int32), count)
+        return found if self.ndim == 2 else found._reshape((num_samples,))
 
 
 def _initial(shape: tuple[Any, ...]) -> tuple[int, ...]:

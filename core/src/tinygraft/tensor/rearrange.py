@@ -24,7 +24,7 @@ class Rearrange(Movement):
     __slots__ = ()
 
     def rearrange(self, formula: str, **sizes: int) -> Self:
-        """Axes split, reordered and merged. A name is an axis, names in parentheses are one axis, ... is any axes.
+        """Axes split, reordered and merged. A name is an axis, names in parentheses are one axis, ... (or …) any axes.
 
         sizes gives what cannot be computed: all but one of the names in each group that is split.
 
@@ -47,6 +47,7 @@ class Rearrange(Movement):
 
     def _sides(self, formula: str) -> tuple[Groups, Groups]:
         """The groups of axes on both sides, with the ellipsis written out."""
+        formula = formula.replace("…", "...")
         sides = formula.split("->")
         if len(sides) != 2:
             raise ShapeError(f"a formula is two lists of axes with -> between them, got {formula!r}")

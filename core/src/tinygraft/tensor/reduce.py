@@ -1,8 +1,9 @@
 """Reductions: sums, products, extremes, statistics, softmax and its relatives, places of extremes, norms.
 
 A tensor and one axis, several, or None for all in; the tensor without those axes out, or with size 1 where keepdim.
-Sums of half types are kept in float32 and rounded once, those of small integers in 32 bits. Over no elements a sum
-is 0, a product 1, a mean NaN, as in numpy; max and min raise.
+Sums of half types are accumulated in float32 and rounded once, those of bools and of small integers in 32 bits, or in
+64 where that many elements could exceed them; other integers in their own dtype, wrapping. Over no elements a sum is
+0, a product 1, a mean NaN, as in numpy; max and min raise.
 
 What is reduced is broadcast back with keepdim and no other node between, which is the form that one kernel computes.
 """
@@ -13,14 +14,14 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
-from tinygraft.dtype import DTypeLike, accumulator, dtypes
+from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.activation import Activation
 from tinygraft.tensor.creation import Creation
 from tinygraft.tensor.joining import Joining
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import sint
+from tinygraft.uop.shape import max_shape, sint
 
 Axis = int | Sequence[int] | None
 
@@ -34,11 +35,23 @@ class Reduce(Activation, Joining, Creation):
         """A sum or product in a dtype wide enough; half types come back as they were."""
         if dtype is not None:
             return self._cast(dtype)._reduce(op, axis, keepdim)
-        result = self._cast(accumulator(self.dtype))._reduce(op, axis, keepdim)
-        return result._narrowed(self.dtype)
+        inside = accumulator(self.dtype)
+        if op is Ops.ADD and self.dtype.itemsize < 4 and inside.kind in ("int", "uint"):
+            inside = self._holding(inside, max_shape((self._count(axis),))[0])
+        return self._cast(inside)._reduce(op, axis, keepdim)._narrowed(self.dtype)
+
+    def _holding(self, dtype: DType, count: int) -> DType:
+        """An integer dtype, or the one of 64 bits where it does not hold the sum of so many elements of this dtype."""
+        if count * self.dtype.min >= dtype.min and count * self.dtype.max <= dtype.max:
+            return dtype
+        return dtypes.uint64 if dtype.kind == "uint" else dtypes.int64
 
     def sum(self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """The sum. With a dtype, elements are cast to it first and the sum has it.
+
+        Without one, float16 and bfloat16 are accumulated in float32 and rounded once. bool, int8 and int16 give int32,
+        uint8 and uint16 give uint32, or 64 bits where that many elements could exceed 32 (2**31 bools, 65,537 of
+        int16); wider dtypes are accumulated in their own, and integers wrap.
 
         >>> from tinygraft import Tensor
         >>> Tensor([[0, 1, 2], [3, 4, 5]]).sum(axis=0).tolist()

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Self
 
+from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.pooling import Pooling
@@ -38,8 +39,8 @@ class Resize(Pooling):
         mode is linear (over two or three axes that is bilinear, trilinear), bicubic, area (means of what a pixel
         covers), nearest or nearest-exact. Instead of a size there may be a scale_factor, one number for all axes after
         the first two or one for each of the last; places are those of the factor, or of the sizes that it gives if
-        recompute_scale_factor. An integer tensor stays one, its values cut. Raises ValueError for another mode,
-        ShapeError for sizes that do not fit.
+        recompute_scale_factor. An integer tensor stays one: values of uint8 are rounded once, a half up, as pixels
+        are, and those of other integers cut. Raises ValueError for another mode, ShapeError for sizes that do not fit.
 
         >>> from tinygraft import Tensor
         >>> Tensor([[1, 2, 3, 4], [21, 22, 23, 24], [41, 42, 43, 44]]).interpolate((2, 3)).tolist()
@@ -57,7 +58,7 @@ class Resize(Pooling):
         if recompute_scale_factor:
             scales = (None,) * len(wanted)
         if mode == "area":
-            return self._adaptive_avg("interpolate", len(wanted), wanted)._cast(self.dtype)
+            return self._adaptive_avg("interpolate", len(wanted), wanted)._in_pixels(self.dtype)
         first, whole = self.ndim - len(wanted), mode.startswith("nearest")
         result = self if whole else self._in_float()
         for axis, (new, scale) in enumerate(zip(wanted, scales, strict=True), first):
@@ -68,7 +69,11 @@ class Resize(Pooling):
                 result = result._cubic(axis, *result._between(old, new, bool(align_corners), scale, False))
             else:
                 result = result._linear(axis, *result._between(old, new, bool(align_corners), scale, True))
-        return result._cast(self.dtype)
+        return result._cast(self.dtype) if whole else result._in_pixels(self.dtype)
+
+    def _in_pixels(self, dtype: DType) -> Self:
+        """As dtype: for uint8 rounded to the nearest, a half up."""
+        return (self._op(Ops.ADD, 0.5) if dtype is dtypes.uint8 else self)._cast(dtype)
 
     def _sizes(self, size: Any, scale: Any) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
         """The size of each axis that is resized, and its scale where that was given."""

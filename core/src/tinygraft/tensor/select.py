@@ -150,7 +150,7 @@ class Select(Operators):
         return flat._join(Ops.GATHER, wrapped(index, flat.shape[0])[0], arg=0)
 
     def put(self, index: Any, source: Any, accumulate: bool = False) -> Self:
-        """With the elements of source stored at places of the flat tensor, or added there.
+        """With the elements of source stored at places of the flat tensor, or added there; a number at all of them.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3]).put(Tensor([2, 0]), Tensor([7, 8])).tolist()
@@ -158,6 +158,9 @@ class Select(Operators):
         """
         flat = self.flatten()
         index = checked.given(flat, index, 0, "put")
+        if not isinstance(source, TensorBase):
+            source = self._value_for(source)
+            source = source if source.ndim else source.expand(index.size)
         if index.size != source.size:
             raise ShapeError(
                 f"put needs as many places as elements, got shapes {index.shape} and {source.shape}\n"
@@ -169,12 +172,16 @@ class Select(Operators):
     def index_put(self, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Self:
         """self with `t[indices] = values` done, or with values added there; every one counts where places are equal.
 
+        values are a tensor, a number or a list.
+
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2]).index_put((Tensor([0, 0]),), Tensor([5, 7]), accumulate=True).tolist()
         [13, 2]
         """
         chosen = tuple(slice(None) if index is None else index for index in indices)
         places = self._numbered()._op(Ops.ADD, 1)[chosen]._op(Ops.SUB, 1)  # a read outside gives 0: that is no place
+        if not isinstance(values, TensorBase):
+            values = self._value_for(values)
         if broadcast_shape(values.shape, places.shape) != places.shape:
             raise ShapeError(
                 f"cannot write values of shape {values.shape} to places of shape {places.shape}\n"

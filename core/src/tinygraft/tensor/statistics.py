@@ -64,9 +64,9 @@ class Statistics(Operators, Scan):
         return self._or(1.0).prod(axis, keepdim, dtype)
 
     def _numbers_along(self, axis: Axis, keepdim: bool) -> Self:
-        """How many elements are not NaN, as int32."""
+        """How many elements are not NaN, as an int."""
         there = self.isnan().logical_not() if self._is_float() else self._const(True, dtypes.bool)
-        return there._cast(dtypes.int32)._reduce(Ops.ADD, axis, keepdim)
+        return there.sum(axis, keepdim)
 
     def nanmean(self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """The mean of what is not NaN; NaN where there is nothing."""
@@ -106,7 +106,7 @@ class Statistics(Operators, Scan):
         >>> Tensor([0, 3, 0, 4]).count_nonzero().item()
         2
         """
-        return self.ne(0)._cast(dtypes.default_int())._reduce(Ops.ADD, axis, keepdim)
+        return self.ne(0).sum(axis, keepdim)
 
     # Order
 
