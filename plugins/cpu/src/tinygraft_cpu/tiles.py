@@ -83,8 +83,12 @@ def _verdict(route: str, names: tuple[str, ...]) -> str:
     """What the child process found: nothing, or what was wrong."""
     file = _file(route, names)
     try:
-        return str(json.loads(file.read_bytes())["why"]) if file is not None else try_in_child(route, names)
-    except (OSError, ValueError, KeyError):
+        if file is None:
+            return try_in_child(route, names)
+        if file.is_symlink() or not file.is_file():  # a pipe would wait for a writer
+            raise OSError(f"{file} is no plain file")
+        return str(json.loads(file.read_bytes())["why"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         why = try_in_child(route, names)
         if file is not None:
             write_atomic(file, json.dumps({"why": why}).encode())
