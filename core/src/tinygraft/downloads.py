@@ -106,7 +106,7 @@ def _download(url: str, path: Path, checksum: str | None, gunzip: bool, hint: st
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with urllib.request.urlopen(request, timeout=30) as response, replacing(path) as file:
-            source = _Whole(response, checksum)
+            source: Any = _Whole(response, checksum)
             try:
                 plain = gzip.GzipFile(fileobj=source, mode="rb") if gunzip else source
                 shutil.copyfileobj(plain, file, _BLOCK)
