@@ -53,6 +53,12 @@ class OpenFile:
         if getattr(self, "_number", -1) >= 0:
             os.close(self._number)
 
+    def read(self, offset: int, count: int) -> bytes:
+        """count bytes from offset on. Raises FileFormatError as read_into does."""
+        target = bytearray(count)
+        self.read_into(offset, memoryview(target))
+        return bytes(target)
+
     def read_into(self, offset: int, target: memoryview) -> None:
         """Fill target with the bytes from offset on.
 
