@@ -197,14 +197,15 @@ def _as_they_should_be(tensors: Json, size: int) -> Json | None:
         last = end
     if in_order:
         return tensors if last == size else None
-    ordered = dict(sorted(tensors.items(), key=lambda item: item[1]["data_offsets"]))
+    places = {name: fields["data_offsets"] for name, fields in tensors.items()}
+    order = sorted(places, key=places.__getitem__)
     last = 0
-    for fields in ordered.values():
-        start, end = fields["data_offsets"]
+    for name in order:
+        start, end = places[name]
         if start != last:
             return None
         last = end
-    return ordered if last == size else None
+    return {name: tensors[name] for name in order} if last == size else None
 
 
 def _entry(name: str, fields: Any, label: str) -> Entry:

@@ -176,7 +176,7 @@ class _Meaning:
             if (kind is not _PARAMETER and kind is not _TENSOR) or type(inner) is not tuple or make is _FROM_TYPE:
                 raise FileFormatError(f"this file makes {_kind(kind)} of {_kind(inner)}")
             return self.call(make, inner)
-        self._room -= sum(len(argument) for argument in arguments if type(argument) is list)
+        self._room -= sum(len(argument) for argument in arguments if type(argument) in (list, str))
         if self._room < 0:
             raise FileFormatError("this file copies more than it has")
         return function.make(*arguments)
@@ -286,6 +286,19 @@ def _ordered(items: Any = ()) -> collections.OrderedDict[Any, Any]:
     return collections.OrderedDict((pickled.key(name), value) for name, value in items)
 
 
+def _set(items: Any = ()) -> set[Any]:
+    if type(items) not in (list, tuple):
+        raise FileFormatError(f"this file makes a set of {_kind(items)}")
+    return {pickled.key(item) for item in items}
+
+
+def _bytes(text: Any = "", encoding: Any = "latin1") -> bytes:
+    """Bytes, which protocol 2 has as a text of one character for each."""
+    if type(text) is not str or encoding not in ("latin1", "latin-1"):
+        raise FileFormatError(f"this file makes bytes of {_kind(text)}")
+    return text.encode("latin-1")
+
+
 def _shape(sizes: Any = ()) -> tuple[int, ...]:
     return _sizes(sizes)
 
@@ -303,6 +316,10 @@ KNOWN: dict[str, Named] = {
         Named("torch._utils._rebuild_parameter", _parameter),
         Named("torch._utils._rebuild_parameter_with_state", _parameter),
         Named("torch.Size", _shape),
+        Named("_codecs.encode", _bytes),
+        Named("__builtin__.bytes", _bytes),
+        Named("__builtin__.set", _set),
+        Named("builtins.set", _set),
         _FROM_TYPE,
         _PARAMETER,
         _TENSOR,
