@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Tensor, files
+from tinygraft import Context, Tensor, files
 from tinygraft.errors import FileFormatError, TinygraftError, UnsupportedError
 from tinygraft.nn import safetensors, torchfile
 from tinygraft.nn.state import safe_load, safe_load_metadata, safe_save, tar_extract, torch_load, zip_extract
@@ -124,7 +124,8 @@ def test_3_2_damaged_files_give_errors_of_ours(tmp_path: Path, no_wait: None, ki
 @pytest.mark.parametrize("kind", KINDS)
 def test_3_2_twenty_thousand_damaged_files(tmp_path: Path, no_wait: None, kind: str) -> None:
     """20,000 of each kind."""
-    fuzz(kind, tmp_path / "file", 20_000, 2026)
+    with Context(SPEC=0):  # what graphs look like is not the question here
+        fuzz(kind, tmp_path / "file", 20_000, 2026)
 
 
 def peak_of(call: Callable[[], Any]) -> int:
