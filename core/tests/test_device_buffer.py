@@ -134,9 +134,8 @@ def test_the_cap_on_kept_memory():
     assert (pool.kept, pool.used, allocator.freed) == (0, 0, 1100 << 10)
 
 
-def test_used_and_kept_are_no_more_than_was_ever_used(monkeypatch):
+def test_used_and_kept_are_no_more_than_was_ever_used():
     """Buffers of ever new sizes do not pile up: before the pool grows, what was freed longest ago goes."""
-    monkeypatch.setattr("tinygraft.device.pool.FLOOR", 0)
     pool, allocator = pool_of_toys()
     first, second = pool.take(1000), pool.take(3000)
     del first, second
@@ -167,7 +166,8 @@ def test_sizes_that_nobody_asks_for_go_back(monkeypatch):
 def test_a_block_serves_what_is_almost_as_large():
     """Within an eighth a kept block is handed out; one who takes it briefly gets any that is large enough."""
     pool, allocator = pool_of_toys()
-    pool.take(1000)
+    first, second = pool.take(1000), pool.take(880)  # so much was in use at once, and may be kept
+    del first, second
     assert pool.take(900).size == 1000
     assert pool.take(880).size == 880
     assert pool.take(890).size == 1000
@@ -295,7 +295,8 @@ def test_many_threads_count_right(allocator):
     for thread in threads:
         thread.join()
     assert (GlobalCounters.mem_used, pool_of(buffers.Device["TOY"]).used) == (before, 0)
-    assert allocator.allocated <= 8 * 8 * sum(range(1, 8))
+    pool = pool_of(buffers.Device["TOY"])
+    assert allocator.allocated - allocator.freed == pool.kept <= pool.peak <= 8 * 8 * 7
 
 
 def test_a_part_of_a_buffer(allocator):

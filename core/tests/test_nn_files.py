@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import hashlib
 import http.server
@@ -16,9 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from tinygraft.caches import cache_folder
 from tinygraft.config import Context
+from tinygraft.downloads import fetch
 from tinygraft.errors import FetchError
-from tinygraft.files import cache_folder, fetch, replacing
+from tinygraft.files import replacing
+from tinygraft.temporary import SUFFIX, temporary_name
 
 
 def test_replacing_writes_the_whole_file(tmp_path: Path) -> None:
@@ -94,16 +98,38 @@ def test_replacing_keeps_mode_bits_and_links(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_replacing_removes_only_stale_leftovers(tmp_path: Path) -> None:
-    """What a killed save left behind an hour ago goes; a fresh temporary file and other names stay."""
-    old, fresh, other = (tmp_path / name for name in (".a.bin.1-1.tmp", ".a.bin.2-2.tmp", ".b.bin.1-1.tmp"))
-    for leftover in (old, fresh, other):
+def test_replacing_removes_what_no_process_writes(tmp_path: Path) -> None:
+    """A temporary file without a lock goes, whatever it was for; one that somebody writes stays, and so do other names.
+
+    Of another machine nobody can know, so its file goes after an hour.
+    """
+    dead, written, just_made = (tmp_path / temporary_name(name) for name in ("a.bin", "a.bin", "b.bin"))
+    other, old = (tmp_path / f".a.bin.ffffffff{n}{SUFFIX}" for n in (1, 2))
+    users = tmp_path / ".a.bin.1-1.tmp"
+    for leftover in (dead, written, other, old, users):
         leftover.write_bytes(b"half")
-    for leftover in (old, other):
-        os.utime(leftover, (time.time() - 7200,) * 2)
-    with replacing(tmp_path / "a.bin") as file:
-        file.write(b"new")
-    assert sorted(os.listdir(tmp_path)) == [".a.bin.2-2.tmp", ".b.bin.1-1.tmp", "a.bin"]
+    just_made.write_bytes(b"")
+    os.utime(old, (time.time() - 7200,) * 2)
+    with written.open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with replacing(tmp_path / "a.bin") as new:
+            new.write(b"new")
+    assert set(os.listdir(tmp_path)) == {"a.bin", *(p.name for p in (written, just_made, other, users))}
+    with replacing(tmp_path / "a.bin") as new:
+        new.write(b"newer")
+    assert set(os.listdir(tmp_path)) == {"a.bin", *(p.name for p in (just_made, other, users))}
+
+
+def test_a_file_that_is_being_written_is_nobodys_leftover(tmp_path: Path) -> None:
+    """Another save to the same folder, by this process or another, leaves an unfinished one alone."""
+    with replacing(tmp_path / "a.bin") as first:
+        first.write(bytes(1 << 20))
+        with replacing(tmp_path / "b.bin") as second:
+            second.write(b"second")
+        code = "import sys; from tinygraft.temporary import remove_leftovers; remove_leftovers(sys.argv[1])"
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert (tmp_path / "a.bin").stat().st_size == 1 << 20
+    assert sorted(os.listdir(tmp_path)) == ["a.bin", "b.bin"]
 
 
 def test_cache_folder_follows_the_setting(tmp_path: Path) -> None:

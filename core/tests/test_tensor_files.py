@@ -191,7 +191,9 @@ def test_one_tensor_of_a_safetensors_file_is_read_alone(tmp_path: Path, reads: l
     file = tmp_path / "a.safetensors"
     safe_save({"a": Tensor(NUMBERS), "b": Tensor(NUMBERS[:3] * 2)}, file)
     loaded = safe_load(file)
-    assert reads == []
+    assert [offset for offset, _ in reads] == [0, 8]
+    assert sum(size for _, size in reads) < 200
+    reads.clear()
     assert loaded["b"].tolist() == [0.0, 2.0, 4.0]
     assert [size for _, size in reads] == [12]
     assert loaded["a"].uop.base.realized is None

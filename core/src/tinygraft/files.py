@@ -1,15 +1,14 @@
-"""Files: written whole or not at all, and fetched from the web once.
+"""Files: read in parts, later, and written whole or not at all.
 
-Nothing here knows of tensors. `OpenFile` and `FilePart` read bytes when they are needed. `cache_folder` says where
-tinygraft's own files live; `write_atomic` is for a file that may be lost, `replacing` for one that must not; `fetch`
-keeps what it downloads. What only fetch needs is imported there, because this file is on the way of `import tinygraft`.
+Nothing here knows of tensors. `OpenFile` and `FilePart` read bytes when they are needed, and raise where the file has
+changed meanwhile; `write_atomic` is for a file that may be lost, `replacing` for one that must not.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,64 +16,56 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tinygraft.config import CACHEDIR, CACHELEVEL
-from tinygraft.errors import FetchError, FileFormatError
+from tinygraft.errors import FileFormatError
+from tinygraft.temporary import remove_leftovers, written_beside
 
-_STALE_SECONDS = 3600
-_BLOCK = 1 << 20
 _BLOCKS = 1 << 30  # bytes that one call reads; some systems refuse more than 2**31
-
-
-def cache_folder() -> Path | None:
-    """The folder of all disk caches, made when it is missing; None where nothing may or can be kept on disk.
-
-    It is TINYGRAFT_CACHE, or tinygraft in the user's cache folder. A file in it may vanish or be corrupt at any time.
-    """
-    if CACHELEVEL.value < 1:
-        return None
-    try:
-        folder = Path(CACHEDIR.value) if CACHEDIR.value else _users_caches() / "tinygraft"
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return None
-    return folder
-
-
-def _users_caches() -> Path:
-    """Where programs keep what can be made again. Raises RuntimeError when there is no home folder."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+_TICK = 0.02  # seconds: twice what the slowest clock of a file system takes for a tick
+_RIGHTS = ("st_mode", "st_uid", "st_gid", "st_nlink")
+_SPECIAL = {
+    stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a block device",
+}  # fmt: skip
 
 
 class OpenFile:
-    """A file to be read in parts, later: it may be renamed, replaced or removed, but not written to in between."""
+    """A file to be read in parts, later: it may be renamed, replaced or removed, but not written to in between.
 
-    __slots__ = ("_file", "_lock", "_stamp", "path", "size")
+    It is closed when nothing refers to it any more.
+    """
+
+    __slots__ = ("_file", "_lock", "_number", "_stamp", "path", "size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+        self.path, self._number = os.fspath(path), -1
         if not (stat.S_ISREG(mode := os.stat(path).st_mode) or stat.S_ISDIR(mode)):  # open says what a folder is
             raise FileFormatError(
                 f"{self.path} is no regular file: what comes out of it cannot be read later, in parts\n"
                 "  hint: make the tensor of its bytes, Tensor(open(path, 'rb').read())"
             )
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115  closed when nothing refers to it any more
+        with open(path, "rb", buffering=0) as file:  # a number of our own is closed without a ResourceWarning
+            self._number = os.dup(file.fileno())
+        self._file = open(self._number, "rb", buffering=0, closefd=False)  # noqa: SIM115
         self._lock = threading.Lock()
-        found = os.fstat(self._file.fileno())
-        self.size, self._stamp = found.st_size, (found.st_size, found.st_mtime_ns)
+        self._stamp = _settled(self._number)
+        self.size = self._stamp.st_size
+
+    def __del__(self) -> None:
+        if getattr(self, "_number", -1) >= 0:
+            os.close(self._number)
+
+    def read(self, offset: int, count: int) -> bytes:
+        """count bytes from offset on. Raises FileFormatError as read_into does."""
+        target = bytearray(count)
+        self.read_into(offset, memoryview(target))
+        return bytes(target)
 
     def read_into(self, offset: int, target: memoryview) -> None:
-        """Fill target with the bytes from offset on. Raises FileFormatError when the file was written to since."""
+        """Fill target with the bytes from offset on.
+
+        Raises FileFormatError when the file was written to since it was opened, also while it is read.
+        """
         with self._lock:
-            now = os.fstat(self._file.fileno())
-            if (now.st_size, now.st_mtime_ns) != self._stamp:
-                raise FileFormatError(
-                    f"{self.path} was written to after tensors were made of it and before they were read: it had "
-                    f"{self.size} bytes, and has {now.st_size}\n  hint: realize the tensors before, or write a new file"
-                )
+            self._check()
             self._file.seek(offset)
             done = 0
             while done < target.nbytes:
@@ -84,6 +75,47 @@ class OpenFile:
                         f"{self.path} ends after {offset + done} bytes, {offset + target.nbytes} are needed"
                     )
                 done += count
+            self._check()
+
+    def _check(self) -> None:
+        """Raise FileFormatError where the file is not as it was when it was opened.
+
+        The time of modification can be set back (rsync, cp -p), the time of change cannot. That also moves when the
+        file is renamed, removed, linked or given other rights, which leaves its bytes as they are.
+        """
+        now, then = os.fstat(self._number), self._stamp
+        if (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns):
+            if now.st_ctime_ns == then.st_ctime_ns:
+                return
+            if any(getattr(now, field) != getattr(then, field) for field in _RIGHTS) or not self._is_at_its_path(now):
+                self._stamp = now
+                return
+        raise FileFormatError(
+            f"{self.path} was written to after tensors were made of it and before they were read: it had "
+            f"{self.size} bytes, and has {now.st_size}\n  hint: realize the tensors before, or write a new file"
+        )
+
+    def _is_at_its_path(self, now: os.stat_result) -> bool:
+        try:
+            there = os.stat(self.path)
+        except OSError:
+            return False
+        return (there.st_dev, there.st_ino) == (now.st_dev, now.st_ino)
+
+
+def _settled(number: int) -> os.stat_result:
+    """What the system says of an open file, once the clock of its times has moved on: a later write then shows.
+
+    The clock of a file system ticks every 1 to 10 ms, and all that is written between two ticks has one time.
+    """
+    found = os.fstat(number)
+    for _ in range(2):  # somebody who writes all the time is found by the check
+        age = time.time() - max(found.st_mtime_ns, found.st_ctime_ns) * 1e-9
+        if not 0 <= age < _TICK:
+            break
+        time.sleep(_TICK - age)
+        found = os.fstat(number)
+    return found
 
 
 class FilePart:
@@ -101,13 +133,15 @@ class FilePart:
 
 def write_atomic(path: Path, data: bytes) -> bool:
     """Write a file so that readers see the old or the new content, never a part; False where that cannot be."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    return write_through(path.parent, path, data)
+
+
+def write_through(folder: Path, path: Path, data: bytes) -> bool:
+    """Write a file as write_atomic does, by a temporary one in a folder of the same file system."""
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        with written_beside(path, folder, mode=0o644) as file:  # caches do not trust what others can write
+            file.write(data)
     except OSError:
-        with suppress(OSError):
-            temporary.unlink()
         return False
     return True
 
@@ -118,36 +152,37 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     The bytes go to a temporary file in the same folder, which is flushed to the disk before it is renamed,
     and the folder after it: at every moment there is either the whole old file or the whole new one. A
-    replaced file keeps its mode bits, a link keeps pointing to where it did. What a killed process left
-    behind an hour ago or earlier is removed.
+    replaced file keeps its mode bits, a link keeps pointing to where it did. What killed processes left in the folder
+    is removed.
+
+    Raises FileFormatError for what is no regular file: a pipe or a device would be gone.
     """
     target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    _remove_stale(folder, name)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{time.monotonic_ns()}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            with suppress(FileNotFoundError):
-                os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
+    _refuse_special(target)
+    folder = os.path.dirname(target)
+    remove_leftovers(folder)
+    with written_beside(target) as file:
+        yield file
         with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+            os.chmod(file.name, os.stat(target).st_mode & 0o7777)
+        file.flush()
+        os.fsync(file.fileno())
     _sync_folder(folder)
 
 
-def _remove_stale(folder: str, name: str) -> None:
-    """Remove the temporary files of name that nobody has written to for an hour."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith(f".{name}.") and entry.name.endswith(".tmp"):
-                with suppress(OSError):
-                    if time.time() - entry.stat().st_mtime > _STALE_SECONDS:
-                        os.unlink(entry.path)
+def _refuse_special(path: str) -> None:
+    """Raise FileFormatError where a path leads to a pipe, a socket or a device, IsADirectoryError for a folder."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        kind = next((name for test, name in _SPECIAL.items() if test(mode)), "no regular file")
+        raise FileFormatError(
+            f"{path} is {kind}: a file would take its place\n  hint: write to a file, and copy that to where it goes"
+        )
 
 
 def _sync_folder(folder: str) -> None:
@@ -158,69 +193,3 @@ def _sync_folder(folder: str) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def fetch(
-    url: str,
-    name: str | None = None,
-    subdir: str = "",
-    *,
-    checksum: str | None = None,
-    gunzip: bool = False,
-    hint: str = "",
-) -> Path:
-    """The file at url, downloaded the first time and kept as downloads/subdir/name in the cache folder.
-
-    Without a cache folder it is kept in the system's temporary one.
-
-    checksum is the MD5 (32 hex digits) or SHA-256 (64) of what is downloaded, before gunzip unpacks it; a
-    kept file that does not have it is downloaded again. name is by default a digest of the url. hint is added
-    to an error.
-
-    Raises FetchError when the download fails or is not what checksum says; nothing is kept then.
-    """
-    import gzip
-    import hashlib
-    import tempfile
-
-    name = name or hashlib.sha256(url.encode()).hexdigest()[:32] + (".gunzip" if gunzip else "")
-    path = (cache_folder() or Path(tempfile.gettempdir(), "tinygraft")) / "downloads" / subdir / name
-    if path.is_file() and (gunzip or not checksum or _digest(path.read_bytes(), checksum) == checksum):
-        return path
-    data = _download(url, path.parent, hint)
-    if checksum and (found := _digest(data, checksum)) != checksum:
-        raise FetchError(
-            f"{url} is not the file that was expected: checksum {found}, expected {checksum} "
-            f"({len(data)} bytes); nothing was kept{_with(hint)}"
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
-        file.write(gzip.decompress(data) if gunzip else data)
-    return path
-
-
-def _download(url: str, folder: Path, hint: str) -> bytes:
-    import urllib.error
-    import urllib.request
-
-    request = urllib.request.Request(url, headers={"User-Agent": "tinygraft"})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return b"".join(iter(lambda: response.read(_BLOCK), b""))
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise FetchError(
-            f"cannot download {url}: {reason}\n  it would be kept in {folder}, where you can put it yourself"
-            f"{_with(hint)}"
-        ) from error
-
-
-def _digest(data: bytes, like: str) -> str:
-    """The digest of data, of the kind that like is."""
-    import hashlib
-
-    return hashlib.new("md5" if len(like) == 32 else "sha256", data, usedforsecurity=False).hexdigest()
-
-
-def _with(hint: str) -> str:
-    return f"\n  hint: {hint}" if hint else ""

@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from tinygraft.caches import cache_folder
 from tinygraft.config import Context, getenv
-from tinygraft.files import cache_folder, fetch, write_atomic
+from tinygraft.downloads import fetch
+from tinygraft.files import write_atomic
 from tinygraft.progress import tqdm, trange
 
 if TYPE_CHECKING:

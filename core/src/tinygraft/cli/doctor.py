@@ -7,7 +7,6 @@ ambiguous, 2 the device that was named cannot be used.
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import sys
 import textwrap
@@ -16,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from tinygraft.caches import LONGEST_JSON, cache_folder, parsed, read_cached
 from tinygraft.cli.checkup import STEPS
 from tinygraft.cli.devices import choose
 from tinygraft.config import DEV, TINYGRAFT_DEVICE
@@ -24,7 +24,6 @@ from tinygraft.device.records import PluginRecord
 from tinygraft.device.registry import Device
 from tinygraft.device.spec import PLUGIN_API
 from tinygraft.errors import DeviceUnavailable
-from tinygraft.helpers import cache_folder
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.child import Child, ChildEnded
 from tinygraft.installed.entries import CORE, normalised
@@ -196,7 +195,7 @@ def _last_conformance(record: PluginRecord) -> None:
     if folder is None:
         return
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        note = json.loads((folder / f"conformance-{record.name}.json").read_text(encoding="utf-8"))
+        note = parsed(read_cached(folder / f"conformance-{record.name}.json", LONGEST_JSON))
         counts = ", ".join(f"{count} {what}" for what, count in note["counts"].items())
         day = time.strftime("%Y-%m-%d", time.localtime(note["when"]))
         by = f"{note['distribution']} {note['version']}"

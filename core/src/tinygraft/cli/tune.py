@@ -59,12 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
         print("tinygraft tune: nothing is kept on disk (CACHELEVEL=0 or no folder for it); name a file with --out",
               file=sys.stderr)  # fmt: skip
         return 2
-    with Context(BEAM=0, CACHELEVEL=0):  # every kernel is made here, so that it is seen
+    with Context(BEAM=0, CACHELEVEL=0), compile.recorded() as recorded:  # every kernel is made here, so that it is seen
         code = run_script(arguments.script, arguments.arguments)
     if code:
         return code
     seconds = BEAM_BUDGET.value / 1000 if arguments.budget is None else arguments.budget
-    kernels = compile.made()
+    kernels = list(recorded)
     if not kernels:
         print(f"{arguments.script} launched no kernels, so there is nothing to search")
         return 0

@@ -19,7 +19,7 @@ from tinygraft.device.interfaces import Allocator, Backend, Handle
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 from tinygraft.events import MemoryEvent
 
-FLOOR = 64 << 20  # bytes that are kept however little was ever in use
+FLOOR = 64 << 20  # bytes that are kept however long nobody has asked for them
 SMALL = 64 << 10  # bytes of a returned block that may wait for somebody to look at it
 MOST_RETURNED = 64  # blocks that wait
 AGE = 1024  # takes after which a kept size that nobody asked for goes back to the device
@@ -232,7 +232,7 @@ class Pool:
 
     def _alloc(self, nbytes: int) -> Handle:
         """A new block. Kept ones go where the pool would grow past the most that was ever in use."""
-        most = max(self.peak, self._used + nbytes, FLOOR)
+        most = max(self.peak, self._used + nbytes)
         while self._free and self._used + self._kept + nbytes > most:
             self._release()
         try:

@@ -3,7 +3,8 @@
     compiled(kernels) -> [Compiled]    of (kernel, backend) pairs: lowered here, compiled side by side
 
 Kernels are canonical, so the cache is keyed by the kernel itself, the backend and the options. Two kernels with the
-same source are one Compiled; its digest is the name under which the disk keeps its binary. `clear()` forgets all.
+same source are one Compiled; its digest is the name under which the disk has its binary. The cache is bounded: a
+program goes when neither the cache nor a plan nor a TinyJit has it. `clear()` forgets all.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from tinygraft import events
 from tinygraft.codegen.lower import to_linear
@@ -25,15 +29,17 @@ from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine import diskcache
 from tinygraft.engine.crew import Crew
 from tinygraft.engine.show import show_compiled
-from tinygraft.errors import DeviceError
+from tinygraft.errors import CompileError, DeviceError, DeviceLostError
 from tinygraft.events import CompileEvent, RenderEvent
 from tinygraft.uop.stages import Binary, Call, CopyCall, Cost, Kernel, Linear, Signature, Source
 from tinygraft.uop.uop import UOp
 
 T = TypeVar("T")
+MOST = 256  # kernels that the cache has; the one asked for longest ago goes first
+MOST_INSTRUCTIONS = 100_000  # of all of them together: some 40 MB of graphs
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Compiled:
     """A program with what is needed to launch it and to say how fast it was; equal only to itself.
 
@@ -60,13 +66,14 @@ class Ready:
 
 @dataclass(slots=True)
 class _Job:
-    """A kernel on its way: lowered, then compiled, unless the disk has it."""
+    """A kernel on its way: lowered, then compiled, unless its equal is loaded or the disk has it."""
 
     kernel: Kernel
     backend: Backend
     linear: Linear
     source: Source
     digest: str = ""
+    loaded: Compiled | None = None
     binary: Binary | None = None
     fresh: bool = True
     seconds: float = 0.0
@@ -77,6 +84,12 @@ class _Job:
         try:
             given = self.backend.compiler.compile(self.source)
             self.binary = _proper(given, Binary, f"the compiler of {self.backend.name}")
+            if not self.binary.data:
+                raise CompileError(
+                    f"the compiler of {self.backend.name} ended without an error and gave no code for kernel "
+                    f"{self.source.name}; nothing is kept of it",
+                    self.source.text,
+                )
         except (Exception, SystemExit) as error:
             raise_noted(error, f"compiling {self.source.name}", self.backend.name)
         self.seconds = time.perf_counter() - start
@@ -84,8 +97,11 @@ class _Job:
             diskcache.put(self.digest, self.binary.data)
 
 
-_cache: dict[tuple[Backend, Kernel, Options], Compiled] = {}
-_loaded: dict[tuple[Backend, str], Compiled] = {}
+_Key = tuple[Backend, Kernel, Options]
+_cache: OrderedDict[_Key, tuple[Compiled, int]] = OrderedDict()  # with the instructions of each
+_instructions = 0  # of all that the cache has
+_loaded: WeakValueDictionary[tuple[Backend, str], Compiled] = WeakValueDictionary()
+_recorded: list[dict[tuple[Kernel, Backend], None]] = []
 _lock = threading.RLock()
 
 
@@ -96,9 +112,11 @@ if hasattr(os, "register_at_fork"):
 
 def clear() -> None:
     """Forget all compiled kernels."""
+    global _instructions
     with _lock:
         _cache.clear()
         _loaded.clear()
+        _instructions = 0
 
 
 def ready(calls: Sequence[Call]) -> list[Ready]:
@@ -119,13 +137,30 @@ def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:
         missing = [key for key in dict.fromkeys(keys) if key not in _cache]
         if missing:
             _compile(missing)
-        return [_cache[key] for key in keys]
+        found = [_cache[key][0] for key in keys]
+        for key in keys:
+            _cache.move_to_end(key)
+        _shrink()
+        return found
 
 
-def made() -> list[tuple[Kernel, Backend]]:
-    """The kernels that this process has compiled from their graphs, each once."""
-    with _lock:
-        return list(dict.fromkeys((kernel, backend) for backend, kernel, _ in _cache))
+def _shrink() -> None:
+    """Let go of the kernels that were asked for longest ago, beyond what the cache may have."""
+    global _instructions
+    while len(_cache) > MOST or (_instructions > MOST_INSTRUCTIONS and len(_cache) > 1):
+        _, (_, instructions) = _cache.popitem(last=False)
+        _instructions -= instructions
+
+
+@contextmanager
+def recorded() -> Iterator[dict[tuple[Kernel, Backend], None]]:
+    """The kernels that are compiled from their graphs within the block, each once, in order."""
+    found: dict[tuple[Kernel, Backend], None] = {}
+    _recorded.append(found)
+    try:
+        yield found
+    finally:
+        _recorded.remove(found)
 
 
 def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: Cost) -> Compiled | None:
@@ -135,7 +170,9 @@ def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: C
         if found is None and (data := diskcache.get(digest)) is not None:
             if events.on_compile:
                 _tell(name, backend, 0.0, len(data), cached=True)
-            program = _load(backend, Binary(name, data, signature))
+            program = _loadable(backend, Binary(name, data, signature), digest)
+            if program is None:
+                return None
             found = _loaded[backend, digest] = Compiled(name, program, signature, cost, digest, data)
         return found
 
@@ -190,8 +227,8 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
     if (compiler := backend.compiler.key) is not None:
         called = f"{source.signature!r} {linear.cost!r}"
         job.digest = diskcache.digest(compiler, source.language, source.name, called, source.text)
-        if (backend, job.digest) in _loaded and not watched:
-            job.fresh = False
+        if not watched and (found := _loaded.get((backend, job.digest))) is not None:
+            job.loaded, job.fresh = found, False
         elif DEBUG.value < 7 and (data := diskcache.get(job.digest)) is not None:  # assembly is not kept
             job.binary, job.fresh = Binary(source.name, data, source.signature), False
     return job
@@ -202,6 +239,17 @@ def _load(backend: Backend, binary: Binary) -> Program:
         return _proper(backend.load(binary), Program, f"load of the backend of {backend.name}")
     except (Exception, SystemExit) as error:
         raise_noted(error, f"loading {binary.name}", backend.name)
+
+
+def _loadable(backend: Backend, binary: Binary, digest: str) -> Program | None:
+    """The program of a binary of the disk; None where it does not load, and then the disk has it no more."""
+    try:
+        return _load(backend, binary)
+    except (DeviceLostError, MemoryError):  # nothing is wrong with the binary
+        raise
+    except Exception:
+        diskcache.remove(digest)
+        return None
 
 
 def _proper(given: T, kind: type[Any], what: str) -> T:
@@ -215,22 +263,50 @@ def _tell(name: str, backend: Backend, seconds: float, size: int, cached: bool) 
     events.tell(CompileEvent(name=name, device=backend.name, seconds=seconds, bytes=size, cached=cached))
 
 
-def _finish(job: _Job, key: tuple[Backend, Kernel, Options]) -> None:
-    """Load what was compiled, unless its equal is loaded, and tell whoever looks."""
-    name, binary = job.linear.name, job.binary
-    if binary is not None:
-        if events.active:
-            events.stage("binary", binary, name)
-        if events.on_compile:
-            _tell(name, job.backend, job.seconds, len(binary.data), cached=not job.fresh)
-        if DEBUG.value >= 3:
-            show_compiled(job.kernel, job.linear, job.source, binary)
+def _finish(job: _Job, key: _Key) -> None:
+    """Load what was compiled, unless its equal is loaded, and report it."""
+    global _instructions
+    for found in _recorded:
+        found[job.kernel, job.backend] = None
+    loaded = job.loaded or _loaded.get((job.backend, job.digest))
+    program = None
+    if loaded is None and not job.fresh:
+        assert job.binary is not None
+        program = _loadable(job.backend, job.binary, job.digest)
+        if program is None:  # the binary of the disk is no good
+            job.fresh = True
+            job.run()
+    _report(job)
     GlobalCounters.kernels_compiled += job.fresh
-    made = _loaded.get((job.backend, job.digest))
-    if made is None:
-        assert binary is not None
-        program = _load(job.backend, binary)
-        made = Compiled(name, program, job.linear.signature, job.linear.cost, job.digest, binary.data)
+    if loaded is None:
+        assert job.binary is not None
+        program = program or _load_fresh(job)
+        linear = job.linear
+        loaded = Compiled(linear.name, program, linear.signature, linear.cost, job.digest, job.binary.data)
         if job.digest:
-            _loaded[job.backend, job.digest] = made
-    _cache[key] = made
+            _loaded[job.backend, job.digest] = loaded
+    _cache[key] = loaded, len(job.linear.uops)
+    _instructions += len(job.linear.uops)
+
+
+def _load_fresh(job: _Job) -> Program:
+    """The program of what was compiled now. Where it does not load, the disk does not keep it."""
+    assert job.binary is not None
+    try:
+        return _load(job.backend, job.binary)
+    except BaseException:
+        if job.digest:
+            diskcache.remove(job.digest)
+        raise
+
+
+def _report(job: _Job) -> None:
+    name, binary = job.linear.name, job.binary
+    if binary is None:
+        return
+    if events.active:
+        events.stage("binary", binary, name)
+    if events.on_compile:
+        _tell(name, job.backend, job.seconds, len(binary.data), cached=not job.fresh)
+    if DEBUG.value >= 3:
+        show_compiled(job.kernel, job.linear, job.source, binary)

@@ -5,7 +5,8 @@
 It lies in the cache folder, or where tuned_file says; BEAM_DATABASE names a further file, such as one that comes with a
 program, which is only read. A line is added in one write, so any number of processes can share a file. The last line of
 a key holds, that of one's own file before that of a further one. Lines that cannot be read are passed over; no failure
-of the disk reaches the user.
+of the disk reaches the user. A file that is no plain file is as good as none, and so is one's own where others can have
+written it (caches.py).
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tinygraft.caches import cache_folder, read_cached, read_plain
 from tinygraft.codegen.action import parse
 from tinygraft.config import BEAM_DATABASE
 from tinygraft.device.interfaces import Backend
 from tinygraft.engine.diskcache import digest
 from tinygraft.errors import ActionError
-from tinygraft.files import cache_folder
 from tinygraft.uop.flat import flat
 from tinygraft.uop.stages import Kernel
 
 Key = tuple[str, str, str]
+LONGEST = 256 << 20  # bytes of a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ def add(found: Found, path: Path | None) -> None:
     line = json.dumps(asdict(found), separators=(",", ":"))
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)  # a pipe that nobody reads
+        number = os.open(path, flags, 0o644)
         try:  # the line break in front ends what a killed process may have left
             os.write(number, f"\n{line}\n".encode())
         finally:
@@ -86,14 +89,14 @@ def read() -> dict[Key, Found]:
 def read_file(path: Path) -> dict[Key, Found]:
     """What a file knows; nothing for one that is not there."""
     known: dict[Key, Found] = {}
-    with suppress(OSError):
-        for line in path.read_bytes().splitlines():
-            with suppress(ValueError, TypeError, ActionError):
-                found = Found(**json.loads(line))
-                texts = (found.kernel, found.target, found.compiler, found.name, found.actions)
-                if all(isinstance(text, str) for text in texts) and found.before > 0 and found.after > 0:
-                    parse(found.actions)
-                    known[found.key] = found
+    data = read_cached(path, LONGEST) if path == own_file() else read_plain(path, LONGEST)
+    for line in (data or b"").splitlines():
+        with suppress(ValueError, TypeError, ActionError, RecursionError):
+            found = Found(**json.loads(line))
+            texts = (found.kernel, found.target, found.compiler, found.name, found.actions)
+            if all(isinstance(text, str) for text in texts) and found.before > 0 and found.after > 0:
+                parse(found.actions)
+                known[found.key] = found
     return known
 
 

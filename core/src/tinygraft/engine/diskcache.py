@@ -1,8 +1,9 @@
 """Compiled kernels and packs on disk, for the next process: bytes by a digest of all that they were made from.
 
-An entry is one file: MAGIC, the digest of its content, the content. It is written whole or not at all, so any number of
-processes can share the folder; one that is cut short, changed or of another format counts as absent. No failure of the
-disk ever reaches the user: without a folder, without space or without permission everything is compiled anew.
+An entry is one file: MAGIC, the digest of its name and content, the content. It is written whole or not at all, so any
+number of processes can share the folder; one that is cut short, changed, renamed or of another format counts as absent,
+and so does one that another user can have written (caches.py). No failure of the disk ever reaches the user: without a
+folder, without space or without permission everything is compiled anew.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from tinygraft.files import cache_folder, write_atomic
+from tinygraft.caches import cache_folder, clean, read_cached
+from tinygraft.files import write_through
 
-MAGIC = b"tgkern1\n"
+MAGIC = b"tgkern2\n"
 LIMIT = 512 << 20  # bytes of all entries; the oldest go first
+LONGEST = 64 << 20  # bytes of an entry
 
-_pruned: set[Path] = set()  # folders that this process has looked through
+_written: dict[Path, int] = {}  # bytes that this process has written to a folder since it last looked through it
 
 
 def digest(*parts: str) -> str:
@@ -31,25 +34,33 @@ def get(name: str) -> bytes | None:
     path = _path(name)
     if path is None:
         return None
-    try:
-        data = path.read_bytes()
-    except OSError:
+    data = read_cached(path, LONGEST)
+    if data is None:
         return None
     head = len(MAGIC) + 32
     content = data[head:]
-    sound = data[: len(MAGIC)] == MAGIC and data[len(MAGIC) : head] == _check(content)
+    sound = data[: len(MAGIC)] == MAGIC and data[len(MAGIC) : head] == _check(name, content)
     return content if sound else None
 
 
 def put(name: str, content: bytes) -> None:
     """Keep content as an entry, where that is possible."""
     path = _path(name)
-    if path is None:
+    if path is None or len(content) > LONGEST - 100:
         return
+    folder = path.parent.parent
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if write_atomic(path, MAGIC + _check(content) + content):
-            _prune(path.parent.parent)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if write_through(folder, path, MAGIC + _check(name, content) + content):
+            _count(folder, len(content))
+
+
+def remove(name: str) -> None:
+    """Have an entry no more."""
+    path = _path(name)
+    if path is not None:
+        with suppress(OSError):
+            path.unlink()
 
 
 def is_kept() -> bool:
@@ -66,8 +77,8 @@ def clear() -> None:
                 path.unlink()
 
 
-def _check(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=32).digest()
+def _check(name: str, content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=32, key=name.encode()).digest()
 
 
 def _folder() -> Path | None:
@@ -77,25 +88,34 @@ def _folder() -> Path | None:
 
 def _path(name: str) -> Path | None:
     folder = _folder()
-    return None if folder is None else folder / name[:2] / name[2:]
+    if folder is None:
+        return None
+    clean(folder)  # where put has its temporary files
+    return folder / name[:2] / name[2:]
 
 
 def _entries(folder: Path) -> list[tuple[Path, float, int]]:
     """(path, time, bytes) of each entry."""
     found = []
     with suppress(OSError):
-        for path in folder.glob("*/*"):
+        for path in folder.glob("[0-9a-f][0-9a-f]/*"):
             with suppress(OSError):
-                stat = os.stat(path)
+                stat = os.lstat(path)
                 found.append((path, stat.st_mtime, stat.st_size))
     return found
 
 
+def _count(folder: Path, nbytes: int) -> None:
+    """Note what was written. A folder is looked through at first, and then whenever a sixteenth of LIMIT was added."""
+    total = _written.get(folder)
+    _written[folder] = 0 if total is None else total + nbytes
+    if total is None or _written[folder] > LIMIT // 16:
+        _written[folder] = 0
+        _prune(folder)
+
+
 def _prune(folder: Path) -> None:
-    """Remove the oldest entries of a folder that has grown past LIMIT; looks once in each process."""
-    if folder in _pruned:
-        return
-    _pruned.add(folder)
+    """Remove the oldest entries of a folder that has grown past LIMIT."""
     entries = sorted(_entries(folder), key=lambda entry: entry[1])
     total = sum(size for _, _, size in entries)
     for path, _, size in entries:

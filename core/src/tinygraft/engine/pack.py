@@ -82,7 +82,7 @@ def read(name: str, backends: Sequence[Backend]) -> Plan | None:
         return None
     on = {backend.name: backend for backend in backends}
     kernels: list[Compiled] = []
-    with suppress(ValueError, KeyError, TypeError, IndexError):  # what is no pack
+    with suppress(ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):  # what is no pack
         content = json.loads(data)
         for device, digest, title, signature, cost in content["kernels"]:
             kernel = kept(on[device], digest, title, whole(signature), whole(cost))

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tinygraft.helpers import cache_folder, write_atomic
+from tinygraft.caches import LONGEST_JSON, cache_folder, parsed, read_cached
+from tinygraft.files import write_atomic
 from tinygraft.installed.child import Child, ChildEnded
 from tinygraft.installed.records import CHANGE_SETTING, Record, Status
 
@@ -102,7 +103,7 @@ def _file_of(record: Record, key: str) -> Path | None:
 def _read(file: Path) -> Verdict | None:
     """A kept verdict; None when there is none, when it cannot be read, or when it is a bad one of some time ago."""
     try:
-        verdict = Verdict(**json.loads(file.read_bytes()))
+        verdict = Verdict(**parsed(read_cached(file, LONGEST_JSON)))
         Status(verdict.status)
         return verdict if verdict.status in GOOD or time.time() - verdict.when < FORGOTTEN else None
     except (OSError, ValueError, TypeError):

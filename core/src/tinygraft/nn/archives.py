@@ -1,11 +1,14 @@
 """Archives as dicts of tensors: what a tar or zip file holds, each member the bytes of a tensor.
 
-A path, or a tensor of bytes, in; out the members by name. A member that lies in the archive as it is stays there until
-it is read; one that is compressed is unpacked at once.
+A path, or a tensor of bytes, in; out the members by name. A member that is in the archive as it is stays there until
+it is read; one that is compressed is unpacked at once. No size that an archive claims is believed: nothing is read past
+its end, and memory is taken for what was unpacked, not for what should be there.
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import lzma
 import os
@@ -13,15 +16,39 @@ import struct
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tinygraft.dtype import dtypes
-from tinygraft.errors import DTypeError, FileFormatError
+from tinygraft.errors import DTypeError, FileFormatError, TinygraftError, UnsupportedError
+from tinygraft.files import FilePart
+from tinygraft.tensor.ondisk import unread
 from tinygraft.tensor.tensor import Tensor
 
 Archive = Tensor | str | os.PathLike[str]
 LOCAL_HEADER = 30  # bytes before the name of a member of a zip file
+_PIECE = 1 << 20  # bytes that are unpacked at once
+_LONGEST_HEADER = 16 << 20  # bytes that a name and other notes of a member of a tar archive may have
+_PACKED: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file, mode="rb"),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+}
+_DAMAGE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    RuntimeError,
+)  # fmt: skip  what the standard library raises for an archive that is none
 
 
 class TensorIO(io.RawIOBase):
@@ -58,9 +85,29 @@ class TensorIO(io.RawIOBase):
         end = min(self._place + view.nbytes, self._tensor.size)
         count = max(end - self._place, 0)
         if count:
-            view[:count] = self._tensor[self._place : end].data()
+            source = unread(self._tensor.uop)
+            if source is None:
+                view[:count] = self._tensor[self._place : end].data()
+            else:
+                FilePart(source.file, source.offset + self._place, count).read_into(view[:count])
             self._place = end
         return count
+
+
+class BoundedFile(io.BufferedReader):
+    """A tensor of bytes as a file: a read past its end takes no memory for what is not there. longest is an error."""
+
+    def __init__(self, t: Tensor, longest: int | None = None) -> None:
+        super().__init__(TensorIO(t))
+        self.longest, self._end = longest, t.size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes, at most as many as there are. Raises FileFormatError for more than longest."""
+        left = max(self._end - self.tell(), 0)
+        size = left if size is None or size < 0 else min(size, left)
+        if self.longest is not None and size > self.longest:
+            raise FileFormatError(f"this archive has a header of {size} bytes, {self.longest} are allowed")
+        return super().read(size)
 
 
 def as_bytes(source: Archive) -> Tensor:
@@ -82,49 +129,151 @@ def tar_extract(t: Archive) -> dict[str, Tensor]:
     b'hello'
     """
     data = as_bytes(t)
+    head = bytes(data[: min(6, data.size)].data()) if data.size else b""
+    unpack = next((opener for magic, opener in _PACKED.items() if head.startswith(magic)), None)
     try:
-        with tarfile.open(fileobj=io.BufferedReader(TensorIO(data)), mode="r:") as tar:
-            members = [member for member in tar if member.isfile()]
-            return {m.name: data[m.offset_data : m.offset_data + m.size] for m in members}
-    except tarfile.ReadError:
-        pass
-    try:
-        with tarfile.open(fileobj=io.BufferedReader(TensorIO(data)), mode="r:*") as tar:
-            return {m.name: _of(tar.extractfile(m).read()) for m in tar if m.isfile()}  # type: ignore[union-attr]
-    except (tarfile.ReadError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise FileFormatError(f"this is no tar archive, compressed or not: {error}") from None
+        with BoundedFile(data, _LONGEST_HEADER) as file:
+            if unpack is None:
+                return dict(
+                    _tar_members(
+                        file, lambda _, m: _part(data, f"{m.name!r} in this tar archive", m.offset_data, m.size)
+                    )
+                )
+            with unpack(file) as stream:
+                return dict(_tar_members(_Stream(stream), _unpacked))
+    except TinygraftError:
+        raise
+    except _DAMAGE as error:
+        raise FileFormatError(f"this is no tar archive, compressed or not: {error}") from error
+
+
+def _tar_members(file: Any, content: Callable[[tarfile.TarFile, tarfile.TarInfo], Tensor]
+                 ) -> Iterator[tuple[str, Tensor]]:  # fmt: skip
+    """Name and content of each file. Raises FileFormatError where the archive leads back to where it was."""
+    last = -1
+    with tarfile.open(fileobj=file, mode="r:") as tar:
+        for member in tar:
+            if member.size < 0 or member.offset <= last:
+                raise FileFormatError(f"{member.name!r} in this tar archive has {member.size} bytes")
+            last = member.offset
+            if member.issparse():
+                raise UnsupportedError(
+                    f"{member.name!r} in this tar archive is a sparse file, with holes that are not in the archive\n"
+                    "  hint: make the archive without --sparse"
+                )
+            if member.isfile():
+                yield member.name, content(tar, member)
+
+
+def _unpacked(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Tensor:
+    """The content of a member, piece by piece: only what is there takes memory."""
+    source = tar.extractfile(member)
+    assert source is not None
+    found = bytearray()
+    while piece := source.read(_PIECE):
+        found += piece
+    if len(found) != member.size:
+        raise FileFormatError(f"{member.name!r} in this tar archive has {member.size} bytes, {len(found)} are there")
+    return Tensor(found)
+
+
+class _Stream:
+    """A file that is unpacked while it is read, a piece at a time: what is asked for and not there takes no memory."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self.seek, self.tell = source.seek, source.tell
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, at most size."""
+        found = bytearray()
+        while (left := size - len(found)) > 0 and (piece := self._source.read(min(left, _PIECE))):
+            found += piece
+        return bytes(found)
 
 
 def zip_extract(t: Archive) -> dict[str, Tensor]:
     """The files in a zip archive by name. Raises FileFormatError for what is none."""
-    data = as_bytes(t)
-    try:
-        with zipfile.ZipFile(io.BufferedReader(TensorIO(data))) as archive:
-            members = [info for info in archive.infolist() if not info.is_dir()]
-            return {info.filename: _member(data, archive, info) for info in members}
-    except zipfile.BadZipFile as error:
-        raise FileFormatError(f"this is no zip archive: {error}") from None
+    files = ZipFiles(as_bytes(t))
+    return {name: files.tensor(name) for name in files.names}
 
 
-def _member(data: Tensor, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Tensor:
-    """The bytes of a member: a part of the archive where they are stored as they are."""
-    encrypted = info.flag_bits & 1
-    if info.compress_type != zipfile.ZIP_STORED or encrypted:
+class ZipFiles:
+    """The files in a zip archive, which are looked at one by one. Raises FileFormatError for what is no archive."""
+
+    def __init__(self, data: Tensor) -> None:
+        self._data, self._file = data, BoundedFile(data)
         try:
-            return _of(archive.read(info))
-        except (zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:  # RuntimeError: a method or a password
-            raise FileFormatError(f"{info.filename!r} in this zip archive cannot be unpacked: {error}") from None
-    start, end = info.header_offset, info.header_offset + LOCAL_HEADER
-    if end <= data.size:
-        name, extra = struct.unpack("<HH", bytes(data[start:end].data())[26:30])
-        start = end + name + extra
-        end = start + info.file_size
-    if end > data.size:
-        raise FileFormatError(
-            f"{info.filename!r} in this zip archive needs bytes {start} to {end}, the archive has {data.size}"
-        )
-    return data[start:end]
+            self._archive = zipfile.ZipFile(self._file)
+        except TinygraftError:
+            raise
+        except _DAMAGE as error:
+            raise FileFormatError(f"this is no zip archive: {error}") from error
+        self.names = {info.filename: info for info in self._archive.infolist() if not info.is_dir()}
+
+    def tensor(self, name: str, most: int | None = None) -> Tensor:
+        """The bytes of a file, or the first of them: in the archive where they are stored as they are.
+
+        Raises FileFormatError where the file is not in the archive, or has less than most bytes.
+        """
+        info = self._found(name)
+        if most is not None and info.file_size < most:
+            raise FileFormatError(f"{name!r} in this zip archive has {info.file_size} bytes, {most} are needed")
+        size = info.file_size if most is None else most
+        if self._is_plain(info):
+            start = self._start(info)
+            return _part(self._data, f"{name!r} in this zip archive", start, size)
+        return Tensor(self._unpack(info, size))
+
+    def read(self, name: str, longest: int) -> bytes:
+        """The bytes of a file. Raises FileFormatError where it is not in the archive, or longer than that."""
+        info = self._found(name)
+        if info.file_size > longest:
+            raise FileFormatError(f"{name!r} in this zip archive has {info.file_size} bytes, {longest} are allowed")
+        if self._is_plain(info):
+            return bytes(self.tensor(name).data()) if info.file_size else b""
+        return bytes(self._unpack(info, info.file_size))
+
+    def _found(self, name: str) -> zipfile.ZipInfo:
+        if name not in self.names:
+            raise FileFormatError(f"there is no {name!r} in this zip archive")
+        return self.names[name]
+
+    @staticmethod
+    def _is_plain(info: zipfile.ZipInfo) -> bool:
+        is_encrypted = info.flag_bits & 1
+        return info.compress_type == zipfile.ZIP_STORED and not is_encrypted
+
+    def _start(self, info: zipfile.ZipInfo) -> int:
+        """Where the bytes of a stored file begin: behind a header of its own, with its name once more."""
+        self._file.seek(max(info.header_offset, 0))
+        header = self._file.read(LOCAL_HEADER)
+        if len(header) < LOCAL_HEADER or header[:4] != b"PK\x03\x04" or info.header_offset < 0:
+            raise FileFormatError(f"{info.filename!r} in this zip archive is not where the archive says")
+        name, extra = struct.unpack("<HH", header[26:30])
+        return int(info.header_offset + LOCAL_HEADER + name + extra)
+
+    def _unpack(self, info: zipfile.ZipInfo, size: int) -> bytearray:
+        """The first bytes of a compressed file, piece by piece: only what is there takes memory."""
+        found = bytearray()
+        try:
+            with self._archive.open(info) as source:
+                while (left := size - len(found)) > 0 and (piece := source.read(min(left, _PIECE))):
+                    found += piece
+        except TinygraftError:
+            raise
+        except _DAMAGE as error:  # RuntimeError: a method or a password
+            raise FileFormatError(f"{info.filename!r} in this zip archive cannot be unpacked: {error}") from error
+        if len(found) < size:
+            raise FileFormatError(
+                f"{info.filename!r} in this zip archive cannot be unpacked: {size} bytes are needed, "
+                f"{len(found)} are there"
+            )
+        return found
 
 
-def _of(content: bytes) -> Tensor:
-    return Tensor(content)
+def _part(data: Tensor, what: str, start: int, size: int) -> Tensor:
+    """A file that is in an archive as it is. Raises FileFormatError where it reaches past the end."""
+    if start + size > data.size:
+        raise FileFormatError(f"{what} needs bytes {start} to {start + size}, the archive has {data.size}")
+    return data[start : start + size]

@@ -6,8 +6,8 @@ import gzip
 import struct
 import zlib
 
+from tinygraft.downloads import fetch
 from tinygraft.errors import FileFormatError
-from tinygraft.files import fetch
 from tinygraft.helpers import prod
 from tinygraft.nn.archives import tar_extract
 from tinygraft.tensor.tensor import Tensor

@@ -1,8 +1,8 @@
 """Files that torch.save wrote, read without PyTorch: their tensors stay in the file until they are needed.
 
-A pickle inside such a file says which tensors there are. Reading a pickle calls what it names, so only the functions
-and classes of a list are known here, none of which does more than make a tensor or a container; any other name is
-refused.
+A pickle inside such a file says which tensors there are. It is read as data (pickled.py): only what is in a list here
+has a meaning, none of which does more than make a tensor or a container, and everything else is refused. Of an archive
+only what the pickle names is looked at. Numbers of a file are checked against its real size before anything is made.
 
     zip (since PyTorch 1.6)   NAME/data.pkl, and NAME/data/KEY with the bytes of each storage
     older                     five pickles one after another, then each storage: its length as int64, its bytes
@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import collections
 import io
-import pickle
+import math
 import struct
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import Any
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.errors import FileFormatError, UnsupportedError
-from tinygraft.nn.archives import Archive, TensorIO, as_bytes, zip_extract
+from tinygraft.errors import FileFormatError, TinygraftError, UnsupportedError
+from tinygraft.nn import pickled
+from tinygraft.nn.archives import Archive, BoundedFile, ZipFiles, as_bytes
 from tinygraft.tensor.tensor import Tensor
 
 MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of an older file
@@ -31,79 +33,132 @@ STORAGES = {
     "ComplexFloatStorage": dtypes.complex64, "ComplexDoubleStorage": dtypes.complex128,
     "Float8_e4m3fnStorage": dtypes.fp8e4m3, "Float8_e5m2Storage": dtypes.fp8e5m2,
     "Float8_e4m3fnuzStorage": dtypes.fp8e4m3fnuz, "Float8_e5m2fnuzStorage": dtypes.fp8e5m2fnuz,
+    "UntypedStorage": dtypes.uint8,
 }  # fmt: skip
-Storage = tuple[Tensor, DType]  # bytes, and of which dtype
+DTYPES = {
+    "float64": dtypes.float64, "float32": dtypes.float32, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16,
+    "int64": dtypes.int64, "int32": dtypes.int32, "int16": dtypes.int16, "int8": dtypes.int8, "uint8": dtypes.uint8,
+    "uint16": dtypes.uint16, "uint32": dtypes.uint32, "uint64": dtypes.uint64, "bool": dtypes.bool,
+    "complex64": dtypes.complex64, "complex128": dtypes.complex128, "float8_e4m3fn": dtypes.fp8e4m3,
+    "float8_e5m2": dtypes.fp8e5m2, "float8_e4m3fnuz": dtypes.fp8e4m3fnuz, "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
+}  # fmt: skip
+_MOST_AXES = 64
+_MOST_ELEMENTS = 1 << 60
+_LONGEST_PICKLE = 64 << 20  # bytes, where it is compressed: more only where the archive itself is larger
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """count elements of dtype, and their bytes; no bytes yet while the first pass over an older file is made."""
+
+    dtype: DType
+    count: int
+    data: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A class of storages by name: what its elements are."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Something else that a file may name. make is what a call of it gives, where it can be called."""
+
+    name: str
+    make: Callable[..., Any] | None = None
 
 
 def torch_load(fn: Archive) -> Any:
     """What torch.save wrote to a file: nested dicts and lists with tensors.
 
-    Raises FileFormatError for what is no such file, UnsupportedError for an object of a kind that is not data.
+    Raises FileFormatError for what is no such file or a damaged one, UnsupportedError for an object of a kind that is
+    not data.
     """
     data = as_bytes(fn)
     head = bytes(data[: min(4, data.size)].data()) if data.size else b""
-    return _from_zip(data) if head == b"PK\x03\x04" else _from_pickles(data)
+    try:
+        return _from_zip(data) if head == b"PK\x03\x04" else _from_pickles(data)
+    except TinygraftError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError, struct.error) as error:
+        raise FileFormatError(f"this file is not from torch.save, or is damaged: {error}") from error
 
 
 def _from_zip(data: Tensor) -> Any:
-    members = zip_extract(data)
-    found = next((name for name in members if name.endswith("/data.pkl")), None)
+    members = ZipFiles(data)
+    found = next((name for name in members.names if name.endswith("/data.pkl")), None)
     if found is None:
-        raise FileFormatError(f"this zip archive is not from torch.save: it has no data.pkl, but {sorted(members)[:5]}")
+        shown = sorted(members.names)[:5]
+        raise FileFormatError(f"this zip archive is not from torch.save: it has no data.pkl, but {shown}")
     folder = found.removesuffix("data.pkl")
-    order = members.get(f"{folder}byteorder")
-    if order is not None and bytes(order.data()) != b"little":
+    order = f"{folder}byteorder"
+    if order in members.names and members.read(order, 100) != b"little":
         raise UnsupportedError("this file is from a machine whose numbers begin with the high byte; save it on another")
+    made: dict[str, Tensor] = {}
 
-    def storage(key: str, dtype: DType, count: int) -> Storage:
-        return members[f"{folder}data/{key}"], dtype
+    def bytes_of(key: str, dtype: DType, count: int) -> Tensor:
+        if key not in made:
+            made[key] = members.tensor(f"{folder}data/{key}", count * dtype.itemsize)
+        return made[key]
 
-    return _Reader(io.BytesIO(bytes(members[found].data())), storage).load()
+    pickle = members.read(found, max(_LONGEST_PICKLE, data.size))
+    return pickled.load(io.BytesIO(pickle), _Meaning(bytes_of, len(pickle)))
 
 
 def _from_pickles(data: Tensor) -> Any:
     """An older file: it is read twice, since the places of its storages come after the pickle that names them."""
-    file = io.BufferedReader(TensorIO(data))
+    file = BoundedFile(data)
     asked: dict[str, DType] = {}
 
-    def noted(key: str, dtype: DType, count: int) -> Storage:
+    def note(key: str, dtype: DType, count: int) -> None:
         asked[key] = dtype
-        return Tensor.empty(count * dtype.itemsize, dtype=dtypes.uint8), dtype
 
+    first_pass = _Meaning(note, data.size)
     try:
-        if _Reader(file, noted).load() != MAGIC:
+        if pickled.load(file, first_pass) != MAGIC:
             raise FileFormatError("this file is not from torch.save: it does not begin with its number")
-        _Reader(file, noted).load()
-        _Reader(file, noted).load()
+        pickled.load(file, first_pass)
+        system = pickled.load(file, first_pass)
         start = file.tell()
-        _Reader(file, noted).load()
-        keys = _Reader(file, noted).load()
-    except (pickle.UnpicklingError, EOFError, ValueError, IndexError, KeyError, AttributeError) as error:
-        if isinstance(error, FileFormatError):
+        pickled.load(file, first_pass)
+        keys = pickled.load(file, first_pass)
+    except FileFormatError as error:
+        if "is not from torch.save" in str(error):
             raise
-        raise FileFormatError(f"this file is not from torch.save: {error}") from None
+        raise FileFormatError(f"this file is not from torch.save, or is damaged: {error}") from None
+    if type(system) is dict and system.get("little_endian") is False:
+        raise UnsupportedError("this file is from a machine whose numbers begin with the high byte; save it on another")
     places: dict[str, Tensor] = {}
-    for key in keys:
+    for key in keys if type(keys) is list else ():
         (count,) = struct.unpack("<q", file.read(8))
         first = file.tell()
         end = first + count * asked[key].itemsize
+        if count < 0 or end > data.size:
+            raise FileFormatError(f"storage {key!r} of this file needs bytes {first} to {end}, it has {data.size}")
         places[key] = data[first:end]
         file.seek(end)
     file.seek(start)
-    return _Reader(file, lambda key, dtype, count: (places[key], dtype)).load()
+    return pickled.load(file, _Meaning(lambda key, dtype, count: places[key], data.size))
 
 
-class _Reader(pickle.Unpickler):
-    """Reads a pickle of torch.save. storage(key, dtype, elements) gives the bytes of one."""
+class _Meaning:
+    """What names stand for in a file of torch.save. bytes_of(key, dtype, elements) gives the bytes of a storage.
 
-    def __init__(self, file: io.BytesIO | BinaryIO | io.BufferedReader, storage: Callable[..., Storage]) -> None:
-        super().__init__(file)
-        self._storage = storage
+    size is how long the pickle may be: all that its calls copy is no more.
+    """
 
-    def find_class(self, module: str, name: str) -> Any:
+    def __init__(self, bytes_of: Callable[[str, DType, int], Tensor | None], size: int) -> None:
+        self._bytes_of, self._room = bytes_of, size
+
+    def find(self, module: str, name: str) -> Any:
         """What a name in the pickle stands for. Raises UnsupportedError for one that is not known here."""
-        if module.startswith("torch") and name in STORAGES:
-            return STORAGES[name]
+        if module in ("torch", "torch.storage", "torch.cuda") and name in STORAGES:
+            return Kind(STORAGES[name])
+        if module == "torch" and name in DTYPES:
+            return DTYPES[name]
         known = KNOWN.get(f"{module}.{name}")
         if known is None:
             raise UnsupportedError(
@@ -112,54 +167,161 @@ class _Reader(pickle.Unpickler):
             )
         return known
 
-    def persistent_load(self, pid: Any) -> Storage:
+    def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+        """A tensor or a container."""
+        if type(function) is not Named or function.make is None:
+            raise FileFormatError(f"this file calls {_kind(function)}")
+        if function is _FROM_TYPE:
+            make, kind, inner, *_ = arguments
+            if (kind is not _PARAMETER and kind is not _TENSOR) or type(inner) is not tuple or make is _FROM_TYPE:
+                raise FileFormatError(f"this file makes {_kind(kind)} of {_kind(inner)}")
+            return self.call(make, inner)
+        self._room -= sum(len(argument) for argument in arguments if type(argument) in (list, str))
+        if self._room < 0:
+            raise FileFormatError("this file copies more than it has")
+        return function.make(*arguments)
+
+    def refer(self, reference: Any) -> Storage:
         """The storage that the pickle refers to."""
-        kind, dtype, key, _, count = pid[:5]
-        if kind != "storage" or not isinstance(dtype, DType):
-            raise FileFormatError(f"this file refers to {kind!r} of {dtype!r}; only storages of a dtype are known")
-        return self._storage(key, dtype, count)
+        if type(reference) is not tuple or not 5 <= len(reference) <= 6:
+            raise FileFormatError(f"this file refers to {_kind(reference)}; only storages are known")
+        what, kind, key, _, count, *view = reference
+        if what != "storage" or type(kind) is not Kind or type(key) is not str or not _is_size(count):
+            raise FileFormatError(
+                f"this file refers to {_kind(what)} of {_kind(kind)}; only storages of a dtype are known"
+            )
+        if view and view[0] is not None:
+            raise UnsupportedError("this file has storages that are parts of others, as PyTorch before 0.4 wrote them")
+        return Storage(kind.dtype, count, self._bytes_of(key, kind.dtype, count))
 
 
-def _tensor(storage: Storage, offset: int, size: tuple[int, ...], stride: tuple[int, ...], *_: Any) -> Tensor:
-    """A view of a storage: its shape and strides count elements."""
-    data, dtype = storage
+def _kind(value: Any) -> str:
+    """Something of a pickle in a message: what it is, and not all that is in it."""
+    if type(value) is str and len(value) <= 40:
+        return repr(value)
+    return value.name if type(value) is Named else f"a {type(value).__name__}"
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _MOST_ELEMENTS
+
+
+def _sizes(value: Any) -> tuple[int, ...]:
+    """A shape or strides. Raises FileFormatError for what is none."""
+    if type(value) not in (tuple, list) or len(value) > _MOST_AXES or not all(map(_is_size, value)):
+        raise FileFormatError("this file has a tensor whose shape or strides are no numbers from 0")
+    return tuple(value)
+
+
+def _tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None,
+            metadata: Any = None) -> Tensor | None:  # fmt: skip
+    """A view of a storage: its shape and strides count elements. metadata says that it is conjugate or negative."""
+    if type(storage) is not Storage:
+        raise FileFormatError(f"this file makes a tensor of {_kind(storage)}")
+    return _marked(_view(storage, offset, _sizes(size), _sizes(stride)), metadata)
+
+
+def _tensor_of_bytes(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
+                     metadata: Any = None) -> Tensor | None:  # fmt: skip
+    """The same of a storage of bytes, whose elements are a dtype."""
+    if type(storage) is not Storage or type(dtype) is not DType:
+        raise FileFormatError(f"this file makes a tensor of {_kind(storage)} and {_kind(dtype)}")
+    typed = Storage(dtype, storage.count * storage.dtype.itemsize // dtype.itemsize, storage.data)
+    return _marked(_view(typed, offset, _sizes(size), _sizes(stride)), metadata)
+
+
+def _marked(tensor: Tensor | None, metadata: Any) -> Tensor | None:
+    """A tensor with what PyTorch has not computed yet."""
+    if metadata is None or metadata == {} or tensor is None:
+        return tensor
+    if type(metadata) is not dict or not metadata.keys() <= {"conj", "neg"}:
+        raise UnsupportedError("this file has a tensor with marks that torch_load does not know")
+    if metadata.get("conj"):
+        tensor = tensor.conj()
+    return -tensor if metadata.get("neg") else tensor
+
+
+def _view(storage: Storage, offset: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor | None:
+    if len(size) != len(stride) or not _is_size(offset) or math.prod(size) > _MOST_ELEMENTS:
+        raise FileFormatError(f"this file has a tensor of shape {size} with strides {stride} from element {offset} on")
+    data, dtype = storage.data, storage.dtype
     if 0 in size:
         return Tensor.empty(*size, dtype=dtype)
+    last = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
+    if offset + last > storage.count:
+        raise FileFormatError(
+            f"this file has a tensor of shape {size} with strides {stride} from element {offset} on: its storage has "
+            f"{storage.count} elements, {offset + last} are needed"
+        )
+    if data is None:
+        return None
+    part = data[offset * dtype.itemsize : (offset + last) * dtype.itemsize]
+    flat = part.bool() if dtype is dtypes.bool else part.bitcast(dtype)
     order = sorted(range(len(size)), key=lambda axis: (-stride[axis], axis))
-    sorted_size = [size[axis] for axis in order]
     count = 1
     is_dense = True
     for axis in reversed(order):
         is_dense = is_dense and (size[axis] == 1 or stride[axis] == count)
         count *= size[axis]
-    last = 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
-    part = data[offset * dtype.itemsize : (offset + last) * dtype.itemsize]
-    flat = part.bool() if dtype is dtypes.bool else part.bitcast(dtype)
     if is_dense:
         back = [order.index(axis) for axis in range(len(size))]
-        return flat.reshape(sorted_size).permute(back)
+        return flat.reshape([size[axis] for axis in order]).permute(back)
     place = Tensor([0])
     for axis, (length, step) in enumerate(zip(size, stride, strict=True)):
-        steps = Tensor.arange(length, dtype=dtypes.int64) * step
-        place = place + steps.reshape((1,) * axis + (length,) + (1,) * (len(size) - axis - 1))
-    return flat[place]
+        steps = Tensor.arange(length if step else 1, dtype=dtypes.int64) * step
+        place = place + steps.reshape((1,) * axis + (-1,) + (1,) * (len(size) - axis - 1))
+    return flat[place].expand(size)
 
 
-def _parameter(data: Tensor, *_: Any) -> Tensor:
+def _parameter(data: Any, *_: Any) -> Any:
+    if not isinstance(data, Tensor | None):
+        raise FileFormatError(f"this file makes a parameter of {_kind(data)}")
     return data
 
 
-def _from_type(make: Callable[..., Any], kind: Any, arguments: tuple[Any, ...], state: Any) -> Any:
-    return make(*arguments)
+def _ordered(items: Any = ()) -> collections.OrderedDict[Any, Any]:
+    """A dict of pairs, which PyTorch on Python 2 wrote as lists."""
+    if type(items) not in (list, tuple) or any(type(p) not in (list, tuple) or len(p) != 2 for p in items):
+        raise FileFormatError(f"this file makes an OrderedDict of {_kind(items)}")
+    return collections.OrderedDict((pickled.key(name), value) for name, value in items)
 
 
-KNOWN: dict[str, Any] = {
-    "collections.OrderedDict": collections.OrderedDict,
-    "torch._utils._rebuild_tensor": _tensor,
-    "torch._utils._rebuild_tensor_v2": _tensor,
-    "torch._utils._rebuild_parameter": _parameter,
-    "torch._tensor._rebuild_from_type_v2": _from_type,
-    "torch.nn.parameter.Parameter": _parameter,
-    "torch.Size": tuple,
-    "torch.Tensor": _parameter,
+def _set(items: Any = ()) -> set[Any]:
+    if type(items) not in (list, tuple):
+        raise FileFormatError(f"this file makes a set of {_kind(items)}")
+    return {pickled.key(item) for item in items}
+
+
+def _bytes(text: Any = "", encoding: Any = "latin1") -> bytes:
+    """Bytes, which protocol 2 has as a text of one character for each."""
+    if type(text) is not str or encoding not in ("latin1", "latin-1"):
+        raise FileFormatError(f"this file makes bytes of {_kind(text)}")
+    return text.encode("latin-1")
+
+
+def _shape(sizes: Any = ()) -> tuple[int, ...]:
+    return _sizes(sizes)
+
+
+_TENSOR = Named("torch.Tensor")
+_PARAMETER = Named("torch.nn.parameter.Parameter")
+_FROM_TYPE = Named("torch._tensor._rebuild_from_type_v2", _parameter)
+KNOWN: dict[str, Named] = {
+    named.name: named
+    for named in (
+        Named("collections.OrderedDict", _ordered),
+        Named("torch._utils._rebuild_tensor", _tensor),
+        Named("torch._utils._rebuild_tensor_v2", _tensor),
+        Named("torch._utils._rebuild_tensor_v3", _tensor_of_bytes),
+        Named("torch._utils._rebuild_parameter", _parameter),
+        Named("torch._utils._rebuild_parameter_with_state", _parameter),
+        Named("torch.Size", _shape),
+        Named("_codecs.encode", _bytes),
+        Named("__builtin__.bytes", _bytes),
+        Named("__builtin__.set", _set),
+        Named("builtins.set", _set),
+        _FROM_TYPE,
+        _PARAMETER,
+        _TENSOR,
+    )
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tinygraft.caches import cache_folder
 from tinygraft.config import DEBUG, Context, Setting
 from tinygraft.device.interfaces import Allocator, Backend, Compiler, GraphExecutor, Handle, Program, Step
 from tinygraft.device.spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
@@ -28,7 +29,7 @@ from tinygraft.errors import (
     TinygraftError,
     UnsupportedError,
 )
-from tinygraft.files import cache_folder, write_atomic
+from tinygraft.files import write_atomic
 from tinygraft.hooks import (
     Candidate,
     CodegenPass,

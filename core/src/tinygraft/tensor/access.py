@@ -7,8 +7,8 @@ nothing; only an expression of constants is computed anew each time, and one ele
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
 
 from tinygraft.autograd.build import laid
 from tinygraft.device.buffer import Buffer, buffer_of
@@ -322,23 +322,24 @@ class Access(Casting):
         return new
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._pickled(bytes)
+        return self._pickled(self._view_of_bytes().tobytes())
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """As __reduce__; from protocol 5 on without a copy: a pickler writes the memory itself, or gives it away
-        (`buffer_callback`), as of a NumPy array."""
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        if int(protocol) < 5 or type(self).__reduce__ is not Access.__reduce__:
+            return self.__reduce__()
         from pickle import PickleBuffer
 
-        own = type(self).__reduce__ is Access.__reduce__
-        return self._pickled(PickleBuffer) if own and protocol >= 5 else self.__reduce__()
+        return self._pickled(PickleBuffer(self._view_of_bytes()))
 
-    def _pickled(self, data: Callable[[Any], Any]) -> tuple[Any, ...]:
+    def _pickled(self, data: Any) -> tuple[Any, ...]:
+        parts = (data, self.shape, self.dtype, self.device, self.requires_grad, self.grad)
+        return _unpickled, (type(self), *parts, self.uop.sharding)
+
+    def _view_of_bytes(self) -> memoryview:
+        """The elements in row-major order without a copy, where the host can see the memory."""
         buffer = self._stored()
         view = buffer.share()
-        if view is None:
-            view = buffer.copy_out(memoryview(bytearray(buffer.nbytes)))
-        parts = (data(view.toreadonly()), self.shape, self.dtype, self.device, self.requires_grad, self.grad)
-        return _unpickled, (type(self), *parts, self.uop.sharding)
+        return (buffer.copy_out(memoryview(bytearray(buffer.nbytes))) if view is None else view).toreadonly()
 
     def detach(self) -> Self:
         """The values, detached: no gradient flows through the result.
@@ -462,9 +463,9 @@ def _by_parts(tensors: Iterable[TensorBase]) -> list[TensorBase]:
     return [part for tensor in tensors for part in tensor._parts()]
 
 
-def _unpickled(kind: type[Access], data: bytes, shape: Shape, dtype: DType, device: Place, requires_grad: bool | None,
+def _unpickled(kind: type[Access], data: Any, shape: Shape, dtype: DType, device: Place, requires_grad: bool | None,
                grad: Any, layout: ShardArg | None = None) -> Access:  # fmt: skip
-    """A tensor from what it was pickled as."""
+    """A tensor from what it was pickled as. data are its bytes, in whatever the pickle had them."""
     new, name = object.__new__(kind), Device.canonicalize(device)
     node = bytes_node(data, shape, name[0] if isinstance(name, tuple) else name, dtype)
     new._set(laid(node, name, layout), requires_grad)

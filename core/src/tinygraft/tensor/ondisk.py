@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tinygraft.device.buffer import buffer_of, unread
+from tinygraft.device import buffer
+from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import DType
 from tinygraft.files import FilePart, OpenFile
 from tinygraft.uop.ops import Ops
@@ -25,23 +26,24 @@ def file_node(file: OpenFile, offset: int, shape: Sequence[int], device: str, dt
     return node if tuple(shape) == (size,) else UOp(Ops.RESHAPE, dtype, (node,), tuple(shape))
 
 
-def _unread(node: UOp) -> FilePart | None:
+def unread(node: UOp) -> FilePart | None:
+    """The bytes of a tensor that is still in its file; None where it is not."""
     while node.op is Ops.RESHAPE:
         node = node.src[0]
-    return unread(node)
+    return buffer.unread(node)
 
 
 def read(node: UOp) -> None:
     """Read a tensor that is still in its file."""
     while node.op is Ops.RESHAPE:
         node = node.src[0]
-    if unread(node) is not None:
+    if buffer.unread(node) is not None:
         buffer_of(node).allocate()
 
 
 def part(node: UOp, bounds: Sequence[tuple[sint, sint]]) -> UOp | None:
     """From start to end along each axis of a tensor that is still in its file; None where that is no run of bytes."""
-    source = _unread(node)
+    source = unread(node)
     if source is None or not is_concrete((*node.shape, *(side for pair in bounds for side in pair))):
         return None
     lengths = [int(end) - int(start) for start, end in bounds]
@@ -59,7 +61,7 @@ def part(node: UOp, bounds: Sequence[tuple[sint, sint]]) -> UOp | None:
 
 def bits(node: UOp, dtype: DType, shape: Shape) -> UOp | None:
     """The bits of a tensor that is still in its file as shape of dtype; None where it is not."""
-    source = _unread(node)
+    source = unread(node)
     if source is None or not is_concrete(shape):
         return None
     return file_node(source.file, source.offset, [int(size) for size in shape], node.device or "", dtype)

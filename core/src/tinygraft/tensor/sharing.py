@@ -14,10 +14,10 @@ from typing import Any, Self
 
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
+from tinygraft.downloads import fetch
 from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.engine.capture import note_read
 from tinygraft.errors import DTypeError, ShapeError, UnsupportedError
-from tinygraft.files import fetch
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.data import bytes_node

@@ -9,19 +9,17 @@ import _ctypes
 import ctypes
 import functools
 import hashlib
-import os
 import re
 import shlex
 import subprocess
-import tempfile
-from pathlib import Path
 
-from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, Source
-from tinygraft_cpu import machine
+from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, DeviceError, Source
+from tinygraft_cpu import machine, scratch
 
 # Floats mean what the source says and integers wrap; errno is of no use to a kernel.
 MEANING = ("-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
 TIMEOUT = 120  # seconds
+_OTHER = "set CC to a compiler that works, or CPU_COMPILER=llvm"
 
 
 @functools.cache
@@ -46,7 +44,7 @@ class CCompiler(Compiler):
     def __init__(self) -> None:
         command = machine.find_cc()
         if command is None:
-            raise CompileError("no C compiler: none of CC, cc, gcc and clang is on the PATH; install gcc or clang")
+            raise CompileError(f"no C compiler: {machine.why_no_cc()}; install gcc or clang, or set CC to one")
         self.command = command
         described = " ".join((*command, version(tuple(command)), *options(), machine.arch()))
         self.key = f"c-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
@@ -58,8 +56,8 @@ class CCompiler(Compiler):
         return Binary(source.name, self._run(source, []), source.signature, detail)
 
     def _run(self, source: Source, more: list[str]) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="tinygraft-") as folder:
-            result = Path(folder) / "kernel"
+        with scratch.folder() as folder:
+            result = folder / "kernel"
             command = [*self.command, *options(), *more, "-o", str(result), "-", "-lm"]
             try:
                 done = subprocess.run(
@@ -76,13 +74,16 @@ class CCompiler(Compiler):
                     source.text,
                 ) from error
             log = done.stderr.decode(errors="replace")
-            if done.returncode or not result.exists():
-                raise CompileError(_refusal(source, command, log), source.text, log)
-            return result.read_bytes()
+            if done.returncode:
+                raise CompileError(_refusal("refused", source, command, log), source.text, log)
+            if not result.exists() or not (data := result.read_bytes()):
+                raise CompileError(_refusal("ended without an error and wrote nothing for", source, command, log),
+                                   source.text, log)  # fmt: skip
+            return data
 
 
-def _refusal(source: Source, command: list[str], log: str) -> str:
-    lines = [f"the C compiler refused kernel {source.name}: {shlex.join(command)}"]
+def _refusal(what: str, source: Source, command: list[str], log: str) -> str:
+    lines = [f"the C compiler {what} kernel {source.name}: {shlex.join(command)}"]
     place = re.search(r"<stdin>:(\d+):", log)
     if place and 1 <= int(place[1]) <= len(source.text.splitlines()):
         lines.append(f"line {place[1]} of the source: {source.text.splitlines()[int(place[1]) - 1].strip()}")
@@ -90,20 +91,28 @@ def _refusal(source: Source, command: list[str], log: str) -> str:
 
 
 class SharedLibrary:
-    """A kernel's shared library in this process, unloaded when this goes away. Its file is removed at once."""
+    """A kernel's shared library in this process, unloaded when this goes away. Its file is removed at once.
+
+    Raises DeviceError for what is no library, or one without the kernel.
+    """
 
     def __init__(self, binary: Binary) -> None:
-        handle, path = tempfile.mkstemp(prefix="tinygraft-", suffix=".so")
-        try:
-            os.write(handle, binary.data)
-            os.close(handle)
-            self.library = ctypes.CDLL(path)
-        finally:
+        with scratch.folder() as folder:
+            path = folder / "kernel.so"
+            path.write_bytes(binary.data)
             try:
-                os.unlink(path)
-            except OSError:  # where a loaded library cannot be removed
-                pass
-        self.address = ctypes.cast(getattr(self.library, binary.name), ctypes.c_void_p).value or 0
+                self.library = ctypes.CDLL(str(path))
+            except OSError as error:
+                raise DeviceError(
+                    f"what the C compiler made of kernel {binary.name} cannot be loaded: {error}; {_OTHER}"
+                ) from error
+        try:
+            function = getattr(self.library, binary.name)
+        except AttributeError as error:
+            raise DeviceError(
+                f"the library that the C compiler made of kernel {binary.name} has no function of that name; {_OTHER}"
+            ) from error
+        self.address = ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def __del__(self) -> None:
         close = getattr(_ctypes, "dlclose", None)

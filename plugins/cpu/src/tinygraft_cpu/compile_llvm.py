@@ -10,13 +10,16 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, Source
+from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, DeviceError, Source
 from tinygraft_cpu.machine import thread_limit
 
 PASSES = ("sroa", "simplify_cfg")
+OBJECTS = 64  # a new linker takes 1.6 ms (measured 2026-11-22), 0.03 ms for each of its objects
 
 
 class Machine:
@@ -36,8 +39,8 @@ class Machine:
         self.version = ".".join(map(str, llvm.llvm_version_info))
         self.lock = threading.Lock()
         self.idle: list[Any] = []  # target machines that no thread uses
-        self.jit = llvm.create_lljit_compiler(self.target_machine())
         self.loaded = 0
+        self.jit: Any = None  # what has the objects that were loaded last
         locked = llvm.ffi.lib.LLVMPY_TargetMachineEmitToMemory
         self.emit = ctypes.CDLL(llvm.ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
         self.emit.argtypes, self.emit.restype = locked.argtypes, locked.restype
@@ -47,6 +50,18 @@ class Machine:
         return self.llvm.Target.from_default_triple().create_target_machine(
             cpu=self.cpu, features=self.features, opt=2, reloc="pic", codemodel="small", jit=True
         )
+
+    def link(self, binary: Binary) -> tuple[Any, Any]:
+        """The code of an object file in memory, and the linker it goes with. Raises RuntimeError with LLVM's words.
+
+        A linker keeps 9 kB for each name that it has ever had, so each has OBJECTS of them and goes with the last one.
+        """
+        with self.lock:
+            if self.loaded % OBJECTS == 0:
+                self.jit = self.llvm.create_lljit_compiler(self.target_machine())
+            self.loaded += 1
+            builder = self.llvm.JITLibraryBuilder().add_object_img(binary.data).export_symbol(binary.name)
+            return builder.link(self.jit, f"{binary.name}.{self.loaded}"), self.jit
 
     def compiled(self, text: str, assembly: bool) -> tuple[bytes, str]:
         """The object file of a module, and its assembly if that is asked for. Raises RuntimeError with LLVM's words."""
@@ -129,16 +144,19 @@ class LLVMCompiler(Compiler):
 
 
 class LoadedObject:
-    """Machine code of one kernel in memory, given back when this goes away."""
+    """Machine code of one kernel in memory, given back when this goes away. Raises DeviceError for what is none."""
 
     def __init__(self, binary: Binary) -> None:
-        host = machine()
-        with host.lock:
-            host.loaded += 1
-            builder = host.llvm.JITLibraryBuilder().add_object_img(binary.data).export_symbol(binary.name)
-            self.code = builder.link(host.jit, f"{binary.name}.{host.loaded}")
-        self.address = int(self.code[binary.name])
+        try:
+            self.code, self.linker = machine().link(binary)
+            self.address = int(self.code[binary.name])
+        except (RuntimeError, KeyError) as error:
+            raise DeviceError(f"LLVM does not take the object file of kernel {binary.name}: {error}") from error
 
     def close(self) -> None:
         """Give the memory back now."""
         self.code.close()
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if hasattr(self, "code") and not is_finalizing():  # then llvmlite's module may be empty
+            self.code.close()  # before its linker

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from tinygraft.plugin import (
@@ -65,8 +64,7 @@ def choose_compiler() -> str:
     if wanted == "llvm" and "llvm" not in found:
         raise DeviceUnavailable("CPU_COMPILER=llvm needs llvmlite, which is not installed; pip install llvmlite")
     if wanted == "c" and "c" not in found:
-        named = os.environ.get("CC", "")
-        why = f"CC={named} is not there" if named else "none of cc, gcc and clang is on the PATH"
+        why = machine.why_no_cc()
         raise DeviceUnavailable(f"CPU_COMPILER=c needs a C compiler, and {why}; install gcc or clang, or set CC to one")
     if not found:
         raise DeviceUnavailable(

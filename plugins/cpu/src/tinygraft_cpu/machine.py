@@ -133,9 +133,25 @@ def compilers() -> dict[str, str]:
 
 def find_cc() -> list[str] | None:
     """The C compiler's command: CC with its options, else the first of cc, gcc and clang on the PATH."""
-    if words := shlex.split(os.environ.get("CC", "")):
+    try:
+        words = shlex.split(os.environ.get("CC", ""))
+    except ValueError:  # an unbalanced quote: CC names no compiler, and LLVM needs none
+        return None
+    if words:
         return words if shutil.which(words[0]) else None
     return next(([name] for name in CC_NAMES if shutil.which(name)), None)
+
+
+def why_no_cc() -> str:
+    """Why find_cc finds nothing."""
+    named = os.environ.get("CC", "")
+    if not named.strip():
+        return "none of cc, gcc and clang is on the PATH"
+    try:
+        shlex.split(named)
+    except ValueError as error:
+        return f"CC={named} cannot be read: {error}"
+    return f"CC={named} is not there"
 
 
 def _read(path: str | Path) -> str:

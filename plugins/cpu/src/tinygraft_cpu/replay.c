@@ -29,7 +29,7 @@ int tg_replay(const tg_graph *graph, int next, long long nanoseconds) {
         const tg_step *step = &graph->steps[i];
         if (i >= next) {
             if (step->code) tg_launch(step->code, buffers, variables, step->variables, step->parts, step->scratch);
-            else memcpy((void *)buffers[0], (const void *)buffers[1], (size_t)step->bytes);
+            else if (step->bytes) memcpy((void *)buffers[0], (const void *)buffers[1], (size_t)step->bytes);
             if (now() >= end && i + 1 < graph->count) return i + 1;
         }
         buffers += step->buffers;

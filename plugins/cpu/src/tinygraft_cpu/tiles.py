@@ -26,6 +26,7 @@ BF16_TILE = MatrixUnit("tdpbf16ps", 16, 16, 32, dtypes.bfloat16, dtypes.bfloat16
 INT8_TILE = MatrixUnit("tdpbssd", 16, 16, 64, dtypes.int8, dtypes.int8, dtypes.int32, 4, 8)
 FEATURES = {BF16_TILE: "amx_bf16", INT8_TILE: "amx_int8"}
 LIMIT = 60.0  # seconds that the child process may take
+LONGEST = 1 << 16  # bytes of a verdict on disk
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18  # numbers of Linux on x86-64
 
 _CHILD = """
@@ -83,8 +84,12 @@ def _verdict(route: str, names: tuple[str, ...]) -> str:
     """What the child process found: nothing, or what was wrong."""
     file = _file(route, names)
     try:
-        return str(json.loads(file.read_bytes())["why"]) if file is not None else try_in_child(route, names)
-    except (OSError, ValueError, KeyError):
+        if file is None:
+            return try_in_child(route, names)
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > LONGEST:  # a pipe would wait for a writer
+            raise OSError(f"{file} is no verdict")
+        return str(json.loads(file.read_bytes())["why"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         why = try_in_child(route, names)
         if file is not None:
             write_atomic(file, json.dumps({"why": why}).encode())

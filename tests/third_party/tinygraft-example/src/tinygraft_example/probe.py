@@ -10,7 +10,10 @@ from tinygraft.plugin import Probe
 def find_compiler() -> list[str] | None:
     """The command of the C compiler: CC with its options, else the first of cc, gcc and clang that is on the PATH."""
     for command in [os.environ["CC"]] if os.environ.get("CC") else ["cc", "gcc", "clang"]:
-        words = shlex.split(command)
+        try:
+            words = shlex.split(command)
+        except ValueError:  # a quote that does not end
+            continue
         if words and shutil.which(words[0]):
             return words
     return None

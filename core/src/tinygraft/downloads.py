@@ -1,0 +1,176 @@
+"""Files from the web, downloaded once: what is there is complete, or it is not there.
+
+What only `fetch` needs is imported in it, because this file is on the way of `import tinygraft`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from tinygraft.caches import cache_folder, is_private
+from tinygraft.errors import FetchError
+from tinygraft.files import replacing
+
+_BLOCK = 1 << 20  # bytes that are in memory at a time
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # one letter is a drive
+
+
+def fetch(
+    url: str | os.PathLike[str],
+    name: str | None = None,
+    subdir: str = "",
+    *,
+    checksum: str | None = None,
+    gunzip: bool = False,
+    hint: str = "",
+) -> Path:
+    """The file at url, downloaded the first time and kept as downloads/subdir/name in the cache folder.
+
+    Without a cache folder it is kept in a folder of this user in the system's temporary one. A url without a scheme is
+    the path of a file, which is used where it is; with gunzip its content is unpacked as that of a download.
+
+    checksum is the MD5 (32 hex digits) or SHA-256 (64) of what is downloaded, before gunzip unpacks it; a
+    kept file that does not have it is downloaded again. name is by default a digest of the url. hint is added
+    to an error.
+
+    Raises FetchError when the download fails, ends early, or is not what checksum says; nothing is kept then.
+    """
+    import hashlib
+
+    local = _path_of(url)
+    if local is not None and not gunzip:
+        return _checked(local, checksum, hint)
+    url = local.absolute().as_uri() if local is not None else os.fspath(url)
+    name = name or hashlib.sha256(url.encode()).hexdigest()[:32] + (".gunzip" if gunzip else "")
+    path = _downloads(url, hint) / subdir / name
+    is_kept = path.is_file() and local is None
+    if is_kept and (gunzip or not checksum or _digest(path, checksum) == checksum):
+        return path
+    _download(url, path, checksum, gunzip, hint)
+    return path
+
+
+def _path_of(url: str | os.PathLike[str]) -> Path | None:
+    """The path that is given in place of a url."""
+    if isinstance(url, os.PathLike):
+        return Path(url)
+    return None if _SCHEME.match(url) else Path(url)
+
+
+def _checked(path: Path, checksum: str | None, hint: str) -> Path:
+    """A file of this machine, with the checksum that it should have."""
+    try:
+        if not path.is_file():
+            raise FetchError(f"cannot take {path}: there is no such file{_with(hint)}")
+        found = _digest(path, checksum) if checksum else None
+    except (OSError, ValueError) as error:
+        if isinstance(error, FetchError):
+            raise
+        raise FetchError(f"cannot take {path}: {error}{_with(hint)}") from error
+    if found != checksum:
+        raise FetchError(
+            f"{path} is not the file that was expected: checksum {found}, expected {checksum}{_with(hint)}"
+        )
+    return path
+
+
+def _downloads(url: str, hint: str) -> Path:
+    """The folder of downloads. Raises FetchError where there is none that others cannot change."""
+    import tempfile
+
+    folder = cache_folder()
+    if folder is None:
+        user = getattr(os, "geteuid", lambda: "files")()
+        folder = Path(tempfile.gettempdir(), f"tinygraft-{user}")
+        if not is_private(folder):
+            raise FetchError(
+                f"cannot download {url}: there is no folder for it; {folder} is not this user's alone to write"
+                f"\n  hint: name another folder with TINYGRAFT_CACHE{_with(hint)}"
+            )
+    return folder / "downloads"
+
+
+def _download(url: str, path: Path, checksum: str | None, gunzip: bool, hint: str) -> None:
+    """Have what is at url at path, whole, or raise FetchError."""
+    import gzip
+    import http.client
+    import shutil
+    import urllib.error
+    import urllib.request
+    import zlib
+
+    request = urllib.request.Request(url, headers={"User-Agent": "tinygraft"})
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with urllib.request.urlopen(request, timeout=30) as response, replacing(path) as file:
+            source: Any = _Whole(response, checksum)
+            try:
+                plain = gzip.GzipFile(fileobj=source, mode="rb") if gunzip else source
+                shutil.copyfileobj(plain, file, _BLOCK)
+            except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+                raise FetchError(f"{url} cannot be unpacked: {error}; nothing was kept{_with(hint)}") from error
+            if source.checksum != checksum:
+                raise FetchError(
+                    f"{url} is not the file that was expected: checksum {source.checksum}, expected {checksum} "
+                    f"({source.size} bytes); nothing was kept{_with(hint)}"
+                )
+    except FetchError:
+        raise
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise FetchError(
+            f"cannot download {url}: {reason}\n  it would be kept in {path.parent}, where you can put it yourself"
+            f"{_with(hint)}"
+        ) from error
+
+
+class _Whole:
+    """What a server sends, as a file. Its end is an OSError where the server said that there is more.
+
+    size is how much was read, checksum its digest, of the kind that like is.
+    """
+
+    def __init__(self, response: Any, like: str | None) -> None:
+        import hashlib
+
+        self._response, self.size = response, 0
+        self._said = response.headers.get("Content-Length")
+        self._digest = hashlib.new(_kind(like), usedforsecurity=False) if like else None
+
+    def read(self, size: int = -1) -> bytes:
+        """At most size bytes, none at the end."""
+        block: bytes = self._response.read(_BLOCK if size < 0 else size)
+        self.size += len(block)
+        if self._digest is not None:
+            self._digest.update(block)
+        if size and not block and self._said is not None and self._said != str(self.size):
+            raise OSError(f"the connection ended after {self.size} of {self._said} bytes")
+        return block
+
+    @property
+    def checksum(self) -> str | None:
+        """The digest of what was read; None where nobody asked."""
+        return None if self._digest is None else self._digest.hexdigest()
+
+
+def _kind(checksum: str) -> str:
+    """Which digest a checksum is, by its length."""
+    return "md5" if len(checksum) == 32 else "sha256"
+
+
+def _digest(path: Path, like: str) -> str:
+    """The digest of a file, of the kind that like is."""
+    import hashlib
+
+    found = hashlib.new(_kind(like), usedforsecurity=False)
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            found.update(block)
+    return found.hexdigest()
+
+
+def _with(hint: str) -> str:
+    return f"\n  hint: {hint}" if hint else ""

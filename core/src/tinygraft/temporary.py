@@ -1,0 +1,90 @@
+"""Temporary files beside the file that they become, and the removal of those whose process is gone.
+
+    with written_beside(path) as file:     the file that takes the place of path
+    remove_leftovers(folder)               what killed processes have left there
+
+A process has a lock on its temporary file as long as it writes there, and the system ends that lock with the process:
+so a file that can be locked belongs to nobody. That needs no process number, which means nothing in another container
+and is used again. A file of another machine, or on a file system without locks, is removed an hour after it was last
+written to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".tinygraft-tmp"
+_LONGEST = 64  # bytes of a file's name that its temporary name repeats: some file systems end names at 143 bytes
+_STALE_SECONDS = 3600
+_HOST = hashlib.blake2b(getattr(os, "uname", lambda: ("", "windows"))()[1].encode(), digest_size=4).hexdigest()
+
+
+def temporary_name(name: str) -> str:
+    """A new name for a temporary file that becomes name, or another; never longer than 120 bytes."""
+    encoded = os.fsencode(name)
+    if len(encoded) > _LONGEST:
+        name = hashlib.blake2b(encoded, digest_size=12).hexdigest()
+    return f".{name}.{_HOST}{os.urandom(6).hex()}{SUFFIX}"
+
+
+@contextmanager
+def written_beside(
+    path: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None, mode: int = 0o666
+) -> Iterator[BinaryIO]:
+    """A new file that takes the place of path when the block ends well, and is removed when it does not.
+
+    It is made in path's folder, or in another folder of that file system. mode is what it permits at most.
+    """
+    home, name = os.path.split(path)
+    temporary = os.path.join(home if folder is None else folder, temporary_name(name))
+    with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        try:
+            if fcntl is not None:
+                with suppress(OSError):  # a file system without locks
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield file
+            file.flush()
+            if fcntl is None:  # Windows moves no open file; elsewhere the lock holds until the new name is there
+                file.close()
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+
+
+def remove_leftovers(folder: str | os.PathLike[str]) -> None:
+    """Remove the temporary files in a folder that no process writes any more. What cannot be removed stays."""
+    with suppress(OSError), os.scandir(folder or ".") as entries:
+        for entry in entries:
+            if entry.name.startswith(".") and entry.name.endswith(SUFFIX):
+                with suppress(OSError):
+                    if _is_left(entry):
+                        os.unlink(entry.path)
+
+
+def _is_left(entry: os.DirEntry[str]) -> bool:
+    """Whether a temporary file has no process. An empty young one may be about to be locked."""
+    found = entry.stat(follow_symlinks=False)
+    if time.time() - found.st_mtime > _STALE_SECONDS:
+        return True
+    is_from_here = entry.name.removesuffix(SUFFIX).rpartition(".")[2].startswith(_HOST)
+    if not is_from_here or not found.st_size or not stat.S_ISREG(found.st_mode) or fcntl is None:
+        return False
+    with open(entry.path, "rb+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # somebody has the lock, or nobody can have one
+            return False
+    return True
