@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from tinygraft.conformance import DeviceConformance
 from tinygraft.conformance.suite import Suite
 
 pytestmark = pytest.mark.needs("cc")
-SUPPORT = Path(__file__).parents[1] / "support"
 
 
 def asked_of(name: str) -> tuple[str, ...]:
@@ -39,7 +37,11 @@ def nearest(backend: type) -> type:
 
 
 DEVICES = {name: tests for name in BACKENDS if (tests := asked_of(name))}
-PARTS = [base for base in DeviceConformance.__mro__ if "_" in base.__module__.rpartition(".")[2]]  # of the levels
+PARTS = [
+    base
+    for base in DeviceConformance.__mro__
+    if "_" in (module := base.__module__.rpartition(".")[2]) or module == "render"
+]  # of the levels
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[s
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "tinygraft.conformance.plugin", "-p", "no:cacheprovider",
              "-c", os.devnull, "--rootdir=.", "--noconftest", "--tb=short", "--tinygraft-json=found.json", *asked],
-            cwd=folder, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(SUPPORT)])},
+            cwd=folder, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])},
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
@@ -105,6 +107,9 @@ SENTENCES = (
     "a bool has the byte 255: it was not written, or not as 0 or 1",
     "kernel E_59: what is a sine?",
     "n = 5",
+    "the Target says chunks=4, and the whole loop was run as one part: launch a kernel whose signature is chunked once",
+    "compile() gave a binary of 0 bytes, and load() raised OSError: kernel.so: file too short",
+    "two texts that are no programs, for other reasons, have one message:",
 )
 
 

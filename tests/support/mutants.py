@@ -152,6 +152,52 @@ class RefusingCompiler(Compiler):
         return super().compile(source)
 
 
+class SwallowingCompiler(Compiler):
+    """Gives an empty binary for what it cannot compile, and says nothing."""
+
+    def compile(self, source: Source) -> Binary:
+        """The text, or nothing."""
+        try:
+            compile(source.text, "kernel", "exec")
+        except SyntaxError:
+            return Binary(source.name, b"", source.signature)
+        return super().compile(source)
+
+
+class Swallows(Kept):
+    """Errors of the compiler show as a file that cannot be loaded."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.compiler = SwallowingCompiler()  # type: ignore[assignment]
+
+    def load(self, binary: Binary) -> Program:
+        """The program. Raises OSError for an empty binary."""
+        if not binary.data:
+            raise OSError("kernel.so: file too short")
+        return super().load(binary)
+
+
+class MuteCompiler(Compiler):
+    """Refuses what is no Python without the words of Python."""
+
+    def compile(self, source: Source) -> Binary:
+        """The text."""
+        try:
+            compile(source.text, "kernel", "exec")
+        except SyntaxError:
+            raise CompileError(f"kernel {source.name} cannot be compiled", source.text) from None
+        return super().compile(source)
+
+
+class Mute(Kept):
+    """The compiler's words are lost."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.compiler = MuteCompiler()  # type: ignore[assignment]
+
+
 class Reordered(Program):
     """A kernel whose arguments are changed before it is launched."""
 
@@ -220,6 +266,34 @@ class LeavesAShare(Shares):
         assert isinstance(program, PythonProgram)
         program.group = partial(all_but_the_last, program.group)
         return program
+
+
+class IgnoresParts(Shares):
+    """Every kernel is run as one part, as if no threads shared it."""
+
+    def load(self, binary: Binary) -> Program:
+        """The program with one part."""
+        program = super().load(binary)
+        assert isinstance(program, PythonProgram)
+        program.parts = 1
+        return program
+
+
+class WholeParts(Shares):
+    """Each part runs the whole kernel: parts get the numbers of an only one."""
+
+    def load(self, binary: Binary) -> Program:
+        """The program, whose parts are not told which they are."""
+        program = super().load(binary)
+        assert isinstance(program, PythonProgram)
+        program.group = partial(as_only_part, program.group)
+        return program
+
+
+def as_only_part(group: Callable[..., None], *arguments: Any) -> None:
+    """Run all of a kernel."""
+    *others, _, _, x, y, z = arguments
+    group(*others, 0, 1, x, y, z)
 
 
 def all_but_the_last(group: Callable[..., None], *arguments: Any) -> None:
@@ -321,8 +395,13 @@ MUTANTS: dict[str, Mutant] = {
     "SHORTINDICES": Mutant(ShortIndices, ("test_indices_have_64_bits",), ("test_size[float32-33]",)),
     "BOOLSOFONES": Mutant(BoolsOfOnes, ("test_elementwise[CMPLT-int32]", "test_cast[int32-bool]"),
                           ("test_elementwise[WHERE-int32]",)),
-    "LEAVESASHARE": Mutant(LeavesAShare, ("test_action[matmul-parallel]", "test_action[transposed-parallel]"),
-                           ("test_size[int8-67]",)),
+    "LEAVESASHARE": Mutant(LeavesAShare, ("test_action[matmul-parallel]", "test_action[transposed-parallel]",
+                                          "test_parts[67]", "test_each_part_once"), ("test_size[int8-67]",)),
+    "IGNORESPARTS": Mutant(IgnoresParts, ("test_parts[2]", "test_parts[67]"),
+                           ("test_parts[1]", "test_each_part_once", "test_action[matmul-parallel]")),
+    "WHOLEPARTS": Mutant(WholeParts, ("test_parts[67]", "test_each_part_once"), ("test_action[matmul-parallel]",)),
+    "SWALLOWS": Mutant(Swallows, ("test_what_is_no_program_is_refused",), ("test_elementwise[IDIV-int32]",)),
+    "MUTE": Mutant(Mute, ("test_what_is_no_program_is_refused",), ("test_elementwise[IDIV-int32]",)),
     "BYNAME": Mutant(ByName, ("test_elementwise[WHERE-float32]", "test_as_written[product-plus-float32]"),
                      ("test_elementwise[IDIV-int32]",)),
     "REFUSING": Mutant(Refusing, ("test_elementwise[SIN-float32]", "test_constants[SIN-float32]"),

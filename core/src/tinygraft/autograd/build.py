@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft.dtype import DType, accumulator, dtypes
+from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops, Own, ReduceArg, ScanArg, ScatterArg, ShardArg
 from tinygraft.uop.shape import Shape, is_size, sint
 from tinygraft.uop.uop import Place, UOp
@@ -19,6 +20,7 @@ Pairs = Sequence[tuple[sint, sint]]
 def _move(op: Ops, x: UOp, arg: tuple[sint, ...] | tuple[tuple[sint, sint], ...]) -> UOp:
     """A movement node; the symbolic sizes of its arg are sources after x, each once, in order."""
     symbols: dict[UOp, None] = {}
+    arg = settled(arg)
     for item in arg:
         for size in item if isinstance(item, tuple) else (item,):
             if isinstance(size, UOp):

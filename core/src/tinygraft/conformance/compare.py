@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+Array = np.ndarray[Any, Any]
 SHOWN = 100  # characters of an element
 
 
@@ -30,3 +33,26 @@ def same(got: Sequence[Any], want: Sequence[Any], what: str = "") -> None:
     first = wrong[0]
     found, expected = (repr(values[first])[:SHOWN] for values in (got, want))
     raise AssertionError(f"{start}{len(wrong)} of {len(want)} values differ, at {first} {found} and not {expected}")
+
+
+def close(got: Array, want: Array, rtol: float = 0.0) -> None:
+    """Raise AssertionError unless got equals want up to rtol, a fraction of each value; NaNs are alike.
+
+    >>> close(np.array([1.0, 2.5]), np.array([1.0, 2.0]), 1e-3)
+    Traceback (most recent call last):
+        ...
+    AssertionError: 1 of 2 values differ by more than 0.001 of them, most at (1,): got 2.5, expected 2.0
+    """
+    wrong = ~(
+        np.isclose(got, want, rtol, 0, equal_nan=True) if rtol else (got == want) | ((got != got) & (want != want))
+    )
+    if not wrong.any():
+        return
+    with np.errstate(all="ignore"):
+        far = np.where(wrong, np.nan_to_num(np.abs(got - want) / np.abs(want), nan=np.inf) if rtol else 1, -1)
+    place = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), wrong.shape))
+    by, which = (f" by more than {rtol} of them", "most") if rtol else ("", "first")
+    count, found, expected = int(wrong.sum()), got[place].item(), want[place].item()
+    raise AssertionError(
+        f"{count} of {wrong.size} values differ{by}, {which} at {place}: got {found!r}, expected {expected!r}"
+    )

@@ -1,7 +1,7 @@
-"""Kernels for groups of threads, by hand: what one thread stores another one reads, so only a barrier makes it right.
+"""Kernels for threads, by hand: groups where what one stores another one reads, and loops that several parts share.
 
-Threads read what the farthest of them has stored, and each group and turn has values of its own, so that memory that
-is read too early, or written too early, shows.
+Threads of a group read what the farthest of them has stored, and each group and turn has values of its own, so that
+memory that is read too early, or written too early, shows. Parts of a shared loop count on their own.
 """
 
 from __future__ import annotations
@@ -90,3 +90,30 @@ def far(size: int) -> Linear:
     b.store(0, r, ((v + r * (1 << 33)) // 1000 % 1009).cast(dtypes.int32))
     b.end(r)
     return b.done(("v",))
+
+
+def parted(size: int, by: int) -> Linear:
+    """out[i] = 1 + how many elements its part wrote before, plus v * by: a loop that parts share; v is a variable."""
+    v = UOp.variable("v", 0, 99)
+    b = Build("parted", (dtypes.int32, size))
+    count = b.reg(0, UOp.const(dtypes.int32, 0))
+    r = b.range(size, AxisKind.PARALLEL)
+    b.accum(count, UOp.const(dtypes.int32, 1))
+    b.store(0, r, b.get(count) + v.cast(dtypes.int32) * by)
+    b.end(r)
+    return b.done(("v",), chunked=True)
+
+
+def counted_by(parts: int, size: int) -> list[int]:
+    """What `parted` leaves of v = 0 where so many parts share its loop."""
+    return [i - size * part // parts + 1 for part in range(parts)
+            for i in range(size * part // parts, size * (part + 1) // parts)]  # fmt: skip
+
+
+def once(size: int) -> Linear:
+    """x[i] = x[i] * 2 + 1, in place, in a loop that parts share."""
+    b = Build("once", (dtypes.int32, size))
+    r = b.range(size, AxisKind.PARALLEL)
+    b.store(0, r, b.load(0, r) * 2 + 1)
+    b.end(r)
+    return b.done(chunked=True)

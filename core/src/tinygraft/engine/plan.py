@@ -121,13 +121,26 @@ def _refuse_unknown(order: Sequence[UOp]) -> None:
     )
 
 
+def _refuse_unbound(order: Sequence[UOp]) -> None:
+    """Raise GraphError for a variable that has no value anywhere in the graph."""
+    bound = {node.src[0].arg.name for node in order if node.op is Ops.BIND}
+    for node in order:
+        if node.op is Ops.VARIABLE and node.arg.name not in bound:
+            raise GraphError(
+                f"the variable {node.arg.name} has no value, which what is to be computed depends on\n"
+                f"  hint: bind it, as in {node.arg.name}.bind({node.lo}); it is in [{node.lo}, {node.hi}]"
+            )
+
+
 def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
-    """What computes outputs, whose postorder is order. Raises CompileError, and of a PLACEHOLDER GraphError, or
-    DeviceError where its value is lost.
+    """What computes outputs, whose postorder is order. Raises CompileError, and of a PLACEHOLDER or a variable without
+    a value GraphError, or DeviceError where the value is lost.
     """
     ops = {node.op for node in order}
     if Ops.PLACEHOLDER in ops:
         _refuse_unknown(order)
+    if Ops.VARIABLE in ops:
+        _refuse_unbound(order)
     if Ops.FUNCTION in ops:
         return _work_of_others(without_functions(outputs))
     if Ops.BIND in ops and values_in(order) is None:

@@ -24,8 +24,10 @@ from tinygraft.tensor.inrange import beyond, check, hint, wrapped
 from tinygraft.tensor.live import Entry, enter, entry_of, wake
 from tinygraft.tensor.spellings import with_spellings
 from tinygraft.tensor.storage import MOVES, Steps, Storage, alias, is_declared
+from tinygraft.uop.index import settled
 from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, is_size, sint
+from tinygraft.uop.show import show_arg
 from tinygraft.uop.uop import Place, UOp
 
 Scalar = bool | int | float | complex
@@ -313,7 +315,7 @@ class TensorBase:
         """A tensor, a Python number or a symbolic integer as it is; anything else becomes a tensor here."""
         if isinstance(value, (TensorBase, bool, int, float, complex)) or _is_symbolic(value):
             return value
-        if isinstance(value, (list, tuple)) or hasattr(value, "__array__"):
+        if isinstance(value, (list, tuple, UOp)) or hasattr(value, "__array__"):
             return type(self)(value, device=self.device)  # type: ignore[call-arg]
         raise DTypeError(
             f"cannot {verb(op)} a tensor of shape {self.shape} and {type(value).__name__}\n  made at {self._where()}"
@@ -372,8 +374,11 @@ class TensorBase:
         Raises ShapeError, with the line that made this tensor.
         """
         old = self.uop
+        if symbols := _symbols(op, arg):
+            arg = settled(arg)
+            symbols = _symbols(op, arg)
         try:
-            node = UOp(op, old.dtype, (old, *_symbols(op, arg)), arg)
+            node = UOp(op, old.dtype, (old, *symbols), arg)
         except ShapeError as error:
             raise ShapeError(f"{error}\n  made at {self._where()}") from None
         new = self._wrap(node)
@@ -411,7 +416,8 @@ class TensorBase:
         of = dtype or _common_dtype([self, value])
         if of.kind == "complex":
             return self._in_parts().constant(self, value, of)  # type: ignore[no-any-return]
-        new = self._wrap(self._number(value, of, self.uop.shape))
+        node = self._number(value, of, self.uop.shape)
+        new = self._wrap(on_device(node, self.uop.device) if isinstance(value, UOp) else node)
         new.requires_grad = False
         return new
 
@@ -452,6 +458,11 @@ def _number(value: Any, dtype: DType, device: Place, shape: Shape) -> UOp:
         return expand(UOp.const(dtype, value, device), shape)  # 0.0 and -0.0 would be one entry
     node = UOp(Ops.CAST, dtype, (value,))
     return expand(node, shape)
+
+
+def on_device(node: UOp, device: Place) -> UOp:
+    """A value that is made of variables alone, which lie nowhere, as one on a device."""
+    return UOp(Ops.MUL, node.dtype, (node, expand(UOp.const(node.dtype, 1, device), node.shape)))
 
 
 @functools.lru_cache(maxsize=256, typed=True)
@@ -505,8 +516,8 @@ def _disagreement(op: Ops, left: TensorBase, right: TensorBase) -> str:
         axis for axis in range(-1, -min(len(a), len(b)) - 1, -1) if broadcast_shape((a[axis],), (b[axis],)) is None
     )
     text = (
-        f"cannot {verb(op)} shapes {a} and {b}: axis {axis} is {a[axis]} on the left "
-        f"and {b[axis]} on the right, and neither is 1\n"
+        f"cannot {verb(op)} shapes {show_arg(a)} and {show_arg(b)}: axis {axis} is {show_arg(a[axis])} on the left "
+        f"and {show_arg(b[axis])} on the right, and neither is 1\n"
         f"  left  made at {left._where()}      right made at {right._where()}"
     )
     small, large, side = (b, a, "right") if len(b) <= len(a) else (a, b, "left")

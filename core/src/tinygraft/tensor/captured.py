@@ -157,9 +157,9 @@ def _is_read(launch: Recorded, capture: Capture) -> bool:
 class Record:
     """A trace that is replayed: launches on the buffers of a call, and the result with its tensors taken out."""
 
-    def __init__(self, trace: Trace, met: Met, arguments: Arguments, result: Any, taken: Sequence[parts.Part],
+    def __init__(self, trace: Trace, met: Met, arguments: Arguments, result: Any, taken: Sequence[parts.Claim],
                  filled: Sequence[TensorBase], was_there: Callable[[object], bool]) -> None:  # fmt: skip
-        """met is what the compared calls launched, taken are the parts of symbolic ends that a replay has to check,
+        """met is what the compared calls launched, taken is what a replay has to check about symbolic sizes,
         filled tensors that the call gave a grad.
 
         was_there tells which tensors there were before the call.

@@ -13,14 +13,15 @@ from tinygraft.autograd.build import laid_like
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, part_of, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor import lengths
+from tinygraft.tensor import lengths, parts
 from tinygraft.tensor.base import Scalar, TensorBase, expand
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.inrange import check, fitting
 from tinygraft.tensor.leaves import leaf, new_memory
 from tinygraft.tensor.lengths import as_sizes
+from tinygraft.tensor.symbolic_range import symbolic_range
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, max_shape
+from tinygraft.uop.shape import Shape, is_concrete, max_shape
 from tinygraft.uop.uop import Place, UOp
 
 
@@ -72,8 +73,10 @@ class Creation(Casting):
         >>> Tensor.full((2, 2), 7).tolist()
         [[7, 7], [7, 7]]
         """
-        symbolic = isinstance(fill_value, UOp)
-        like = dtype or (dtypes.default_int() if symbolic else fitting(dtypes.from_py(fill_value), [fill_value]))
+        if isinstance(fill_value, UOp):
+            like: DTypeLike = dtype or lengths.dtype_of(fill_value)
+        else:
+            like = dtype or fitting(dtypes.from_py(fill_value), [fill_value])
         sizes, to, name = _place((shape,) if isinstance(shape, (tuple, list)) else shape, device, like)
         value = cls(fill_value, device=name, dtype=to, requires_grad=False)  # type: ignore[call-arg]
         if to.kind == "complex":
@@ -111,6 +114,8 @@ class Creation(Casting):
         """
         if stop is None:
             start, stop = 0, start
+        if any(isinstance(number, UOp) for number in (start, stop, step)):
+            return cls._from(symbolic_range(cls, start, stop, step, dtype, device).uop, requires_grad)
         if any(isinstance(number, complex) for number in (start, stop, step)):
             raise DTypeError(f"arange counts with real numbers, got arange({start}, {stop}, {step})")
         if step == 0:
@@ -186,7 +191,9 @@ class Creation(Casting):
         [[1.0, 0.0], [0.0, 1.0]]
         """
         columns = n if m is None else m
-        if n < 0 or columns < 0:
+        if not is_concrete((n, columns)):
+            n, columns = _place((n, columns), device, dtype)[0]
+        elif n < 0 or columns < 0:
             raise ShapeError(f"eye needs sizes that are not negative, got {n} and {columns}")
         name, to = Device.canonicalize(device), to_dtype(dtype or dtypes.default_float())
         if to.kind == "complex":
@@ -304,6 +311,8 @@ def _place(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape, D
     sizes = as_sizes(shape if isinstance(shape, tuple) else (shape,), "a shape")
     if any(isinstance(size, int) and size < 0 for size in sizes):
         raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
+    if not is_concrete(sizes):
+        parts.take(parts.Sizes(sizes, "a shape"))
     return sizes, to_dtype(dtype or dtypes.default_float()), Device.canonicalize(device)
 
 

@@ -11,11 +11,13 @@ from typing import Any, Literal, Self
 from tinygraft.dtype import dtypes, promote
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
+from tinygraft.tensor import parts as claims
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.lengths import as_ints, as_sizes
 from tinygraft.tensor.movement import Movement, Pair
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, low, sint
+from tinygraft.uop.shape import Shape, high, is_concrete, low, sint
+from tinygraft.uop.show import show_arg
 
 
 class Joining(Movement):
@@ -219,6 +221,8 @@ class Joining(Movement):
         grow = tuple((0 if _negative(before) else before, 0 if _negative(after) else after) for before, after in pairs)
         if all(lengths.same(side, 0) for pair in grow for side in pair):
             return x
+        if any(not is_concrete(pair) for pair in grow):
+            claims.take(claims.Sizes(tuple(side for pair in grow for side in pair), "a padding", self._where()))
         padded = x._move(Ops.PAD, grow)
         if value == 0:
             return padded
@@ -271,14 +275,16 @@ class Joining(Movement):
 
 def _check_alike(what: str, first: TensorBase, other: TensorBase, free: int | None = None) -> None:
     """Raise ShapeError unless both have the same axes, but for the free one."""
-    both = f"cannot {what} shapes {first.shape} and {other.shape}"
+    both = f"cannot {what} shapes {show_arg(first.shape)} and {show_arg(other.shape)}"
     along = "" if free is None else f" along axis {free}"
     made = f"  first made at {first._where()}      other made at {other._where()}"
     if first.ndim != other.ndim:
         raise ShapeError(f"{both}: they have {first.ndim} and {other.ndim} axes\n{made}")
     for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
         if axis != free and not lengths.same(a, b):
-            raise ShapeError(f"{both}{along}: axis {axis} is {a} in the first and {b} in the other\n{made}")
+            raise ShapeError(
+                f"{both}{along}: axis {axis} is {show_arg(a)} in the first and {show_arg(b)} in the other\n{made}"
+            )
 
 
 def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
@@ -295,7 +301,8 @@ def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
 
 
 def _negative(size: sint) -> bool:
-    return bool(low(size) < 0)
+    """Whether so many elements are cut. A symbolic number that may be less or more than 0 is one to be added."""
+    return low(size) < 0 and high(size) <= 0
 
 
 def _with(shape: Shape, axis: int, size: sint) -> Shape:

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from tinygraft.dtype import DType, dtypes, promote
 from tinygraft.errors import ShapeError
 from tinygraft.uop import index
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, sint
-from tinygraft.uop.uop import UOp, postorder
+from tinygraft.uop.shape import Shape, high, low, sint
+from tinygraft.uop.uop import UOp, toposort
 
 
 def _known(size: UOp) -> sint:
-    return int(size.arg) if size.op is Ops.CONST else size
+    return int(size.lo) if size.lo == size.hi else size
 
 
 def add(a: sint, b: sint) -> sint:
@@ -40,12 +41,48 @@ def div(a: sint, b: sint) -> sint:
     return a // b if isinstance(a, int) and isinstance(b, int) else _known(index.idiv(a, b))
 
 
+def most(a: sint, b: sint) -> sint:
+    """The greater of both."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else _known(index.maximum(a, b))
+
+
+def fits(size: sint, dtype: DType) -> bool:
+    """Whether an integer dtype holds a size, for all values of its variables."""
+    return bool(dtypes.min(dtype) <= low(size) and high(size) <= dtypes.max(dtype))
+
+
 def product(sizes: Iterable[sint]) -> sint:
     """All of them multiplied; 1 for none."""
     result: sint = 1
     for size in sizes:
         result = mul(result, size)
     return result
+
+
+def from_front(place: sint, size: sint) -> sint:
+    """A place of an axis counted from the front, where one that can only be negative is counted from the end.
+
+    >>> from tinygraft import Variable
+    >>> from_front(-2, 5), from_front(Variable("n", -3, -1), 5).lo
+    (3, 2)
+    """
+    return add(size, place) if high(place) < 0 else place
+
+
+def slice_end(place: sint, size: sint) -> sint:
+    """An end of a slice from the front and within the axis, where that is decided for all values of the variables.
+
+    What may be negative for some values and not for others, or past the end for some, stays as it is.
+
+    >>> from tinygraft import Variable
+    >>> n = Variable("n", 1, 5)
+    >>> slice_end(-6, n), slice_end(5, n) is n, slice_end(n, 8) is n, slice_end(sub(n, 1), 8).lo
+    (0, True, True, 0)
+    """
+    front = from_front(place, size)
+    if high(place) < 0:
+        return 0 if high(front) <= 0 else front
+    return size if low(place) >= 0 and low(sub(place, size)) >= 0 else front
 
 
 def same(a: sint, b: sint) -> bool:
@@ -60,16 +97,29 @@ def now(size: sint, values: Mapping[str, int] = MappingProxyType({})) -> int | N
     >>> now(Variable("n", 1, 9).bind(3) * 2), now(Variable("n", 1, 9)), now(7)
     (6, None, 7)
     """
-    if isinstance(size, int):
-        return size
-    binds = [node for node in postorder(size) if node.op is Ops.BIND]
-    bound = {node: index.const(int(values.get(node.src[0].arg.name, node.arg))) for node in binds}
-    found = _known(index.rebuild_simplified((size,), bound)[size])
-    return found if isinstance(found, int) else None
+    return index.value_of(size, values)
+
+
+def dtype_of(value: UOp) -> DType:
+    """The dtype of a node as a value. A symbolic integer has that which its variables were given, or the default one.
+
+    Where that does not hold all that it can be, it is 64 bits wide.
+
+    >>> from tinygraft import Variable, dtypes
+    >>> dtype_of(Variable("n", 1, 9)), dtype_of(Variable("n", 1, 2**40)), dtype_of(Variable("n", 1, 9, dtypes.int8) + 1)
+    (dtypes.int, dtypes.long, dtypes.char)
+    """
+    if value.dtype is not dtypes.index:
+        return value.dtype
+    given = {node.arg.dtype for node in toposort(value) if node.op is Ops.VARIABLE} - {None}
+    to = promote(*given) if given else dtypes.default_int()
+    return to if fits(value, to) else dtypes.int64
 
 
 def as_sizes(given: Sequence[Any], what: str) -> tuple[sint, ...]:
-    """Sizes that a user gave, one by one or as one sequence. Raises ShapeError for what is no integer.
+    """Sizes that a user gave, one by one or as one sequence, symbolic ones in the one form that they have.
+
+    Raises ShapeError for what is no integer.
 
     >>> as_sizes(((2, 3),), "shape")
     (2, 3)
@@ -78,8 +128,8 @@ def as_sizes(given: Sequence[Any], what: str) -> tuple[sint, ...]:
         given = given[0]
     sizes = []
     for size in given:
-        if isinstance(size, UOp) or size is None:
-            sizes.append(size)
+        if size is None or (isinstance(size, UOp) and size.dtype is dtypes.index):
+            sizes.append(index.settled(size))
             continue
         try:
             sizes.append(size.__index__())

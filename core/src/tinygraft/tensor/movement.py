@@ -14,8 +14,10 @@ from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths, ondisk, parts
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.lengths import as_ints, as_sizes
+from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops, WindowArg
 from tinygraft.uop.shape import Shape, is_concrete, sint
+from tinygraft.uop.show import show_arg
 
 Pair = tuple[sint, sint]
 
@@ -66,7 +68,11 @@ class Movement(TensorBase):
         return (*shape[: free[0]], lengths.div(total, known), *shape[free[0] + 1 :])
 
     def _reshape(self, shape: Shape) -> Self:
-        return self._again() if shape == self.shape else self._move(Ops.RESHAPE, shape)
+        if shape == self.shape:
+            return self._again()
+        if not (is_concrete(shape) and is_concrete(self.shape)):  # others are checked with the node
+            parts.take(parts.Elements(self.shape, shape, self._where()))
+        return self._move(Ops.RESHAPE, shape)
 
     def view(self, shape: Any = (), *args: Any) -> Self:
         """reshape, by its other name."""
@@ -135,6 +141,8 @@ class Movement(TensorBase):
                     f"cannot expand {self.shape} to {new}: axis {axis} is {o} and would be {size}, and {why}\n"
                     f"  made at {self._where()}"
                 )
+        if not is_concrete(new):
+            parts.take(parts.Sizes(new, "a shape", self._where()))
         wide = self._reshape(old)
         return wide if wide.shape == new else wide._move(Ops.EXPAND, new)
 
@@ -220,7 +228,9 @@ class Movement(TensorBase):
                 f"shrink needs one (start, end) or None for each axis of {self.shape}, got {tuple(arg)}\n"
                 f"  made at {self._where()}"
             )
-        pairs = tuple((0, size) if pair is None else tuple(pair) for pair, size in zip(arg, self.shape, strict=True))
+        pairs = settled(
+            tuple((0, size) if pair is None else tuple(pair) for pair, size in zip(arg, self.shape, strict=True))
+        )
         if all(lengths.same(a, 0) and lengths.same(b, n) for (a, b), n in zip(pairs, self.shape, strict=True)):
             return self._again()
         for axis, (size, (start, end)) in enumerate(zip(self.shape, pairs, strict=True)):
@@ -255,7 +265,7 @@ class Movement(TensorBase):
             raise ShapeError(f"narrow needs an axis, got shape ()\n  made at {self._where()}")
         axis = self._axis(dim)
         start = operator.index(start) if isinstance(start, TensorBase) else start
-        first = start + self.shape[axis] if start < 0 else start
+        first = lengths.from_front(start, self.shape[axis])
         return self._part(axis, first, lengths.add(first, length))
 
     def _every(self, steps: Sequence[int]) -> Self:
@@ -282,7 +292,7 @@ class Movement(TensorBase):
         axis = self._own_axis("split", dim)
         total = self.shape[axis]
         if not isinstance(total, int):
-            raise ShapeError(f"split needs a size that is known, axis {axis} of {self.shape} is symbolic")
+            raise ShapeError(f"split needs a size that is known, axis {axis} of {show_arg(self.shape)} is symbolic")
         if isinstance(sizes, int):
             if sizes == total == 0:
                 return (self._part(axis, 0, 0),)

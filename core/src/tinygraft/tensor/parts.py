@@ -1,25 +1,36 @@
-"""Parts of an axis whose ends are variables: checked where they are taken, and again for each replay.
+"""What has to hold of symbolic sizes: checked where they are used, and again for each replay.
 
-A kernel serves every value of a variable, so nothing below can tell that a part leaves its axis. `take(part)` checks
-it with the values that are bound now; while a TinyJit captures (`noting`), it also notes the parts that another value
-could take past the end, for `part.check(values)` before a replay.
+A kernel serves every value of a variable, so nothing below can tell that a part leaves its axis, or that a shape has
+other elements than what is reshaped to it. `take(claim)` checks it with the values that are bound now; while a TinyJit
+captures (`noting`), it also notes what another value could make wrong, for `claim.check(values)` before a replay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.listening import Listening
-from tinygraft.uop.shape import Shape, high, low, sint
+from tinygraft.uop.shape import Shape, high, low, no_reshape, sint
+
+
+class Claim(Protocol):
+    """Something about symbolic sizes that has to hold."""
+
+    def certain(self) -> bool:
+        """Whether it holds for all values of its variables."""
+
+    def check(self, values: Mapping[str, int]) -> None:
+        """Raise ShapeError where it does not hold for these values or else those bound; unbound ones pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """start to end along one axis of a shape. made says where the tensor was made."""
+    """start to end along one axis of a shape lie in it. made says where the tensor was made."""
 
     shape: Shape
     axis: int
@@ -30,7 +41,7 @@ class Part:
     def certain(self) -> bool:
         """Whether it stays in its axis for all values of its variables."""
         ordered = low(self.start) >= 0 and low(lengths.sub(self.end, self.start)) >= 0
-        return ordered and high(self.end) <= low(self.shape[self.axis])
+        return ordered and low(lengths.sub(self.shape[self.axis], self.end)) >= 0
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise ShapeError where it leaves its axis, for these values or else those bound; unbound ones pass."""
@@ -43,22 +54,65 @@ class Part:
             )
 
 
-_listening = Listening[Part]()
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Two shapes have as many elements."""
+
+    old: Shape
+    new: Shape
+    made: str
+
+    def certain(self) -> bool:
+        """Whether they have for all values of their variables."""
+        positive = all(low(size) >= 0 for size in self.new)
+        return positive and lengths.same(lengths.product(self.old), lengths.product(self.new))
+
+    def check(self, values: Mapping[str, int]) -> None:
+        """Raise ShapeError where they have not, for these values or else those bound; unbound ones pass."""
+        old, new = (tuple([lengths.now(n, values) for n in shape]) for shape in (self.old, self.new))
+        known = [tuple([n for n in shape if n is not None]) for shape in (old, new)]
+        if known == [old, new] and (why := no_reshape(*known)):
+            raise ShapeError(f"{why}\n  made at {self.made}")
 
 
-def noting() -> AbstractContextManager[list[Part]]:
-    """The parts taken in the block, in this thread, that other values of their variables could take past the end."""
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """None of some sizes is negative. what says whose they are."""
+
+    sizes: Shape
+    what: str
+    made: str = ""
+
+    def certain(self) -> bool:
+        """Whether none is for all values of their variables."""
+        return all(low(size) >= 0 for size in self.sizes)
+
+    def check(self, values: Mapping[str, int]) -> None:
+        """Raise ShapeError where one is negative, for these values or else those bound; unbound ones pass."""
+        found = tuple([lengths.now(size, values) for size in self.sizes])
+        if any(high(size) < 0 for size in self.sizes) or any(n is not None and n < 0 for n in found):
+            raise ShapeError(
+                f"{self.what} is made of sizes that are not negative, got {found}, as its variables are bound"
+                + (f"\n  made at {self.made}" if self.made else "")
+            )
+
+
+_listening = Listening[Claim]()
+
+
+def noting() -> AbstractContextManager[list[Claim]]:
+    """What is claimed in the block, in this thread, that other values of variables could make wrong."""
     return _listening.block()
 
 
-def take(part: Part) -> None:
-    """Check a part with the values bound now, and note it where somebody listens."""
-    part.check({})
-    if _listening.lists and not part.certain():
-        note([part])
+def take(claim: Claim) -> None:
+    """Check a claim with the values bound now, and note it where somebody listens."""
+    claim.check({})
+    if _listening.lists and not claim.certain():
+        note([claim])
 
 
-def note(parts: list[Part]) -> None:
-    """Add parts to the lists of all that listen; those of a replay inside a capture, too."""
+def note(claims: Sequence[Claim]) -> None:
+    """Add claims to the lists of all that listen; those of a replay inside a capture, too."""
     for found in _listening.lists:
-        found.extend(part for part in parts if part not in found)
+        found.extend(claim for claim in claims if claim not in found)

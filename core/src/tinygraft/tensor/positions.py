@@ -14,7 +14,9 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.base import TensorBase
-from tinygraft.uop.shape import Shape, sint
+from tinygraft.uop.index import settled
+from tinygraft.uop.shape import Shape, high, sint
+from tinygraft.uop.show import show_arg
 from tinygraft.uop.uop import UOp
 
 
@@ -184,8 +186,10 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
         return item
     if isinstance(item, slice):
         return _part(tensor, item, axis)
+    if isinstance(item, UOp) and item.dtype is dtypes.index:
+        return One(lengths.from_front(settled(item), size))
     if isinstance(item, UOp):
-        return One(item)
+        item = type(tensor)(item, device=tensor.device)
     if isinstance(item, TensorBase):
         if item.dtype.kind not in ("int", "uint"):
             raise DTypeError(
@@ -226,9 +230,11 @@ def _listed(tensor: Any, places: Any, axis: int) -> Places:
 def _part(tensor: Any, item: slice, axis: int) -> Part:
     size = tensor.shape[axis]
     for part in (item.start, item.stop, item.step):
-        if part is not None and not isinstance(part, UOp) and not hasattr(part, "__index__"):
+        symbolic = isinstance(part, UOp) and part.dtype is dtypes.index and part is not item.step
+        if part is not None and not symbolic and not hasattr(part, "__index__"):
+            found = show_arg(part) if isinstance(part, UOp) else repr(part)
             raise DTypeError(
-                f"a slice is made of integers, got {part!r} for axis {axis} of shape {tensor.shape}\n"
+                f"a slice is made of integers, got {found} for axis {axis} of shape {tensor.shape}\n"
                 f"  made at {tensor._where()}"
             )
     step = 1 if item.step is None else item.step.__index__()
@@ -245,11 +251,21 @@ def _part(tensor: Any, item: slice, axis: int) -> Part:
             return Part(0, 0)
         last = start + (count - 1) * step
         return Part(start, last + 1, step) if step > 0 else Part(last, start + 1, -step, True)
+    if step == -1 and item.start is item.stop is None:
+        return Part(0, size, reverse=True)
     if step != 1:
-        raise ShapeError(f"a slice with symbolic bounds needs a step of 1, got {step} on axis {axis}")
-    ends = [default if bound is None else bound for bound, default in zip(bounds, (0, size), strict=True)]
-    start, end = (lengths.add(size, end) if isinstance(end, int) and end < 0 else end for end in ends)
-    return Part(start, end)
+        raise ShapeError(
+            f"a slice with symbolic bounds needs a step of 1, got {step} on axis {axis} of shape "
+            f"{show_arg(tensor.shape)}; -1 goes over a whole axis\n  made at {tensor._where()}"
+        )
+    ends = [
+        settled(bound) if isinstance(bound, UOp) else None if bound is None else bound.__index__() for bound in bounds
+    ]
+    places = [default if end is None else end for end, default in zip(ends, (0, size), strict=True)]
+    start, end = (lengths.slice_end(place, size) for place in places)
+    if high(lengths.sub(end, start)) <= 0 and not any(isinstance(bound, UOp) for bound in bounds):
+        return Part(0, 0)
+    return Part(start, end)  # symbolic bounds that are the wrong way round are refused where the part is taken
 
 
 def basic(tensor: Any, picks: Sequence[Pick]) -> Any:

@@ -14,6 +14,8 @@ from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
+from tinygraft.tensor import lengths
+from tinygraft.tensor.base import on_device
 from tinygraft.tensor.ctc import CTC
 from tinygraft.tensor.digest import Digest
 from tinygraft.tensor.distinct import Distinct
@@ -136,10 +138,12 @@ def _file(path: Path, device: str, dtype: DType) -> UOp:
 
 
 def _existing(node: UOp, device: Place, dtype: Any) -> UOp:
-    """A node of the graph, or a symbolic integer as a value."""
+    """A node of the graph, or a symbolic integer, or what is made of some, as a value."""
     if node.dtype is dtypes.index:
-        to = dtype or dtypes.default_int()
+        to = dtype or lengths.dtype_of(node)
         return node.cast(to) + UOp.const(to, 0, Device.canonicalize(device))
-    if device is not None and node.device is not None and Device.canonicalize(device) != node.device:
+    if node.device is None:
+        node = on_device(node, Device.canonicalize(device))
+    elif device is not None and Device.canonicalize(device) != node.device:
         node = laid(node, Device.canonicalize(device), None)
     return node if dtype is None else node.cast(dtype)

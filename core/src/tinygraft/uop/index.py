@@ -9,6 +9,7 @@ form of sums, integer.py the arithmetic, logic.py the conditions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.uop.integer import add, dot, idiv, maximum, minimum, mod, mul, sub
@@ -20,8 +21,8 @@ from tinygraft.uop.uop import UOp, toposort
 
 __all__ = [
     "Operand", "add", "and_", "build", "clauses", "const", "dot", "eq", "ge", "idiv", "lt", "maximum",
-    "minimum", "mod", "mul", "node", "not_", "or_", "rebuild_simplified", "simplify", "size_of", "sub",
-    "terms_of", "truth", "valid", "where",
+    "minimum", "mod", "mul", "node", "not_", "or_", "rebuild_simplified", "settled", "simplify", "size_of", "sub",
+    "terms_of", "truth", "valid", "value_of", "where",
 ]  # fmt: skip
 
 
@@ -94,6 +95,31 @@ def simplify(x: UOp) -> UOp:
     for u in toposort(x):
         done[u] = build(u, tuple(done[s] for s in u.src)) if u.src else u
     return done[x]
+
+
+def settled(arg: Any) -> Any:
+    """A size, or a tuple of them to any depth, with each symbolic one in the one form that it has: an int where it is.
+
+    >>> n, m = UOp.variable("n", 1, 9), UOp.variable("m", 1, 9)
+    >>> settled((n + (8 - n), (m * 2 + n))) == (8, settled(n + m + m))
+    True
+    """
+    if isinstance(arg, tuple):
+        return tuple([settled(item) for item in arg])
+    if not isinstance(arg, UOp):
+        return arg
+    size = simplify(arg)
+    return int(size.lo) if size.lo == size.hi else size
+
+
+def value_of(size: sint, values: Mapping[str, int]) -> int | None:
+    """A size with these values of its variables, or else those that they are bound to; None where one has neither."""
+    if isinstance(size, int):
+        return size
+    binds = [node for node in toposort(size) if node.op is Ops.BIND]
+    bound = {node: const(int(values.get(node.src[0].arg.name, node.arg))) for node in binds}
+    found = rebuild_simplified((size,), bound)[size]
+    return int(found.arg) if found.op is Ops.CONST else None
 
 
 def size_of(size: sint, values: Mapping[str, int]) -> int:

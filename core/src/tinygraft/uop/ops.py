@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
@@ -166,11 +167,39 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class VariableArg:
-    """A variable and its inclusive bounds."""
+    """A variable and its inclusive bounds. dtype is what it has as a value, where somebody said so.
+
+    The name becomes that of an argument in generated code, with something before it. Raises ValueError for one that
+    cannot, and for bounds that are none.
+    """
 
     name: str
     low: int
     high: int
+    dtype: DType | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            found = repr(self.name)
+            found = found if len(found) <= 80 else f"{found[:60]}... of {len(found)} characters"
+            raise ValueError(
+                "the name of a variable is 1 to 64 letters a to z or A to Z, digits and _, and does not begin with a "
+                f"digit, for kernels have an argument of that name; got {found}"
+            )
+        if any(type(bound) is not int or not -_HALF <= bound < _HALF for bound in (self.low, self.high)):
+            raise ValueError(
+                f"variable {self.name!r} needs bounds that are integers of 64 bits, got {self.low!r} and {self.high!r}"
+            )
+        if self.low > self.high:
+            raise ValueError(f"variable {self.name!r} needs min_val <= max_val, got {self.low} and {self.high}")
+
+    def __repr__(self) -> str:
+        shown = f"name={self.name!r}, low={self.low}, high={self.high}"
+        return f"VariableArg({shown})" if self.dtype is None else f"VariableArg({shown}, dtype={self.dtype})"
+
+
+NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,63}")
+_HALF = 2**63
 
 
 @dataclass(frozen=True, slots=True)

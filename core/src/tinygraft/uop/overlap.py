@@ -22,7 +22,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
 from tinygraft.uop.logic import clauses
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.terms import Terms, chain, const, factors_of, product, terms_of
+from tinygraft.uop.terms import Terms, chain, const, difference, factors_of, product, surely_negative, terms_of
 from tinygraft.uop.uop import UOp
 
 Limits = dict[UOp, tuple[int, int]]  # node -> its least and greatest value, where a gate says more than the node
@@ -225,16 +225,24 @@ class _Proof:
 
     def split_symbolic(self, left: Terms, right: Terms, constant: int) -> bool:
         """The same for a factor that is a size not known yet: what is left of both sides lies from 0 to below it."""
-        if constant:
-            return False
         for stride in _sizes((*left, *right)):
-            parts = [_by_size(terms, stride) for terms in (left, right)]
-            rests = [chain(rest, 0) for _, rest in parts]
-            if all(big for big, _ in parts) and all(ix.ge(r, 0).lo and ix.lt(r, stride).lo for r in rests):
-                self.todo.append(Equation(parts[0][0], parts[1][0], 0))
-                self.todo.append(Equation(parts[0][1], parts[1][1], 0))
-                return True
+            (big_left, left_rest), (big_right, right_rest) = (_by_size(terms, stride) for terms in (left, right))
+            if not big_left or not big_right:
+                continue
+            times = math.gcd(*big_left.values(), *big_right.values())
+            base = ix.mul(stride, times)
+            for more in dict.fromkeys((constant, 0)):  # the constant may be part of either side
+                a, b = chain(left_rest, more), chain(right_rest, more - constant)
+                if self.is_digit(a, base, self.left) and self.is_digit(b, base, self.right):
+                    self.todo.append(Equation(_divided(big_left, times), _divided(big_right, times), 0))
+                    self.todo.append(Equation(left_rest, right_rest, constant))
+                    return True
         return False
+
+    def is_digit(self, x: UOp, base: UOp, limit: Limits) -> bool:
+        """Whether x lies from 0 to below base where a gate is open."""
+        below = ix.lt(x, base).lo or surely_negative(*difference(x, base), reached=True)
+        return bool(below and (ix.ge(x, 0).lo or self.ends(x, limit)[0] >= 0))
 
     def known(self, left: UOp | None, right: UOp | None, constant: int) -> None:
         """left + constant is right, each one node or 0."""

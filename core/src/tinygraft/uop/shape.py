@@ -6,6 +6,7 @@ A node of the kernel graph is one number, of shape ().
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +49,18 @@ def is_size(size: sint, value: int) -> bool:
     return isinstance(size, int) and size == value
 
 
+def _shown(arg: Any) -> str:
+    """A shape, or the arg of a movement, in a message."""
+    from tinygraft.uop.show import show_arg  # builds on this file
+
+    return show_arg(arg)
+
+
 def _same(op: Ops, src: Sources, arg: Any) -> Shape:
     shape = src[0].shape
     for other in src[1:]:
         if other.shape != shape:
-            raise ShapeError(f"{op.name} needs equal shapes, got {', '.join(str(s.shape) for s in src)}")
+            raise ShapeError(f"{op.name} needs equal shapes, got {', '.join(_shown(s.shape) for s in src)}")
     return shape
 
 
@@ -70,7 +78,30 @@ def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
             after *= size
         if before != after or (arg and min(arg) < 0):
             raise ShapeError(f"cannot reshape {old}, which has {before} elements, to {arg}, which has {after}")
+    elif old != arg:
+        had, has = as_bound(old), as_bound(arg)
+        if None not in had and None not in has and (why := no_reshape(had, has)):
+            raise ShapeError(why)
     return arg
+
+
+def no_reshape(old: tuple[int, ...], new: tuple[int, ...]) -> str:
+    """Why old is not reshaped to new, which are symbolic shapes as their variables are bound; empty where it is."""
+    before, after = math.prod(old), math.prod(new)
+    if before == after and min(new, default=0) >= 0:
+        return ""
+    return (
+        f"cannot reshape {old}, which has {before} elements, to {new}, which has {after}, as their variables are bound"
+    )
+
+
+def as_bound(shape: Sequence[sint]) -> tuple[Any, ...]:
+    """Sizes with the values that their variables are bound to; None for one with a variable that has none."""
+    if is_concrete(shape):
+        return tuple(shape)
+    from tinygraft.uop import index as ix  # builds on this file
+
+    return tuple([ix.value_of(size, {}) for size in shape])
 
 
 def _expand(op: Ops, src: Sources, arg: Shape) -> Shape:
@@ -79,21 +110,23 @@ def _expand(op: Ops, src: Sources, arg: Shape) -> Shape:
     for o, n in zip(old, arg, strict=False):
         fits = fits and (o is n or o == n or o == 1)
     if not fits:
-        raise ShapeError(f"cannot expand {old} to {arg}: only axes of size 1 grow, and their number stays")
+        raise ShapeError(
+            f"cannot expand {_shown(old)} to {_shown(arg)}: only axes of size 1 grow, and their number stays"
+        )
     return arg
 
 
 def _permute(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
     old = src[0].shape
     if sorted(arg) != list(range(len(old))):
-        raise ShapeError(f"permute needs each axis of {old} once, got {arg}")
+        raise ShapeError(f"permute needs each axis of {_shown(old)} once, got {arg}")
     return tuple(old[axis] for axis in arg)
 
 
 def _pad(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
     old = src[0].shape
     if len(arg) != len(old) or any(_is_negative(side) for pair in arg for side in pair):
-        raise ShapeError(f"pad needs one pair of non-negative sizes for each axis of {old}, got {arg}")
+        raise ShapeError(f"pad needs one pair of non-negative sizes for each axis of {_shown(old)}, got {_shown(arg)}")
     return tuple(size if before == after == 0 else _together(size, before, after)
                  for size, (before, after) in zip(old, arg, strict=True))  # fmt: skip
 
@@ -106,12 +139,8 @@ def _is_negative(size: sint) -> bool:
     """
     if low(size) >= 0 or high(size) < 0:
         return low(size) < 0
-    from tinygraft.uop import index as ix  # builds on this file
-    from tinygraft.uop.uop import toposort
-
-    bound = {node: ix.const(node.arg) for node in toposort(size) if node.op is Ops.BIND}
-    found: int = ix.rebuild_simplified((size,), bound)[size].hi if bound else 0
-    return found < 0
+    (found,) = as_bound((size,))
+    return found is not None and found < 0
 
 
 def _together(*sizes: sint) -> sint:
@@ -123,13 +152,13 @@ def _together(*sizes: sint) -> sint:
     total: sint = 0
     for size in sizes:
         total = ix.add(total, size)
-    return total if isinstance(total, int) or total.op is not Ops.CONST else int(total.arg)
+    return ix.settled(total)
 
 
 def _shrink(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
     old = src[0].shape
     if len(arg) != len(old):
-        raise ShapeError(f"shrink needs one (start, end) for each axis of {old}, got {arg}")
+        raise ShapeError(f"shrink needs one (start, end) for each axis of {_shown(old)}, got {_shown(arg)}")
     for axis, (size, (start, end)) in enumerate(zip(old, arg, strict=True)):
         if is_concrete((size, start, end)) and not 0 <= start <= end <= size:
             raise ShapeError(f"cannot shrink axis {axis} of {old} to ({start}, {end})")
@@ -137,20 +166,18 @@ def _shrink(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
 
 
 def _length(start: sint, end: sint) -> sint:
-    """end - start, known where end is written as start plus a number."""
-    if isinstance(start, int) and start == 0:
-        return end
-    if start is end:
-        return 0
-    if not isinstance(end, int) and end.op is Ops.ADD and end.src[0] is start and end.src[1].op is Ops.CONST:
-        return int(end.src[1].arg)
-    return end - start
+    """end - start, known where what is symbolic cancels."""
+    if isinstance(start, int) and (start == 0 or isinstance(end, int)):
+        return end if start == 0 else end - start
+    from tinygraft.uop import index as ix  # builds on this file
+
+    return ix.settled(ix.sub(end, start))
 
 
 def _flip(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
     old = src[0].shape
     if len(set(arg)) != len(arg) or any(not 0 <= axis < len(old) for axis in arg):
-        raise ShapeError(f"flip needs different axes of {old}, got {arg}")
+        raise ShapeError(f"flip needs different axes of {_shown(old)}, got {arg}")
     return old
 
 
@@ -181,17 +208,16 @@ def _cat(op: Ops, src: Sources, arg: int) -> Shape:
         if len(other.shape) != len(first) or any(
             a != b for i, (a, b) in enumerate(zip(first, other.shape, strict=True)) if i != arg
         ):
-            raise ShapeError(f"cat along axis {arg} needs equal other axes, got {first} and {other.shape}")
-    total = src[0].shape[arg]
-    for other in src[1:]:
-        total = total + other.shape[arg]
-    return (*first[:arg], total, *first[arg + 1 :])
+            raise ShapeError(
+                f"cat along axis {arg} needs equal other axes, got {_shown(first)} and {_shown(other.shape)}"
+            )
+    return (*first[:arg], _together(*[other.shape[arg] for other in src]), *first[arg + 1 :])
 
 
 def _reduce_axis(op: Ops, src: Sources, arg: Any) -> Shape:
     old = src[0].shape
     if len(set(arg.axes)) != len(arg.axes) or any(not 0 <= axis < len(old) for axis in arg.axes):
-        raise ShapeError(f"a reduction needs different axes of {old}, got {arg.axes}")
+        raise ShapeError(f"a reduction needs different axes of {_shown(old)}, got {arg.axes}")
     return tuple(1 if axis in arg.axes else size for axis, size in enumerate(old))
 
 
@@ -203,14 +229,14 @@ def _gather(op: Ops, src: Sources, arg: int) -> Shape:
 def _scatter(op: Ops, src: Sources, arg: Any) -> Shape:
     base, index, value = (s.shape for s in src)
     if value != (*base[: arg.axis], *index, *base[arg.axis + 1 :]):
-        raise ShapeError(f"cannot scatter {value} at {index} into axis {arg.axis} of {base}")
+        raise ShapeError(f"cannot scatter {_shown(value)} at {_shown(index)} into axis {arg.axis} of {_shown(base)}")
     return base
 
 
 def _assign(op: Ops, src: Sources, arg: None) -> Shape:
     where = src[2] if len(src) == 3 else src[0]
     if where.shape != src[1].shape:
-        raise ShapeError(f"cannot assign shape {src[1].shape} to shape {where.shape}")
+        raise ShapeError(f"cannot assign shape {_shown(src[1].shape)} to shape {_shown(where.shape)}")
     return src[0].shape
 
 

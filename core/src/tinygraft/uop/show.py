@@ -125,7 +125,8 @@ def show_arg(arg: Any) -> str:
         inner = ", ".join(show_arg(item) for item in arg)
         return f"({inner},)" if len(arg) == 1 else f"({inner})"
     if dataclasses.is_dataclass(arg) and not isinstance(arg, (type, DType)):
-        fields = ", ".join(f"{f.name}={show_arg(getattr(arg, f.name))}" for f in dataclasses.fields(arg))
+        told = [f.name for f in dataclasses.fields(arg) if f.default is not None or getattr(arg, f.name) is not None]
+        fields = ", ".join(f"{name}={show_arg(getattr(arg, name))}" for name in told)
         return f"{type(arg).__name__}({fields})"
     return repr(arg)
 

@@ -1,8 +1,9 @@
 """The normal form of integer sums: a node as terms with constant factors, and the canonical node of such terms.
 
-In: nodes of dtypes.index. A sum is a left-associated chain of terms, each a node times a constant: variables
-first, then terms by the number of their innermost range, the constant last. A product has the innermost range
-first. What is written another way (SUB, NEG, sums on the right) is read as well.
+In: nodes of dtypes.index. A sum is a left-associated chain of terms, each a node times a constant: those of variables
+alone first, then terms by the number of their innermost range, the constant last. A product has the innermost range
+first. Variables, with or without a value, are ordered by name and what is made of them by how it is written, so that
+one size has one node. What is written another way (SUB, NEG, sums on the right) is read as well.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ Terms = dict[UOp, int]  # node -> its constant factor
 
 _constants: dict[int, UOp] = {}  # kept, because they are made and dropped all the time
 _KEPT = 1024
+_LONG = 64  # nodes; assumed, never measured: the sizes that people write have fewer
 
 
 def const(value: int) -> UOp:
@@ -112,7 +114,24 @@ def chain(terms: Terms, constant: int) -> UOp:
 
 def _order(term: UOp) -> tuple[int, str]:
     """Variables by name, then terms by their open ranges: what changes least often comes first."""
-    return term.ranges, term.arg.name if term.op is Ops.VARIABLE else ""
+    return (term.ranges, "") if term.ranges else (0, _text(term))
+
+
+def _text(x: UOp) -> str:
+    """How a node of variables is written, node by node; nothing for one that reads memory, or a long one."""
+    if x.op is Ops.VARIABLE:
+        return str(x.arg.name)
+    if x.op is Ops.BIND:
+        return f"{x.src[0].arg.name} {x.arg}"
+    order, numbers = [x], {x: 0}
+    for node in order:  # which grows
+        if node.dtype is not dtypes.index or len(order) > _LONG:
+            return ""
+        for source in node.src:
+            if source not in numbers:
+                numbers[source] = len(order)
+                order.append(source)
+    return "\n".join([f"{n.op.name} {n.arg} {[numbers[s] for s in n.src]}" for n in order])
 
 
 def factors_of(x: UOp) -> list[UOp]:
@@ -133,7 +152,7 @@ def factors_of(x: UOp) -> list[UOp]:
 def product(factors: Iterable[UOp]) -> UOp:
     """The product of factors that are not constant, in canonical order; 1 if there are none."""
     total: UOp | None = None
-    for factor in sorted(factors, key=lambda f: (-f.ranges, _order(f)[1])):
+    for factor in sorted(factors, key=lambda f: (-f.ranges, "" if f.ranges else _text(f))):
         total = factor if total is None else UOp(Ops.MUL, dtypes.index, (total, factor))
     return const(1) if total is None else total
 
@@ -154,8 +173,10 @@ def monomial(x: UOp) -> tuple[list[UOp], int]:
 Polynomial = dict[tuple[UOp, ...], int]  # factors, ordered by serial -> constant factor
 
 
-def surely_negative(terms: Terms, constant: int) -> bool:
+def surely_negative(terms: Terms, constant: int, reached: bool = False) -> bool:
     """Whether a sum is below 0 for all values of its variables, taking a counter of a symbolic size at its ends.
+
+    reached says that every counter has a value, as it has where an access happens: then its size is not 0.
 
     >>> n, m = UOp.variable("n", 1, 9), UOp.variable("m", 1, 9)
     >>> i, j = UOp.range(n, 0), UOp.range(m, 1)
@@ -166,14 +187,44 @@ def surely_negative(terms: Terms, constant: int) -> bool:
         return False
     bound: Polynomial = {(): constant}
     for term, factor in terms.items():
-        for factors, k in _greatest(factors_of(term), factor).items():
+        for factors, k in _greatest(factors_of(term), factor, reached).items():
             bound[factors] = bound.get(factors, 0) + k
-    low, high = 0, 0
+    return _most(bound) < 0 or (reached and any(_most(_without(op, bound)) < 0 for op in (Ops.IDIV, Ops.MOD)))
+
+
+def _most(bound: Polynomial) -> int:
+    """The greatest value of a polynomial, from the bounds of its products."""
+    high = 0
     for factors, k in bound.items():
         if factors and k:
             whole = product(factors)
-            low, high = low + k * (whole.lo if k > 0 else whole.hi), high + k * (whole.hi if k > 0 else whole.lo)
-    return high + bound[()] < 0
+            high += k * (whole.hi if k > 0 else whole.lo)
+    return high + bound.get((), 0)
+
+
+def _without(op: Ops, bound: Polynomial) -> Polynomial:
+    """A polynomial without quotients, or without remainders, by constants: x // c * c is x - x % c, which may cancel.
+
+    A loop over x is cut into one over x // c whole blocks and one over the x % c that are left.
+    """
+    total: Polynomial = {}
+    for factors, k in bound.items():
+        divided = next((f for f in factors if f.op is op and f.src[1].op is Ops.CONST and f.src[1].arg > 0), None)
+        if divided is None or (op is Ops.IDIV and k % divided.src[1].arg):
+            total[factors] = total.get(factors, 0) + k
+            continue
+        x, c = divided.src
+        others = list(factors)
+        others.remove(divided)
+        instead = _polynomial(x, 0)
+        if op is Ops.IDIV:
+            k, other, times = k // c.arg, UOp(Ops.MOD, dtypes.index, (x, c)), -1
+        else:
+            other, times = UOp(Ops.IDIV, dtypes.index, (x, c)), -c.arg
+        instead[(other,)] = instead.get((other,), 0) + times
+        for more, value in _times({tuple(others): k}, instead).items():
+            total[more] = total.get(more, 0) + value
+    return total
 
 
 def _symbolic_limit(x: UOp) -> UOp | None:
@@ -183,11 +234,12 @@ def _symbolic_limit(x: UOp) -> UOp | None:
     return x.src[1] if x.op is Ops.MOD and x.src[1].op is not Ops.CONST and x.src[1].lo > 0 else None
 
 
-def _greatest(factors: list[UOp], constant: int) -> Polynomial:
+def _greatest(factors: list[UOp], constant: int, reached: bool) -> Polynomial:
     """An upper bound of constant times factors: each counter of symbolic size at its last or first value."""
     total: Polynomial = {(): constant}
     counters = [f for f in factors if _symbolic_limit(f) is not None]
-    if counters and all(f.lo >= 0 for f in factors) and all(f.src[0].lo > 0 for f in counters if f.op is Ops.RANGE):
+    has_value = reached or all(f.src[0].lo > 0 for f in counters if f.op is Ops.RANGE)
+    if counters and all(f.lo >= 0 for f in factors) and has_value:
         if constant < 0:
             return {}
     else:
@@ -199,12 +251,15 @@ def _greatest(factors: list[UOp], constant: int) -> Polynomial:
 
 
 def _polynomial(x: UOp, more: int) -> Polynomial:
-    """x + more, products of sums not multiplied out below the first level."""
+    """x + more, products of sums multiplied out."""
     terms, constant = terms_of(x)
     found: Polynomial = {(): constant + more}
     for term, k in terms.items():
-        key = tuple(sorted(factors_of(term), key=lambda f: f.serial))
-        found[key] = found.get(key, 0) + k
+        parts: Polynomial = {(): k}
+        for factor in factors_of(term):
+            parts = _times(parts, _polynomial(factor, 0) if factor.op is Ops.ADD else {(factor,): 1})
+        for key, times in parts.items():
+            found[key] = found.get(key, 0) + times
     return found
 
 

@@ -8,6 +8,7 @@ here simplifies: a graph stays as it was written. Behaviour lives in functions o
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import struct
 import threading
@@ -15,7 +16,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tinygraft.dtype import DType, coerce, dtypes
+from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, to_dtype
+from tinygraft.errors import DTypeError
 from tinygraft.uop.bounds import bounds
 from tinygraft.uop.ops import (
     BINARY,
@@ -212,11 +214,24 @@ class UOp:
         return next(_buffer_ids)
 
     @staticmethod
-    def variable(name: str, min_val: int, max_val: int) -> UOp:
-        """An integer that is known only when a kernel is launched, with inclusive bounds."""
-        if not min_val <= max_val:
-            raise ValueError(f"variable {name!r} needs min_val <= max_val, got {min_val} and {max_val}")
-        return UOp(Ops.VARIABLE, dtypes.index, (), VariableArg(name, min_val, max_val))
+    def variable(name: str, min_val: int, max_val: int, dtype: DTypeLike | None = None) -> UOp:
+        """An integer that is known only when a kernel is launched, with inclusive bounds.
+
+        dtype is the integer dtype that it has as a value, as in Tensor(n); without one that is the default, or 64 bits
+        where its bounds need them. Raises ValueError for a name that cannot be that of an argument in generated code
+        and for bounds that are no integers, DTypeError for a dtype that does not hold all of them.
+
+        >>> UOp.variable("n", 1, 9, dtype="int8").arg
+        VariableArg(name='n', low=1, high=9, dtype=dtypes.char)
+        """
+        low, high = _whole(min_val), _whole(max_val)
+        to = None if dtype is None or to_dtype(dtype) is dtypes.index else to_dtype(dtype)
+        if to is not None and (to.kind not in ("int", "uint") or low < dtypes.min(to) or high > dtypes.max(to)):
+            raise DTypeError(
+                f"variable {name!r} is an integer in [{low}, {high}], so its dtype has to be one of integers that "
+                f"holds these, got {to}"
+            )
+        return UOp(Ops.VARIABLE, dtypes.index, (), VariableArg(name, low, high, to))
 
     @staticmethod
     def range(size: sint, axis: int, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
@@ -225,12 +240,13 @@ class UOp:
         return UOp(Ops.RANGE, dtypes.index, (bound,), RangeArg(axis, kind, dim))
 
     def bind(self, value: int) -> UOp:
-        """This variable with the value it has now. Raises ValueError outside its bounds."""
+        """This variable with the value it has now. Raises ValueError outside its bounds and for what is no integer."""
         if self.op is not Ops.VARIABLE:
             raise ValueError(f"only a variable can be bound, this is {self.op}")
-        if not self.lo <= value <= self.hi:
-            raise ValueError(f"{self.arg.name} must be in [{self.lo}, {self.hi}], got {value}")
-        return UOp(Ops.BIND, self.dtype, (self,), int(value))
+        number = _whole(value)
+        if type(number) is not int or not self.lo <= number <= self.hi:
+            raise ValueError(f"{self.arg.name} must be in [{self.lo}, {self.hi}], got {value!r}")
+        return UOp(Ops.BIND, self.dtype, (self,), number)
 
     def unbind(self) -> tuple[UOp, int]:
         """The variable and the value of what bind gave. Raises ValueError for anything else.
@@ -243,7 +259,12 @@ class UOp:
         return self.src[0], self.arg
 
     def const_like(self, value: Any) -> UOp:
-        """A number with this node's dtype, device and shape."""
+        """A number with this node's dtype, device and shape. Raises DTypeError for a fraction beside an index."""
+        if self.dtype is dtypes.index and isinstance(value, float) and not value.is_integer():
+            raise DTypeError(
+                f"a symbolic integer is combined with integers, got {value}\n"
+                "  hint: as a float it is another value: n.cast(dtypes.float), or Tensor(n)"
+            )
         node = UOp.const(self.dtype, value, self.device)
         if self.shape == ():
             return node
@@ -270,49 +291,61 @@ class UOp:
         """a where this is true, b elsewhere."""
         return UOp(Ops.WHERE, a.dtype, (self, a, b if isinstance(b, UOp) else a.const_like(b)))
 
-    # Operators build nodes and never simplify; == stays identity, use eq.
+    # Operators build nodes and never simplify; == stays identity, use eq. What has a node, as a tensor, knows better
+    # what it gives with one: NotImplemented lets it say so.
+
+    def _with(self, op: Ops, other: Any) -> UOp:
+        known = isinstance(other, UOp) or not hasattr(other, "uop")
+        found: UOp = self.alu(op, other) if known else NotImplemented
+        return found
 
     def __add__(self, other: Any) -> UOp:
-        return self.alu(Ops.ADD, other)
+        return self._with(Ops.ADD, other)
 
     def __radd__(self, other: Any) -> UOp:
         return self.const_like(other).alu(Ops.ADD, self)
 
     def __sub__(self, other: Any) -> UOp:
-        return self.alu(Ops.SUB, other)
+        return self._with(Ops.SUB, other)
 
     def __rsub__(self, other: Any) -> UOp:
         return self.const_like(other).alu(Ops.SUB, self)
 
     def __mul__(self, other: Any) -> UOp:
-        return self.alu(Ops.MUL, other)
+        return self._with(Ops.MUL, other)
 
     def __rmul__(self, other: Any) -> UOp:
         return self.const_like(other).alu(Ops.MUL, self)
 
     def __truediv__(self, other: Any) -> UOp:
-        return self.alu(Ops.FDIV, other)
+        return self._with(Ops.FDIV, other)
 
     def __floordiv__(self, other: Any) -> UOp:
-        return self.alu(Ops.IDIV, other)
+        return self._with(Ops.IDIV, other)
+
+    def __rfloordiv__(self, other: Any) -> UOp:
+        return self.const_like(other).alu(Ops.IDIV, self)
 
     def __mod__(self, other: Any) -> UOp:
-        return self.alu(Ops.MOD, other)
+        return self._with(Ops.MOD, other)
+
+    def __rmod__(self, other: Any) -> UOp:
+        return self.const_like(other).alu(Ops.MOD, self)
 
     def __and__(self, other: Any) -> UOp:
-        return self.alu(Ops.AND, other)
+        return self._with(Ops.AND, other)
 
     def __or__(self, other: Any) -> UOp:
-        return self.alu(Ops.OR, other)
+        return self._with(Ops.OR, other)
 
     def __xor__(self, other: Any) -> UOp:
-        return self.alu(Ops.XOR, other)
+        return self._with(Ops.XOR, other)
 
     def __lshift__(self, other: Any) -> UOp:
-        return self.alu(Ops.SHL, other)
+        return self._with(Ops.SHL, other)
 
     def __rshift__(self, other: Any) -> UOp:
-        return self.alu(Ops.SHR, other)
+        return self._with(Ops.SHR, other)
 
     def __neg__(self) -> UOp:
         return self.alu(Ops.NEG)
@@ -321,16 +354,18 @@ class UOp:
         return self.alu(Ops.NOT)
 
     def __lt__(self, other: Any) -> UOp:
-        return self.alu(Ops.CMPLT, other)
+        return self._with(Ops.CMPLT, other)
 
     def __gt__(self, other: Any) -> UOp:
+        if hasattr(other, "uop"):
+            return NotImplemented
         return (other if isinstance(other, UOp) else self.const_like(other)).alu(Ops.CMPLT, self)
 
     def __ge__(self, other: Any) -> UOp:
-        return self.__lt__(other).alu(Ops.NOT)
+        return NotImplemented if hasattr(other, "uop") else self.__lt__(other).alu(Ops.NOT)
 
     def __le__(self, other: Any) -> UOp:
-        return self.__gt__(other).alu(Ops.NOT)
+        return NotImplemented if hasattr(other, "uop") else self.__gt__(other).alu(Ops.NOT)
 
     def eq(self, other: Any) -> UOp:
         """Whether both are equal, as a node."""
@@ -347,6 +382,14 @@ class UOp:
     def minimum(self, other: Any) -> UOp:
         """The less of both; NaN where either is."""
         return self.alu(Ops.MIN, other)
+
+
+def _whole(value: Any) -> Any:
+    """An integer of any kind as an int; anything else stays what it is, for an error to show."""
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        return value
 
 
 class _Draft(UOp):

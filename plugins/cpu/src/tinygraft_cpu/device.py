@@ -37,7 +37,8 @@ class CpuBackend(Backend):
         super().__init__(name, ordinal)
         self.compiler_name = choose_compiler()
         self.threads = CPU_THREADS.value if CPU_THREADS.value > 0 else machine.thread_limit()
-        self.target = host_target(self.threads, self.compiler_name)
+        shared = self.threads if extension.library() is not None else 1  # without the pool a launch is one thread
+        self.target = host_target(shared, self.compiler_name)
         self.allocator = HostAllocator(name)
         self.renderer, self.compiler = _route(self.compiler_name, self.target)
 

@@ -7,5 +7,5 @@ from tinygraft.conformance.levels.ops_tensors import Tensors
 from tinygraft.conformance.levels.ops_values import Values
 
 
-class OpsLevel(Values, Kernels, Tensors):
-    """Tests of level ops."""
+class OpsLevel(Tensors, Kernels, Values):
+    """Tests of level ops. pytest runs those of the last base first: an op before the expressions that use it."""

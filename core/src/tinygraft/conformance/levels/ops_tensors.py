@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinygraft.conformance.compare import same
+from tinygraft.conformance.compare import close, same
 from tinygraft.conformance.corpus import NAMES
 from tinygraft.conformance.expressions import (
     ADDRESSES,
@@ -30,10 +30,7 @@ def check(device: str, expression: Expression) -> None:
     got = expression.build(lambda array: Tensor(array, device=device)).numpy()
     want = np.asarray(expression.want())
     assert got.shape == want.shape
-    if expression.rtol:
-        np.testing.assert_allclose(got, want, rtol=expression.rtol)
-    else:
-        np.testing.assert_array_equal(got, want)
+    close(got, want, expression.rtol)
 
 
 class Tensors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ from tinygraft.conformance.expressions import Array, numbers
 from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import load, pack, param, programs, store, unpack
 from tinygraft.conformance.linears import Build
-from tinygraft.conformance.shared import counted, far
+from tinygraft.conformance.shared import counted, counted_by, far, once, parted
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Handle, Step
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
+from tinygraft.target import Target
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import sint
@@ -183,6 +185,39 @@ class Launches:
                 want ^= 7 + i
             assert memory.see(out) == want
         assert times[0] < times[1]
+
+    @needs(chunks=2)
+    @pytest.mark.parametrize("size", [1, 2, 67])
+    def test_parts(self, backend: Backend, memory: Memory, target: Target, size: int) -> None:
+        """A loop that threads share is cut into parts, each of them is run, and each element written by one of them."""
+        (program,) = programs(backend, [replace(parted(size, 1000), target=target)])
+        out = memory.make([-1] * size)
+        program.launch([out], [7], (1, 1, 1))
+        found = [value - 7000 for value in memory.read(out, size)]
+        sound = [parts for parts in range(1, max(size, 2) + 1) if found == counted_by(parts, size)]
+        assert sound, (
+            f"a loop over {size} elements that parts share left {found}, which no number of parts does: each of them "
+            "takes two numbers behind the variables, which one it is (part) and of how many (parts)"
+        )
+        assert size == 1 or sound[-1] > 1, (
+            f"the Target says chunks={target.chunks}, and the whole loop was run as one part: launch a kernel whose "
+            "signature is chunked once for each part, with (part, parts) behind the variables, or leave chunks at 1"
+        )
+
+    @needs(chunks=2)
+    def test_each_part_once(self, backend: Backend, memory: Memory, target: Target) -> None:
+        """No element of memory that is changed in place is changed by two parts, alone or in a graph of launches."""
+        (program,) = programs(backend, [replace(once(SIZE), target=target)])
+        x, want = memory.make(range(SIZE)), [2 * i + 1 for i in range(SIZE)]
+        program.launch([x], [], (1, 1, 1))
+        same(memory.read(x), want)
+        executor = backend.graph([Step(program, (0,))] * 2)
+        executor.set_buffer(0, x)
+        executor.set_values({})
+        done = 0
+        while done < 2:
+            done = executor.run(done)
+        same(memory.read(x), [4 * v + 3 for v in want])
 
     @pytest.mark.parametrize("most", [1, 37])
     def test_variable(self, backend: Backend, memory: Memory, most: int) -> None:

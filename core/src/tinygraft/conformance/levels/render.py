@@ -116,11 +116,35 @@ class RenderLevel:
 
     @needs("computes")
     def test_what_is_no_program_is_refused(self, backend: Backend) -> None:
-        """Text that is none in any language raises CompileError, at the latest when it is loaded."""
+        """Text that is none in any language raises CompileError, at the latest when it is loaded, with the words of the
+        compiler: two mistakes in two places have two messages.
+        """
         source = backend.renderer.render(linears_of("sum", backend.target)[0])
-        with pytest.raises(CompileError) as caught:
-            backend.load(backend.compiler.compile(replace(source, text=source.text + "\n) this is { no program (\n")))
-        assert str(caught.value).strip(), "the error says nothing"
+        said = [refusal(backend, replace(source, text=text)) for text in (
+            f"{source.text}\n) this is {{ no program (\n", f"[ and this ] 1 is none\n\n{source.text}"
+        )]  # fmt: skip
+        assert all(said), "the error says nothing"
+        assert said[0] != said[1], (
+            f"two texts that are no programs, for other reasons, have one message:\n  {said[0]}\nThe words of the "
+            "compiler are lost: they belong into the message of CompileError, or into its log"
+        )
+
+
+def refusal(backend: Backend, source: Source) -> str:
+    """What a compiler says of text that is no program. Raises AssertionError where it does not refuse it."""
+    binary = None
+    try:
+        binary = backend.compiler.compile(source)
+        backend.load(binary)
+    except CompileError as error:
+        return f"{error}\n{error.log}".strip()
+    except Exception as error:
+        made = "compile()" if binary is None else f"compile() gave a binary of {len(binary.data)} bytes, and load()"
+        raise AssertionError(
+            f"of text that is no program {made} raised {type(error).__name__}: {error}\nA compiler that refuses its "
+            "source raises CompileError with what it says, which is what a user of the device gets to see"
+        ) from error
+    raise AssertionError("text that is no program was compiled and loaded without an error")
 
 
 def linears_of(name: str, target: Target) -> list[Linear]:
