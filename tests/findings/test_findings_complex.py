@@ -9,15 +9,20 @@ even ones.
 from __future__ import annotations
 
 import cmath
+import inspect
 import itertools
 import math
+import pickle
 import re
 
 import numpy as np
 import pytest
 
-from tinygraft import Tensor
+from tinygraft import Tensor, dtypes, hessian, jacobian
 from tinygraft import array_api as xp
+from tinygraft.errors import DTypeError
+from tinygraft.functions import Function
+from tinygraft.tensor.mode import WITH_FORMS
 
 TABLE = {
     "acos": """
@@ -191,3 +196,85 @@ def test_1_19_magnitudes_beyond_the_largest_number() -> None:
             found = getattr(xp, name)(Tensor(z)).numpy()
             np.testing.assert_allclose(found / wanted, 1, rtol=4e-7 if dtype == "complex64" else 1e-15)
     np.testing.assert_allclose(xp.atanh(Tensor(np.array([1e200 + 1e190j]))).numpy(), [1e-200 + 1j * math.pi / 2])
+
+
+def test_1_18_the_sign_of_a_nan_is_kept() -> None:
+    """That of Python's and NumPy's, on the way through casts, and by copysign."""
+    nan = float("nan")
+    for dtype in (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16):
+        assert [Tensor(v, dtype=dtype).signbit().item() for v in (nan, -nan)] == [False, True]
+        assert Tensor([nan, -nan], dtype=dtype).signbit().tolist() == [False, True]
+    given = Tensor(np.array([nan, -nan], "float32"))
+    assert given.signbit().tolist() == (-given).signbit().logical_not().tolist() == [False, True]
+    assert given.cast("float64").signbit().tolist() == given.cast("float16").signbit().tolist() == [False, True]
+    assert given.copysign(Tensor([-1.0, 1.0])).signbit().tolist() == [True, False]
+    assert Tensor([1.0, 1.0]).copysign(given).tolist() == [1.0, -1.0]
+
+
+def test_2_4_expand_dims_takes_its_axis_by_place() -> None:
+    """As NumPy's does."""
+    x = xp.asarray([1.0, 2.0])
+    assert xp.expand_dims(x, 0).shape == xp.expand_dims(x, axis=0).shape == (1, 2)
+    assert xp.expand_dims(x, (0, -1)).shape == (1, 2, 1)
+
+
+def _alike(found: object, wanted: object) -> bool:
+    if isinstance(wanted, Tensor):
+        return isinstance(found, Tensor) and found.dtype is wanted.dtype and found.isclose(wanted).all().item()
+    return found is wanted or bool(np.array_equal(found, wanted))
+
+
+def test_methods_through_the_class_take_complex_numbers() -> None:
+    """`Tensor.exp(z)` raised where `z.exp()` works. The list of such methods is whole."""
+    z = Tensor([1 + 2j, 0.5 - 1j])
+    own = {name for cls in type(z).__mro__[: type(z).__mro__.index(Tensor)] for name in vars(cls)}
+    methods = {name for name in own if name[0] != "_" and not isinstance(vars(Tensor).get(name), property)}
+    methods = {name for name in methods if callable(inspect.getattr_static(Tensor, name, None))}
+    assert methods - {"detach"} == set(WITH_FORMS)
+    for name in ("abs", "exp", "log", "tanh", "mean", "var", "isnan", "round", "clone", "numpy", "sign"):
+        assert _alike(getattr(Tensor, name)(z), getattr(z, name)())
+        assert _alike(getattr(Tensor, name)(z.real), getattr(z.real, name)())
+    assert Tensor.isclose(z, z).all().item() and Tensor.l1_loss(z, z).item() == 0
+    assert z.sequential([Tensor.tanh, Tensor.exp]).isclose(z.tanh().exp()).all().item()
+    assert Tensor.exp is Tensor.exp and pickle.loads(pickle.dumps(Tensor.exp)) is Tensor.exp
+
+
+def test_a_real_number_on_the_left_of_a_complex_one() -> None:
+    """isclose, allclose, ldexp, logaddexp and pairwise_distance raised; on the right they worked."""
+    r, z = Tensor([1.0, 2.0]), Tensor([1 + 2j, 2.0])
+    assert r.isclose(z).tolist() == z.isclose(r).tolist() == [False, True] and not r.allclose(z)
+    a, b = r.numpy(), z.numpy()
+    np.testing.assert_allclose(r.ldexp(z).numpy(), a * np.exp2(b), rtol=1e-6)
+    np.testing.assert_allclose(r.logaddexp(z).numpy(), np.log(np.exp(a) + np.exp(b)), rtol=1e-6)
+    assert abs(r.pairwise_distance(z).item() - 2.0) < 1e-5
+
+
+def test_dropout_of_complex_numbers() -> None:
+    """Both parts are dropped together; requires_grad stays what it was."""
+    z = Tensor(np.full((64, 3, 2), 1 + 2j))
+    with Tensor.train():
+        for found in (z.dropout(0.5), z.dropout1d(0.5)):
+            assert set(found.flatten().tolist()) == {0, 2 + 4j}
+        dropped = Tensor([1j, 2.0], requires_grad=False).dropout()
+    assert dropped.requires_grad is False and Tensor.ones(3).dropout(training=True).requires_grad is None
+
+
+def test_what_is_not_for_complex_numbers_says_so() -> None:
+    """Function, jacobian and hessian failed somewhere inside."""
+
+    class Square(Function):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * x
+
+    z = Tensor([1 + 2j])
+    with pytest.raises(DTypeError, match=r"^Square.apply takes real tensors, argument 0 is dtypes.complex64 of shape"):
+        Square.apply(z)
+    with pytest.raises(DTypeError, match=r"^jacobian of <lambda>, which gives complex numbers, by complex numbers: "):
+        jacobian(lambda t: t * t)(z)
+    with pytest.raises(DTypeError, match=r"^jacobian of <lambda>, which gives complex numbers, by complex numbers: "):
+        hessian(lambda t: t.abs().square().sum())(z)
+    assert jacobian(lambda t: t * 1j)(Tensor([1.0, 2.0])).tolist() == [[1j, 0], [0, 1j]]
+    assert jacobian(lambda t: t.abs().square())(z).tolist() == [[2 + 4j]]
+    for name in ("erf", "lgamma", "i0", "softmax", "sort", "median"):
+        with pytest.raises(DTypeError, match=f"^{name} is not defined for dtypes.complex64\n  made at "):
+            getattr(z, name)()
