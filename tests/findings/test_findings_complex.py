@@ -14,6 +14,8 @@ import itertools
 import math
 import pickle
 import re
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from tinygraft.errors import DTypeError
 from tinygraft.functions import Function
 from tinygraft.tensor.mode import WITH_FORMS
 
+Array = np.ndarray[Any, Any]
 TABLE = {
     "acos": """
         0 0: pi/2 -0      -0 0: pi/2 -0     0 nan: pi/2 nan    -0 nan: pi/2 nan   f inf: pi/2 -inf   n nan: nan nan
@@ -278,3 +281,63 @@ def test_what_is_not_for_complex_numbers_says_so() -> None:
     for name in ("erf", "lgamma", "i0", "softmax", "sort", "median"):
         with pytest.raises(DTypeError, match=f"^{name} is not defined for dtypes.complex64\n  made at "):
             getattr(z, name)()
+
+
+def _slope(loss: Callable[[Tensor], Tensor], at: Array, towards: Array) -> tuple[float, float]:
+    """The derivative of loss in a direction: by its gradient, and by a difference."""
+    x = Tensor(at, requires_grad=True)
+    (gradient,) = loss(x).gradient(x)
+    up, down = (loss(Tensor(at + step * towards)).item() for step in (1e-5, -1e-5))
+    return float((gradient.numpy().conj() * towards).sum().real), (up - down) / 2e-5
+
+
+def _complex(*shape: int) -> Array:
+    rng = np.random.default_rng(len(shape) + sum(shape))
+    return rng.normal(size=shape) + 1j * rng.normal(size=shape)
+
+
+def test_2_4_svd_of_complex_matrices() -> None:
+    """It was refused. Vectors, values and gradients, of those with more rows and with more columns."""
+    a, w = _complex(3, 2), _complex(3, 3)
+    for matrix, whole in ((a, True), (a.T, False)):
+        u, s, v = (t.numpy() for t in _together(*Tensor(matrix).svd(full_matrices=whole)))
+        assert s.dtype == "float64" and u.dtype == v.dtype == "complex128"
+        np.testing.assert_allclose(s, np.linalg.svd(matrix, compute_uv=False), atol=1e-14)
+        np.testing.assert_allclose((u[:, :2] * s) @ v[:2], matrix, atol=1e-14)
+        for square in (u.conj().T @ u, v @ v.conj().T):
+            np.testing.assert_allclose(square, np.eye(len(square)), atol=1e-14)
+
+    def loss(x: Tensor) -> Tensor:
+        u, s, v = x.svd(full_matrices=False)
+        mixed = (u * (s * s * s)) @ v
+        sides = (u.T @ Tensor(w)).abs().square().sum(1) + (v @ Tensor(w[:2, :2])).abs().square().sum(1)
+        return (mixed * Tensor(w[:, :2])).sum().real + (sides * Tensor(np.array([1.0, 3.0]))).sum() + s[0]
+
+    found, wanted = _slope(loss, a, _complex(3, 2)[::-1])
+    assert abs(found - wanted) < 1e-7 * abs(wanted)
+
+
+def test_2_4_eigh_of_complex_matrices() -> None:
+    """Vectors and gradients were not there; nor was a pseudo-inverse by them."""
+    a, w = _complex(2, 2), _complex(2, 3)
+    hermitian = a + a.conj().T
+    for given, triangle in ((np.tril(hermitian), "L"), (np.triu(hermitian), "U")):
+        values, vectors = (t.numpy() for t in _together(*Tensor(given).eigh(triangle)))
+        np.testing.assert_allclose(values, np.linalg.eigvalsh(hermitian), atol=1e-14)
+        np.testing.assert_allclose(hermitian @ vectors, vectors * values, atol=1e-13)
+        np.testing.assert_allclose(vectors.conj().T @ vectors, np.eye(2), atol=1e-14)
+
+    def loss(x: Tensor) -> Tensor:
+        values, vectors = x.eigh()
+        sides = (vectors.mH @ Tensor(w)).abs().square().sum(1)
+        return (sides * Tensor(np.array([1.0, 3.0]))).sum() + (values * values * values).sum()
+
+    found, wanted = _slope(loss, hermitian, np.array([[1, 1 + 2j], [1 - 2j, -2]]))
+    assert abs(found - wanted) < 1e-7 * abs(wanted)
+    np.testing.assert_allclose(Tensor(w).pinv().numpy(), np.linalg.pinv(w), atol=1e-14)
+
+
+def _together(*tensors: Tensor) -> Sequence[Tensor]:
+    """Tensors, computed in one schedule."""
+    tensors[0].realize(*tensors[1:])
+    return tensors

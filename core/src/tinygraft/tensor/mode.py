@@ -22,9 +22,9 @@ from tinygraft.tensor.quiet import NoGrad
 # of the tensor given. (Not detach, which storage.py has to see called by the user.)
 _NAMES = (
     "abs acos acosh angle argsort asin asinh assign atan atanh backward clone contiguous contiguous_backward cos cosh "
-    "data eigvalsh exp expm1 gradient isclose isfinite isinf isnan item l1_loss ldexp log log10 log1p logaddexp logdet "
-    "logsumexp masked_mean masked_var mean newton_schulz normalize numpy pairwise_distance pinv realize replace "
-    "requires_grad_ round schedule_with_vars shard sign sinc sinh std svdvals tan tanh to var"
+    "data exp expm1 gradient isclose isfinite isinf isnan item l1_loss ldexp log log10 log1p logaddexp logdet "
+    "logsumexp masked_mean masked_var mean newton_schulz normalize numpy pairwise_distance realize replace "
+    "requires_grad_ round schedule_with_vars shard sign sinc sinh std tan tanh to var"
 )
 WITH_FORMS = frozenset(_NAMES.split())
 
