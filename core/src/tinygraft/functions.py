@@ -75,12 +75,18 @@ class Function:
 
     @classmethod
     def apply(cls, *tensors: Tensor, **kwargs: Any) -> Any:
-        """The value of forward for tensors, differentiated by backward. Raises DTypeError for what is no tensor."""
+        """The value of forward for tensors, differentiated by backward. DTypeError for what is no real tensor."""
         for place, tensor in enumerate(tensors):
             if not isinstance(tensor, Tensor):
                 raise DTypeError(
                     f"{cls.__name__}.apply takes tensors, argument {place} is {type(tensor).__name__}\n"
                     "  hint: give other arguments by keyword, they go to forward as they are"
+                )
+            if tensor.is_complex():
+                raise DTypeError(
+                    f"{cls.__name__}.apply takes real tensors, argument {place} is {tensor.dtype} of shape "
+                    f"{tensor.shape}\n  made at {tensor._where()}\n"
+                    "  hint: give z.view_as_real(), and make of the result what view_as_complex() makes of it"
                 )
         context = cls(tensors[0].device if tensors else Device.DEFAULT, *tensors)
         inputs = [_detached(tensor) for tensor in tensors]
@@ -90,6 +96,11 @@ class Function:
             if not isinstance(value, Tensor):
                 raise DTypeError(
                     f"forward of {cls.__name__} must give a tensor or a tuple of them, it gave {type(value).__name__}"
+                )
+            if value.is_complex():
+                raise DTypeError(
+                    f"forward of {cls.__name__} must give real tensors, it gave {value.dtype} of shape {value.shape}\n"
+                    "  hint: give its view_as_real()"
                 )
         seen, zeros = [weakref.ref(t) for t in (*inputs, *values)], [value._const(0) for value in values]
         results = tuple(

@@ -34,8 +34,11 @@ def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Tensor:
     return parts[0].cat(*parts[1:], dim=axis or 0)
 
 
-def expand_dims(x: Tensor, /, *, axis: int | tuple[int, ...] = 0) -> Tensor:
-    """x with a new axis of length 1, or several, at the places that they have in the result."""
+def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+    """x with a new axis of length 1, or several, at the places that they have in the result.
+
+    axis may be positional, as in NumPy; the standard has it as a keyword only.
+    """
     axes = (axis,) if isinstance(axis, int) else axis
     rank = x.ndim + len(axes)
     if any(not -rank <= a < rank for a in axes) or len({a % rank for a in axes}) != len(axes):

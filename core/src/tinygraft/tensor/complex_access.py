@@ -31,7 +31,7 @@ _EITHER = Tensor.sum.__code__  # what `spelled` puts around a method
 
 def partwise(name: str) -> Callable[..., Any]:
     """A method that is the method of that name of both parts."""
-    method = getattr(Tensor, name)
+    method = type.__getattribute__(Tensor, name)
 
     @functools.wraps(method)
     def each(self: ComplexAccess, *args: Any, **kwargs: Any) -> Any:

@@ -8,6 +8,7 @@ neither, such as an order, is a mistake.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -85,12 +86,16 @@ def reciprocal(a: Pair) -> Pair:
 
 
 def power(a: Pair, b: Pair) -> Pair:
-    """a ** b, the principal value exp(b * log(a)); 1 for the power 0, and 0 for other powers of 0."""
+    """a ** b, the principal value exp(b * log(a)); 1 for the power 0. Powers of 0 are 0 on the right of the imaginary
+    axis, infinite on the left of it (as 1 / 0 is) and NaN on it.
+    """
     a, nothing = full(a), is_zero(a)
     base = Pair(nothing.where(1.0, a.real), nothing.where(0.0, a.imaginary))
     found = functions.exp(full(mul(b, Pair(*functions.log(base)))))
-    of_zero = is_zero(b).where(1.0, found[0]._const(0.0))
-    return Pair(nothing.where(of_zero, found[0]), nothing.where(0.0, found[1]))
+    left = (b.real < 0).where(math.inf, found[0]._const(math.nan))
+    real = is_zero(b).where(1.0, (b.real > 0).where(0.0, left))
+    imaginary = (is_zero(b) | (b.real > 0)).where(0.0, found[1]._const(math.nan))
+    return Pair(nothing.where(real, found[0]), nothing.where(imaginary, found[1]))
 
 
 def is_zero(a: Pair) -> Any:

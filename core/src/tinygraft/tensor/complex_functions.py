@@ -1,8 +1,9 @@
 """Functions of one complex number, on its two parts.
 
 A pair (real, imaginary) of real tensors in, a pair out. Branch cuts are where C and numpy have them, and the sign of a
-zero says on which side of a cut a number lies. The inverse functions are those of W. Kahan, "Branch cuts for complex
-elementary functions, or much ado about nothing's sign bit", in The State of the Art in Numerical Analysis (1987).
+zero says on which side of a cut a number lies. Infinities and NaN give what Annex G of C99 has in its tables, and of
+what it leaves open the positive sign. The inverse functions are those of W. Kahan, "Branch cuts for complex elementary
+functions, or much ado about nothing's sign bit", in The State of the Art in Numerical Analysis (1987).
 """
 
 from __future__ import annotations
@@ -15,14 +16,26 @@ from tinygraft.dtype import dtypes
 Pair = tuple[Any, Any]
 
 
+def _infinite(x: Any) -> Any:
+    """Where a real number is infinite."""
+    return x.abs() == math.inf
+
+
+def _angle(x: Any, y: Any) -> Any:
+    """y, but 0 where it is infinite or NaN beside an infinite x: that has a magnitude, whatever its angle."""
+    return (_infinite(x) & y.isfinite().logical_not()).where(y._const(0.0).copysign(y), y)
+
+
+def _level(x: Any, y: Any) -> Any:
+    """That angle, but 0 beside x = 0 too, for a product with sinh(x): there it is 0, whatever the angle."""
+    return ((_infinite(x) | (x == 0)) & y.isfinite().logical_not()).where(0.0, y)
+
+
 def exp(z: Pair) -> Pair:
     """exp. Half of the power is multiplied in twice, so that it overflows only where the result does."""
     x, y = z
-    half = (x * 0.5).exp()
-    nothing = x == -math.inf  # 0, whatever the angle
-    flat = (y == 0) & half.isfinite().logical_not()  # 0 times what is no number
-    return (nothing.where(0.0, half * y.cos() * half),
-            (nothing | flat).where(flat.where(y, 0.0), half * y.sin() * half))  # fmt: skip
+    half, angle = (x * 0.5).exp(), _angle(x, y)
+    return half * angle.cos() * half, (y == 0).where(y, half * angle.sin() * half)
 
 
 def exp2(z: Pair) -> Pair:
@@ -33,19 +46,34 @@ def exp2(z: Pair) -> Pair:
 def expm1(z: Pair) -> Pair:
     """exp(z) - 1, exact near zero."""
     x, y = z
-    turn = (y * 0.5).sin()
-    return x.expm1() * y.cos() - turn * turn * 2.0, exp(z)[1]
+    angle = (x == -math.inf).where(0.0, _angle(x, y))
+    turn = (angle * 0.5).sin()
+    return x.expm1() * angle.cos() - turn * turn * 2.0, exp(z)[1]
+
+
+def _fitted(z: Pair) -> tuple[Any, Pair, Any]:
+    """(where the parts are huge, z, where they are tiny): huge ones over 2**64 and tiny ones times 2**64, so that the
+    magnitude neither overflows nor loses digits.
+    """
+    x, y = z
+    size, wide = x.abs().maximum(y.abs()), x.dtype is dtypes.float64
+    huge, tiny = size > 2.0 ** (1000 if wide else 120), size < 2.0 ** (-960 if wide else -80)
+    scale = huge.where(2.0**-64, tiny.where(2.0**64, 1.0))._cast(x.dtype)
+    return huge, (x * scale, y * scale), tiny
 
 
 def log(z: Pair) -> Pair:
     """The principal value. Where the magnitude is near 1 its logarithm is taken of what it is more than 1."""
     x, y = z
-    size = x.hypot(y)
+    huge, (a, b), tiny = _fitted(z)
+    size = a.hypot(b)
     near = (size > 0.5) & (size < 2.0)
     large, small = x.abs().maximum(y.abs()), x.abs().minimum(y.abs())
     large, small = near.where(large, 1.0), near.where(small, 0.0)
     beside = ((large - 1.0) * (large + 1.0) + small * small).log1p() * 0.5
-    return near.where(beside, near.where(1.0, size).log()), y.atan2(x)
+    more = x._const(64 * math.log(2))
+    far = near.where(1.0, size).log() + huge.where(more, tiny.where(-more, 0.0))
+    return near.where(beside, far), y.atan2(x)
 
 
 def log1p(z: Pair) -> Pair:
@@ -76,23 +104,24 @@ def log10(z: Pair) -> Pair:
 def sqrt(z: Pair) -> Pair:
     """The root whose real part is not negative."""
     x, y = z
-    root = ((x * 0.5).hypot(y * 0.5) + x.abs() * 0.5).sqrt()
-    rest = y.abs() / (root == 0).where(1.0, root) * 0.5
-    rest = (y.abs() == math.inf).where(math.inf, rest)
+    huge, (a, b), tiny = _fitted(z)
+    back = huge.where(2.0**32, tiny.where(2.0**-32, 1.0))._cast(x.dtype)
+    root = ((a * 0.5).hypot(b * 0.5) + a.abs() * 0.5).sqrt()
+    rest = b.abs() / (root == 0).where(1.0, root) * 0.5
+    tall = _infinite(y)
+    root, rest = (tall.where(math.inf, part * back) for part in (root, rest))
     right = x >= 0
     return right.where(root, rest), right.where(rest, root).copysign(y)
 
 
 def sin(z: Pair) -> Pair:
     """The sine."""
-    x, y = z
-    return x.sin() * y.cosh(), x.cos() * y.sinh()
+    return _turned_back(sinh(_turned(z)))
 
 
 def cos(z: Pair) -> Pair:
     """The cosine."""
-    x, y = z
-    return x.cos() * y.cosh(), -(x.sin() * y.sinh())
+    return cosh(_turned(z))
 
 
 def sigmoid(z: Pair) -> Pair:
@@ -108,13 +137,14 @@ def sigmoid(z: Pair) -> Pair:
 def sinh(z: Pair) -> Pair:
     """The hyperbolic sine."""
     x, y = z
-    return x.sinh() * y.cos(), x.cosh() * y.sin()
+    return x.sinh() * _level(x, y).cos(), (y == 0).where(y, x.cosh() * _angle(x, y).sin())
 
 
 def cosh(z: Pair) -> Pair:
     """The hyperbolic cosine."""
     x, y = z
-    return x.cosh() * y.cos(), x.sinh() * y.sin()
+    zero = y * x._const(1.0).copysign(x)
+    return x.cosh() * _angle(x, y).cos(), (y == 0).where(zero, x.sinh() * _level(x, y).sin())
 
 
 def tanh(z: Pair) -> Pair:
@@ -122,12 +152,14 @@ def tanh(z: Pair) -> Pair:
     x, y = z
     bound = 100.0 if x.dtype is dtypes.float64 else 20.0
     far = x.abs() > bound
-    tangent, sine = y.tan(), far.where(0.0, x).sinh()
+    angle = _angle(x, y)
+    tangent, sine = angle.tan(), far.where(0.0, x).sinh()
     scale = tangent * tangent + 1.0
     below = scale * sine * sine + 1.0
     real = scale * sine * (sine * sine + 1.0).sqrt() / below
-    rest = y.sin() * y.cos() * (x.abs() * -2.0).exp() * 4.0
-    return far.where(x.sign(), real), far.where(rest, tangent / below)
+    rest = angle.sin() * angle.cos() * (x.abs() * -2.0).exp() * 4.0
+    one = x.sign() + angle * 0.0  # NaN for an angle that is none
+    return (x == 0).where(x, far.where(one, real)), (y == 0).where(y, far.where(rest, tangent / below))
 
 
 def tan(z: Pair) -> Pair:
@@ -153,14 +185,22 @@ def _roots(z: Pair) -> tuple[Pair, Pair]:
 
 def asin(z: Pair) -> Pair:
     """The inverse of sin."""
+    x, y = z
     (a, b), (c, d) = _roots(z)
-    return z[0].atan2(a * c - b * d), (a * d - b * c).asinh()
+    endless = _infinite(x) | _infinite(y)
+    real = x.atan2(endless.where(y.abs(), a * c - b * d))
+    height = endless.where(y._const(math.inf).copysign(y), a * d - b * c)
+    return (x == 0).where(x, real), height.asinh()
 
 
 def acos(z: Pair) -> Pair:
     """The inverse of cos."""
+    x, y = z
     (a, b), (c, d) = _roots(z)
-    return a.atan2(c) * 2.0, (c * b - d * a).asinh()
+    endless = _infinite(x) | _infinite(y)
+    angle = endless.where(y.abs(), a).atan2(endless.where(x, c)) * endless.where(1.0, 2.0)._cast(x.dtype)
+    height = endless.where(y._const(-math.inf).copysign(-y), c * b - d * a)
+    return (x == 0).where(math.pi / 2, angle), height.asinh()
 
 
 def asinh(z: Pair) -> Pair:
@@ -172,16 +212,23 @@ def acosh(z: Pair) -> Pair:
     """The inverse of cosh whose real part is not negative."""
     x, y = z
     (a, b), (c, d) = sqrt((x - 1.0, y)), sqrt((x + 1.0, y))
-    return (a * c + b * d).asinh(), b.atan2(c) * 2.0
+    endless = _infinite(x) | _infinite(y)
+    size = endless.where(math.inf, a * c + b * d).asinh()
+    angle = endless.where(y, b).atan2(endless.where(x, c)) * endless.where(1.0, 2.0)._cast(x.dtype)
+    return size, (x == 0).where(y._const(math.pi / 2).copysign(y), angle)
 
 
 def atanh(z: Pair) -> Pair:
-    """The inverse of tanh."""
+    """The inverse of tanh, whose real part is half of the asinh of 2 x / |1 - z * z|. Parts of more than 1e18 are as
+    good as infinite to the angle.
+    """
     x, y = z
-    size = x.abs()
-    apart = size * 4.0 / ((1.0 - size) * (1.0 - size) + y * y)
-    angle = (y * 2.0).atan2((1.0 - x) * (x + 1.0) - y * y) * 0.5
-    return (apart.log1p() * 0.25).copysign(x), angle
+    endless = _infinite(x) | _infinite(y)
+    apart = x / (1.0 - x).hypot(y) / (x + 1.0).hypot(y) * 2.0
+    nothing = (x == 0) | endless
+    a, b = endless.where(1e18, x), y.clamp(-1e18, 1e18)
+    angle = (b * 2.0).atan2((1.0 - a) * (a + 1.0) - b * b) * 0.5
+    return nothing.where(x._const(0.0).copysign(x), apart.asinh() * 0.5), angle
 
 
 def atan(z: Pair) -> Pair:

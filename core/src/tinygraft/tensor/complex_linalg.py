@@ -1,10 +1,7 @@
 """Linear algebra of complex matrices: what their methods do otherwise than those of real ones.
 
-Systems, inverses, determinants, LU, Cholesky and reflections are computed as for real numbers, with adjoints in place
-of transposed matrices; here are the few steps in which they differ. Singular values and what is made of them are those
-of the real matrix [[A, -B], [B, A]] for A + iB, which has each of them twice: sums and products of such matrices are
-again such matrices, and so are adjoints and inverses. Vectors of equal values would not come out in pairs, so eigh and
-svd are not defined.
+All of it is computed as for real numbers, with adjoints in place of transposed matrices; here are the few steps that
+differ.
 """
 
 from __future__ import annotations
@@ -55,13 +52,6 @@ class ComplexLinalg(Tensor):
         found = self.slogdet()
         return found.sign.log() + found.logabsdet
 
-    # By the real matrix that stands for this one
-
-    def _as_real_matrix(self) -> Tensor:
-        """[[A, -B], [B, A]] for A + iB."""
-        a, b = self.real, self.imag
-        return a.cat(-b, dim=-1).cat(b.cat(a, dim=-1), dim=-2)
-
     def _mirrored_from(self, upper: bool) -> Any:
         """The Hermitian matrix of which one triangle is read. A gradient is that of the whole matrix."""
         half = self._adjoint() if upper else self
@@ -69,24 +59,22 @@ class ComplexLinalg(Tensor):
         value = (whole + whole._adjoint()) * 0.5  # with a real diagonal
         return self._with_gradient("mirrored", value, [self], lambda gradient, *_: gradient)
 
-    def svdvals(self) -> Any:
-        """The singular values, from the greatest on."""
-        self._matrix("svdvals")
-        return self._as_real_matrix().svdvals()[..., ::2]
+    def _aligned(self, other: Any) -> tuple[Any, Any]:
+        a, b = self.real, self.imag
+        large = a.abs().maximum(b.abs())
+        scale = (large == 0).where(1.0, large)
+        c, d = (large == 0).where(1.0, a / scale), b / scale  # the phase, but for a factor from 1 to 1.5
+        length = (c * c + d * d).sqrt()
+        return large * length, other * (c / length).complex(-(d / length))
 
-    def eigvalsh(self, UPLO: str = "L") -> Any:
-        """The eigenvalues, ascending, of Hermitian matrices, of which one triangle is read."""
-        self._square("eigvalsh")
-        return self._mirrored_from(UPLO.upper() == "U")._as_real_matrix().eigvalsh()[..., ::2]
-
-    def pinv(self, rtol: Any = None, hermitian: bool = False) -> Any:
-        """The Moore-Penrose inverse, as of real matrices."""
-        self._matrix("pinv")
-        m, n = lengths.as_ints(self.shape[-2:], "pinv")
-        matrix = self._mirrored_from(False) if hermitian else self
-        found = matrix._as_real_matrix().pinv(self._rounding(m, n) if rtol is None else rtol, hermitian)
-        real, imaginary = found[..., :n, :m], found[..., n:, :m]
-        return real.complex(imaginary)
+    def _apart(self, s: Any, phases: bool) -> Any:
+        n = lengths.as_int(s.shape[-1], "svd")
+        eye = s._identity_of(n, n)
+        off = super()._apart(s, phases) * (1.0 - eye)
+        if not phases:
+            return off
+        turning = self.imag * eye / (s * s).unsqueeze(-2)
+        return off + turning._const(0.0).complex(turning)
 
     def newton_schulz(self, steps: int, params: Sequence[float], eps: float = 1e-7) -> NoReturn:
         """Not defined."""

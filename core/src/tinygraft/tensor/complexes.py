@@ -101,7 +101,7 @@ def of_shape(tensor: Any, dtype: DType, shape: Shape) -> Any:
 
 def _analytic(name: str) -> Callable[[ComplexTensor], ComplexTensor]:
     """A method that is the function of that name of complex numbers."""
-    function, method = derivatives.analytic(name), getattr(Tensor, name)
+    function, method = derivatives.analytic(name), type.__getattribute__(Tensor, name)
 
     @functools.wraps(method)
     def of_complex(self: ComplexTensor) -> ComplexTensor:

@@ -186,6 +186,8 @@ class Distances(Operators, Loss):
         >>> round(Tensor([[3.0, 0.0]]).pairwise_distance(Tensor([[0.0, 4.0]])).item(), 4)
         5.0
         """
+        if isinstance(x2, TensorBase) and x2.dtype.kind == "complex" and not self.is_complex():
+            return self._cast(x2.dtype).pairwise_distance(x2, p, eps, keepdim)
         a, b, dtype = self._both(x2)
         apart = a - b + eps
         if p == 2:

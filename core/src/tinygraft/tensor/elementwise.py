@@ -271,13 +271,15 @@ class Elementwise(Casting):
         return upper if self.dtype.kind in ("bool", "uint") else still._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1, upper)
 
     def copysign(self, other: Any) -> Self:
-        """The magnitude of self with the sign of other, also that of -0.0 and of a NaN."""
+        """The magnitude of self with the sign of other, also that of -0.0 and of a NaN, for a NaN too."""
         a, b = self._broadcasted(other)
         if not a._is_float():
             a, b = a._cast(dtypes.default_float()), b._cast(dtypes.default_float())
         size = a.abs()
         negative = b._bits_as(_SIGNED[b.dtype.itemsize])._op(Ops.CMPLT, 0)
-        return negative._op(Ops.WHERE, size._op(Ops.NEG), size)
+        signed = negative._op(Ops.WHERE, size._op(Ops.NEG), size)
+        none = negative._op(Ops.WHERE, a._const(-math.nan), a._const(math.nan))  # abs leaves the sign of a NaN open
+        return a.isnan()._op(Ops.WHERE, none, signed)
 
     def trunc(self) -> Self:
         """Rounded towards zero."""
@@ -377,6 +379,8 @@ class Elementwise(Casting):
         if rtol < 0 or atol < 0:
             raise ValueError(f"isclose needs tolerances of at least 0, got rtol={rtol} and atol={atol}")
         a, b = (self._in_float() if self._beyond(other) else self)._broadcasted(other)
+        if a.dtype.kind == "complex":
+            return a.isclose(b, rtol, atol, equal_nan)
         if not a._is_float():
             a, b = a._cast(dtypes.default_float()), b._cast(dtypes.default_float())
         near = a._op(Ops.SUB, b).abs()._at_most(b.abs()._op(Ops.MUL, rtol)._op(Ops.ADD, atol))

@@ -88,6 +88,8 @@ class Floats(Operators):
         """
         x = self if self._is_float() else self._cast(dtypes.default_float())
         power = x._other(exponent)
+        if power.is_complex():
+            return power._const(1.0)._op(Ops.MUL, x).ldexp(power)
         half = power.div(2, rounding_mode="floor")
         wide = x.dtype if x.dtype is dtypes.float64 else dtypes.float32
         steps = [part._cast(wide).exp2() for part in (half, power - half)]

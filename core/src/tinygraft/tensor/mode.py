@@ -1,9 +1,15 @@
-"""Training mode, as a property of the Tensor class and as a block or decorator."""
+"""What the Tensor class itself does: it makes complex tensors, knows the training mode, and calls methods for any kind.
+
+Training mode is a property of the class, and a block or decorator.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import Token
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import TRAINING
@@ -11,6 +17,30 @@ from tinygraft.errors import DTypeError
 from tinygraft.tensor import missing
 from tinygraft.tensor.data import ComplexGiven
 from tinygraft.tensor.quiet import NoGrad
+
+# The methods that complex tensors have in a form of their own: through the class, as in Tensor.exp(z), the form is that
+# of the tensor given. (Not detach, which storage.py has to see called by the user.)
+_NAMES = (
+    "abs acos acosh angle argsort asin asinh assign atan atanh backward clone contiguous contiguous_backward cos cosh "
+    "data exp expm1 gradient isclose isfinite isinf isnan item l1_loss ldexp log log10 log1p logaddexp logdet "
+    "logsumexp masked_mean masked_var mean newton_schulz normalize numpy pairwise_distance realize replace "
+    "requires_grad_ round schedule_with_vars shard sign sinc sinh std tan tanh to var"
+)
+WITH_FORMS = frozenset(_NAMES.split())
+
+
+@functools.cache
+def _of_any(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that takes the form of the tensor it is called with, which may be complex."""
+
+    @functools.wraps(function)
+    def either(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if hasattr(self, "_halved"):
+            return getattr(self, function.__name__)(*args, **kwargs)
+        return function(self, *args, **kwargs)
+
+    either.__qualname__, either.__module__ = f"Tensor.{function.__name__}", "tinygraft"  # where pickle finds it
+    return either
 
 
 class Mode(ContextDecorator):
@@ -84,6 +114,10 @@ class TensorType(type):
         return NoGrad()
 
     if not TYPE_CHECKING:
+
+        def __getattribute__(cls, name: str) -> Any:
+            found = type.__getattribute__(cls, name)
+            return _of_any(found) if name in WITH_FORMS and isinstance(found, FunctionType) else found
 
         def __getattr__(cls, name: str) -> Any:
             """Say what to use for a name that the class does not have."""

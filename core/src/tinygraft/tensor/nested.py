@@ -28,6 +28,11 @@ def tensors_in(nested: Any) -> list[TensorBase]:
     return found
 
 
+def has_complex(nested: Any) -> bool:
+    """Whether a tensor in nested lists, tuples and dicts is complex."""
+    return any(isinstance(item, TensorBase) and len(item._parts()) > 1 for item in items_in(nested))
+
+
 class Halves:
     """What stands for both parts of a complex tensor while they are no tensors."""
 

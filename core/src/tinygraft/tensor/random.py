@@ -324,8 +324,7 @@ class Random(Sorting, Creation):
             return self._again()
         if p == 1:
             return self._op(Ops.WHERE, self._const(0), self._const(0)) if self.dtype is dtypes.bool else self._const(0)
-        chosen = self._kept(p, shape)._op(Ops.WHERE, self, 0)
-        return self._wrap(chosen._op(Ops.MUL, 1 / (1 - p)).uop)
+        return self._kept(p, shape)._op(Ops.WHERE, self, 0)._op(Ops.MUL, 1 / (1 - p))
 
     def _is_training(self, training: bool | None) -> bool:
         """What a caller says, or else the mode."""
@@ -335,8 +334,10 @@ class Random(Sorting, Creation):
         """Whether each is kept, with probability 1 - p."""
         drawn = type(self).rand(shape, device=self.device, dtype=dtypes.default_float(), contiguous=False)
         keep = drawn._op(Ops.CMPLT, p)._op(Ops.NOT)
-        node = laid_like(keep.uop, self.uop) if shape == self.shape else keep.uop
-        return keep._wrap(UOp(Ops.CONTIGUOUS, dtypes.bool, (node,)))
+        node = laid_like(keep.uop, self._parts()[0].uop) if shape == self.shape else keep.uop
+        found = keep._wrap(UOp(Ops.CONTIGUOUS, dtypes.bool, (node,)))
+        found.requires_grad = False  # so that what is chosen by it has the flag of self
+        return found
 
     def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Self:
         """Indices drawn with these weights, along the last axis of one or two.

@@ -174,20 +174,20 @@ class Solve(Spectral):
         [[0.5, 0.0], [0.0, 0.0]]
         """
         self._matrix("pinv")
-        a = self._in_float()
+        a = self._in_field()
         if hermitian:
             values, right = a.eigh()
             left, sizes = right, values.abs()
         else:
             left, values, turned = a.svd(full_matrices=False)
-            right, sizes = turned.transpose(-2, -1), values
+            right, sizes = turned._adjoint(), values
         kept = sizes > a._smallest(sizes, rtol)
         inverse = kept.where(kept.where(values, 1.0).reciprocal(), 0.0)
-        value = (right * inverse.unsqueeze(-2)) @ left.transpose(-2, -1)
+        value = (right * inverse.unsqueeze(-2)) @ left._adjoint()
 
         def rule(g: Self, p: Self, a: Self) -> Self:
             """Golub and Pereyra, "The differentiation of pseudo-inverses", 1973."""
-            turned, back = p.transpose(-2, -1), g.transpose(-2, -1)
+            turned, back = p._adjoint(), g._adjoint()
             m, n = a.shape[-2:]
             first = -(turned @ g @ turned)
             second = (a._identity_of(m, m) - a @ p) @ back @ p @ turned

@@ -1,9 +1,10 @@
-"""Eigenvalues and eigenvectors of symmetric matrices, and singular values and vectors of any.
+"""Eigenvalues and eigenvectors of symmetric and Hermitian matrices, and singular values and vectors of any.
 
 Matrices of shape (..., m, n) in, any number at once, computed in float32 or wider. Both turn pairs of columns until all
 are orthogonal (one-sided Jacobi; Demmel and Veselic, "Jacobi's method is more accurate than QR", 1992), in rounds of a
-tournament in which each column meets one other; a round is two kernels, the same ones for all rounds. Derivatives are
-written in terms of the results.
+tournament in which each column meets one other; a round is two kernels, the same ones for all rounds. A column of
+complex numbers is first given the phase that makes its product with the other one real. Derivatives are written in
+terms of the results.
 """
 
 from __future__ import annotations
@@ -30,31 +31,34 @@ class Spectral(Factor):
     __slots__ = ()
 
     def eigh(self, UPLO: str = "L") -> Eigen:
-        """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n) of symmetric matrices, of which UPLO is read.
+        """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n) of symmetric or Hermitian matrices.
+
+        UPLO says which triangle is read.
 
         By one-sided Jacobi of the matrix plus as much of the identity as makes it positive; each eigenvalue is within
-        a few units in the last place of the largest. The sign of an eigenvector is not determined. Raises ShapeError.
+        a few units in the last place of the largest. The sign of an eigenvector, of a complex one the phase, is not
+        determined. Raises ShapeError.
 
         >>> from tinygraft import Tensor
         >>> [round(x, 4) for x in Tensor([[2.0, 1.0], [1.0, 2.0]]).eigh().eigenvalues.tolist()]
         [1.0, 3.0]
         """
-        n, whole = self._square("eigh"), self._in_float()
+        n, whole = self._square("eigh"), self._in_field()
         if UPLO.upper() not in ("L", "U"):
             raise ValueError(f"UPLO is L or U, got {UPLO!r}")
         upper = UPLO.upper() == "U"
         values, vectors = whole._mirrored_from(upper)._eigen(n)
 
         def of_vectors(gradient: Self, v: Self, a: Self) -> Self:
-            turned = v.transpose(-2, -1)
-            w = (v * (a._mirrored_from(upper) @ v)).sum(-2)
-            gaps = w.unsqueeze(-2) - w.unsqueeze(-1) + a._identity_of(n, n)
+            turned = v._adjoint()
+            w = (v._conj() * (a._mirrored_from(upper) @ v))._real().sum(-2)
+            gaps = w.unsqueeze(-2) - w.unsqueeze(-1) + w._identity_of(n, n)
             inner = (turned @ gradient) / gaps
-            back = v @ (inner - inner * inner._identity_of(n, n)) @ turned
-            return (back + back.transpose(-2, -1)) * 0.5
+            back = v @ (inner - inner * w._identity_of(n, n)) @ turned
+            return (back + back._adjoint()) * 0.5
 
         def of_values(gradient: Self, w: Self, a: Self, v: Self) -> Any:
-            return (v * gradient.unsqueeze(-2)) @ v.transpose(-2, -1), None
+            return (v * gradient.unsqueeze(-2)) @ v._adjoint(), None
 
         v = self._with_gradient("eigh", vectors, [whole], of_vectors)
         w = self._with_gradient("eigh", values, [whole, v], of_values)
@@ -67,7 +71,8 @@ class Spectral(Factor):
     def svd(self, full_matrices: bool = True) -> tuple[Self, Self, Self]:
         """(U, S, V') with U @ diag(S) @ V' equal to self, S from the greatest on; U and V' square if full_matrices.
 
-        Columns of U and rows of V' beyond the first min(m, n) have no gradient. Raises ShapeError.
+        V' is the adjoint of V. Columns of U and rows of V' beyond the first min(m, n) have no gradient. That of complex
+        vectors is for functions that a phase common to a column of U and one of V does not change. Raises ShapeError.
 
         >>> from tinygraft import Tensor
         >>> [round(s, 4) for s in Tensor([[0.0, 2.0], [1.0, 0.0]]).svd()[1].tolist()]
@@ -76,46 +81,57 @@ class Spectral(Factor):
         self._matrix("svd")
         m, n = lengths.as_ints(self.shape[-2:], "svd")
         if m < n:
-            u, s, v = self.transpose(-2, -1).svd(full_matrices)
-            return v.transpose(-2, -1), s, u.transpose(-2, -1)
-        a = self._in_float()
+            u, s, v = self._adjoint().svd(full_matrices)
+            return v._adjoint(), s, u._adjoint()
+        a = self._in_field()
         left, sizes, right = a._singular(n)
         first = left._part(left.ndim - 1, 0, n)
 
         def of_left(gradient: Self, u: Self, a: Self) -> Self:
-            across = u.transpose(-2, -1) @ a
-            s = (across * across).sum(-1).sqrt()
+            across = u._adjoint() @ a
+            s = across._squares().sum(-1).sqrt()
             turned = across / s.unsqueeze(-1)
-            part = (u.transpose(-2, -1) @ gradient)._apart(s)
-            outside = (gradient - u @ (u.transpose(-2, -1) @ gradient)) / s.unsqueeze(-2)
+            within = u._adjoint() @ gradient
+            part = within._apart(s, True)
+            outside = (gradient - u @ within) / s.unsqueeze(-2)
             return (u @ (part * s.unsqueeze(-2)) + outside) @ turned
 
         def of_right(gradient: Self, v: Self, a: Self) -> Self:
             across = a @ v
-            s = (across * across).sum(-2).sqrt()
-            part = (v.transpose(-2, -1) @ gradient)._apart(s)
-            return (across / s.unsqueeze(-2)) @ (part * s.unsqueeze(-1)) @ v.transpose(-2, -1)
+            s = across._squares().sum(-2).sqrt()
+            part = (v._adjoint() @ gradient)._apart(s, False)
+            return (across / s.unsqueeze(-2)) @ (part * s.unsqueeze(-1)) @ v._adjoint()
 
         def of_sizes(gradient: Self, s: Self, a: Self, u: Self, v: Self) -> Any:
-            return (u * gradient.unsqueeze(-2)) @ v.transpose(-2, -1), None, None
+            return (u * gradient.unsqueeze(-2)) @ v._adjoint(), None, None
 
         u = self._with_gradient("svd", first, [a], of_left)
         v = self._with_gradient("svd", right, [a], of_right)
         s = self._with_gradient("svd", sizes, [a, u, v], of_sizes)
         if full_matrices and m > n:
             u = u.cat(left._part(left.ndim - 1, n, m).detach(), dim=-1)
-        return u._narrowed(self.dtype), s._narrowed(self.dtype), v.transpose(-2, -1)._narrowed(self.dtype)
+        return u._narrowed(self.dtype), s._narrowed(self.dtype), v._adjoint()._narrowed(self.dtype)
 
     def svdvals(self) -> Self:
         """The singular values, from the greatest on."""
         return self.svd(full_matrices=False)[1]
 
-    def _apart(self, s: Self) -> Self:
-        """x - x' over the differences of the squares of singular values, 0 on the diagonal."""
+    def _apart(self, s: Self, phases: bool) -> Self:
+        """x - x' over the differences of the squares of singular values, 0 on the diagonal; but with phases, of complex
+        numbers, there what turns the phase of U alone: V has none then.
+        """
         n = lengths.as_int(s.shape[-1], "svd")
-        squares, eye = s * s, self._identity_of(n, n)
+        squares, eye = s * s, s._identity_of(n, n)
         gaps = squares.unsqueeze(-2) - squares.unsqueeze(-1) + eye
-        return (self - self.transpose(-2, -1)) / gaps
+        return (self - self._adjoint()) / gaps
+
+    def _squares(self) -> Self:
+        """The squares of the magnitudes."""
+        return (self * self._conj())._real()
+
+    def _aligned(self, other: Self) -> tuple[Self, Self]:
+        """Inner products with the columns of other, and these, given phases that make the products real: none here."""
+        return self, other
 
     def _mirrored_from(self, upper: bool) -> Self:
         """The symmetric matrix of which one triangle is read."""
@@ -129,11 +145,13 @@ class Spectral(Factor):
         bound = a._bound()
         more = (bound > 0.0).where(bound * 1.01, 1.0)  # of a matrix of zeros the identity alone
         columns = (a + more * a._identity_of(n, n))._orthogonal_columns(n, n, ALIKE)
-        vectors = (columns / (columns * columns).sum(-2, keepdim=True).sqrt())._stored_now()
-        values = (vectors * (a @ vectors)).sum(-2)._stored_now()
+        vectors = (columns / columns._squares().sum(-2, keepdim=True).sqrt())._stored_now()
+        values = (vectors._conj() * (a @ vectors))._real().sum(-2)._stored_now()
         order = values.argsort(-1)._stored_now()
         found = values.gather(-1, order) * scale.squeeze(-1)
-        return found._in_one(self.ndim - 2, vectors.gather(-1, order.unsqueeze(-2).expand(vectors.shape)))
+        turned = vectors.gather(-1, order.unsqueeze(-2).expand(vectors.shape))
+        vectors, found = turned._in_one(self.ndim - 2, found)
+        return [found._real(), vectors]
 
     def _singular(self, n: int) -> list[Self]:
         """(U of shape (..., m, m), S, V) of matrices with no more columns than rows.
@@ -142,18 +160,19 @@ class Spectral(Factor):
         """
         scale = self._scale()
         q, r = (self / scale).qr()
-        low = r._part(r.ndim - 2, 0, n).transpose(-2, -1)
+        low = r._part(r.ndim - 2, 0, n)._adjoint()
         both = low.cat(low._identity_of(n, n), dim=-2)._orthogonal_columns(n, n, 0.0)
         columns, turns = both._part(both.ndim - 2, 0, n), both._part(both.ndim - 2, n, 2 * n)
-        sizes = (columns * columns).sum(-2).sqrt()._stored_now()
+        sizes = columns._squares().sum(-2).sqrt()._stored_now()
         order = sizes.argsort(-1, descending=True)._stored_now()
         places = order.unsqueeze(-2).expand(columns.shape)
         columns, turns = columns.gather(-1, places), turns.gather(-1, places)
         right, upper = columns.qr()  # orthogonal where a singular value is 0, too; up to signs
-        signs = (upper.diagonal(0, -2, -1) < 0.0).where(-1.0, 1.0)
+        signs = (upper._real().diagonal(0, -2, -1) < 0.0).where(-1.0, 1.0)
         left = (q._part(q.ndim - 1, 0, n) @ turns).cat(q._part(q.ndim - 1, n, q.shape[-1]), dim=-1)
         sizes = sizes.gather(-1, order) * scale.squeeze(-1)
-        return left._in_one(self.ndim - 2, sizes, right * signs.unsqueeze(-2))
+        left, sizes, right = left._in_one(self.ndim - 2, sizes, right * signs.unsqueeze(-2))
+        return [left, sizes._real(), right]
 
     def _in_one(self, batch: int, *others: Self) -> list[Self]:
         """This tensor and others, all with the same first axes, as parts of one in memory.
@@ -172,8 +191,8 @@ class Spectral(Factor):
 
     def _scale(self) -> Self:
         """A power of two beside the greatest element of each matrix, (..., 1, 1): squares of what is over it fit."""
-        exponent = 2 - 2 ** (dtypes.finfo(self.dtype)[0] - 1)
         sizes = self.detach().abs()
+        exponent = 2 - 2 ** (dtypes.finfo(sizes.dtype)[0] - 1)
         largest = sizes.max((-2, -1), keepdim=True) if 0 not in sizes.shape else sizes.sum((-2, -1), keepdim=True)
         return largest.maximum(2.0**exponent).log2().floor().exp2()
 
@@ -185,7 +204,7 @@ class Spectral(Factor):
         with matrices whose eigenvalues are graded, in clusters and equal, up to n = 200.
         """
         x = self.pad([None] * (self.ndim - 1) + [(0, n % 2)])
-        for _ in range(n.bit_length() + (3 if self.dtype.itemsize < 8 else 8)):
+        for _ in range(n.bit_length() + (3 if self._real().dtype.itemsize < 8 else 8)):
             small = x._greatest_cosine(rows) * least if least and n > 1 else None
             for _ in range(n + n % 2 - 1):
                 x = x._turned(rows, small)
@@ -194,9 +213,10 @@ class Spectral(Factor):
     def _greatest_cosine(self, rows: int) -> Self:
         """The greatest cosine of two columns of each matrix, (..., 1, 1)."""
         top = self._part(self.ndim - 2, 0, rows)
-        unit = top / ((top * top).sum(-2, keepdim=True).sqrt() + _tiny(self.dtype))
+        unit = top / (top._squares().sum(-2, keepdim=True).sqrt() + _tiny(self._real().dtype))
         n = lengths.as_int(self.shape[-1], "a sweep")
-        cosines = (unit.transpose(-2, -1) @ unit).abs() * (1.0 - unit._identity_of(n, n))
+        cosines = (unit._adjoint() @ unit).abs()
+        cosines = cosines * (1.0 - cosines._identity_of(n, n))
         return cosines.max((-2, -1), keepdim=True)._stored_now()
 
     def _turned(self, rows: int, small: Self | None) -> Self:
@@ -208,12 +228,12 @@ class Spectral(Factor):
         count = lengths.as_int(self.shape[axis], "a round")
         left, right = self._part(axis, 0, count // 2), self._part(axis, count // 2, count).flip(axis)
         first, second = left._part(axis - 1, 0, rows), right._part(axis - 1, 0, rows)
-        own, others = (first * first).sum(-2, keepdim=True), (second * second).sum(-2, keepdim=True)
-        product = (first * second).sum(-2, keepdim=True)
+        own, others = first._squares().sum(-2, keepdim=True), second._squares().sum(-2, keepdim=True)
+        product, right = (first._conj() * second).sum(-2, keepdim=True)._aligned(right)
         if small is not None:
             product = (product * product < small * small * own * others).where(0.0, product)
         product, gap = product * 2.0, others - own
-        root = (gap * gap + product * product).sqrt() + _tiny(self.dtype)
+        root = (gap * gap + product * product).sqrt() + _tiny(gap.dtype)
         tangent = product / (gap + (gap < 0.0).where(-root, root))
         cosine = (tangent * tangent + 1.0).rsqrt()._stored_now()
         sine = (cosine * tangent)._stored_now()

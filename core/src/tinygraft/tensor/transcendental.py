@@ -194,6 +194,8 @@ class Transcendental(Elementwise):
     def logaddexp(self, other: object) -> Self:
         """log(exp(self) + exp(other)), without overflow."""
         a, b = self._broadcasted(other)
+        if a.dtype.kind == "complex":
+            return a.logaddexp(b)
         dtype, a, b = a.dtype, a._in_float(), b._in_float()
         same = a._op(Ops.CMPEQ, b)  # also two equal infinities, whose difference is NaN
         apart = same._op(Ops.WHERE, 0.0, a._op(Ops.SUB, b)).abs()._op(Ops.NEG)

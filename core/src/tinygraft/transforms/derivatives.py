@@ -16,7 +16,7 @@ from tinygraft.autograd.build import expand, full_like, iota, permute, reshape
 from tinygraft.autograd.walk import gradient
 from tinygraft.errors import DTypeError, GraphError, ShapeError
 from tinygraft.helpers import prod
-from tinygraft.tensor.nested import mapped, tensors_in
+from tinygraft.tensor.nested import has_complex, mapped, tensors_in
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.transforms.call import Call
 from tinygraft.uop.uop import UOp, substitute
@@ -160,8 +160,9 @@ def jacobian(function: Function, argnums: Argnums = 0) -> Function:
     """A function that gives the derivatives of all elements of function's result by all of its argument's.
 
     Each has the shape of the result followed by that of the argument. They come in the nesting of the result, and in it
-    in that of the argument (a tuple for several argnums). The gradients of all elements of the result, or the changes
-    for all elements of the argument where those are fewer, are computed as one batch. Raises as vjp and jvp do.
+    in that of the argument (a tuple for several argnums). Result or argument may be complex, not both. The gradients of
+    all elements of the result, or the changes for all elements of the argument where those are fewer, are computed as
+    one batch. Raises as vjp and jvp do.
 
     >>> from tinygraft import Tensor, jacobian
     >>> jacobian(lambda x: x * x)(Tensor([1.0, 2.0])).tolist()
@@ -170,8 +171,15 @@ def jacobian(function: Function, argnums: Argnums = 0) -> Function:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        call = Call("jacobian", function, args, kwargs, _places("jacobian", argnums, args))
+        places = _places("jacobian", argnums, args)
+        call = Call("jacobian", function, args, kwargs, places)
         call.only_floats()
+        if has_complex([args[place] for place in places]) and has_complex(call.result):
+            raise DTypeError(
+                f"jacobian of {call.name}, which gives complex numbers, by complex numbers: a derivative of one by the "
+                "other is four real numbers\n"
+                f"  hint: differentiate by z.view_as_real(), and give the result's view_as_real()"
+            )
 
         def row(result: Tensor) -> Any:
             found = {tensor: _derivatives(call, result, place) for place, tensor in enumerate(call.given)}
