@@ -95,3 +95,25 @@ def test_weights_that_were_not_computed_before_are_not_drawn_by_replays() -> Non
     results = [multiply(data).tolist() for _ in range(4)]
     assert [len(names) for names in multiply.kernels] == [1]
     assert results == [(data @ weight).tolist()] * 4
+
+
+def test_numbers_drawn_twice_and_read_before_backward_are_there_for_it() -> None:
+    """The first mask is made again for the gradient, from a state that the second draw has moved on in the same run."""
+
+    def run(wrap: Callable[[Any], Any]) -> list[Any]:
+        Tensor.manual_seed(5)
+        w = Tensor([1.0] * 8, requires_grad=True).realize()
+
+        def step() -> tuple[Tensor, Tensor]:
+            w.grad = None
+            y = w.dropout(0.5, training=True).sin().dropout(0.3, training=True).realize()
+            (y * y).sum().backward()
+            assert w.grad is not None
+            return y.realize(), w.grad.realize()
+
+        call = wrap(step)
+        found = [[t.tolist() for t in call()] for _ in range(4)]
+        assert not isinstance(call, TinyJit) or call.captured == 1
+        return found
+
+    assert run(TinyJit) == run(lambda f: f)

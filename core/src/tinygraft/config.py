@@ -103,24 +103,31 @@ class Context(ContextDecorator):
                 known = ", ".join(sorted(SETTINGS))
                 raise SettingError(f"there is no setting {name}; the settings are {known}")
         self.values = values
-        self.tokens: list[tuple[Setting[Any], Token[Any]]] = []
 
     def _recreate_cm(self) -> Context:
         """One for each call of a decorated function, which may call itself or run in several threads."""
         return type(self)(**self.values)
 
     def __enter__(self) -> None:
-        self.tokens = []
+        tokens: list[tuple[Setting[Any], Token[Any]]] = []
+        _open.set((*_open.get(), (self, tokens)))
         try:
             for name, value in self.values.items():
-                self.tokens.append((SETTINGS[name], SETTINGS[name].set(value)))
+                tokens.append((SETTINGS[name], SETTINGS[name].set(value)))
         except BaseException:
             self.__exit__()
             raise
 
     def __exit__(self, *_: object) -> None:
-        for setting, token in reversed(self.tokens):
+        inside = _open.get()
+        place = max(place for place, (block, _) in enumerate(inside) if block is self)
+        _open.set((*inside[:place], *inside[place + 1 :]))
+        for setting, token in reversed(inside[place][1]):
             setting.reset(token)
+
+
+# The blocks that this thread or task is in. One Context may be in several of them: in itself, and in other threads.
+_open: ContextVar[tuple[tuple[Context, list[tuple[Setting[Any], Token[Any]]]], ...]] = ContextVar("_open", default=())
 
 
 # What is printed

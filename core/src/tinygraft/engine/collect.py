@@ -138,7 +138,7 @@ def collect(tensors: Sequence[HasNode], live: Live) -> Request | None:
     outputs = list(homes.values())
     if outputs != wanted:
         order = postorder(*outputs)
-    taped = set() if open_captures() else old_values_for(order, [*asked, *along], others, homes)
+    taped = old_values_for(order, [*asked, *along], [*others, *pinned], homes)
     return Request(asked, along, others, pinned, order, homes, True, readers, overwritten, live, taped)
 
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import ContextDecorator
-from contextvars import Token
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.config import TRAINING
+from tinygraft.config import TRAINING, Context
 from tinygraft.errors import DTypeError
 from tinygraft.tensor import missing
 from tinygraft.tensor.data import ComplexGiven
@@ -43,18 +41,18 @@ def _of_any(function: Callable[..., Any]) -> Callable[..., Any]:
     return either
 
 
-class Mode(ContextDecorator):
-    """Training mode on or off for a block or a function: `with Tensor.train(): ...`, `@Tensor.train()`."""
+class Mode(Context):
+    """Training mode on or off for a block or a function: `with Tensor.train(): ...`, `@Tensor.train()`.
+
+    It belongs to the thread that is in the block, or in a call of the function.
+    """
 
     def __init__(self, training: bool) -> None:
-        self.training = training
-        self.tokens: list[Token[int]] = []
+        self.training = bool(training)
+        super().__init__(**{TRAINING.name: int(self.training)})
 
-    def __enter__(self) -> None:
-        self.tokens.append(TRAINING.set(int(self.training)))
-
-    def __exit__(self, *_: object) -> None:
-        TRAINING.reset(self.tokens.pop())
+    def _recreate_cm(self) -> Mode:
+        return Mode(self.training)
 
 
 class TensorType(type):
@@ -77,7 +75,7 @@ class TensorType(type):
 
     @property
     def training(cls) -> bool:
-        """Whether dropout drops and batch norm measures."""
+        """Whether dropout drops and batch norm measures, in this thread."""
         return bool(TRAINING.value)
 
     @training.setter
@@ -85,7 +83,7 @@ class TensorType(type):
         TRAINING.set(int(value))
 
     def train(cls, mode: bool = True) -> Mode:
-        """Training mode for a block or a decorated function.
+        """Training mode for a block or a decorated function, in the thread that runs it.
 
         >>> from tinygraft import Tensor
         >>> with Tensor.train():

@@ -14,6 +14,7 @@ from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.helpers import prod
 from tinygraft.tensor.live import live_tensors
 from tinygraft.tensor.nested import mapped, tensors_in
+from tinygraft.tensor.paths import is_leaf
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
@@ -49,8 +50,10 @@ class Call:
 
         chosen = range(len(args)) if places is None else places
         inputs = [inner(arg) if place in chosen else arg for place, arg in enumerate(args)]
-        for tensor in self.tensors:  # so that a value which is read on the way does not cut the graph
-            tensor.requires_grad = True if tensor.dtype.kind == "float" else tensor.requires_grad
+        for given, tensor in zip(self.given, self.tensors, strict=True):
+            if tensor.dtype.kind == "float":  # so that a value which is read on the way does not cut the graph
+                tensor._computed = given.requires_grad is not True or not is_leaf(given)  # else writes are constants
+                tensor.requires_grad = True
         self.result = function(*inputs, **(inner(kwargs) if places is None else kwargs))
         self.results: list[Tensor] = tensors_in(self.result)  # type: ignore[assignment]
         self.flag = self._flag()

@@ -19,7 +19,8 @@ from tinygraft.helpers import prod
 from tinygraft.tensor.nested import has_complex, mapped, tensors_in
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.transforms.call import Call
-from tinygraft.uop.uop import UOp, substitute
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, rebuild, substitute, toposort
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
@@ -142,13 +143,27 @@ def _pushed(call: Call, result: Tensor, tangents: Sequence[UOp]) -> UOp:
         (change,) = gradient(part.uop, [seed.uop], tangent)
         if change is not None:
             total = change if total is None else total + change
-    found = full_like(result.uop, 0) if total is None else total
+    found = full_like(result.uop, 0) if total is None else _not_after(total, seed.uop)
     if substitute(found, {seed.uop: full_like(seed.uop, 0)}) is not found:
         raise GraphError(
             f"the backward of a Function in {call.name} is not linear in the gradient it is given, and {call.what} "
             "needs that"
         )
     return found
+
+
+def _not_after(root: UOp, unknown: UOp) -> UOp:
+    """A graph in which nothing waits for what depends on a placeholder, which no value is put in for: a checkpoint
+    computes again after the gradient of its value, and here there is none.
+    """
+    depends, done = {unknown}, dict[UOp, UOp]()
+    for node in toposort(root):
+        if not depends.isdisjoint(node.src):
+            depends.add(node)
+            if node.op is Ops.AFTER and node.src[1] in depends:
+                done |= rebuild(node.src[:1], done)
+                done[node] = done[node.src[0]]
+    return rebuild((root,), done)[root]
 
 
 def _unknown(like: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinygraft.autograd.walk import gradient
+from tinygraft.engine.assigns import assigned_to
 from tinygraft.tensor.custom import with_derivative
 from tinygraft.tensor.nested import mapped
 from tinygraft.tensor.tensor import Tensor
@@ -56,9 +57,14 @@ def _forgetful(call: Call, result: Tensor) -> Tensor:
     inputs = [*call.given, *(value._wrap(node) for node in read)]
     unknown = [UOp.placeholder(node.shape, node.dtype, node.device, call.what) for node in (*call.inside, *read)]
     graph = rebuild([result.uop], dict(zip((*call.inside, *read), unknown, strict=True)))[result.uop]
+    written = {assigned_to(node) for node in toposort(graph) if node.op is Ops.ASSIGN}
 
     def derive(node: UOp, start: Tensor, wanted: list[bool]) -> Sequence[Tensor | None]:
         known = [UOp(Ops.AFTER, source.dtype, (stand_in(source), start.uop)) for source in node.src[1:]]
+        known = [
+            UOp(Ops.CONTIGUOUS, again.dtype, (again,)) if one in written else again
+            for one, again in zip(unknown, known, strict=True)
+        ]  # what function writes is in memory already: the second time it goes to a copy
         found = gradient(graph, unknown, start.uop)
         asked = [part for part, want in zip(found, wanted, strict=True) if part is not None and want]
         again = rebuild(asked, dict(zip(unknown, known, strict=True)))
@@ -71,7 +77,10 @@ def _forgetful(call: Call, result: Tensor) -> Tensor:
 
 
 def _read(root: UOp, inside: Sequence[UOp]) -> list[UOp]:
-    """The floats from memory that a graph has from elsewhere: what is used beside what depends on the nodes inside."""
+    """The values from memory that a graph has from elsewhere: what is used beside what depends on the nodes inside.
+
+    Of any dtype: a mask of dropout is made of bools, and drawn from numbers that move on; an index may be written over.
+    """
     stand_ins = set(inside)
     depends, from_memory = set(stand_ins), set[UOp]()
     order = toposort(root)
@@ -82,8 +91,4 @@ def _read(root: UOp, inside: Sequence[UOp]) -> list[UOp]:
             depends.add(node)
     users = [node for node in order if node in depends and node not in stand_ins]
     used = [source for node in users for source in node.src] if root in depends else [root]
-    return [
-        node
-        for node in dict.fromkeys(used)
-        if node not in depends and node in from_memory and node.dtype.kind == "float"
-    ]
+    return [node for node in dict.fromkeys(used) if node not in depends and node in from_memory]

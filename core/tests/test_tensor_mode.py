@@ -1,0 +1,102 @@
+"""Tensor.train, Tensor.test and Context as blocks and decorators: in one another, and in several threads at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tinygraft import Context, Tensor
+from tinygraft.config import NOOPT, TRAINING
+
+
+def in_threads(functions: list[Callable[[], Any]]) -> list[Any]:
+    """What functions give, each in a thread of its own, all at once; raises what one of them raises."""
+    found: list[Any] = [None] * len(functions)
+
+    def run(place: int) -> None:
+        try:
+            found[place] = functions[place]()
+        except BaseException as error:
+            found[place] = error
+
+    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(functions))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in found:
+        if isinstance(result, BaseException):
+            raise result
+    return found
+
+
+@pytest.mark.parametrize("block", [Tensor.train(), Context(TRAINING=1)], ids=["train", "context"])
+def test_a_function_in_training_mode_runs_in_two_threads(block: Any) -> None:
+    """They enter in one order and leave in the same one; afterwards neither thread is in training mode."""
+    inside, outside = threading.Barrier(2), threading.Event()
+
+    @block
+    def step(first: bool) -> bool:
+        inside.wait(30)
+        if not first:
+            outside.wait(30)
+        return Tensor.training
+
+    def call(first: bool) -> tuple[bool, bool]:
+        mode = step(first)
+        after = Tensor.training
+        outside.set()
+        return mode, after
+
+    assert in_threads([lambda: call(True), lambda: call(False)]) == [(True, False)] * 2
+    assert not Tensor.training
+
+
+@pytest.mark.parametrize("block", [Tensor.train(), Context(TRAINING=1)], ids=["train", "context"])
+def test_one_block_is_entered_in_two_threads_and_in_itself(block: Any) -> None:
+    """The same object: each leaves as it found things."""
+    inside, outside = threading.Barrier(2), threading.Event()
+
+    def call(first: bool) -> list[bool]:
+        seen = []
+        with block:
+            inside.wait(30)
+            if not first:
+                outside.wait(30)
+            with block:
+                seen.append(Tensor.training)
+            seen.append(Tensor.training)
+        outside.set()
+        return [*seen, Tensor.training]
+
+    assert in_threads([lambda: call(True), lambda: call(False)]) == [[True, True, False]] * 2
+    assert not Tensor.training
+
+
+def test_modes_in_one_another_and_in_functions_that_call_themselves() -> None:
+    """The innermost one holds, also where an exception leaves them."""
+
+    @Tensor.test()
+    def down(depth: int) -> list[bool]:
+        if not depth:
+            raise KeyError("end")
+        with Tensor.train():
+            seen = [Tensor.training]
+            return seen + down(depth - 1)
+
+    with Tensor.train(), Context(NOOPT=1):
+        with Tensor.train(mode=False):
+            assert not Tensor.training
+        with pytest.raises(KeyError, match="end"):
+            down(3)
+        assert (Tensor.training, TRAINING.value, NOOPT.value) == (True, 1, 1)
+    assert (Tensor.training, NOOPT.in_context) == (False, None)
+
+
+def test_the_mode_belongs_to_the_thread_that_set_it() -> None:
+    """A thread that is started in a block is not in it: as any setting, and as no_grad in PyTorch."""
+    with Tensor.train():
+        assert in_threads([lambda: Tensor.training]) == [bool(TRAINING._default)]
