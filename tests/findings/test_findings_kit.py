@@ -1,7 +1,7 @@
 """Finding 3.9: the conformance kit finds parts that a launcher ignores, names an op before what uses it, and asks a
 compiler for its words.
 
-Each by a device with that fault (tests/support/mutants.py has them), which the kit tests as a plugin's author would.
+The kit is tried by devices with one fault each (tests/support/mutants.py has them), as a plugin's author would try it.
 """
 
 from __future__ import annotations
