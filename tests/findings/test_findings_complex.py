@@ -341,3 +341,17 @@ def _together(*tensors: Tensor) -> Sequence[Tensor]:
     """Tensors, computed in one schedule."""
     tensors[0].realize(*tensors[1:])
     return tensors
+
+
+def test_1_19_second_derivatives_on_the_real_axis() -> None:
+    """A brother: there the formulas choose between sides, so no derivative may be made of a formula. Powers had one."""
+    x = np.array([0.5, 2.0])
+    functions: list[Callable[[Tensor], Tensor]] = [Tensor.exp, Tensor.cosh, Tensor.sin, lambda t: t**2.5]
+    wanted = [np.exp(x), np.cosh(x), -np.sin(x), 2.5 * 1.5 * x**0.5]
+    found = []
+    for function in functions:
+        z = Tensor(x + 0j, requires_grad=True)
+        (slope,) = function(z).sum().real.gradient(z)
+        found += [(slope * turn).sum().real.gradient(z)[0] for turn in (1.0, 1j)]
+    for second, value in zip(_together(*found), np.repeat(wanted, 2, axis=0), strict=True):
+        np.testing.assert_allclose(np.abs(second.numpy()), np.abs(value), rtol=1e-12)

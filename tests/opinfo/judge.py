@@ -1,8 +1,9 @@
 """The judge: what tinygraft gives for each sample of PyTorch's operator database, beside what PyTorch gives.
 
-`judge(op)` looks for an operator's name under Tensor and holds it to its samples in several dtypes: values, in
-float64 and complex128 gradients too, and what must be refused: what PyTorch refuses, and what it warns of because it
-drops imaginary parts. A Verdict says how many samples were right and what was wrong with the others.
+`judge(op)` looks for an operator's name under Tensor and holds it to its samples in several dtypes: values and dtypes,
+in float64 and complex128 gradients too, and what must be refused: what PyTorch refuses, and what it warns of because it
+drops imaginary parts. A refusal counts where `refusals.py` says that it is one. Python's integers become int64, as
+PyTorch's do. A Verdict says how many samples were right and what was wrong with the others.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 from reasons import read
+from refusals import missing
 from tinygraft import Context, Tensor
-from torch_calls import Left, call, convert, find
+from torch_calls import Left, call, convert, find, to_dtype
 
 DTYPES = {
     "float32": torch.float32, "float64": torch.float64, "int64": torch.int64, "bool": torch.bool,
@@ -41,12 +43,15 @@ CLOSE = {
 }
 FOR_NUMPY = {torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 GRADIENT_CLOSE = (1e-5, 1e-6)
-SECONDS = 20  # the most that one sample may take
+SECONDS = 20  # the most processor time that one sample may take
+UNDETERMINED = ("linalg.eigh",)  # vectors whose signs are open: PyTorch's own function says what of them is compared
 BATCH = 24  # samples that are computed together
 OTHER = {entry.pattern for entry in read().other}  # what has the name of another function here
 FIRST = 10  # where only some samples are asked, how many are made for each of them
 KINDS = (*DTYPES, *GRADIENTS.values(), "error")
 
+
+Array = np.ndarray[Any, Any]
 
 torch.set_num_threads(1)  # samples are small
 DROPS = "discards the imaginary part"  # what PyTorch's warning says where it casts complex numbers to real ones
@@ -109,13 +114,13 @@ def _seconds(limit: int) -> Iterator[None]:
     def late(*_: Any) -> None:
         raise TimeoutError(f"more than {limit} seconds")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(limit)
+    before = signal.signal(signal.SIGPROF, late)  # of processor time, whatever else the machine is doing
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _seed(op: Any, kind: str) -> None:
@@ -161,6 +166,7 @@ class Case:
     their_gradients: list[Any] = field(default_factory=list)
     our_gradients: list[Any] = field(default_factory=list)
     problem: str | None = None
+    error: Exception | None = None
     drops: bool = False
 
     def tensors(self) -> list[Tensor]:
@@ -179,18 +185,19 @@ def ask(op: Any, number: int, sample: Any, grads: bool) -> Case | None:
             return None  # not a sample of this build of PyTorch
         finally:
             torch.set_warn_always(False)
-    case = Case(number, _leaves(theirs), drops=any(DROPS in str(warning.message) for warning in said))
+    shown = sample.output_process_fn_grad if op.name in UNDETERMINED else lambda result: result
+    case = Case(number, _leaves(shown(theirs)), drops=any(DROPS in str(warning.message) for warning in said))
     if any(isinstance(t, torch.Tensor) and t.layout is not torch.strided for t in case.theirs):
         return None
     seen: dict[int, Tensor] = {}
     try:
         with _seconds(SECONDS):
             ours = call(op, sample, seen, grads)
-            case.ours = _leaves(ours)
+            case.ours = _leaves(shown(ours))
     except Left:
         return None
     except Exception as error:
-        case.problem = _said(error)
+        case.problem, case.error = _said(error), error
         return case
     if grads and not case.drops:
         _ask_gradients(case, sample, theirs, ours, seen)
@@ -272,10 +279,6 @@ def compared(case: Case, values: bool) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _kind(dtype: np.dtype[Any]) -> str:
-    return "i" if dtype.kind == "u" else dtype.kind
-
-
 def difference(ours: Any, theirs: Any, values: bool, close: tuple[float, float] | None = None) -> str | None:
     """What two results differ in; None where they agree."""
     if isinstance(theirs, torch.Tensor):
@@ -284,11 +287,14 @@ def difference(ours: Any, theirs: Any, values: bool, close: tuple[float, float] 
         want = theirs.to(FOR_NUMPY.get(theirs.dtype, theirs.dtype)).numpy(force=True)
     else:
         near, want = close or (1e-4, 1e-5), np.asarray(theirs)
+    if isinstance(theirs, torch.Tensor) and not isinstance(ours, Tensor):
+        return f"a {type(ours).__name__}, not a tensor"
     got = ours.numpy() if isinstance(ours, Tensor) else np.asarray(ours)
     if got.shape != want.shape:
         return f"shape {got.shape}, not {want.shape}"
-    if _kind(got.dtype) != _kind(want.dtype):
-        return f"dtype {got.dtype}, not {want.dtype}"
+    problem = _dtype_difference(ours, got, theirs, want)
+    if problem is not None:
+        return problem
     if not values or not want.size or want.dtype.kind not in "biufc":
         return None
     with np.errstate(all="ignore"):
@@ -301,6 +307,17 @@ def difference(ours: Any, theirs: Any, values: bool, close: tuple[float, float] 
         return None
     place = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
     return f"{int(off.sum())} of {off.size} values differ, at {place} {got[place]} and not {want[place]}"
+
+
+def _dtype_difference(ours: Any, got: Array, theirs: Any, want: Array) -> str | None:
+    """What dtypes differ in; of Python numbers the kinds are compared."""
+    if not isinstance(theirs, torch.Tensor):
+        return None if got.dtype.kind == want.dtype.kind else f"dtype {got.dtype}, not {want.dtype}"
+    try:
+        wanted = to_dtype(theirs.dtype)
+    except Left:  # one that is not here: complex numbers of two float16
+        return None if got.dtype.kind == want.dtype.kind else f"dtype {ours.dtype}, not {theirs.dtype}"
+    return None if ours.dtype is wanted else f"dtype {ours.dtype.name}, not {wanted.name}"
 
 
 def _is_number(value: Any) -> bool:
@@ -326,14 +343,19 @@ def _errors(op: Any, verdict: Verdict, most: int | None) -> None:
                         t.realize()
         except (Left, TimeoutError):
             continue
-        except Exception:
-            verdict.note("error", number, None)
+        except Exception as error:
+            verdict.note("error", number, missing(error, wrong.error_type))
         else:
             verdict.note("error", number, f"accepted: {str(wrong.error_regex)[:120]}")
 
 
 def judge(op: Any, most: int | None = None, kinds: tuple[str, ...] = KINDS) -> Verdict:
     """An operator's verdict over at most `most` samples of each kind (all of them for None)."""
+    with Context(DEFAULT_INT="int64"):
+        return _judged(op, most, kinds)
+
+
+def _judged(op: Any, most: int | None, kinds: tuple[str, ...]) -> Verdict:
     verdict = Verdict(name_of(op))
     found = find(op)
     if found is None or verdict.op in OTHER:
@@ -350,7 +372,8 @@ def judge(op: Any, most: int | None = None, kinds: tuple[str, ...] = KINDS) -> V
             compute(cases)
             for case in cases:
                 if case.drops:
-                    verdict.note("error", case.number, None if case.problem else f"accepted: {DROPS}")
+                    said = missing(case.error, TypeError) if case.error else f"accepted: {DROPS}"
+                    verdict.note("error", case.number, said)
                     continue
                 problem, gradient = compared(case, values)
                 verdict.note(kind, case.number, problem)

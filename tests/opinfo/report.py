@@ -74,12 +74,12 @@ def described(v: Verdict, seconds: float, table: Reasons) -> str:
 
 
 def below_the_bar(judged: list[Verdict]) -> list[str]:
-    """What a run of all operators has to reach: 400 operators found, and 99 of 100 of their samples right."""
+    """What a run of all operators has to reach: 400 operators found, and 993 of 1000 of their samples right."""
     there = [v for v in judged if v.found]
     asked, right = (sum(sum(counts.values()) for counts in counted) for counted in
                     ([v.asked for v in there], [v.right for v in there]))  # fmt: skip
     short = [f"{len(there)} operators are found, fewer than 400"] if len(there) < 400 else []
-    return [*short, *([f"{right} of {asked} samples are right, less than 99 %"] if right < 0.99 * asked else [])]
+    return [*short, *([f"{right} of {asked} samples are right, less than 99.3 %"] if right < 0.993 * asked else [])]
 
 
 def main() -> int:

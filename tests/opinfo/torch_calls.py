@@ -30,11 +30,10 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "src": ("source",), "target": ("Y",), "tensor": ("x", "w", "other"), "tensors": ("args", "operands"),
     "value": ("fill_value", "src"), "vec": ("x", "w", "other"), "vec2": ("x", "w", "other"),
 }  # fmt: skip
-# Arguments that say nothing about the values: where memory lies, which engine draws, how wide an integer is, in what
-# parts work is done.
+# Arguments that say nothing about the values: where memory lies, which engine draws, in what parts work is done.
 IGNORED = {
     "layout", "device", "pin_memory", "memory_format", "generator", "non_blocking", "inplace", "sparse_grad",
-    "requires_grad", "out_int32", "options",
+    "requires_grad", "options",
 }  # fmt: skip
 # Parts of a name that only say where PyTorch keeps it.
 HOMES = ("nn.functional.", "special.", "linalg.", "fft.", "signal.windows.")
@@ -100,6 +99,8 @@ def _tensor(value: torch.Tensor, grads: bool) -> Tensor:
     dtype, plain = to_dtype(value.dtype), value.detach().resolve_conj().resolve_neg()
     if plain.dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2):
         plain = plain.float()
+    if plain.ndim > 64:
+        raise Left(f"{plain.ndim} axes, more than numpy has")
     return Tensor(plain.numpy(), dtype=dtype, requires_grad=grads and value.requires_grad)
 
 

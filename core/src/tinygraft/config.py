@@ -158,7 +158,7 @@ BEAM_BUDGET = Setting(
 BEAM_DATABASE = Setting("BEAM_DATABASE", "", "a further file of what BEAM or `tune --out` has found, to be read only")
 SPEC = Setting("SPEC", 0, "1 checks the graph after each stage, 2 also checks every node as it is made", 0, 2)
 DEFAULT_FLOAT = Setting("DEFAULT_FLOAT", "float32", "the dtype of a Python float that becomes a tensor")
-DEFAULT_INT = Setting("DEFAULT_INT", "int32", "the dtype of a Python int that becomes a tensor")
+DEFAULT_INT = Setting("DEFAULT_INT", "int32", "the dtype of a Python int as a tensor; of places too, if int64")
 # Which device
 DEV = Setting(
     "DEV", "", "the device to use: NAME, NAME:ordinal, or a chain of them, of which the first that opens is taken"

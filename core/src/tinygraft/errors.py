@@ -2,7 +2,9 @@
 
     TinygraftError
     ├── ShapeError (ValueError)          shapes, axes or sizes that do not fit together
+    │   └── AxisError                    an axis that a shape does not have, or without elements (also an IndexError)
     ├── DTypeError (TypeError)           a dtype that an operation cannot take
+    │   └── DTypeChoiceError             a dtype that was asked for and cannot be given (also a ValueError)
     ├── DeviceError (RuntimeError)       operands on different devices, or a device that cannot be used
     │   ├── DeviceUnavailable            a device that is not there, with the reason on record
     │   ├── DeviceMemoryError            the device has no room left (also a MemoryError)
@@ -37,8 +39,16 @@ class ShapeError(TinygraftError, ValueError):
     """Shapes, axes or sizes that do not fit together."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that a shape does not have, or that has no elements to choose from; an IndexError too, as in PyTorch."""
+
+
 class DTypeError(TinygraftError, TypeError):
     """A dtype that an operation cannot take."""
+
+
+class DTypeChoiceError(DTypeError, ValueError):
+    """A dtype that was asked for by an argument, and that a function does not give."""
 
 
 class DeviceError(TinygraftError, RuntimeError):

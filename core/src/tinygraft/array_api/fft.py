@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.errors import DTypeError
+from tinygraft.errors import DTypeChoiceError, DTypeError
 from tinygraft.tensor.tensor import Tensor
 
 Norm = Literal["backward", "ortho", "forward"]
@@ -83,7 +83,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: s
 
 def _frequencies(what: str, dtype: DType | None) -> DType | None:
     if dtype is not None and not dtypes.is_float(dtype):
-        raise DTypeError(f"{what} gives real floats, asked for {dtype}")
+        raise DTypeChoiceError(f"{what} gives real floats, asked for {dtype}")
     return dtype
 
 

@@ -17,7 +17,7 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
-from tinygraft.errors import DeviceError, DTypeError, NumberOutOfRange, ShapeError
+from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRange, ShapeError
 from tinygraft.schedule.stored import PLAIN
 from tinygraft.tensor import quiet
 from tinygraft.tensor.inrange import beyond, check, hint, wrapped
@@ -220,7 +220,7 @@ class TensorBase:
             axis = self._integer(axis)
         if not -ndim <= axis < max(ndim, 1) and not (ndim == 0 and axis == -1):
             choice = f"choose from {-ndim} to {ndim - 1}" if ndim else "it has none"
-            raise ShapeError(f"axis {axis} is not an axis of shape {self.shape}: {choice}\n  made at {self._where()}")
+            raise AxisError(f"axis {axis} is not an axis of shape {self.shape}: {choice}\n  made at {self._where()}")
         return axis % ndim if ndim else 0
 
     def _integer(self, axis: Any) -> int:

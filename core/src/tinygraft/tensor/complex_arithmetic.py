@@ -2,17 +2,15 @@
 
 A Pair holds two real tensors that broadcast together; its imaginary part is None where all of it is zero, as for a real
 operand, so that nothing is multiplied by zeros (and an infinity stays one). RULES gives a pair, or a tensor of bools,
-for each op that complex numbers have; functions of one number are added in complex_derivatives.py, and what is in
-neither, such as an order, is a mistake.
+for each op that complex numbers have; functions of one number and powers are added in complex_derivatives.py, and what
+is in neither, such as an order, is a mistake.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tinygraft.tensor import complex_functions as functions
 from tinygraft.uop.ops import Ops
 
 
@@ -85,19 +83,6 @@ def reciprocal(a: Pair) -> Pair:
     return div(Pair(a.real._const(1.0, a.real.dtype)), a)
 
 
-def power(a: Pair, b: Pair) -> Pair:
-    """a ** b, the principal value exp(b * log(a)); 1 for the power 0. Powers of 0 are 0 on the right of the imaginary
-    axis, infinite on the left of it (as 1 / 0 is) and NaN on it.
-    """
-    a, nothing = full(a), is_zero(a)
-    base = Pair(nothing.where(1.0, a.real), nothing.where(0.0, a.imaginary))
-    found = functions.exp(full(mul(b, Pair(*functions.log(base)))))
-    left = (b.real < 0).where(math.inf, found[0]._const(math.nan))
-    real = is_zero(b).where(1.0, (b.real > 0).where(0.0, left))
-    imaginary = (is_zero(b) | (b.real > 0)).where(0.0, found[1]._const(math.nan))
-    return Pair(nothing.where(real, found[0]), nothing.where(imaginary, found[1]))
-
-
 def is_zero(a: Pair) -> Any:
     """Where both parts are 0."""
     return a.real == 0 if a.imaginary is None else (a.real == 0) & (a.imaginary == 0)
@@ -122,6 +107,6 @@ def choose(condition: Any, a: Pair, b: Pair) -> Pair:
 
 
 RULES: dict[Ops, Callable[..., Any]] = {
-    Ops.ADD: add, Ops.SUB: sub, Ops.MUL: mul, Ops.FDIV: div, Ops.NEG: neg, Ops.RECIPROCAL: reciprocal, Ops.POW: power,
+    Ops.ADD: add, Ops.SUB: sub, Ops.MUL: mul, Ops.FDIV: div, Ops.NEG: neg, Ops.RECIPROCAL: reciprocal,
     Ops.CMPEQ: equal, Ops.CMPNE: unequal, Ops.WHERE: choose, Ops.FMA: lambda a, b, c: add(mul(a, b), c),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 from tinygraft.tensor import complex_functions as functions
 from tinygraft.tensor.complex_arithmetic import RULES as ARITHMETIC
-from tinygraft.tensor.complex_arithmetic import Pair, add, full, mul, neg, reciprocal, scaled
+from tinygraft.tensor.complex_arithmetic import Pair, add, full, is_zero, mul, neg, reciprocal, scaled
 from tinygraft.tensor.custom import with_derivative
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -22,8 +22,9 @@ from tinygraft.uop.uop import UOp
 Rule = Callable[[Pair], Pair]
 
 
-def _of(function: Callable[[tuple[Any, Any]], tuple[Any, Any]], factor: float = 1.0) -> Rule:
-    return lambda z: scaled(Pair(*function(z)), factor)
+def _of(name: str, factor: float = 1.0) -> Rule:
+    """A function that is the derivative of another one, times a factor. It has a derivative itself, the second one."""
+    return lambda z: scaled(analytic(name)(z), factor)
 
 
 def _one(z: Pair) -> Pair:
@@ -55,11 +56,10 @@ def _of_sigmoid(z: Pair) -> Pair:
 
 
 DERIVATIVES: dict[str, Rule] = {
-    "exp": _of(functions.exp), "expm1": _of(functions.exp), "exp2": _of(functions.exp2, math.log(2)),
+    "exp": _of("exp"), "expm1": _of("exp"), "exp2": _of("exp2", math.log(2)),
     "log": _over, "log1p": lambda z: _over(add(z, _one(z))), "log2": lambda z: _over(z, 1 / math.log(2)),
     "log10": lambda z: _over(z, 1 / math.log(10)), "sqrt": lambda z: _over(analytic("sqrt")(z), 0.5),
-    "sin": _of(functions.cos), "cos": _of(functions.sin, -1.0), "sinh": _of(functions.cosh),
-    "cosh": _of(functions.sinh), "sigmoid": _of_sigmoid,
+    "sin": _of("cos"), "cos": _of("sin", -1.0), "sinh": _of("cosh"), "cosh": _of("sinh"), "sigmoid": _of_sigmoid,
     "tan": lambda z: _one_and_square(analytic("tan")(z), 1.0),
     "tanh": lambda z: _one_and_square(analytic("tanh")(z), -1.0),
     "asin": _of_asin, "acos": lambda z: neg(_of_asin(z)), "atan": lambda z: _over(_one_and_square(z, 1.0)),
@@ -92,7 +92,20 @@ def analytic(name: str) -> Rule:
     return found
 
 
+def power(a: Pair, b: Pair) -> Pair:
+    """a ** b, the principal value exp(b * log(a)); 1 for the power 0. Powers of 0 are 0 on the right of the imaginary
+    axis, infinite on the left of it (as 1 / 0 is) and NaN on it.
+    """
+    a, nothing = full(a), is_zero(a)
+    base = Pair(nothing.where(1.0, a.real), nothing.where(0.0, a.imaginary))
+    found = analytic("exp")(full(mul(b, analytic("log")(base))))
+    left = (b.real < 0).where(math.inf, found[0]._const(math.nan))
+    real = is_zero(b).where(1.0, (b.real > 0).where(0.0, left))
+    imaginary = (is_zero(b) | (b.real > 0)).where(0.0, found[1]._const(math.nan))
+    return Pair(nothing.where(real, found[0]), nothing.where(imaginary, found[1]))
+
+
 RULES: dict[Ops, Callable[..., Any]] = {
-    **ARITHMETIC, Ops.SQRT: analytic("sqrt"), Ops.EXP2: analytic("exp2"), Ops.LOG2: analytic("log2"),
+    **ARITHMETIC, Ops.POW: power, Ops.SQRT: analytic("sqrt"), Ops.EXP2: analytic("exp2"), Ops.LOG2: analytic("log2"),
     Ops.SIN: analytic("sin"),
 }  # fmt: skip

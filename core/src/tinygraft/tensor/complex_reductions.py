@@ -34,8 +34,10 @@ class ComplexReductions(Tensor):
 
     # Statistics
 
-    def mean(self, axis: Axis = None, keepdim: bool = False) -> Any:
+    def mean(self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Any:
         """The arithmetic mean."""
+        if dtype is not None:
+            return self._for_mean(dtype).mean(axis, keepdim)
         real, imaginary = self._parted("mean", axis, keepdim)
         return real.complex(imaginary)
 

@@ -88,7 +88,7 @@ class Distinct(Operators, Scan):
         """The slices of dim, or the elements, at some places, and whatever else was asked for."""
         whole = self.flatten() if dim is None or not self.ndim else self
         values = whole._join(Ops.GATHER, firsts, arg=0 if dim is None else self._axis(dim))
-        return (values, *more) if more else values
+        return (values, *(places._as_places() for places in more)) if more else values
 
 
 def _runs(keys: Any) -> tuple[Any, Any, Any]:

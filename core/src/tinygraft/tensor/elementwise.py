@@ -224,8 +224,9 @@ class Elementwise(Casting):
         return self if result is None else result
 
     def square(self) -> Self:
-        """self * self."""
-        return self._op(Ops.MUL, self)
+        """self ** 2; of bools an integer."""
+        x = self._cast(dtypes.default_int()) if self.dtype is dtypes.bool else self
+        return x._op(Ops.MUL, x)
 
     def _size_root(self, at_zero: Any = 0.0) -> Self:
         """The square root of a sum of squares, at whose zero the slope is taken for 0, as a norm has it there, and not

@@ -63,7 +63,7 @@ class Factor(Operators, Linalg):
             k = a._step(step)
             below = rows > k
             sizes = (rows < k).where(-1.0, a._column(k)._height())
-            best = sizes.argmax(-2, keepdim=True)
+            best = sizes.argmax(-2, keepdim=True)._cast(dtypes.int32)  # as LAPACK has them, whatever DEFAULT_INT is
             swap = rows.eq(k).where(best, rows.eq(best).where(k, rows)).expand(*a.shape[:-1], 1)
             order = order.gather(-2, swap)._stored_now()
             a = a.gather(-2, swap.expand(a.shape))
@@ -274,7 +274,7 @@ class Factor(Operators, Linalg):
         hit = wrong(self)
         if not lengths.as_int(self.shape[-1], "info"):
             return hit.any(-1)._cast(dtypes.int32)
-        return hit.any(-1).where(hit._cast(dtypes.int32).argmax(-1) + 1, 0)
+        return hit.any(-1).where(hit._cast(dtypes.int32).argmax(-1)._cast(dtypes.int32) + 1, 0)
 
     def cholesky_solve(self, L: Self, upper: bool = False) -> Self:
         """The solution X of A @ X = self, where L is the Cholesky factor of A.

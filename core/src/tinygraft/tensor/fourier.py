@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygraft.dtype import DTypeLike
-from tinygraft.errors import ShapeError
+from tinygraft.errors import AxisError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.operators import Operators
 
@@ -177,8 +177,9 @@ class Fourier(Operators):
             chosen = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
         else:
             chosen = [dim] if isinstance(dim, int) else list(dim)
-        if any(not -ndim <= axis < ndim for axis in chosen) or (s is not None and len(s) != len(chosen)):
-            raise ShapeError(
+        missing = any(not -ndim <= axis < ndim for axis in chosen)
+        if missing or (s is not None and len(s) != len(chosen)):
+            raise (AxisError if missing else ShapeError)(
                 f"{what} over the axes {chosen} with lengths {None if s is None else list(s)} does not fit shape "
                 f"{self.shape[:ndim]}\n  made at {self._where()}"
             )

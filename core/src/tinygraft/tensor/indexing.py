@@ -310,7 +310,7 @@ class Indexing(Joining, Creation, Access):
         """
         if as_tuple and not self.ndim:
             return self._reshape((1,)).nonzero(size, fill_value, True)
-        flat = self.bool().flatten()._true_at(size)
+        flat = self.bool().flatten()._true_at(size)._as_places()
         columns = []
         for axis in range(self.ndim):
             stride = lengths.as_int(lengths.product(self.shape[axis + 1 :]), "nonzero")

@@ -52,20 +52,22 @@ class Joining(Movement):
     def cat(self, *args: Any, dim: int = 0) -> Self:
         """This and other tensors one after another along dim, promoted to a common dtype.
 
-        `Tensor.cat(a, b)`, `a.cat(b)` and `Tensor.cat([a, b])` are the same. Raises ShapeError when other axes differ.
+        `Tensor.cat(a, b)`, `a.cat(b)` and `Tensor.cat([a, b])` are the same. An empty line goes with tensors of any
+        shape, as `Tensor([])` to begin with does. Raises ShapeError when other axes differ.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2]).cat(Tensor([3])).tolist()
         [1, 2, 3]
         """
-        parts: list[Self] = several("cat", self, args)
+        every: list[Self] = several("cat", self, args)
+        parts = [part for part in every if part.shape != (0,)] or every[:1]
         first = parts[0]
         axis = first._own_axis("cat", dim)
         for part in parts[1:]:
             _check_alike("cat", first, part, axis)
+        dtype = promote(*(part.dtype for part in every))
         if len(parts) == 1:
-            return first._again()
-        dtype = promote(*(part.dtype for part in parts))
+            return first._again() if dtype is first.dtype else first._cast(dtype)
         cast = [part._cast(dtype) for part in parts]
         return cast[0]._join(Ops.CAT, *cast[1:], arg=axis)
 

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Self
 
-from tinygraft.errors import ShapeError
+from tinygraft.errors import AxisError, IndexOutOfRange, ShapeError
 from tinygraft.tensor import lengths, ondisk, parts
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.lengths import as_ints, as_sizes
@@ -256,16 +256,21 @@ class Movement(TensorBase):
     def _own_axis(self, what: str, axis: int) -> int:
         """_axis, for a method that needs one. Raises ShapeError for a number, which has no axis."""
         if not self.ndim:
-            raise ShapeError(f"{what} needs an axis, got a tensor of shape ()\n  made at {self._where()}")
+            raise AxisError(f"{what} needs an axis, got a tensor of shape ()\n  made at {self._where()}")
         return self._axis(axis)
 
     def narrow(self, dim: int, start: int, length: int) -> Self:
-        """length elements along dim, from start on. Raises ShapeError for a tensor without axes."""
+        """length elements along dim, from start on. Raises IndexOutOfRange for a start off the axis, and ShapeError."""
         if not self.ndim:
-            raise ShapeError(f"narrow needs an axis, got shape ()\n  made at {self._where()}")
+            raise AxisError(f"narrow needs an axis, got shape ()\n  made at {self._where()}")
         axis = self._axis(dim)
         start = operator.index(start) if isinstance(start, TensorBase) else start
-        first = lengths.from_front(start, self.shape[axis])
+        size = self.shape[axis]
+        if isinstance(start, int) and isinstance(size, int) and not -size <= start <= size:
+            raise IndexOutOfRange(
+                f"narrow begins at {start}, which is no place on axis {axis} of {self.shape}\n  made at {self._where()}"
+            )
+        first = lengths.from_front(start, size)
         return self._part(axis, first, lengths.add(first, length))
 
     def _every(self, steps: Sequence[int]) -> Self:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import dtypes, part_of
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.operators import Operators
@@ -72,8 +72,8 @@ class Normalization(Operators):
         """
         axes = self._last_axes("rms_norm", normalized_shape)
         self._fitting("rms_norm", "weight", weight, self.shape[axes[0] :])
-        x = self._in_float()
-        small = 2.0 ** -dtypes.finfo(x.dtype)[1] if eps is None else eps
+        x = self._in_field()
+        small = 2.0 ** -dtypes.finfo(part_of(x.dtype))[1] if eps is None else eps
         return (x * (x.square().mean(axes, True) + small).rsqrt())._affine(weight, None, self)
 
     def _channels(self, what: str, least: int = 2) -> int:

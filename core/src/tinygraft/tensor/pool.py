@@ -99,7 +99,7 @@ class Pool(Matmul):
     def _greatest(self, places: Self, axes: tuple[int, ...], total: int) -> tuple[Self, Self]:
         """(the greatest value along axes, the least place of those that equal it); places are below total."""
         hit = self._is_among(self._reduce(Ops.MAX, axes, True))
-        return self._reduce(Ops.MAX, axes), hit._op(Ops.WHERE, places, total)._reduce(Ops.MIN, axes)
+        return self._reduce(Ops.MAX, axes), hit._op(Ops.WHERE, places, total)._reduce(Ops.MIN, axes)._as_places()
 
     def max_unpool2d(
         self,

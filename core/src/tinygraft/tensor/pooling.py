@@ -210,7 +210,7 @@ class Pooling(Operators, Pool):
         lead = self.ndim - n
         if 0 in targets:
             none = type(self).zeros(*self.shape[:lead], *targets, device=self.device, dtype=self.dtype)
-            return (none, none._cast(dtypes.int32)) if return_indices else none
+            return (none, none._cast(dtypes.int32)._as_places()) if return_indices else none
         x, places = self, self._flat_numbers(old)
         for axis in reversed(range(n)):  # from the last, so that the axes before keep their numbers
             shares, real = self._shares(old[axis], targets[axis])

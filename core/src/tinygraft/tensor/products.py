@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygraft.dtype import dtypes, promote
-from tinygraft.errors import ShapeError
+from tinygraft.errors import AxisError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.operators import Operators
 from tinygraft.uop.ops import Ops
@@ -221,7 +221,7 @@ class Products(Operators):
         [[1, 1, 1], [4, 2, 1], [9, 3, 1]]
         """
         if not self.ndim:
-            raise ShapeError(f"vander needs an axis, got shape {self.shape}\n  made at {self._where()}")
+            raise AxisError(f"vander needs an axis, got shape {self.shape}\n  made at {self._where()}")
         count = lengths.as_int(self.shape[-1] if N is None else N, "vander")
         columns = [self._const(1, self.dtype)]
         for _ in range(1, count):

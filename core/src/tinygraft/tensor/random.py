@@ -21,7 +21,7 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, bits_of, coerce, dtypes, part_of, to_dtype
 from tinygraft.engine.realize import exclusive
-from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.errors import DTypeChoiceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.base import TensorBase
@@ -139,7 +139,7 @@ class Random(Sorting, Creation):
             both = cls.rand((2, *sizes), device=device, dtype=part_of(to), contiguous=contiguous)
             return cls._in_complex(cls._in_parts().joined(both[0], both[1]), to, requires_grad)
         if to.kind != "float":
-            raise DTypeError(f"rand gives floats, asked for {to}; randint gives integers")
+            raise DTypeChoiceError(f"rand gives floats, asked for {to}; randint gives integers")
         name, count = Device.canonicalize(device), math.prod(sizes)
         if count == 0:
             return cls.zeros(sizes, device=name, dtype=to, requires_grad=requires_grad)
@@ -182,7 +182,7 @@ class Random(Sorting, Creation):
             parts = cls.randn((2, *sizes), device=device, dtype=part_of(to))._op(Ops.MUL, math.sqrt(0.5))
             return cls._in_complex(cls._in_parts().joined(parts[0], parts[1]), to, requires_grad)
         if to.kind != "float":
-            raise DTypeError(f"randn gives floats, asked for {to}")
+            raise DTypeChoiceError(f"randn gives floats, asked for {to}")
         both = cls.rand((2, *sizes), device=device, dtype=dtypes.float32)
         angle, radius = (part._reshape(sizes) for part in (both._part(0, 0, 1), both._part(0, 1, 2)))
         turn = angle._op(Ops.MUL, 2 * math.pi)
@@ -243,7 +243,7 @@ class Random(Sorting, Creation):
         """
         to = to_dtype(dtype)
         if to.kind not in ("int", "uint"):
-            raise DTypeError(f"randint gives integers, asked for {to}")
+            raise DTypeChoiceError(f"randint gives integers, asked for {to}")
         if not all(isinstance(bound, int) for bound in (low, high)):
             raise DTypeError(f"randint needs integers as bounds, got low={low!r} and high={high!r}")
         if high <= low:
@@ -374,7 +374,7 @@ class Random(Sorting, Creation):
         total, least = weight._reduce(Ops.ADD, 1, True), weight._reduce(Ops.MIN, 1, True)
         real = total._const(0.0)._op(Ops.CMPLT, total)._op(Ops.AND, total._op(Ops.CMPLT, math.inf))
         real = real._op(Ops.AND, least._op(Ops.CMPLT, 0.0)._op(Ops.NOT))
-        found = real._op(Ops.WHERE, found._cast(dtypes.int32), count)
+        found = real._op(Ops.WHERE, found._cast(dtypes.int32), count)._as_places()
         return found if self.ndim == 2 else found._reshape((num_samples,))
 
 

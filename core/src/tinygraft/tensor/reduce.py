@@ -14,8 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
-from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes
-from tinygraft.errors import ShapeError
+from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, to_dtype
+from tinygraft.errors import AxisError, DTypeChoiceError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.activation import Activation
 from tinygraft.tensor.creation import Creation
@@ -64,10 +64,10 @@ class Reduce(Activation, Joining, Creation):
         return self._accumulate(Ops.MUL, axis, keepdim, dtype)
 
     def _not_empty(self, what: str, axis: Axis) -> tuple[int, ...]:
-        """The axes. Raises ShapeError if one of them has no elements to choose from."""
+        """The axes. Raises AxisError if one of them has no elements to choose from."""
         axes = self._axes(axis)
         if any(isinstance(self.shape[a], int) and self.shape[a] == 0 for a in axes):
-            raise ShapeError(
+            raise AxisError(
                 f"{what} over axis {axis} of shape {self.shape} has no elements to choose from\n"
                 f"  made at {self._where()}"
             )
@@ -108,14 +108,23 @@ class Reduce(Activation, Joining, Creation):
         """The mean of floats that are wide enough."""
         return self._reduce(Ops.ADD, axis, keepdim)._op(Ops.FDIV, self._count(axis))
 
-    def mean(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """The arithmetic mean, a float.
+    def mean(self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """The arithmetic mean, a float; of the elements in a dtype and in that, where one is given. Raises DTypeError.
 
         >>> from tinygraft import Tensor
         >>> Tensor([[1, 2], [3, 5]]).mean(axis=1).tolist()
         [1.5, 4.0]
         """
+        if dtype is not None:
+            return self._for_mean(dtype).mean(axis, keepdim)
         return self._in_float()._mean(axis, keepdim)._narrowed(self.dtype)
+
+    def _for_mean(self, dtype: DTypeLike) -> Self:
+        """The elements in the dtype that their mean is to have."""
+        to = to_dtype(dtype)
+        if to.kind not in ("float", "complex"):
+            raise DTypeChoiceError(f"mean gives floats or complex numbers, asked for {to}\n  made at {self._where()}")
+        return self._cast(to)
 
     def _var(self, axis: Axis, keepdim: bool, correction: float) -> Self:
         apart = self._op(Ops.SUB, self._mean(axis, True))
@@ -262,12 +271,13 @@ class Reduce(Activation, Joining, Creation):
             return result._reshape((1,) * self.ndim) if keepdim else result
         (axis,) = self._not_empty(what, axis) or (0,)
         if not self.ndim:
-            return self._const(0, dtypes.int32)
+            return self._const(0, dtypes.int32)._as_places()
         hit = self._is_among(self._reduce(op, axis, True))
-        return hit._op(Ops.WHERE, self._places(axis), self.shape[axis])._reduce(Ops.MIN, axis, keepdim)
+        return hit._op(Ops.WHERE, self._places(axis), self.shape[axis])._reduce(Ops.MIN, axis, keepdim)._as_places()
 
     def argmax(self, axis: int | None = None, keepdim: bool = False) -> Self:
-        """The place of the greatest value, the first of equals, as int32; NaN counts as greatest.
+        """The place of the greatest value, the first of equals; NaN counts as greatest. Places are int32, or int64 with
+        DEFAULT_INT=int64.
 
         axis None takes the place in the flattened tensor. Raises ShapeError over no elements.
 
@@ -278,7 +288,7 @@ class Reduce(Activation, Joining, Creation):
         return self._first_place(Ops.MAX, "argmax", axis, keepdim)
 
     def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:
-        """The place of the least value, the first of equals, as int32; NaN counts as least."""
+        """The place of the least value, the first of equals; NaN counts as least."""
         return self._first_place(Ops.MIN, "argmin", axis, keepdim)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from tinygraft.dtype import dtypes, part_of
-from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.errors import AxisError, DTypeError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.operators import Operators
@@ -31,7 +31,7 @@ class Samples(Operators, Scan):
         [3, 5]
         """
         if not self.ndim:
-            raise ShapeError(f"diff needs an axis, got shape ()\n  made at {self._where()}")
+            raise AxisError(f"diff needs an axis, got shape ()\n  made at {self._where()}")
         if n < 0:
             raise ValueError(f"diff needs n of 0 or more, got {n}")
         place = self._axis(axis)
@@ -59,7 +59,7 @@ class Samples(Operators, Scan):
 
     def _trapezoids(self, what: str, x: Any, dx: Any, axis: int) -> tuple[Any, int]:
         if not self.ndim:
-            raise ShapeError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
+            raise AxisError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
         place = self._axis(axis)
         size = lengths.as_int(self.shape[place], what)
         y = self if self._is_inexact() else self._cast(dtypes.default_float())

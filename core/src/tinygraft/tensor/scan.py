@@ -44,9 +44,9 @@ class Scan(Reduce):
     def _running(self, op: Ops, axis: int) -> tuple[Self, Self]:
         values = self._scan(op, axis)
         if not self.ndim:
-            return values, self._const(0, dtypes.int32)
+            return values, self._const(0, dtypes.int32)._as_places()
         place = self._is_among(values)._op(Ops.WHERE, self._places(self._axis(axis)), 0)
-        return values, place._scan(Ops.MAX, axis)
+        return values, place._scan(Ops.MAX, axis)._as_places()
 
     def cummax(self, axis: int = 0) -> tuple[Self, Self]:
         """(values, indices) of the running maximum; of equals the latest.

@@ -22,13 +22,14 @@ class Searching(Operators):
     __slots__ = ()
 
     def searchsorted(
-        self, values: Any, right: bool = False, side: Literal["left", "right"] | None = None, sorter: Any = None
-    ) -> Self:
-        """Where values would have to stand in this tensor, sorted along its last axis, to keep it sorted, as int32.
+        self, values: Any, right: bool = False, side: Literal["left", "right"] | None = None, sorter: Any = None,
+        out_int32: bool = False,
+    ) -> Self:  # fmt: skip
+        """Where values would have to stand in this tensor, sorted along its last axis, to keep it sorted.
 
         Before equal elements, or behind them with side "right". NaN comes last. By bisection: log2(n) steps, all values
         at once. One line serves values of any shape; else all axes but the last must agree. sorter is argsort of an
-        unsorted tensor.
+        unsorted tensor. Places are int32, or int64 with DEFAULT_INT=int64 unless out_int32.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 3, 3, 5]).searchsorted(Tensor([3, 4]), side="right").tolist()
@@ -62,7 +63,7 @@ class Searching(Operators):
             before = (less & (tried <= n)).where(tried, before)
             step //= 2
         before.requires_grad = False
-        return before
+        return before if out_int32 else before._as_places()
 
     def _by(self, sorter: Any) -> Self:
         """This tensor in the order of its argsort."""
@@ -79,7 +80,7 @@ class Searching(Operators):
         given: Any = type(self)(values, device=self.device)  # type: ignore[call-arg]
         return given._cast(self.dtype) if given.dtype.kind != "float" or self.dtype.kind == "float" else given
 
-    def bucketize(self, boundaries: Any, right: bool = False) -> Self:
+    def bucketize(self, boundaries: Any, right: bool = False, out_int32: bool = False) -> Self:
         """For each element, before how many boundaries it lies not; searchsorted from the other side.
 
         >>> from tinygraft import Tensor
@@ -88,7 +89,7 @@ class Searching(Operators):
         """
         if boundaries.ndim != 1:
             raise ShapeError(f"bucketize needs one line of boundaries, got shape {boundaries.shape}")
-        found: Self = boundaries.searchsorted(self, right)
+        found: Self = boundaries.searchsorted(self, right, out_int32=out_int32)
         return found
 
     def isin(self, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Self:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from tinygraft.dtype import dtypes
-from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
+from tinygraft.errors import AxisError, DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.indexing import REDUCE_OPS, wrapped
@@ -238,7 +238,7 @@ class Select(Operators):
         [1, 3]
         """
         if not self.ndim:
-            raise ShapeError(f"select needs an axis, got shape ()\n  made at {self._where()}")
+            raise AxisError(f"select needs an axis, got shape ()\n  made at {self._where()}")
         return self[(slice(None),) * self._axis(dim) + (index,)]
 
     def select_scatter(self, src: Any, dim: int, index: int) -> Self:

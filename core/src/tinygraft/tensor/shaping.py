@@ -101,7 +101,7 @@ class Shaping(Operators):
         return self.transpose(a, b).flip(b) if k % 4 else self._again()
 
     def sum_to_size(self, *size: Any) -> Self:
-        """Summed along the axes that broadcasting would have repeated, so that the shape is size.
+        """Summed along the axes that broadcasting would have repeated, so that the shape is size. Bools are counted.
 
         >>> from tinygraft import Tensor
         >>> Tensor.ones(3, 2).sum_to_size(1, 2).tolist()
@@ -113,7 +113,8 @@ class Shaping(Operators):
         extra = self.ndim - len(wanted)
         grown = [a + extra for a, n in enumerate(wanted) if n == 1 and self.shape[a + extra] != 1]
         axes = (*range(extra), *grown)
-        return (self.sum(axes) if axes else self)._reshape(wanted)
+        whole = self.dtype is dtypes.bool and not axes
+        return (self.sum(axes) if axes else self._cast(dtypes.default_int()) if whole else self)._reshape(wanted)
 
     def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Self:
         """Zeros with the last axis laid on the diagonal of two new axes; a positive offset is above the main one.
@@ -280,6 +281,8 @@ class Shaping(Operators):
         return tuple(self._part(axis, a, max(a, b)) for a, b in itertools.pairwise(edges))
 
     def _evenly(self, what: str, sections: Any, axis: int) -> tuple[Self, ...]:
+        if isinstance(sections, str):
+            raise DTypeError(f"{what} takes a number of parts or the places of cuts, got {sections!r}")
         if isinstance(sections, int) and (sections < 1 or self.shape[axis] % sections):
             raise ShapeError(f"{what} cannot cut axis {axis} of {self.shape} into {sections} equal parts")
         return self.tensor_split(sections, axis)

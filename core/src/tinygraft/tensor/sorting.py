@@ -27,7 +27,7 @@ class Sorting(Indexing):
     __slots__ = ()
 
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Self, Self]:
-        """The elements along dim in order, and the int32 places they came from. Equal elements keep their order.
+        """The elements along dim in order, and the places they came from. Equal elements keep their order.
 
         They do so also where stable is False.
 
@@ -37,24 +37,26 @@ class Sorting(Indexing):
         ([1, 2, 3], [1, 2, 0])
         """
         if not self.ndim:
-            return self._again(), self._const(0, dtypes.int32)
+            return self._again(), self._const(0, dtypes.int32)._as_places()
         places = self.argsort(dim, descending)
         return self.gather(self._axis(dim), places), places
 
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Self:
-        """The places along dim of the elements in order, as int32. Equal elements keep their order, whatever stable is.
+        """The places along dim of the elements in order. Equal elements keep their order, whatever stable is.
+
+        Places are int32, or int64 with DEFAULT_INT=int64.
 
         >>> from tinygraft import Tensor
         >>> Tensor([3, 1, 2]).argsort().tolist()
         [1, 2, 0]
         """
         if not self.ndim:
-            return self._const(0, dtypes.int32)
+            return self._const(0, dtypes.int32)._as_places()
         axis = self._axis(dim)
         last = self.movedim(axis, -1)
         shape = lengths.as_ints(last.shape, "sort")
         if 0 in shape:
-            return self._cast(dtypes.int32)
+            return self._cast(dtypes.int32)._as_places()
         keys = last._sort_keys(descending)._reshape((_rows(shape), shape[-1]))
         order: Any = None
         for shift in range(0, keys.dtype.bits, 32):
@@ -63,7 +65,7 @@ class Sorting(Indexing):
             moved = digits if order is None else digits.gather(1, order)
             step = moved._ranked()
             order = step if order is None else order.gather(1, step)
-        found: Self = order._reshape(shape).movedim(-1, axis)
+        found: Self = order._reshape(shape).movedim(-1, axis)._as_places()
         found.requires_grad = False
         return found
 

@@ -286,8 +286,21 @@ class Statistics(Operators, Scan):
         """
         if bins < 1:
             raise ValueError(f"histc needs at least 1 bin, got {bins}")
-        counts = self._histogram(bins, (min, max) if (min, max) != (0, 0) else None, None)[0]
-        return counts._cast(self.dtype)
+        x = self.flatten()
+        x = x if x._is_float() else x._cast(dtypes.default_float())
+        low, high = self._span((min, max) if (min, max) != (0, 0) else self._ends(x))
+        place = ((x - low) * bins / (high - low))._cast(dtypes.int32).minimum(bins - 1)
+        inside = (x >= low) & (x <= high)
+        start = type(self).full((bins,), 0.0, device=self.device, dtype=x.dtype)
+        found = start._join(Ops.SCATTER, inside.where(place, -1), x._const(1.0), arg=ScatterArg(0, Ops.ADD))
+        return found._cast(self.dtype)
+
+    def _span(self, ends: tuple[float, float]) -> tuple[float, float]:
+        """The ends of a histogram's bins, which are apart. Raises ValueError."""
+        low, high = ends
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise ValueError(f"a histogram needs a finite range that does not fall, got {low} to {high}")
+        return (low - 0.5, high + 0.5) if low == high else (low, high)
 
     def histogram(
         self, bins: Any = 10, range: tuple[float, float] | None = None, weight: Any = None, density: bool = False
@@ -310,10 +323,7 @@ class Statistics(Operators, Scan):
         x = x if x._is_float() else x._cast(dtypes.default_float())
         edges: Any = bins
         if isinstance(bins, int):
-            low, high = range if range is not None else self._ends(x)
-            if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-                raise ValueError(f"a histogram needs a finite range that does not fall, got {low} to {high}")
-            low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+            low, high = self._span(range if range is not None else self._ends(x))
             edges = type(self).linspace(low, high, bins + 1, device=self.device, dtype=x.dtype)
         elif not isinstance(bins, TensorBase):
             edges = type(self)(bins, device=self.device, dtype=x.dtype)  # type: ignore[call-arg]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygraft.dtype import DTypeLike, dtypes, to_dtype
-from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.errors import DTypeChoiceError, ShapeError
 from tinygraft.tensor.special import Special
 from tinygraft.uop.uop import Place
 
@@ -28,7 +28,7 @@ class Windows(Special):
             raise ShapeError(f"a window has a length that is not negative, got {M!r}")
         to = dtypes.default_float() if dtype is None else to_dtype(dtype)
         if to not in (dtypes.float32, dtypes.float64):
-            raise DTypeError(f"a window is of float32 or float64, asked for {to}; cast it")
+            raise DTypeChoiceError(f"a window is of float32 or float64, asked for {to}; cast it")
         line = cls.arange(M, device=device, dtype=to)
         return line, max(M - 1 if sym else M, 1)
 
@@ -42,6 +42,8 @@ class Windows(Special):
         >>> [round(x, 4) for x in Tensor.window_general_cosine(3, a=[0.5, 0.5]).tolist()]
         [0.0, 1.0, 0.0]
         """
+        if a is None:
+            raise TypeError("window_general_cosine needs a list of coefficients, got None")
         if not isinstance(a, (list, tuple)) or not a:
             raise ValueError(f"window_general_cosine needs a list of one coefficient or more, got {a!r}")
         line, last = cls._places_of(M, sym, dtype, device)
