@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "src" / "tinygraft"
 LAYERS = [
-    {"errors", "config", "helpers", "files", "progress"},
+    {"errors", "config", "helpers", "files", "progress", "interrupt"},
     {"dtype", "events", "installed"},
     {"uop", "target"},
     {"rules"},

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, suppress
 from contextvars import ContextVar, Token
 from typing import Any, Generic, TypeVar
 
 from tinygraft.errors import SettingError
+from tinygraft.interrupt import guarded
 
 T = TypeVar("T", int, str)
 
@@ -112,15 +113,22 @@ class Context(ContextDecorator):
     def __enter__(self) -> None:
         self.tokens = []
         try:
-            for name, value in self.values.items():
-                self.tokens.append((SETTINGS[name], SETTINGS[name].set(value)))
+            with guarded(sealed=True):  # a signal between a change and its token would leave it
+                for name, value in self.values.items():
+                    self.tokens.append((SETTINGS[name], SETTINGS[name].set(value)))
         except BaseException:
             self.__exit__()
             raise
 
     def __exit__(self, *_: object) -> None:
-        for setting, token in reversed(self.tokens):
-            setting.reset(token)
+        try:
+            for setting, token in reversed(self.tokens):
+                setting.reset(token)
+        except BaseException:  # a signal: the rest of them, and that one where it was not done
+            for setting, token in reversed(self.tokens):
+                with suppress(RuntimeError):
+                    setting.reset(token)
+            raise
 
 
 # What is printed

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from tinygraft.device.buffer import buffer_of, unread
 from tinygraft.engine.compile import Ready, ready
-from tinygraft.engine.interrupt import guarded
+from tinygraft.interrupt import guarded
 from tinygraft.engine.protect import copied
 from tinygraft.engine.realize import exclusive
 from tinygraft.engine.run import run_schedule

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, suppress
 from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import TRAINING
 from tinygraft.errors import DTypeError
+from tinygraft.interrupt import guarded
 from tinygraft.tensor import missing
 from tinygraft.tensor.data import ComplexGiven
 from tinygraft.tensor.quiet import NoGrad
@@ -21,10 +22,24 @@ class Mode(ContextDecorator):
         self.tokens: list[Token[int]] = []
 
     def __enter__(self) -> None:
-        self.tokens.append(TRAINING.set(int(self.training)))
+        before = len(self.tokens)
+        try:
+            with guarded(sealed=True):
+                self.tokens.append(TRAINING.set(int(self.training)))
+        except BaseException:  # a signal that waited: the block does not begin, and nobody calls __exit__
+            if len(self.tokens) > before:
+                self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
-        TRAINING.reset(self.tokens.pop())
+        try:
+            TRAINING.reset(self.tokens[-1])
+        except BaseException:  # a signal, perhaps before it was done
+            with suppress(RuntimeError):
+                TRAINING.reset(self.tokens[-1])
+            raise
+        finally:
+            self.tokens.pop()
 
 
 class TensorType(type):
