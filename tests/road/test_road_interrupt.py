@@ -10,8 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from tinygraft import Context, Tensor, TinyJit
-from tinygraft import interrupt
+from tinygraft import Context, Tensor, TinyJit, interrupt
 from tinygraft.engine import run
 from tinygraft.errors import DeviceError
 from tinygraft.uop import uop

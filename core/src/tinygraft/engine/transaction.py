@@ -18,13 +18,13 @@ from tinygraft.engine.arena import give_back
 from tinygraft.engine.assigns import HasNode
 from tinygraft.engine.capture import open_captures
 from tinygraft.engine.collect import Request
-from tinygraft.interrupt import Guard
 from tinygraft.engine.left import Left, finish, touched, why
 from tinygraft.engine.plan import Work, work_for
 from tinygraft.engine.protect import Saved
 from tinygraft.engine.remember import remember
 from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
 from tinygraft.engine.tape import record_later
+from tinygraft.interrupt import Guard
 from tinygraft.schedule.shard import in_shape
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops

@@ -13,12 +13,12 @@ from tinygraft.engine import tape
 from tinygraft.engine.assigns import Nodes
 from tinygraft.engine.capture import Capture, Memory, Recorded, uncaptured
 from tinygraft.engine.compile import Compiled
-from tinygraft.interrupt import Guard, guarded
 from tinygraft.engine.left import ended_by, forget_torn
 from tinygraft.engine.protect import before_replay, copied
 from tinygraft.engine.realize import exclusive
 from tinygraft.engine.rehearse import rehearse
 from tinygraft.engine.replay import At, Form, Replay
+from tinygraft.interrupt import Guard, guarded
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
