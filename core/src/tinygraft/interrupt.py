@@ -160,8 +160,8 @@ if hasattr(os, "register_at_fork"):
 _OPENING: Final[frozenset[CodeType]] = frozenset(
     each.__code__ for each in (Guard.__enter__, Guard.__exit__, _Signals.take_over, _Signals.give_back)
 )
-_TABLES: Final = frozenset(table._remove.__code__ for table in (  # type: ignore[attr-defined]
-    weakref.WeakKeyDictionary(), weakref.WeakValueDictionary(), weakref.WeakSet()))  # fmt: skip
+_WEAK: Final[tuple[Any, ...]] = (weakref.WeakKeyDictionary(), weakref.WeakValueDictionary(), weakref.WeakSet())
+_TABLES: Final[frozenset[CodeType]] = frozenset(table._remove.__code__ for table in _WEAK)
 
 
 def _heard(number: int, frame: FrameType | None) -> None:
@@ -172,7 +172,11 @@ def _heard(number: int, frame: FrameType | None) -> None:
 def come_again(number: int = SIGINT) -> None:
     """Let a signal come once more in a moment: what its handler raises here Python would drop."""
     with suppress(RuntimeError):  # the interpreter is ending
-        _thread.start_new_thread(_thread.interrupt_main, (number,))
+        _thread.start_new_thread(_interrupt, (number,))
+
+
+def _interrupt(number: int) -> None:
+    _thread.interrupt_main(number)  # type: ignore[arg-type]  # it takes any int
 
 
 def _is_ending(frame: FrameType | None) -> bool:
