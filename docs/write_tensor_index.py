@@ -4,6 +4,8 @@ A theme is a file of core's tensor/ folder, described by the first sentence of i
 sentence of its own. Run it after a method was added: `python docs/write_tensor_index.py`. A test holds the page to it.
 """
 
+# ruff: noqa: E501  the rows of a table in a page are as long as they are
+
 from __future__ import annotations
 
 import inspect

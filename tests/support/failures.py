@@ -28,7 +28,12 @@ from tinygraft.engine import plan
 from tinygraft.errors import CompileError, DeviceError
 from tinygraft.reference.python import PythonProgram
 
-BEFORE = ("memory", "compile", "press")  # kinds that come before anything is written, or wait until all of it is
+BEFORE = (
+    "memory",
+    "compile",
+    "press",
+    "alarm",
+)  # kinds that come before anything is written, or wait until all of it is
 RAISED = (RuntimeError, MemoryError, OSError, KeyboardInterrupt)
 
 
@@ -60,10 +65,10 @@ def _wrapped(failure: Failure, original: Callable[..., Any], error: Callable[[],
     return call
 
 
-def _pressing(failure: Failure, original: Callable[..., Any]) -> Callable[..., Any]:
+def _pressing(failure: Failure, original: Callable[..., Any], number: int) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if failure.comes():
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
         return original(*args, **kwargs)
 
     return call
@@ -75,7 +80,7 @@ def failing(kind: str, number: int, device: str = "PYTHON", lasts: int = 1) -> I
 
     memory: the allocator has no room (it is asked twice for each block: the pool gives its own back in between);
     launch, copy, compile: what they are named after raises; cache: a file of the disk cache cannot be read or written;
-    press: Ctrl-C is pressed as a launch begins.
+    press: Ctrl-C is pressed as a launch begins; alarm: SIGALRM comes there.
     """
     backend = Device[device]
     failure = Failure(number, 2 * lasts if kind == "memory" else lasts)
@@ -88,12 +93,13 @@ def failing(kind: str, number: int, device: str = "PYTHON", lasts: int = 1) -> I
             Device.empty_cache()
             stack.enter_context(Context(KEEP_MB=0))
             put(type(backend.allocator), "alloc", lambda: MemoryError("no room"))
-        elif kind in ("launch", "press"):
+        elif kind in ("launch", "press", "alarm"):
             program = _program_of(device)
             if kind == "launch":
                 put(program, "launch", lambda: RuntimeError("the launch failed"))
             else:
-                stack.enter_context(patch.object(program, "launch", _pressing(failure, program.launch)))
+                signal_number = signal.SIGINT if kind == "press" else signal.SIGALRM
+                stack.enter_context(patch.object(program, "launch", _pressing(failure, program.launch, signal_number)))
         elif kind == "copy":
             put(type(backend.allocator), "copy", lambda: RuntimeError("the copy failed"))
             put(Backend, "copy_from", lambda: RuntimeError("the copy failed"))

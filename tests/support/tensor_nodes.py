@@ -12,8 +12,8 @@ from graph_numpy import NAMES, evaluate
 from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.compile import ready
-from tinygraft.engine.interrupt import Guard
 from tinygraft.engine.run import run_schedule
+from tinygraft.interrupt import Guard
 from tinygraft.reference.python import PythonBackend
 from tinygraft.schedule.schedule import schedule
 from tinygraft.uop.ops import Ops, ReduceArg
@@ -64,5 +64,5 @@ def assign(*src: UOp) -> UOp:
 def run_graph(*outputs: UOp) -> tuple[list[Any], list[Call]]:
     """What a schedule computes on the PYTHON device, and its calls."""
     plan = schedule(outputs, lambda _: BACKEND.target)
-    run_schedule(ready(plan.calls), plan.values, {*plan.memory.values(), *plan.existing}, [], Guard(None))
+    run_schedule(ready(plan.calls), plan.values, {*plan.memory.values(), *plan.existing}, [], Guard())
     return [evaluate(plan.memory[n]).reshape(n.shape).tolist() for n in outputs], list(plan.calls)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, suppress
 from contextvars import ContextVar, Token
 from typing import Any, Generic, TypeVar
 
 from tinygraft.errors import SettingError
+from tinygraft.interrupt import guarded
 
 T = TypeVar("T", int, str)
 
@@ -112,8 +113,9 @@ class Context(ContextDecorator):
         tokens: list[tuple[Setting[Any], Token[Any]]] = []
         _open.set((*_open.get(), (self, tokens)))
         try:
-            for name, value in self.values.items():
-                tokens.append((SETTINGS[name], SETTINGS[name].set(value)))
+            with guarded(sealed=True):  # a signal between a change and its token would leave it
+                for name, value in self.values.items():
+                    tokens.append((SETTINGS[name], SETTINGS[name].set(value)))
         except BaseException:
             self.__exit__()
             raise
@@ -121,9 +123,17 @@ class Context(ContextDecorator):
     def __exit__(self, *_: object) -> None:
         inside = _open.get()
         place = max(place for place, (block, _) in enumerate(inside) if block is self)
-        _open.set((*inside[:place], *inside[place + 1 :]))
-        for setting, token in reversed(inside[place][1]):
-            setting.reset(token)
+        tokens = inside[place][1]
+        try:
+            for setting, token in reversed(tokens):
+                setting.reset(token)
+        except BaseException:  # a signal: the rest of them, and that one where it was not done
+            for setting, token in reversed(tokens):
+                with suppress(RuntimeError):
+                    setting.reset(token)
+            raise
+        finally:
+            _open.set((*inside[:place], *inside[place + 1 :]))
 
 
 # The blocks that this thread or task is in. One Context may be in several of them: in itself, and in other threads.

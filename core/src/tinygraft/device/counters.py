@@ -5,12 +5,11 @@ Kernels, operations, bytes and seconds are counted by the engine, memory by the 
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from typing import ClassVar
 
-_lock = threading.Lock()
 _changes: deque[tuple[str, int]] = deque()  # of memory, by device, not yet counted
+_counting = False  # whether some thread is counting them
 
 
 class GlobalCounters:
@@ -36,30 +35,29 @@ class GlobalCounters:
     @classmethod
     def reset(cls) -> None:
         """Start counting anew. The memory in use stays: it is a state, not a count."""
-        with _lock:
-            cls.global_ops = cls.global_mem = cls.kernel_count = cls.kernels_compiled = 0
-            cls.time_sum_s = 0.0
+        cls.global_ops = cls.global_mem = cls.kernel_count = cls.kernels_compiled = 0
+        cls.time_sum_s = 0.0
 
     @classmethod
     def add_memory(cls, device: str, nbytes: int) -> None:
         """Count nbytes more (or less) of live buffers on a device.
 
-        The garbage collector may call this in the middle of itself.
+        The garbage collector may call this in the middle of itself, and a signal may end it at any call. So there is no
+        lock, which a signal between acquire and try would leave locked: Python runs handlers and other threads at calls
+        and at jumps back, and there is none of them between the look at the flag and its change.
         """
-        if _lock.acquire(False):
+        global _counting
+        _changes.append((device, nbytes))
+        while _changes and not _counting:  # else whoever is counting counts it
+            mine = False
             try:
-                cls.mem_used += nbytes
-                cls.mem_used_per_device[device] = cls.mem_used_per_device.get(device, 0) + nbytes
+                if not _counting:
+                    _counting = mine = True
+                    while _changes:
+                        cls._add(*_changes.popleft())
             finally:
-                _lock.release()
-        else:  # whoever has the lock counts it
-            _changes.append((device, nbytes))
-        while _changes and _lock.acquire(False):
-            try:
-                while _changes:
-                    cls._add(*_changes.popleft())
-            finally:
-                _lock.release()
+                if mine:
+                    _counting = False
 
     @classmethod
     def _add(cls, device: str, nbytes: int) -> None:
@@ -67,7 +65,7 @@ class GlobalCounters:
         cls.mem_used_per_device[device] = cls.mem_used_per_device.get(device, 0) + nbytes
 
 
-def renew_lock() -> None:
-    """A fresh lock, for a forked child: another thread of the parent may have held the old one."""
-    global _lock
-    _lock = threading.Lock()
+def nobody_counts() -> None:
+    """For a forked child: another thread of the parent may have been counting."""
+    global _counting
+    _counting = False

@@ -14,10 +14,11 @@ from contextlib import suppress
 
 from tinygraft import events
 from tinygraft.config import KEEP_MB
-from tinygraft.device.counters import GlobalCounters, renew_lock
+from tinygraft.device.counters import GlobalCounters, nobody_counts
 from tinygraft.device.interfaces import Allocator, Backend, Handle
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 from tinygraft.events import MemoryEvent
+from tinygraft.interrupt import come_again, guarded
 
 FLOOR = 64 << 20  # bytes that are kept however long nobody has asked for them
 SMALL = 64 << 10  # bytes of a returned block that may wait for somebody to look at it
@@ -32,10 +33,15 @@ class Block:
     __slots__ = ("__weakref__", "_whole", "handle", "nbytes", "pool", "size")
 
     def __init__(self, pool: Pool, handle: Handle, whole: Handle, nbytes: int, size: int) -> None:
-        self.pool, self.handle, self._whole, self.nbytes, self.size = pool, handle, whole, nbytes, size
+        self.handle, self._whole, self.nbytes, self.size = handle, whole, nbytes, size
+        self.pool = pool  # last: __del__ asks for it
 
     def __del__(self) -> None:
-        self.pool._give(self._whole, self.nbytes, self.size)
+        try:
+            if (pool := getattr(self, "pool", None)) is not None:  # a signal may have ended what made it
+                pool._give(self._whole, self.nbytes, self.size)
+        except KeyboardInterrupt:  # Python would drop it
+            come_again()
 
 
 class Pool:
@@ -84,34 +90,46 @@ class Pool:
             raise DeviceLostError(self.why_lost())
         with self._lock:
             handle, size = self._just_returned(nbytes)
-            if handle is None:
-                self._sort_in()
-                self._takes += 1
-                if not self._takes % AGE:
-                    self._release_old()
-                found = self._fitting(nbytes, briefly)
-                handle = self._alloc(nbytes) if found is None else self._pop(found)
-                size = found or nbytes
-                self._used += size
-                if found is None and events.on_memory:
-                    self._note("alloc", size)
-                self.peak = max(self.peak, self._used)
-        GlobalCounters.add_memory(self.name, nbytes)
+        if handle is None:
+            with guarded(sealed=True):  # what is kept, and how much, is changed as a whole
+                block = self._take(nbytes, briefly)
+        else:
+            GlobalCounters.add_memory(self.name, nbytes)
+            block = Block(self, handle, handle, nbytes, size)
         if self._untold:
             self._tell()
         if self._due:  # somebody could not look, because this thread had the lock
             self._look()
+        return block
+
+    def _take(self, nbytes: int, briefly: bool) -> Block:
+        """A block that was freed earlier, or a new one."""
+        with self._lock:
+            self._sort_in()
+            self._takes += 1
+            if not self._takes % AGE:
+                self._release_old()
+            found = self._fitting(nbytes, briefly)
+            handle = self._alloc(nbytes) if found is None else self._pop(found)
+            size = found or nbytes
+            self._used += size
+            if found is None and events.on_memory:
+                self._note("alloc", size)
+            self.peak = max(self.peak, self._used)
+        GlobalCounters.add_memory(self.name, nbytes)
         part = handle if size == nbytes else self.allocator.view(handle, 0, nbytes)
         return Block(self, part, handle, nbytes, size)
 
     def _give(self, handle: Handle, nbytes: int, size: int) -> None:
         """Take a block back. The garbage collector may do so at any time, even while this thread holds the lock."""
-        GlobalCounters.add_memory(self.name, -nbytes)
-        if not (self.lost or self.closed):
-            self._returned.append((handle, size))
-            if size > SMALL or len(self._returned) > MOST_RETURNED:
-                self._due = True
-                self._look()
+        try:
+            if not (self.lost or self.closed):
+                self._returned.append((handle, size))
+        finally:  # also where a signal comes
+            GlobalCounters.add_memory(self.name, -nbytes)
+        if self._returned and (size > SMALL or len(self._returned) > MOST_RETURNED):
+            self._due = True
+            self._look()
 
     def _just_returned(self, nbytes: int) -> tuple[Handle, int]:
         """What was returned last, if that is a small block of this size: the next of many small operations wants it."""
@@ -124,11 +142,13 @@ class Pool:
 
     def _look(self) -> None:
         """Look at what was returned, unless somebody has the lock, who will do it."""
-        while self._returned and self._lock.acquire(blocking=False):
-            try:
-                self._sort_in()
-            finally:
-                self._lock.release()
+        while self._returned and not self._lock.locked():
+            with guarded(sealed=True):  # a signal after acquire, before try, would leave it locked for ever
+                if self._lock.acquire(blocking=False):
+                    try:
+                        self._sort_in()
+                    finally:
+                        self._lock.release()
 
     def _sort_in(self) -> None:
         """Keep each block that was returned, or give it back to the device above the limit."""
@@ -271,7 +291,7 @@ def _after_fork() -> None:
     """In a forked child: new locks, since another thread of the parent may have held the old ones."""
     global _pools_lock
     _pools_lock = threading.RLock()
-    renew_lock()
+    nobody_counts()
     for backend, pool in list(_pools.items()):
         pool._lock = threading.Lock()
         pool.lost = not backend.survives_fork

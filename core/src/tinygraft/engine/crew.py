@@ -6,6 +6,9 @@
 
 The largest of the jobs that wait is done first, so that no thread is left with a long one in the end. The threads live
 as long as the block, so none is there when the process forks or ends.
+
+Signals wait but while this thread does a job: the queue and the threads of Python take their locks in functions, which
+a signal can leave between the lock and the try, and then everybody waits for ever.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from contextvars import copy_context
 from functools import partial
 from itertools import count
 from queue import Empty, PriorityQueue
+
+from tinygraft.interrupt import Guard
 
 SWITCH = 1e-4  # seconds until a thread that is back from its compiler gets the interpreter; by default it waits 5 ms
 
@@ -33,14 +38,16 @@ class Crew:
         self._threads: list[threading.Thread] = []
         self._errors: list[BaseException] = []
         self._interval = sys.getswitchinterval()
+        self._guard = Guard(sealed=True)
 
     def __enter__(self) -> Crew:
+        self._guard.__enter__()
         return self
 
     def do(self, job: Job, size: int, threads: int) -> None:
         """Have a job done, by this thread when it is all there is. The job sees the settings of this thread."""
         if threads < 2:
-            job()
+            self._heard(job)
             return
         self._jobs.put((-size, next(self._numbers), partial(copy_context().run, job)))
         if len(self._threads) < threads - 1:
@@ -53,15 +60,27 @@ class Crew:
     def wait(self) -> None:
         """Do what is left, then wait for the others. Raises the error of a job that failed."""
         while (job := self._next()) is not None:
-            job()
+            self._heard(job)
         self._dismiss()
         if self._errors:
             raise self._errors[0]
 
     def __exit__(self, *_: object) -> None:
-        while self._next() is not None:
-            pass
-        self._dismiss()
+        try:
+            while self._next() is not None:
+                pass
+            self._dismiss()
+        finally:
+            self._guard.__exit__(None, None, None)
+
+    def _heard(self, job: Job) -> None:
+        """Do a job in this thread; signals are heard meanwhile."""
+        self._guard.sealed = False
+        try:
+            self._guard.point()
+            job()
+        finally:
+            self._guard.sealed = True
 
     def _work(self) -> None:
         while (job := self._jobs.get()[2]) is not None:

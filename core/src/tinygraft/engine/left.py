@@ -67,8 +67,13 @@ def why(prepared: Prepared, progress: Progress, error: BaseException) -> str:
     call = prepared.calls[progress.failed]
     name = "a copy" if call.kernel is None else call.kernel.name
     where = f"launch {progress.failed + 1} of {len(prepared.calls)} ({name} on {call.device})"
+    return f"{where} was {ended_by(error)}"
+
+
+def ended_by(error: BaseException) -> str:
+    """What ended a run, for a sentence: the name of the error, and its first line where it has one."""
     text = str(error).partition("\n")[0]
-    return f"{where} was ended by {type(error).__name__}{': ' * bool(text)}{text}"
+    return f"ended by {type(error).__name__}{': ' * bool(text)}{text}"
 
 
 def lost(tensor: HasNode, because: str) -> UOp:
@@ -78,7 +83,7 @@ def lost(tensor: HasNode, because: str) -> UOp:
     sentence = (
         f"the value of a tensor of shape {node.shape} and {node.dtype} is lost: {because}, when memory that the value "
         f"is in, or is computed from, had been written over\n  made at {file}:{line}\n"
-        "  hint: make the tensor again; tensors that were assigned to have their old or their new values"
+        "  hint: make the tensor again; tensors that do not say so have their old or their new values"
     )
     arg = PlaceholderArg(UOp.next_buffer(), node.shape, "a run that failed", sentence)
     return UOp(Ops.PLACEHOLDER, node.dtype, () if node.device is None else (UOp.on(node.device),), arg)

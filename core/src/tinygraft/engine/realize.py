@@ -18,9 +18,9 @@ from tinygraft.engine import viz
 from tinygraft.engine.assigns import HasNode, Live, Nobody, With
 from tinygraft.engine.capture import uncaptured
 from tinygraft.engine.collect import Apart, DrawFirst, collect, to_drop
-from tinygraft.engine.interrupt import Guard, guarded
 from tinygraft.engine.transaction import drop, run_request
 from tinygraft.hooks.manager import here as hooks
+from tinygraft.interrupt import Guard, guarded
 
 exclusive = threading.RLock()  # held while the graphs of live tensors change
 if hasattr(os, "register_at_fork"):
@@ -59,7 +59,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: Live | None = None) -> Non
         if request is None:
             return
         if not request.assigns:  # nothing is written over: any of it can be done again
-            run_request(request, Guard(None))
+            run_request(request, Guard())
             return
         with guarded() as guard:
             run_request(request, guard)

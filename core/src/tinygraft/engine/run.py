@@ -21,10 +21,10 @@ from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine.arena import give_back, give_places
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
-from tinygraft.engine.interrupt import Guard
 from tinygraft.engine.show import show_launch
 from tinygraft.errors import DeviceLostError
 from tinygraft.events import LaunchEvent
+from tinygraft.interrupt import Guard
 from tinygraft.uop.index import size_of
 from tinygraft.uop.uop import UOp
 

@@ -18,13 +18,13 @@ from tinygraft.engine.arena import give_back
 from tinygraft.engine.assigns import HasNode
 from tinygraft.engine.capture import open_captures
 from tinygraft.engine.collect import Request
-from tinygraft.engine.interrupt import Guard
 from tinygraft.engine.left import Left, finish, touched, why
 from tinygraft.engine.plan import Work, work_for
 from tinygraft.engine.protect import Saved
 from tinygraft.engine.remember import remember
 from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
 from tinygraft.engine.tape import record_later
+from tinygraft.interrupt import Guard
 from tinygraft.schedule.shard import in_shape
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops
@@ -61,12 +61,15 @@ def _run_work(request: Request, work: Work, guard: Guard) -> None:
     prepared: Prepared | None = None
     saved: Saved | None = None
     try:
+        guard.whole = True  # readers change: a moment
         kept = {*work.existing, *(b for home in request.homes.values() for b in buffers_of(work.memory[home]))}
         prepared = prepare(work.calls, kept)
         if request.overwritten:
             saved = Saved(request.readers, request.overwritten, request.taped)
             saved.make(request.homes)
         checking = _checking(request) if VALIDATE else None
+        guard.whole = False
+        guard.point()
         run_prepared(prepared, work.values, guard, progress)
         guard.sealed = True
     except BaseException as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError, ShapeError, TrainingError
+from tinygraft.interrupt import guarded
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.leaves import in_memory, own_memory
 from tinygraft.tensor.strides import have_common
@@ -152,7 +153,8 @@ class Optimizer:
             )
         grads = [self._grad_of(place, tensor) for place, tensor in enumerate(self.params)]
         self._numbers.clear()
-        self._step(grads)
+        with guarded(whole=True):  # a signal finds all of them with a new value to come, or none
+            self._step(grads)
         self._numbers.clear()
         return [*self.params, *self._made, *self.buffers, *grads]
 

@@ -430,8 +430,7 @@ class Access(Casting):
             return
         asked = self.requires_grad and self.dtype.kind == "float"
         stays = asked and is_leaf(self)
-        self._computed |= bool(asked and not stays)
-        shared, self._lender, self._wrote = borrows(self), None, here()
+        shared = borrows(self)
         if stays:
             value = UOp(Ops.DETACH, value.dtype, (value,))
             if view is not None:
@@ -441,12 +440,16 @@ class Access(Casting):
             own = by_itself(old)
             view, old = rebuild((view,), {old: own})[view], own
         if view is not None:
-            self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
+            new = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
         elif not shared and (stays or _owns_memory(old) or old.op is Ops.ASSIGN):
-            self.uop = UOp(Ops.ASSIGN, old.dtype, (old, value))
+            new = UOp(Ops.ASSIGN, old.dtype, (old, value))
         else:
-            self.uop = by_itself(value)
-        note_assigned(self)
+            new = by_itself(value)
+        self._wrote = here()
+        self._computed |= bool(asked and not stays)
+        note_assigned(self)  # a signal may end this between any two lines: what waits for its memory is listed first,
+        self.uop = new
+        self._lender = None  # and memory is the lender's until the node is another
 
     def replace(self, x: TensorBase) -> Self:
         """Let this tensor be x from now on; only the shapes have to agree."""

@@ -86,11 +86,13 @@ def verb(op: Ops) -> str:
 
 
 def _give_node(tensor: TensorBase, uop: UOp) -> None:
+    wake(tensor)  # a signal may end this between the lines, and an expression at rest would be overlooked
     tensor._node = uop
-    wake(tensor)
+    wake(tensor)  # another thread may have let it rest meanwhile
 
 
 def _give_flag(tensor: TensorBase, requires_grad: bool | None) -> None:
+    wake(tensor)
     tensor._asks = requires_grad
     wake(tensor)
 

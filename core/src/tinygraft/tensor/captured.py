@@ -13,17 +13,17 @@ from tinygraft.engine import tape
 from tinygraft.engine.assigns import Nodes
 from tinygraft.engine.capture import Capture, Memory, Recorded, uncaptured
 from tinygraft.engine.compile import Compiled
-from tinygraft.engine.interrupt import guarded
-from tinygraft.engine.left import forget_torn
+from tinygraft.engine.left import ended_by, forget_torn
 from tinygraft.engine.protect import before_replay, copied
 from tinygraft.engine.realize import exclusive
 from tinygraft.engine.rehearse import rehearse
 from tinygraft.engine.replay import At, Form, Replay
+from tinygraft.interrupt import Guard, guarded
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.filled import Gradients, is_over
+from tinygraft.tensor.filled import Gradients, LostGrad, is_over
 from tinygraft.tensor.live import LIVE, live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
 from tinygraft.tensor.results import Held, aliases_in, home_of, lender_of
@@ -209,7 +209,10 @@ class Record:
         )
 
     def replay(self, arguments: Arguments) -> Any:
-        """Launch everything with other arguments; the result of the call, in memory of its own."""
+        """Launch everything with other arguments; the result of the call, in memory of its own.
+
+        Where values are written over, signals wait until all of the state is that after the call.
+        """
         values = self.values | arguments.values
         if self.parts:
             for part in self.parts:
@@ -219,15 +222,24 @@ class Record:
         overwritten |= {arguments.buffers[number] for number in self.assigned}
         lost = self.grads.lost()
         with exclusive:
-            # what an earlier call has left is written while the argument is still read
-            given = [copied(node) if buffer_of(node) in self.filled else node for node in arguments.buffers]
-            buffers = [*given, *[UOp.buffer(*form) for form in self.made]]
-            if overwritten:
-                if self.assigned or lost:  # other memory than in the call before
-                    self.clean.clear()
-                self._run_over(buffers, values, overwritten, self.grads.still_held(lost), self._follows(arguments))
-            else:
-                self.launches.run(buffers, values, At())
+            if not overwritten and not lost:
+                return self._replay(arguments, values, overwritten, lost, Guard())
+            with guarded(whole=True) as guard:
+                return self._replay(arguments, values, overwritten, lost, guard)
+
+    def _replay(self, arguments: Arguments, values: dict[str, int], overwritten: set[UOp], lost: Sequence[LostGrad],
+                guard: Guard) -> Any:  # fmt: skip
+        """Launch everything, and give tensors their grads and the tape its notes; the result of the call."""
+        # what an earlier call has left is written while the argument is still read
+        given = [copied(node) if buffer_of(node) in self.filled else node for node in arguments.buffers]
+        buffers = [*given, *[UOp.buffer(*form) for form in self.made]]
+        if overwritten:
+            if self.assigned or lost:  # other memory than in the call before
+                self.clean.clear()
+            dropped = self.grads.still_held(lost)
+            self._run_over(buffers, values, overwritten, dropped, self._follows(arguments), guard)
+        else:
+            self.launches.run(buffers, values, At())
         if lost:
             again = self.grads.give(lost, self.launches.fixed, values)
             self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in again]
@@ -265,8 +277,8 @@ class Record:
         return lambda tensor: id(tensor) in given or tensor in self.known
 
     def _run_over(self, nodes: Sequence[UOp], values: dict[str, int], overwritten: set[UOp], dropped: set[UOp],
-                  follows: Callable[[TensorBase], bool]) -> None:  # fmt: skip
-        """Launch everything, where values are written over: Ctrl-C waits from the first launch to the last.
+                  follows: Callable[[TensorBase], bool], guard: Guard) -> None:  # fmt: skip
+        """Launch everything, where values are written over.
 
         A launch that fails is tried once more, and what comes behind it, so that all of the state is that after the
         call. Where it fails again, what is wholly written is new, what is not is old, and the rest says it is lost.
@@ -276,26 +288,23 @@ class Record:
         others = not_following(LIVE.near(overwritten | dropped), overwritten - dropped, follows)
         before_replay(overwritten, dropped, others, self.clean)
         at = At()
-        with guarded() as guard:
-            guard.whole = True
-            try:
-                self.launches.run(nodes, values, at)
-            except BaseException as error:
-                torn, again = self.launches.torn(nodes, at, error), error
-                begun = torn.lost or any(node.arg.uid in torn.new for node in overwritten)
-                if begun and isinstance(error, Exception) and torn.lost <= self.launches.held:
-                    try:
-                        self.launches.run(nodes, values, at)
-                    except BaseException as other:
-                        torn, again = self.launches.torn(nodes, at, other), other
-                    else:
-                        raise
-                guard.sealed = True
-                text = str(again).partition("\n")[0]
-                forget_torn(torn, live_holders(), f"a replay was ended by {type(again).__name__}: {text}")
-                raise error from None
-            finally:
-                guard.sealed = True
+        try:
+            self.launches.run(nodes, values, at)
+        except BaseException as error:
+            torn, again = self.launches.torn(nodes, at, error), error
+            begun = torn.lost or any(node.arg.uid in torn.new for node in overwritten)
+            if begun and isinstance(error, Exception) and torn.lost <= self.launches.held:
+                try:
+                    self.launches.run(nodes, values, at)
+                except BaseException as other:
+                    torn, again = self.launches.torn(nodes, at, other), other
+                else:
+                    raise
+            guard.sealed = True
+            forget_torn(torn, live_holders(), f"a replay was {ended_by(again)}")
+            raise error from None
+        finally:
+            guard.sealed = True  # what has run becomes what its tensors are
 
     def rehearse(self, arguments: Arguments, name: str) -> None:
         """Replay for these arguments, hold that to the launches one by one, and leave all memory as it was.

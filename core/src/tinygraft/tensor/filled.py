@@ -31,7 +31,7 @@ class Before:
 
 
 @dataclass(slots=True)
-class _Grad:
+class LostGrad:
     """The grad of a tensor: how it looks at its memory, its node, and the numbers of its BUFFERs."""
 
     tensor: weakref.ref[TensorBase]
@@ -50,20 +50,20 @@ class Gradients:
 
     def __init__(self, tensors: Sequence[TensorBase] = ()) -> None:
         grads = [(tensor, tensor.grad) for tensor in tensors if tensor.grad is not None]
-        self._all = [_Grad(weakref.ref(t), Held(g, _numbers(g)), weakref.ref(g.uop),
+        self._all = [LostGrad(weakref.ref(t), Held(g, _numbers(g)), weakref.ref(g.uop),
                            tuple([node.arg.uid for node in _numbers(g)])) for t, g in grads]  # fmt: skip
 
-    def lost(self) -> list[_Grad]:
+    def lost(self) -> list[LostGrad]:
         """Those that were dropped or replaced."""
         return [grad for grad in self._all if grad.is_lost()]
 
     @staticmethod
-    def still_held(lost: Sequence[_Grad]) -> set[UOp]:
+    def still_held(lost: Sequence[LostGrad]) -> set[UOp]:
         """The BUFFERs of lost ones that somebody else holds."""
         return {buffer for grad in lost if (node := grad.node()) is not None for buffer in buffers_of(node.base)}
 
     @staticmethod
-    def give(lost: Sequence[_Grad], buffers: Mapping[int, Buffer], values: Mapping[str, int]) -> list[UOp]:
+    def give(lost: Sequence[LostGrad], buffers: Mapping[int, Buffer], values: Mapping[str, int]) -> list[UOp]:
         """Let tensors have their lost grads again, each over the buffers of its numbers; their new BUFFERs."""
         nodes = []
         for grad in lost:

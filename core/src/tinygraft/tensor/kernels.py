@@ -7,11 +7,11 @@ from typing import Any, Self
 
 from tinygraft.device.buffer import buffer_of, unread
 from tinygraft.engine.compile import Ready, ready
-from tinygraft.engine.interrupt import guarded
 from tinygraft.engine.protect import copied
 from tinygraft.engine.realize import exclusive
 from tinygraft.engine.run import run_schedule
 from tinygraft.errors import GraphError
+from tinygraft.interrupt import guarded
 from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.access import Access, _is_stored

@@ -212,12 +212,17 @@ def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | Storage]:
 
 
 def assigned_tensors() -> list[TensorBase]:
-    """The tensors that this thread gave a new value since it last asked, and that have not computed it yet."""
+    """The tensors that this thread gave a new value, and that have not computed it yet.
+
+    They stay listed until they have: whoever asked may be interrupted.
+    """
     found = []
-    while _assigned.tensors:
-        tensor = _assigned.tensors.popitem()[1]()
+    for key, entry in reversed(list(_assigned.tensors.items())):
+        tensor = entry()
         if tensor is not None and tensor.uop.base.op is Ops.ASSIGN:
             found.append(tensor)
+        elif _assigned.tensors.get(key) is entry:
+            del _assigned.tensors[key]
     return found
 
 

@@ -32,9 +32,9 @@ class NoGrad(ContextDecorator):
 
     def __exit__(self, *_: object) -> None:
         global blocks
+        _here.depth -= 1  # first: a signal may end this at any call, and the number below only saves time
         with _lock:
             blocks -= 1
-        _here.depth -= 1
 
 
 def is_quiet() -> bool:

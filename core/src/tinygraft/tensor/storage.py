@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.device.buffer import realized
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import ShapeError
+from tinygraft.interrupt import guarded
 from tinygraft.schedule.stored import HELD, LEAVES, buffers_of, memory_base
 from tinygraft.tensor import quiet
 from tinygraft.tensor.leaves import leaf
@@ -189,9 +190,10 @@ class Storage:
 
     def become(self, node: UOp) -> None:
         """Let a node be the whole value, and every tensor over it its chain over that."""
-        self.uop = node
-        for tensor in self.members():
-            tensor.uop = over(tensor._chain, node)
+        with guarded(whole=True):  # a view is its base's memory: signals wait until all are
+            self.uop = node
+            for tensor in self.members():
+                tensor.uop = over(tensor._chain, node)
 
     def ask(self, tensor: TensorBase, node: UOp, requires_grad: bool | None) -> None:
         """Let a tensor over this value have another flag, and node, which is made for that, as its node."""
@@ -348,18 +350,19 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Callable[[Storag
             value = UOp(Ops.DETACH, value.dtype, (value,))
         if stays and not whole:
             old = UOp(Ops.DETACH, old.dtype, (old,))
-        shared, storage._lender = borrows(storage), None
+        shared = borrows(storage)
         if not whole:
             old = by_itself(old) if shared else old
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
         else:
             owns = stays or old.op is Ops.ASSIGN or (memory_base(old).op in HELD and not shared)
             new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else by_itself(value)
-        storage.written, storage._wrote = True, where
-        storage.version += 1
-        storage.become(new)
-        for member in storage.members():
-            note_assigned(member)
+        with guarded(whole=True):  # all views, or none
+            storage._lender, storage.written, storage._wrote = None, True, where
+            storage.version += 1
+            storage.become(new)
+            for member in storage.members():
+                note_assigned(member)
 
 
 def by_itself(value: UOp) -> UOp:

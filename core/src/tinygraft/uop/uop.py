@@ -18,6 +18,7 @@ from typing import Any
 
 from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, to_dtype
 from tinygraft.errors import DTypeError
+from tinygraft.interrupt import come_again
 from tinygraft.uop.bounds import bounds
 from tinygraft.uop.ops import (
     BINARY,
@@ -56,13 +57,17 @@ forget_memory: Callable[[int], None] | None = None  # set by device.buffer: the 
 
 
 def _forget(entry: _Entry) -> None:
-    with _lock:
-        known = _table.pop(entry.key, entry)
-        if known is not entry:
-            _table[entry.key] = known
-            return
-    if entry.key[0] is Ops.BUFFER and forget_memory is not None:
-        forget_memory(entry.key[3].uid)
+    try:
+        with _lock:
+            known = _table.pop(entry.key, entry)
+            if known is not entry:
+                _table[entry.key] = known
+                return
+        if entry.key[0] is Ops.BUFFER and forget_memory is not None:
+            forget_memory(entry.key[3].uid)
+    except KeyboardInterrupt:  # Python drops what is raised here: all of it is done, and the signal comes once more
+        _forget(entry)
+        come_again()
 
 
 def _renew_lock() -> None:

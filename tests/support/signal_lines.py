@@ -1,0 +1,91 @@
+"""A signal at the Nth line of Python that some work runs: at each of them in turn, nothing may be torn.
+
+    with every signal handled:
+    for reached in each_line(work, step=7):    # a signal at line 7, 14, ... of what tinygraft runs for work
+        ...                                    # look at what is left; reached is "file:line function"
+
+The handler raises KeyboardInterrupt, as that of Ctrl-C does. SIGALRM stands for any signal that is not Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import tinygraft
+from tinygraft.interrupt import ENDING
+
+ROOT = os.path.dirname(tinygraft.__file__)
+AGAIN = 0.05  # seconds in which a signal that came where Python drops it comes again
+
+
+@contextmanager
+def alarms(handler: Any = signal.default_int_handler) -> Iterator[None]:
+    """SIGALRM has a handler, which raises KeyboardInterrupt where none is given."""
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+class Lines:
+    """Counts the lines of some files that run, and raises a signal at one of them."""
+
+    def __init__(self, target: int, number: int, files: tuple[str, ...]) -> None:
+        self.target, self.number, self.files = target, number, files
+        self.count, self.reached, self.is_dropped = 0, "", False
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Lines | None:
+        """What sys.settrace calls."""
+        file = frame.f_code.co_filename
+        if not (file.startswith(ROOT) if not self.files else file.endswith(self.files)):
+            return None
+        self.count += 1
+        if self.count == self.target:
+            self.reached = f"{file}:{frame.f_lineno} {frame.f_code.co_name}"
+            name = frame.f_code.co_name
+            self.is_dropped = (event == "call" and name in ENDING) or name == "<genexpr>"  # one that is being closed
+            signal.raise_signal(self.number)
+        return self
+
+
+def signal_at(work: Callable[[], Any], line: int, number: int, files: tuple[str, ...] = ()) -> tuple[str, bool]:
+    """Raise a signal at a line of the work: where that was, empty where it has less lines, and whether it was heard.
+
+    Where Python calls a function because an object goes away, before the first line of it, nobody can hear it. Where a
+    generator is closed, Python runs no handlers, but it traces.
+    """
+    lines = Lines(line, number, files)
+    before = sys.gettrace()
+    try:
+        sys.settrace(lines)
+        work()
+        sys.settrace(before)
+        end = time.monotonic() + AGAIN
+        while lines.reached and time.monotonic() < end:
+            time.sleep(AGAIN / 10)
+    except KeyboardInterrupt:
+        return lines.reached, True
+    finally:
+        sys.settrace(before)
+    return lines.reached, lines.is_dropped
+
+
+def each_line(work: Callable[[], Any], step: int = 1, number: int = signal.SIGALRM,
+              files: tuple[str, ...] = ()) -> Iterator[str]:  # fmt: skip
+    """Do the work again and again, with a signal at every step-th line of it. It has to be heard each time."""
+    line = step
+    while True:
+        reached, heard = signal_at(work, line, number, files)
+        if not reached:
+            return
+        assert heard, f"the signal at {reached} was not heard"
+        yield reached
+        line += step
