@@ -110,6 +110,26 @@ def test_the_gradient_goes_on_to_what_was_there(
     assert w.grad.tolist() == [2.0, 4.0, 6.0]
 
 
+@pytest.mark.parametrize("same", [Tensor.contiguous, Tensor.float, Tensor.dropout, Tensor.__pos__, Tensor.clone])
+@pytest.mark.parametrize("realized", [False, True])
+def test_a_value_that_is_a_leaf_s(same: Callable[[Tensor], Tensor], realized: bool) -> None:
+    """What a method gives that has nothing to do is a value of its own, whose gradient goes to the leaf."""
+    for part in (False, True):
+        w = Tensor([1.0, 2.0], requires_grad=True)
+        if realized:
+            w.realize()
+        t = same(w)
+        with Tensor.no_grad():
+            if part:
+                t[0] = 5.0
+            else:
+                t *= 2
+        (t * t).sum().backward()
+        assert w.grad is not None
+        assert (t.tolist(), w.tolist()) == ([5.0, 2.0] if part else [2.0, 4.0], [1.0, 2.0])
+        assert w.grad.tolist() == ([10.0, 4.0] if part else [4.0, 8.0])
+
+
 @pytest.mark.parametrize("read", READS)
 def test_leaves_and_constants_stay_what_they_are(read: str) -> None:
     """A parameter, a tensor that asks for nothing, and one whose gradient came with a write."""

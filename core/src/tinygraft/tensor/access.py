@@ -28,7 +28,7 @@ from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import by_itself, leaf, own_memory
 from tinygraft.tensor.live import LIVE, borrows, note_assigned
 from tinygraft.tensor.paths import is_leaf
-from tinygraft.tensor.storage import agree, over_moves, steps_to, to_realize, whole_node, write
+from tinygraft.tensor.storage import agree, over_moves, steps_to, to_realize, whole_value, write
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
@@ -407,7 +407,7 @@ class Access(Casting):
         if value is (old if view is None else view):
             return
         if quiet.blocks and quiet.is_quiet():
-            value, unrecorded = quiet.cut(value), quiet.may_have_gradient(whole_node(self))
+            value, unrecorded = quiet.cut(value), quiet.may_have_gradient(*whole_value(self))
             view = None if view is None else over_moves(view, old)
         if self._storage is not None:
             write(self, value, () if view is None else steps_to(view, old), unrecorded, is_leaf, here())
@@ -421,7 +421,7 @@ class Access(Casting):
             if view is not None:
                 cut = UOp(Ops.DETACH, old.dtype, (old,))
                 view, old = rebuild((view,), {old: cut})[view], cut
-        elif shared and view is not None:
+        elif view is not None and (shared or memory_base(old).op is Ops.FUNCTION):
             own = by_itself(old)
             view, old = rebuild((view,), {old: own})[view], own
         if unrecorded and not stays:

@@ -51,10 +51,11 @@ def by_itself(value: UOp) -> UOp:
     """A value that is given to a tensor without memory: a copy of what is somebody's memory.
 
     Were it that memory itself, the next write would go there and whose it is would be given a copy: what TinyJit has
-    captured as its memory would be another tensor's.
+    captured as its memory would be another tensor's. The value of a FUNCTION may be memory too, or become it.
     """
     base = memory_base(value)
-    return UOp(Ops.CONTIGUOUS, value.dtype, (value,)) if base.op in HELD or base.op is Ops.ASSIGN else value
+    copied = base.op in HELD or base.op in (Ops.ASSIGN, Ops.FUNCTION)
+    return UOp(Ops.CONTIGUOUS, value.dtype, (value,)) if copied else value
 
 
 def own_memory(node: UOp) -> UOp:

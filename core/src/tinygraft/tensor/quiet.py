@@ -11,6 +11,7 @@ from contextlib import ContextDecorator
 
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import asking_nodes
+from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor.leaves import by_itself
 from tinygraft.tensor.live import LIVE
 from tinygraft.uop.ops import FunctionArg, Ops
@@ -52,9 +53,18 @@ def cut(node: UOp) -> UOp:
     return UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" and node.op is not Ops.DETACH else node
 
 
-def may_have_gradient(node: UOp) -> bool:
-    """Whether a gradient of a node goes to a tensor with requires_grad=True that is still there."""
-    return node.dtype.kind == "float" and tape.is_asked(node, asking_nodes(LIVE.near(())))
+def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
+    """Whether a gradient of a node, of a tensor with that flag, goes to one with requires_grad=True; maybe itself.
+
+    What has another flag was written to, and what was written has a gradient; averages and caches have none.
+    """
+    if node.dtype.kind != "float" or requires_grad:
+        return node.dtype.kind == "float"
+    memory = memory_base(node)
+    if memory.op in HELD and not any(tape.origin_of(buffer) for buffer in buffers_of(memory)):
+        entry = tape.entry_of(memory)
+        return entry is not None and entry.asks
+    return tape.is_asked(node, asking_nodes(LIVE.near(())))
 
 
 def unrecorded(value: UOp, old: UOp) -> UOp:

@@ -221,9 +221,10 @@ def steps_to(view: UOp, base: UOp) -> Steps:
     return tuple(reversed(found))
 
 
-def whole_node(tensor: TensorBase) -> UOp:
-    """The node of the whole value that a tensor is, or is a view of."""
-    return tensor.uop if tensor._storage is None else tensor._storage.uop
+def whole_value(tensor: TensorBase) -> tuple[UOp, bool | None]:
+    """The node and the flag of the whole value that a tensor is, or is a view of."""
+    holder = tensor if tensor._storage is None else tensor._storage
+    return holder.uop, holder.requires_grad
 
 
 def over_moves(view: UOp, old: UOp) -> UOp:
@@ -359,7 +360,7 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         if stays and not whole:
             old = UOp(Ops.DETACH, old.dtype, (old,))
         shared, storage._lender = borrows(storage), None
-        if not whole and shared:
+        if not whole and (shared or memory_base(old).op is Ops.FUNCTION):
             old = by_itself(old)
         if unrecorded and not stays:
             value = quiet.unrecorded(value, old if whole else over(moves, old))
