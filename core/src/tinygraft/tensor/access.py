@@ -25,10 +25,10 @@ from tinygraft.tensor.base import TensorBase, broadcast_shape, expand, here
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node, refuse_nothing
 from tinygraft.tensor.element import element
-from tinygraft.tensor.leaves import leaf, own_memory
+from tinygraft.tensor.leaves import by_itself, leaf, own_memory
 from tinygraft.tensor.live import LIVE, borrows, note_assigned
 from tinygraft.tensor.paths import is_leaf
-from tinygraft.tensor.storage import agree, by_itself, steps_to, to_realize, write
+from tinygraft.tensor.storage import agree, over_moves, steps_to, to_realize, whole_value, write
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
@@ -418,15 +418,16 @@ class Access(Casting):
         """Let value, or value in place of a view of the old node, be the new node of this tensor, and of its storage.
 
         What is written into a leaf with requires_grad=True is detached: it stays a leaf, so that `w -= lr * w.grad` is
-        a training step.
+        a training step. In a block of no_grad what is written has no gradient, and the old value keeps the one it has.
         """
-        old = self.uop
+        old, unrecorded = self.uop, False
         if value is (old if view is None else view):
             return
         if quiet.blocks and quiet.is_quiet():
-            value = quiet.cut(value)
+            value, unrecorded = quiet.cut(value), quiet.may_have_gradient(*whole_value(self))
+            view = None if view is None else over_moves(view, old)
         if self._storage is not None:
-            write(self, value, () if view is None else steps_to(view, old), is_leaf, here())
+            write(self, value, () if view is None else steps_to(view, old), unrecorded, is_leaf, here())
             return
         asked = self.requires_grad and self.dtype.kind == "float"
         stays = asked and is_leaf(self)
@@ -436,9 +437,11 @@ class Access(Casting):
             if view is not None:
                 cut = UOp(Ops.DETACH, old.dtype, (old,))
                 view, old = rebuild((view,), {old: cut})[view], cut
-        elif shared and view is not None:
+        elif view is not None and (shared or memory_base(old).op is Ops.FUNCTION):
             own = by_itself(old)
             view, old = rebuild((view,), {old: own})[view], own
+        if unrecorded and not stays:
+            value = quiet.unrecorded(value, old if view is None else view)
         if view is not None:
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
         elif not shared and (stays or _owns_memory(old) or old.op is Ops.ASSIGN):

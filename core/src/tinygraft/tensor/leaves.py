@@ -6,6 +6,7 @@ import itertools
 import math
 
 from tinygraft.schedule.shard import together
+from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.sharding import local_shapes
@@ -44,6 +45,17 @@ def _reads_memory(node: UOp) -> bool:
 def in_memory(node: UOp) -> UOp:
     """The node of a tensor that is written later and read by captured steps: what reads no memory gets its own."""
     return node if _reads_memory(node) or not is_concrete(node.shape) else own_memory(node)
+
+
+def by_itself(value: UOp) -> UOp:
+    """A value that is given to a tensor without memory: a copy of what is somebody's memory.
+
+    Were it that memory itself, the next write would go there and whose it is would be given a copy: what TinyJit has
+    captured as its memory would be another tensor's. The value of a FUNCTION may be memory too, or become it.
+    """
+    base = memory_base(value)
+    copied = base.op in HELD or base.op in (Ops.ASSIGN, Ops.FUNCTION)
+    return UOp(Ops.CONTIGUOUS, value.dtype, (value,)) if copied else value
 
 
 def own_memory(node: UOp) -> UOp:

@@ -100,7 +100,9 @@ class TensorType(type):
         """A block or a decorated function whose results are constants to every gradient, as PyTorch has it.
 
         Nothing here needs it: `backward` works on the graph of what it is called on, and a write into a tensor with
-        requires_grad=True has no gradient. It is for programs that come from PyTorch.
+        requires_grad=True has no gradient. It is for programs that come from PyTorch. What is written into a computed
+        tensor there is not recorded either: its gradient goes on to what it was computed from, as if it had not been
+        written to, and is taken at the values as they are now.
 
         >>> from tinygraft import Tensor
         >>> w = Tensor([1.0, 2.0], requires_grad=True)
@@ -108,6 +110,11 @@ class TensorType(type):
         ...     y = w * 2
         >>> y.requires_grad
         False
+        >>> z = w * 1
+        >>> with Tensor.no_grad():
+        ...     z[0] = 7.0
+        >>> (z * z).sum().gradient(w)[0].tolist()
+        [14.0, 4.0]
         """
         return NoGrad()
 

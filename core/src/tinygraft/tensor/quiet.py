@@ -6,9 +6,15 @@ Whether this thread is in one is asked whenever a tensor is computed, so most of
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import ContextDecorator
 
-from tinygraft.uop.ops import Ops
+from tinygraft.engine import tape
+from tinygraft.engine.assigns import asking_nodes
+from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.tensor.leaves import by_itself
+from tinygraft.tensor.live import LIVE
+from tinygraft.uop.ops import FunctionArg, Ops
 from tinygraft.uop.uop import UOp
 
 
@@ -45,3 +51,34 @@ def is_quiet() -> bool:
 def cut(node: UOp) -> UOp:
     """A node of a result: what no gradient goes through."""
     return UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" and node.op is not Ops.DETACH else node
+
+
+def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
+    """Whether a gradient of a node, of a tensor with that flag, goes to one with requires_grad=True; maybe itself.
+
+    What has another flag was written to, and what was written has a gradient; averages and caches have none.
+    """
+    if node.dtype.kind != "float" or requires_grad:
+        return node.dtype.kind == "float"
+    memory = memory_base(node)
+    if memory.op in HELD and not any(tape.origin_of(buffer) for buffer in buffers_of(memory)):
+        entry = tape.entry_of(memory)
+        return entry is not None and entry.asks
+    return tape.is_asked(node, asking_nodes(LIVE.near(())))
+
+
+def unrecorded(value: UOp, old: UOp) -> UOp:
+    """What is written in such a block in the place of old, which may have a gradient.
+
+    The tape does not hear of the write, as in PyTorch: the gradient of the new value goes to what old was computed
+    from, as if it were the old one.
+    """
+    return UOp(Ops.FUNCTION, value.dtype, (by_itself(value), old), _UNRECORDED)
+
+
+def _to_old(node: UOp, gradient: UOp, places: tuple[int, ...]) -> Sequence[UOp | None]:
+    """The gradient as it is."""
+    return [gradient for _ in places]
+
+
+_UNRECORDED = FunctionArg("a write in no_grad", _to_old)

@@ -21,7 +21,7 @@ from tinygraft.errors import ShapeError
 from tinygraft.interrupt import guarded
 from tinygraft.schedule.stored import HELD, LEAVES, buffers_of, memory_base
 from tinygraft.tensor import quiet
-from tinygraft.tensor.leaves import leaf
+from tinygraft.tensor.leaves import by_itself, leaf
 from tinygraft.tensor.lengths import now
 from tinygraft.tensor.live import LIVE, borrows, note_assigned, wake
 from tinygraft.uop.ops import Ops
@@ -224,6 +224,17 @@ def steps_to(view: UOp, base: UOp) -> Steps:
     return tuple(reversed(found))
 
 
+def whole_value(tensor: TensorBase) -> tuple[UOp, bool | None]:
+    """The node and the flag of the whole value that a tensor is, or is a view of."""
+    holder = tensor if tensor._storage is None else tensor._storage
+    return holder.uop, holder.requires_grad
+
+
+def over_moves(view: UOp, old: UOp) -> UOp:
+    """A view of a node, made in a block of no_grad, without the detach: where is written has no gradient to cut."""
+    return over(tuple([step for step in steps_to(view, old) if step[0] in MOVES]), old)
+
+
 def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
     """Note that a new tensor is base's memory. made is its node, which was made by movements of old, base's node.
 
@@ -317,12 +328,13 @@ def to_realize(tensor: TensorBase) -> TensorBase | Storage:
     return storage if waits else tensor
 
 
-def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Callable[[Storage], bool], where: Made) -> None:
+def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf: Callable[[Storage], bool],
+          where: Made) -> None:  # fmt: skip
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
-    where is the place in the user's code. is_leaf tells whether a storage is a leaf to gradients: what is written into
-    one is detached, as it is where it goes through a tensor that detach() gave. Raises ShapeError where two places of
-    the view are one element.
+    unrecorded: gradients go on to the old value, unless that is a leaf (quiet.py). where is the place in the user's
+    code. is_leaf tells whether a storage is a leaf to gradients: what is written into one is detached, as it is where
+    it goes through a tensor that detach() gave. Raises ShapeError where two places of the view are one element.
     """
     storage = tensor._storage
     assert storage is not None
@@ -351,8 +363,11 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Callable[[Storag
         if stays and not whole:
             old = UOp(Ops.DETACH, old.dtype, (old,))
         shared = borrows(storage)
+        if not whole and (shared or memory_base(old).op is Ops.FUNCTION):
+            old = by_itself(old)
+        if unrecorded and not stays:
+            value = quiet.unrecorded(value, old if whole else over(moves, old))
         if not whole:
-            old = by_itself(old) if shared else old
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
         else:
             owns = stays or old.op is Ops.ASSIGN or (memory_base(old).op in HELD and not shared)
@@ -363,16 +378,6 @@ def write(tensor: TensorBase, value: UOp, part: Steps, is_leaf: Callable[[Storag
             storage.become(new)
             for member in storage.members():
                 note_assigned(member)
-
-
-def by_itself(value: UOp) -> UOp:
-    """A value that is given to a tensor without memory: a copy of what is somebody's memory.
-
-    Were it that memory itself, the next write would go there and whose it is would be given a copy: what TinyJit has
-    captured as its memory would be another tensor's.
-    """
-    base = memory_base(value)
-    return UOp(Ops.CONTIGUOUS, value.dtype, (value,)) if base.op in HELD or base.op is Ops.ASSIGN else value
 
 
 def _sizes(shape: Any) -> tuple[UOp, ...]:

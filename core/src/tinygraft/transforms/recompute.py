@@ -26,8 +26,8 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the same value and gradient whose gradient computes again what it needs of the way there.
 
     Gradients flow to the tensors among the arguments and to all others that function reads, such as weights. Random
-    numbers that function draws are the same both times. What function writes to an argument, such as a cache, is
-    written once, when it is called.
+    numbers that function draws are the same both times. What function writes, such as a cache, is written once, when it
+    is called.
 
     >>> from tinygraft import Tensor, checkpoint
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
