@@ -97,7 +97,7 @@ class TensorType(type):
         return Mode(not mode)
 
     def no_grad(cls) -> NoGrad:
-        """A block or a decorated function whose results are constants to every gradient, as PyTorch has it.
+        """A block or a decorated function whose results are constants and whose writes have no gradient, as in PyTorch.
 
         Nothing here needs it: `backward` works on the graph of what it is called on, and a write into a tensor with
         requires_grad=True has no gradient. It is for programs that come from PyTorch. What is written into a computed
