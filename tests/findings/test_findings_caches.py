@@ -199,12 +199,15 @@ def test_3_7_linkers_of_llvm_go_with_their_objects() -> None:
     source = Source("f", "define void @f() {\n  ret void\n}\n", "llvm", Signature(()))
     binary = compile_llvm.LLVMCompiler().compile(source)
     linkers: weakref.WeakSet[Any] = weakref.WeakSet()
-    first = LoadedObject(binary)
+    first = loaded = LoadedObject(binary)
+    changes = 0
     for _ in range(4 * compile_llvm.OBJECTS):
-        loaded = LoadedObject(binary)
+        before, loaded = loaded.linker, LoadedObject(binary)
+        changes += loaded.linker is not before
         linkers.add(loaded.linker)
-    del loaded
+    del loaded, before
     gc.collect()
+    assert changes == 4
     assert len(linkers) <= 2  # the one in use, and that of the first object
     assert first.address
     with pytest.raises(DeviceError, match="^LLVM does not take the object file of kernel f: "):

@@ -15,6 +15,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,6 +152,18 @@ def test_1_17_a_write_at_once(path: Path) -> None:
             file.write(b"\1" * 4000)
         with pytest.raises(FileFormatError, match="was written to"):
             t.numpy()
+
+
+def test_1_17_the_clock_has_moved_on_when_a_file_is_open(path: Path) -> None:
+    """What is written after a file was opened has a later time, also where the clock of the file system is slow."""
+    for _ in range(3):
+        path.write_bytes(NUMBERS.tobytes())
+        OpenFile(path)
+        found = path.stat()
+        assert time.time() - max(found.st_mtime, found.st_ctime) > 0.01
+    path.write_bytes(NUMBERS.tobytes())
+    os.utime(path, (time.time() + 1000,) * 2)
+    assert OpenFile(path).size == 4000  # a time that is to come is not waited for
 
 
 class Interrupted:
