@@ -17,7 +17,7 @@ import pytest
 
 from symbolic_programs import Program, digest
 from tinygraft import Context, Tensor, TinyJit, Variable, dtypes
-from tinygraft.errors import DTypeError, GraphError, ShapeError
+from tinygraft.errors import DTypeError, GraphError, NumberOutOfRange, ShapeError
 from tinygraft.tensor.lengths import now
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, VariableArg
@@ -249,6 +249,32 @@ def test_2_3_the_dtype_of_a_variable() -> None:
     for dtype, bounds in ((dtypes.uint8, (0, 300)), (dtypes.float, (0, 3))):
         with pytest.raises(DTypeError, match=re.escape(f"variable 'n' is an integer in [0, {bounds[1]}], so its")):
             Variable("n", *bounds, dtype=dtype)
+
+
+def test_2_3_a_variable_beside_a_dtype_that_does_not_hold_it() -> None:
+    """As a Python number: it raises where it would have wrapped, with the value that is bound, in a replay too."""
+    v, x = Variable("v", 0, 1000), Tensor([1, 2], dtype=dtypes.int8).realize()
+    for make in (
+        lambda n: x + n,
+        lambda n: n * x,
+        lambda n: x < n,
+        lambda n: (x > 1).where(n, x),
+        lambda n: Tensor(n, dtype=dtypes.int8),
+        lambda n: Tensor.full((2,), n, dtype=dtypes.int8),
+        lambda n: Tensor.arange(n + 1, dtype=dtypes.int8).sum(),
+    ):
+        make(v.bind(100)).realize()
+        with pytest.raises(
+            NumberOutOfRange, match="^300 is out of range for dtypes.char, which holds -128 to 127, as"
+        ):
+            make(v.bind(300))
+    assert (x & v.bind(511)).tolist() == [1, 2]  # ops on bits wrap
+    assert (Tensor([0.5]) + v.bind(300)).tolist() == [300.5]
+    assert Tensor.arange(v.bind(500), 3, dtype=dtypes.int8).sum().item() == 0  # there are none
+    run = TinyJit(lambda t, n: (t + n).realize())
+    assert [run(x, v.bind(n)).tolist() for n in (1, 2, 3)] == [[2, 3], [3, 4], [4, 5]]
+    with pytest.raises(NumberOutOfRange, match="^200 is out of range"):
+        run(x, v.bind(200))
 
 
 def test_2_3_a_variable_without_a_value_says_so(x: Tensor) -> None:

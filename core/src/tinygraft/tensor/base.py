@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRange, ShapeError
 from tinygraft.schedule.stored import PLAIN
-from tinygraft.tensor import quiet
+from tinygraft.tensor import parts, quiet
 from tinygraft.tensor.inrange import beyond, check, hint, wrapped
 from tinygraft.tensor.live import Entry, enter, entry_of, wake
 from tinygraft.tensor.spellings import with_spellings
@@ -280,6 +280,7 @@ class TensorBase:
 
     def _general(self, op: Ops, others: tuple[Any, ...]) -> Self:
         """_op for operands that differ in shape or dtype, or are numbers."""
+        uop = self.uop
         operands = [self, *(self._operand(op, other) for other in others)]
         tensors = [operand for operand in operands if isinstance(operand, TensorBase)]
         self._same_device(op, tensors)
@@ -309,7 +310,8 @@ class TensorBase:
             else:
                 if op in BITWISE and isinstance(operand, int) and of.kind in ("int", "uint"):
                     operand = wrapped(op, operand, of, place == 1)
-                src.append(self._number(operand, of, shape))
+                bits = op in BITWISE and isinstance(operand, UOp)  # those of a symbolic integer wrap, too
+                src.append(_number(operand, of, uop.device, shape) if bits else self._number(operand, of, shape))
         node = UOp(op, dtypes.bool if op in COMPARE else dtype, tuple(src))
         return self._wrap(node, *tensors[1:])
 
@@ -332,6 +334,8 @@ class TensorBase:
 
     def _number(self, value: Any, dtype: DType, shape: Shape) -> UOp:
         """A number in a shape, beside this tensor. Raises NumberOutOfRange for an integer that dtype does not hold."""
+        if isinstance(value, UOp):
+            parts.take(parts.Fits(value, dtype, self._where()))
         try:
             return _number(value, dtype, self.uop.device, shape)
         except NumberOutOfRange as error:

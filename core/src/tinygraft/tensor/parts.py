@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from tinygraft.errors import ShapeError
-from tinygraft.tensor import lengths
+from tinygraft.dtype import DType
+from tinygraft.errors import NumberOutOfRange, ShapeError
+from tinygraft.tensor import inrange, lengths
 from tinygraft.tensor.listening import Listening
 from tinygraft.uop.shape import Shape, high, low, no_reshape, sint
 
@@ -25,7 +26,10 @@ class Claim(Protocol):
         """Whether it holds for all values of its variables."""
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise ShapeError where it does not hold for these values or else those bound; unbound ones pass."""
+        """Raise ShapeError or NumberOutOfRange where it does not, for these values or else those bound.
+
+        Where a variable has neither it passes.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,31 @@ class Sizes:
                 f"{self.what} is made of sizes that are not negative, got {found}, as its variables are bound"
                 + (f"\n  made at {self.made}" if self.made else "")
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Fits:
+    """An integer dtype holds a symbolic integer that is taken as a value; count is how many times it is."""
+
+    value: sint
+    dtype: DType
+    made: str = ""
+    count: sint = 1
+
+    def certain(self) -> bool:
+        """Whether it does for all values of its variables."""
+        return self.dtype.kind not in ("int", "uint") or lengths.fits(self.value, self.dtype)
+
+    def check(self, values: Mapping[str, int]) -> None:
+        """Raise NumberOutOfRange where it does not, for these values or else those bound; unbound ones pass."""
+        found = None if self.certain() else lengths.now(self.value, values)
+        if found is None or lengths.now(self.count, values) == 0:
+            return
+        try:
+            inrange.check(found, self.dtype)
+        except NumberOutOfRange as error:
+            made = f"\n  made at {self.made}" if self.made else ""
+            raise NumberOutOfRange(f"{error}, as its variables are bound{made}") from None
 
 
 _listening = Listening[Claim]()

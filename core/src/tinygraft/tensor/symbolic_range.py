@@ -10,7 +10,7 @@ from typing import Any
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DTypeLike, dtypes, promote, to_dtype
 from tinygraft.errors import ShapeError
-from tinygraft.tensor import lengths
+from tinygraft.tensor import lengths, parts
 from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_arg
@@ -21,7 +21,7 @@ def symbolic_range(of: Any, start: Any, stop: Any, step: Any, dtype: DTypeLike |
     """start, start + step, ... before stop, as a tensor of the class `of`. There are none where stop comes first.
 
     The dtype is that of its symbolic ends as values, if no other is given. Raises ShapeError for a step that is not
-    known and for numbers that are no integers.
+    known and for numbers that are no integers, NumberOutOfRange for a dtype of integers that does not hold them.
 
     >>> from tinygraft import Tensor, Variable
     >>> n = Variable("n", 0, 9).bind(4)
@@ -45,6 +45,8 @@ def symbolic_range(of: Any, start: Any, stop: Any, step: Any, dtype: DTypeLike |
     wide = dtypes.int32 if all(lengths.fits(n, dtypes.int32) for n in (first, last)) else dtypes.int64
     if dtype is None and not all(lengths.fits(n, to) for n in (first, last)):
         to = wide
+    for end in (first, last):
+        parts.take(parts.Fits(end, to, count=count))
     line = of._iota(count, Device.canonicalize(device))._cast(wide)
     line = line if step == 1 else line._op(Ops.MUL, line._const(step, wide))
     line = line if isinstance(first, int) and first == 0 else line._op(Ops.ADD, line._const(first, wide))

@@ -14,7 +14,7 @@ from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.files import OpenFile
 from tinygraft.tensor import data as from_data
-from tinygraft.tensor import lengths
+from tinygraft.tensor import lengths, parts
 from tinygraft.tensor.base import on_device
 from tinygraft.tensor.ctc import CTC
 from tinygraft.tensor.digest import Digest
@@ -141,6 +141,7 @@ def _existing(node: UOp, device: Place, dtype: Any) -> UOp:
     """A node of the graph, or a symbolic integer, or what is made of some, as a value."""
     if node.dtype is dtypes.index:
         to = dtype or lengths.dtype_of(node)
+        parts.take(parts.Fits(node, to))
         return node.cast(to) + UOp.const(to, 0, Device.canonicalize(device))
     if node.device is None:
         node = on_device(node, Device.canonicalize(device))
