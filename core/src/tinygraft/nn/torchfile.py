@@ -155,7 +155,7 @@ class _Meaning:
 
     def find(self, module: str, name: str) -> Any:
         """What a name in the pickle stands for. Raises UnsupportedError for one that is not known here."""
-        if module in ("torch", "torch.storage", "torch.cuda") and name in STORAGES:
+        if module.split(".")[0] == "torch" and name in STORAGES:  # each device has a module of the same names there
             return Kind(STORAGES[name])
         if module == "torch" and name in DTYPES:
             return DTYPES[name]
