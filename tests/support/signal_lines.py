@@ -9,6 +9,7 @@ The handler raises KeyboardInterrupt, as that of Ctrl-C does. SIGALRM stands for
 
 from __future__ import annotations
 
+import linecache
 import os
 import signal
 import sys
@@ -48,7 +49,9 @@ class Lines:
         if not (file.startswith(ROOT) if not self.files else file.endswith(self.files)):
             return None
         self.count += 1
-        if self.count == self.target:
+        if self.count == self.target and linecache.getline(file, frame.f_lineno).lstrip().startswith("with "):
+            self.target += 1  # traced once more as the block ends, where Python runs no handlers
+        elif self.count == self.target:
             self.reached = f"{file}:{frame.f_lineno} {frame.f_code.co_name}"
             name = frame.f_code.co_name
             self.is_dropped = (event == "call" and name in ENDING) or name == "<genexpr>"  # one that is being closed
