@@ -54,7 +54,8 @@ class Lines:
         elif self.count == self.target:
             self.reached = f"{file}:{frame.f_lineno} {frame.f_code.co_name}"
             name = frame.f_code.co_name
-            self.is_dropped = (event == "call" and name in ENDING) or name == "<genexpr>"  # one that is being closed
+            starts = frame.f_lineno <= frame.f_code.co_firstlineno + 1  # its first line, or try, where nothing can come
+            self.is_dropped = (starts and name in ENDING) or name == "<genexpr>"  # one that is being closed
             signal.raise_signal(self.number)
         return self
 

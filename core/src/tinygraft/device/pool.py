@@ -37,12 +37,12 @@ class Block:
         self._given, self.pool = False, pool  # last: __del__ asks for it
 
     def __del__(self) -> None:
-        if getattr(self, "pool", None) is None:  # a signal has ended what made it
-            return
         try:
-            self._end()
+            if hasattr(self, "pool"):  # else a signal has ended what made it
+                self._end()
         except KeyboardInterrupt:  # it came before the guard was there, and Python would drop it
-            self._end()
+            if hasattr(self, "pool"):
+                self._end()
             come_again()
 
     def _end(self) -> None:
