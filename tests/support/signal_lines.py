@@ -84,7 +84,7 @@ def signal_at(work: Callable[[], Any], line: int, number: int, files: tuple[str,
 
 def each_line(work: Callable[[], Any], step: int = 1, number: int = signal.SIGALRM,
               files: tuple[str, ...] = ()) -> Iterator[str]:  # fmt: skip
-    """Do the work again and again, with a signal at every step-th line of it. It has to be heard each time, but in __del__."""
+    """Do the work again and again, with a signal at every step-th line; it has to be heard, but in __del__."""
     line = step
     while True:
         reached, heard = signal_at(work, line, number, files)
