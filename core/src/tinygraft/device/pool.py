@@ -30,18 +30,32 @@ WASTE = 8  # a block that is kept serves whoever needs all of it but one part in
 class Block:
     """nbytes of memory of a pool, which go back there when nothing refers to this any more. size is what they take."""
 
-    __slots__ = ("__weakref__", "_whole", "handle", "nbytes", "pool", "size")
+    __slots__ = ("__weakref__", "_given", "_whole", "handle", "nbytes", "pool", "size")
 
     def __init__(self, pool: Pool, handle: Handle, whole: Handle, nbytes: int, size: int) -> None:
         self.handle, self._whole, self.nbytes, self.size = handle, whole, nbytes, size
-        self.pool = pool  # last: __del__ asks for it
+        self._given, self.pool = False, pool  # last: __del__ asks for it
 
     def __del__(self) -> None:
         try:
-            if (pool := getattr(self, "pool", None)) is not None:  # a signal may have ended what made it
-                pool._give(self._whole, self.nbytes, self.size)
-        except KeyboardInterrupt:  # Python would drop it
+            if hasattr(self, "pool"):  # else a signal has ended what made it
+                self._end()
+        except KeyboardInterrupt:  # it came before the guard was there, and Python would drop it
+            if hasattr(self, "pool"):
+                self._end()
             come_again()
+
+    def _end(self) -> None:
+        """Give the memory back, once. A guard costs more than a small block is worth."""
+        if self.size <= SMALL:
+            given, self._given = self._given, True
+            if not given:
+                self.pool._give(self._whole, self.nbytes, self.size)
+            return
+        with guarded(sealed=True):
+            given, self._given = self._given, True
+            if not given:
+                self.pool._give(self._whole, self.nbytes, self.size)
 
 
 class Pool:
