@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from new_process import ADD, cached_files, compiler, run
-from tinygraft import Context, Device, GlobalCounters, caches
+from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, caches, jit
 from tinygraft.conformance.kernels import load, param, store
 from tinygraft.device.pool import Pool, pool_of
 from tinygraft.dtype import dtypes
@@ -186,6 +186,20 @@ def test_3_7_a_search_sees_every_kernel_of_a_script(monkeypatch: pytest.MonkeyPa
             compile.compiled([(kernel(size), backend)])
     compile.compiled([(kernel(99), backend)])
     assert list(recorded) == [(kernel(size), backend) for size in range(1, 11)]
+
+
+def test_3_7_captures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A TinyJit that is called with ever new shapes lets go of the oldest captures, and makes them anew when asked."""
+    monkeypatch.setattr(jit, "MOST", 3)
+
+    @TinyJit
+    def double(t: Tensor) -> Tensor:
+        return (t * 2).realize()
+
+    for size in [*range(1, 7), 1]:
+        for _ in range(3):
+            assert double(Tensor.ones(size, device="PYTHON").contiguous()).tolist() == [2.0] * size
+    assert (double.captured, [names for (names,) in double.kernels]) == (3, ["E_5", "E_6", "E_1"])
 
 
 def test_3_7_linkers_of_llvm_go_with_their_objects() -> None:

@@ -21,6 +21,7 @@ from tinygraft.temporary import remove_leftovers, written_beside
 
 _BLOCKS = 1 << 30  # bytes that one call reads; some systems refuse more than 2**31
 _TICK = 0.02  # seconds: twice what the slowest clock of a file system takes for a tick
+_CONTENT = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
 _RIGHTS = ("st_mode", "st_uid", "st_gid", "st_nlink")
 _SPECIAL = {
     stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a block device",
@@ -84,7 +85,7 @@ class OpenFile:
         file is renamed, removed, linked or given other rights, which leaves its bytes as they are.
         """
         now, then = os.fstat(self._number), self._stamp
-        if (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns):
+        if all(getattr(now, field) == getattr(then, field) for field in _CONTENT):
             if now.st_ctime_ns == then.st_ctime_ns:
                 return
             if any(getattr(now, field) != getattr(then, field) for field in _RIGHTS) or not self._is_at_its_path(now):

@@ -48,6 +48,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ONCE = 64  # kinds of calls that were met once and are remembered; the one met longest ago goes first
+MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; the one captured longest ago goes first
 
 
 class TinyJit(Generic[P, R]):
@@ -171,6 +172,8 @@ class TinyJit(Generic[P, R]):
             and not leaves_work(capture)
         ):
             self._ready[arguments.key] = Record(trace, both, arguments, result, taken, filled, capture.had)
+            while len(self._ready) > MOST:
+                del self._ready[next(iter(self._ready))]
         else:
             self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}
             self._once[arguments.key] = met
