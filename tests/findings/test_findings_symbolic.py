@@ -264,9 +264,7 @@ def test_2_3_a_variable_beside_a_dtype_that_does_not_hold_it() -> None:
         lambda n: Tensor.arange(n + 1, dtype=dtypes.int8).sum(),
     ):
         make(v.bind(100)).realize()
-        with pytest.raises(
-            NumberOutOfRange, match="^300 is out of range for dtypes.char, which holds -128 to 127, as"
-        ):
+        with pytest.raises(NumberOutOfRange, match="^300 is out of range for dtypes.char, which holds -128 to 127, as"):
             make(v.bind(300))
     assert (x & v.bind(511)).tolist() == [1, 2]  # ops on bits wrap
     assert (Tensor([0.5]) + v.bind(300)).tolist() == [300.5]
