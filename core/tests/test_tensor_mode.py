@@ -87,13 +87,14 @@ def test_modes_in_one_another_and_in_functions_that_call_themselves() -> None:
             seen = [Tensor.training]
             return seen + down(depth - 1)
 
+    before = NOOPT.in_context
     with Tensor.train(), Context(NOOPT=1):
         with Tensor.train(mode=False):
             assert not Tensor.training
         with pytest.raises(KeyError, match="end"):
             down(3)
         assert (Tensor.training, TRAINING.value, NOOPT.value) == (True, 1, 1)
-    assert (Tensor.training, NOOPT.in_context) == (False, None)
+    assert (Tensor.training, NOOPT.in_context) == (False, before)
 
 
 def test_the_mode_belongs_to_the_thread_that_set_it() -> None:

@@ -122,7 +122,9 @@ class Context(ContextDecorator):
 
     def __exit__(self, *_: object) -> None:
         inside = _open.get()
-        place = max(place for place, (block, _) in enumerate(inside) if block is self)
+        place = len(inside) - 1
+        while inside[place][0] is not self:
+            place -= 1
         tokens = inside[place][1]
         try:
             for setting, token in reversed(tokens):

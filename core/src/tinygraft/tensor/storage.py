@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.device.buffer import realized
 from tinygraft.engine.realize import exclusive, realize_tensors
 from tinygraft.errors import ShapeError
-from tinygraft.interrupt import guarded
+from tinygraft.interrupt import come_again, guarded
 from tinygraft.schedule.stored import HELD, LEAVES, buffers_of, memory_base
 from tinygraft.tensor import quiet
 from tinygraft.tensor.leaves import by_itself, leaf
@@ -73,10 +73,14 @@ class _Member(weakref.ref["TensorBase"]):
 
 def _forget(member: _Member) -> None:
     """A tensor of a storage has died: if one is left, realising looks at it, and may let go of the rest."""
-    storage = member.home()
-    if storage is not None and storage._members.get(member.key) is member:
-        del storage._members[member.key]
-        storage.wake_last()
+    try:
+        storage = member.home()
+        if storage is not None and storage._members.get(member.key, member) is member:
+            storage._members.pop(member.key, None)
+            storage.wake_last()
+    except KeyboardInterrupt:  # Python drops what is raised here: all of it is done, and the signal comes once more
+        _forget(member)
+        come_again()
 
 
 class Storage:
