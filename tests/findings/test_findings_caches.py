@@ -260,7 +260,7 @@ before = memory()
 run(300, 5300)
 print(memory() - before)
 """
-    assert float(run(code, tmp_path, CACHELEVEL="0", DEV="CPU").stdout) < 40
+    assert float(run(code, tmp_path, timeout=3600, CACHELEVEL="0").stdout) < 40
 
 
 # 3.8

@@ -2,4 +2,8 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("torch") else ["judge.py", "reasons.py", "refusals.py", "report.py", "torch_calls.py"]
+collect_ignore = (
+    []
+    if find_spec("torch")
+    else ["differences.py", "judge.py", "open_results.py", "reasons.py", "refusals.py", "report.py", "torch_calls.py"]
+)

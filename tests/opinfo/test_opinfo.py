@@ -15,7 +15,8 @@ pytest.importorskip("expecttest", reason="PyTorch's operator database needs expe
 if not torch.__version__.startswith("2.13."):
     pytest.skip(f"the table of reasons is for PyTorch 2.13, this is {torch.__version__}", allow_module_level=True)
 
-from judge import difference, judge, operators  # noqa: E402
+import open_results  # noqa: E402
+from judge import difference, judge, operators, samples  # noqa: E402
 from reasons import Entry, Reasons, entry_for, outdated, read, unexplained  # noqa: E402
 from refusals import missing  # noqa: E402
 from report import below_the_bar, verdicts  # noqa: E402
@@ -146,3 +147,29 @@ def test_a_refusal_is_raised_on_purpose_and_its_type_fits():
     assert missing(accident, AttributeError).startswith("raised by accident, AttributeError: ")
     assert missing(arguments, TypeError) is None
     assert missing(arguments, RuntimeError).startswith("raised by accident, TypeError: ")
+
+
+def test_places_of_equal_elements_are_right_where_the_values_stand():
+    """Any of them; another place is not."""
+    op = operators()["topk"]
+    sample = next(s for _, s in samples(op, "int64", 4) if s.input.ndim)
+    values, places = torch.topk(torch.tensor([3, 1, 3, 2]), 3)
+    sample.input, sample.args, sample.kwargs = torch.tensor([3, 1, 3, 2]), (3,), {}
+    for swapped in (places.numpy(), places.numpy()[[1, 0, 2]]):
+        assert open_results.stand_there(op, sample, values.numpy(), swapped)
+    assert not open_results.stand_there(op, sample, values.numpy(), places.numpy()[[2, 1, 0]])
+    assert not open_results.stand_there(operators()["sort"], sample, values.numpy(), places.numpy())
+
+
+def test_gradients_are_compared_as_far_as_free_changes_see_them():
+    """Of a Hermitian matrix its antihermitian part is not seen, the rest is; of other operators everything is."""
+    op = operators()["linalg.cholesky"]
+    sample = next(s for _, s in samples(op, "complex128", None) if s.input.ndim == 2 and len(s.input) > 1)
+    see = open_results.seen(op, sample, [sample.input])
+    gradient = torch.randn(sample.input.shape, dtype=torch.complex128)
+    apart = gradient - gradient.mH
+    for kept, same in ((gradient + apart, True), (gradient + gradient.mH, False)):
+        assert torch.allclose(see([gradient])[0], see([kept.numpy()])[0]) is same
+    plain = operators()["tan"]
+    sample = next(s for _, s in samples(plain, "float64", 1))
+    assert open_results.seen(plain, sample, [sample.input])([gradient])[0] is gradient

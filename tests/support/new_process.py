@@ -10,11 +10,13 @@ from pathlib import Path
 ADD = "from tinygraft import Tensor; assert (Tensor([1.0, 2.0]) + 1).tolist() == [2.0, 3.0]"
 
 
-def run(code: str, cache: Path, *, check: bool = True, **settings: str) -> subprocess.CompletedProcess[str]:
+def run(
+    code: str, cache: Path, *, check: bool = True, timeout: float = 120, **settings: str
+) -> subprocess.CompletedProcess[str]:
     """A new process with its caches in a folder."""
     environment = os.environ | {"TINYGRAFT_CACHE": str(cache), "CACHELEVEL": "1", "SPEC": "0", "DEV": "CPU"} | settings
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=check)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout, check=check)
 
 
 def compiler(path: Path, text: str) -> str:

@@ -51,29 +51,15 @@ def expm1(z: Pair) -> Pair:
     return x.expm1() * angle.cos() - turn * turn * 2.0, exp(z)[1]
 
 
-def _fitted(z: Pair) -> tuple[Any, Pair, Any]:
-    """(where the parts are huge, z, where they are tiny): huge ones over 2**64 and tiny ones times 2**64, so that the
-    magnitude neither overflows nor loses digits.
-    """
-    x, y = z
-    size, wide = x.abs().maximum(y.abs()), x.dtype is dtypes.float64
-    huge, tiny = size > 2.0 ** (1000 if wide else 120), size < 2.0 ** (-960 if wide else -80)
-    scale = huge.where(2.0**-64, tiny.where(2.0**64, 1.0))._cast(x.dtype)
-    return huge, (x * scale, y * scale), tiny
-
-
 def log(z: Pair) -> Pair:
     """The principal value. Where the magnitude is near 1 its logarithm is taken of what it is more than 1."""
     x, y = z
-    huge, (a, b), tiny = _fitted(z)
-    size = a.hypot(b)
-    near = (size > 0.5) & (size < 2.0)
+    half = (x * 0.5).hypot(y * 0.5)  # which does not overflow
+    near = (half > 0.25) & (half < 1.0)
     large, small = x.abs().maximum(y.abs()), x.abs().minimum(y.abs())
     large, small = near.where(large, 1.0), near.where(small, 0.0)
     beside = ((large - 1.0) * (large + 1.0) + small * small).log1p() * 0.5
-    more = x._const(64 * math.log(2))
-    far = near.where(1.0, size).log() + huge.where(more, tiny.where(-more, 0.0))
-    return near.where(beside, far), y.atan2(x)
+    return near.where(beside, near.where(1.0, half).log() + math.log(2)), y.atan2(x)
 
 
 def log1p(z: Pair) -> Pair:
@@ -104,12 +90,10 @@ def log10(z: Pair) -> Pair:
 def sqrt(z: Pair) -> Pair:
     """The root whose real part is not negative."""
     x, y = z
-    huge, (a, b), tiny = _fitted(z)
-    back = huge.where(2.0**32, tiny.where(2.0**-32, 1.0))._cast(x.dtype)
-    root = ((a * 0.5).hypot(b * 0.5) + a.abs() * 0.5).sqrt()
-    rest = b.abs() / (root == 0).where(1.0, root) * 0.5
+    root = ((x * 0.125).hypot(y * 0.125) + x.abs() * 0.125).sqrt() * 2.0  # of eighths, which do not overflow
+    rest = y.abs() / (root == 0).where(1.0, root) * 0.5
     tall = _infinite(y)
-    root, rest = (tall.where(math.inf, part * back) for part in (root, rest))
+    root, rest = tall.where(math.inf, root), tall.where(math.inf, rest)
     right = x >= 0
     return right.where(root, rest), right.where(rest, root).copysign(y)
 

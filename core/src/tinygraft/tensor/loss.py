@@ -29,7 +29,7 @@ class Loss(Reduce):
 
     def _reduced(self, reduction: str) -> Self:
         """The losses of all samples put together. Raises ValueError for an unknown reduction."""
-        _check_reduction(reduction)
+        check_reduction(reduction)
         return self if reduction == "none" else self.sum() if reduction == "sum" else self.mean()
 
     def binary_crossentropy(self, Y: Any, reduction: str = "mean") -> Self:
@@ -78,7 +78,7 @@ class Loss(Reduce):
         >>> round(t.sparse_categorical_crossentropy(Y).item(), 5)
         0.09392
         """
-        _check_reduction(reduction)
+        check_reduction(reduction)
         wrong = self._wrong_labels(Y, self.ndim - 1, ignore_index)
         losses = self._in_float()._label_loss(Y, self.ndim - 1, label_smoothing)._nan_where(wrong)
         if ignore_index < 0 and Y.dtype.kind == "uint":  # no label can be negative
@@ -104,7 +104,7 @@ class Loss(Reduce):
         >>> round(t.cross_entropy(Tensor([1, 2])).item(), 5)
         0.09392
         """
-        _check_reduction(reduction)
+        check_reduction(reduction)
         axis, x = min(1, self.ndim - 1), self._in_float()
         wide = None if weight is None else self._by_class("cross_entropy", weight, axis)._cast(x.dtype)
         if Y.shape != self.shape:
@@ -162,7 +162,7 @@ class Loss(Reduce):
         >>> round(t.log_softmax().nll_loss(Tensor([1, 2])).item(), 5)
         0.09392
         """
-        _check_reduction(reduction)
+        check_reduction(reduction)
         axis = min(1, self.ndim - 1)
         wrong = self._wrong_labels(Y, axis, ignore_index)
         losses = self._picked(Y, axis, wrong)._op(Ops.NEG)
@@ -215,7 +215,8 @@ class Loss(Reduce):
         return self._logsumexp(axis, False)._op(Ops.SUB, likely)
 
 
-def _check_reduction(reduction: str) -> None:
+def check_reduction(reduction: str) -> None:
+    """Raise ValueError for what is no reduction of losses."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction is 'mean', 'sum' or 'none', got {reduction!r}")
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.distances import Distances
+from tinygraft.tensor.loss import check_reduction
 from tinygraft.tensor.scan import Scan
 
 
@@ -82,6 +83,14 @@ class Margins(Distances, Scan):
             )
         return self._reshape((1,) * (2 - self.ndim) + self.shape)
 
+    def _check_labels(self, reduction: str) -> None:
+        """Raise ValueError for an unknown reduction, and DTypeError for labels that are no integers."""
+        check_reduction(reduction)
+        if self.dtype.kind == "float":
+            raise DTypeError(
+                f"labels are integers, got {self.dtype}\n  made at {self._where()}\n  hint: cast them, as in Y.int()"
+            )
+
     def multi_margin_loss(
         self, target: Self, p: int = 1, margin: float = 1.0, weight: Self | None = None, reduction: str = "mean"
     ) -> Self:
@@ -101,11 +110,6 @@ class Margins(Distances, Scan):
                 f"multi_margin_loss of shape {self.shape} needs one label for each sample, got shape {target.shape}\n"
                 f"  labels made at {target._where()}"
             )
-        if target.dtype.kind == "float":
-            raise DTypeError(
-                f"labels are integers, got {target.dtype}\n  made at {target._where()}\n"
-                "  hint: cast them, as in Y.int()"
-            )
         if p not in (1, 2):
             raise ValueError(f"multi_margin_loss raises to the power 1 or 2, got {p}")
         if weight is not None and weight.shape != (classes,):
@@ -113,6 +117,7 @@ class Margins(Distances, Scan):
                 f"multi_margin_loss needs a weight for each of {classes} classes, got shape {weight.shape}\n"
                 f"  weight made at {weight._where()}"
             )
+        target._check_labels(reduction)
         label = target.reshape(count, 1)
         wrong = checked.labels(scores, target.reshape(count), 1)
         mine = scores._places(1).eq(label)
@@ -139,11 +144,7 @@ class Margins(Distances, Scan):
                 f"multilabel_margin_loss of shape {self.shape} needs labels of that shape, got {target.shape}\n"
                 f"  labels made at {target._where()}"
             )
-        if target.dtype.kind == "float":
-            raise DTypeError(
-                f"labels are integers, got {target.dtype}\n  made at {target._where()}\n"
-                "  hint: cast them, as in Y.int()"
-            )
+        target._check_labels(reduction)
         labels = target._reshape(scores.shape)
         before = (labels < 0).int().cumsum(1)
         real = before.eq(0)

@@ -280,6 +280,8 @@ class Statistics(Operators, Scan):
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Self:
         """How many elements fall into each of equal bins from min to max; both 0 stand for the least and greatest.
 
+        Where these are equal, the bins begin 1 below and end 1 above.
+
         >>> from tinygraft import Tensor
         >>> Tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3).tolist()
         [0.0, 2.0, 1.0, 0.0]
@@ -288,19 +290,19 @@ class Statistics(Operators, Scan):
             raise ValueError(f"histc needs at least 1 bin, got {bins}")
         x = self.flatten()
         x = x if x._is_float() else x._cast(dtypes.default_float())
-        low, high = self._span((min, max) if (min, max) != (0, 0) else self._ends(x))
+        low, high = self._span((min, max) if (min, max) != (0, 0) else self._ends(x), 1.0)
         place = ((x - low) * bins / (high - low))._cast(dtypes.int32).minimum(bins - 1)
         inside = (x >= low) & (x <= high)
         start = type(self).full((bins,), 0.0, device=self.device, dtype=x.dtype)
         found = start._join(Ops.SCATTER, inside.where(place, -1), x._const(1.0), arg=ScatterArg(0, Ops.ADD))
         return found._cast(self.dtype)
 
-    def _span(self, ends: tuple[float, float]) -> tuple[float, float]:
-        """The ends of a histogram's bins, which are apart. Raises ValueError."""
+    def _span(self, ends: tuple[float, float], about: float) -> tuple[float, float]:
+        """The ends of a histogram's bins: where both are one number, so far about it. Raises ValueError."""
         low, high = ends
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ValueError(f"a histogram needs a finite range that does not fall, got {low} to {high}")
-        return (low - 0.5, high + 0.5) if low == high else (low, high)
+        return (low - about, high + about) if low == high else (low, high)
 
     def histogram(
         self, bins: Any = 10, range: tuple[float, float] | None = None, weight: Any = None, density: bool = False
@@ -323,7 +325,7 @@ class Statistics(Operators, Scan):
         x = x if x._is_float() else x._cast(dtypes.default_float())
         edges: Any = bins
         if isinstance(bins, int):
-            low, high = self._span(range if range is not None else self._ends(x))
+            low, high = self._span(range if range is not None else self._ends(x), 0.5)
             edges = type(self).linspace(low, high, bins + 1, device=self.device, dtype=x.dtype)
         elif not isinstance(bins, TensorBase):
             edges = type(self)(bins, device=self.device, dtype=x.dtype)  # type: ignore[call-arg]
