@@ -28,6 +28,7 @@ test: $(VENV)/.test  ## run every test, whole files at once in JOBS=2 processes
 
 slow: $(VENV)/.test  ## what takes long: validate and fuzz, side by side in two processes
 	$(MAKE) -j2 --output-sync=target validate fuzz
+	SPEC=2 $(BIN)/python -m pytest -m long -n $(JOBS)
 
 validate: $(VENV)/.test  ## run whole programs and training with every schedule compared with NumPy (20 minutes)
 	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "not slow" tests/road tests/training

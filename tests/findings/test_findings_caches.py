@@ -242,6 +242,7 @@ def test_3_7_the_disk_is_bounded_in_a_process_that_does_not_end(folder: Path, mo
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["(t * 2 + 1)", "t.softmax()", "(t @ t)"])
 def test_3_7_five_thousand_shapes_take_forty_megabytes(what: str, tmp_path: Path) -> None:
     """The memory of a process after 5,000 further shapes."""

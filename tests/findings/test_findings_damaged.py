@@ -121,6 +121,7 @@ def test_3_2_damaged_files_give_errors_of_ours(tmp_path: Path, no_wait: None, ki
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_3_2_twenty_thousand_damaged_files(tmp_path: Path, no_wait: None, kind: str) -> None:
     """20,000 of each kind."""
@@ -235,6 +236,7 @@ def test_3_2_a_header_of_many_tensors(order: Callable[[int], int], more: str, mo
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_3_2_a_header_of_a_million_tensors(tmp_path: Path) -> None:
     """The format's largest header is read, and one of its tensors is right; memory is in proportion to the header."""
     (tmp_path / "a").write_bytes(header_of(1_000_000))

@@ -22,7 +22,17 @@ def collected() -> dict[str, int]:
 
     A file that says itself why it is skipped as a whole, such as for want of PyTorch, has as many as it defines.
     """
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--collect-only",
+        "-qq",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "",
+    ]  # long ones too
     said = run(*command, cwd=ROOT, PYTHONPATH=os.environ.get("PYTHONPATH", ""))
     found = {file: int(count) for file, count in re.findall(r"^(\S+\.py): (\d+)$", said, re.M)}
     return {file: defined(ROOT / file) for file in re.findall(r"^SKIPPED \[\d+\] (\S+\.py):", said, re.M)} | found

@@ -229,6 +229,7 @@ def test_a_signal_at_any_line_leaves_old_or_new_values(make, replayed, step):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("make", "replayed", "step"), [
     (replayed_on_one, True, 1), (sharded, True, 1), (replayed_on_one, False, 17), (sharded, False, 17)
 ])  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from sanitized import CHECKED, ROOT, Sanitizer, compiler
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("cc", "ext")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.needs("cc", "ext")]
 HERE = Path(__file__).parent
 OF_EXTENSION = [HERE / "test_cpu_pool.py", HERE / "test_cpu_replay.py"]
 KINDS = ("address,undefined", "thread")
