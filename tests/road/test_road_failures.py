@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from failures import Program, State, every, failing, value_of
-from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, files, nn
+from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, nn, temporary
 from tinygraft.errors import DeviceError, DeviceLostError
 
 pytestmark = pytest.mark.usefixtures("ctrl_c")
@@ -304,7 +304,6 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     """safe_save at every write that fails: the file is the old one, and nothing is left beside it."""
     path = str(tmp_path / "weights.safetensors")
     nn.state.safe_save({"w": Tensor([1.0, 2.0])}, path)
-    real = files.open if hasattr(files, "open") else open
 
     class Full:
         """A file on a disk that is full at the write of a number."""
@@ -332,7 +331,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     for number in range(20):
         Full.left = number
         with monkeypatch.context() as patched:
-            patched.setattr(files, "open", lambda *args: Full(real(*args)), raising=False)
+            patched.setattr(temporary, "open", lambda *args, **how: Full(open(*args, **how)), raising=False)  # noqa: SIM115
             try:
                 nn.state.safe_save({"w": Tensor([3.0, 4.0]), "v": Tensor([[5]])}, path)
             except OSError:

@@ -11,17 +11,19 @@ its value, or a sentence that says that it is lost; and a step from the old stat
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from tinygraft import Context, Device, Tensor
+from tinygraft.caches import cache_folder
 from tinygraft.device.interfaces import Backend
 from tinygraft.engine import compile as compiling
 from tinygraft.engine import plan
@@ -74,6 +76,15 @@ def _pressing(failure: Failure, original: Callable[..., Any], number: int) -> Ca
     return call
 
 
+def _closed(failure: Failure, original: Callable[..., int]) -> Callable[..., int]:
+    def call(path: Any, *args: Any, **kwargs: Any) -> int:
+        if str(cache_folder()) in os.fspath(path) and failure.comes():
+            raise OSError(errno.EIO, "no such luck", path)
+        return original(path, *args, **kwargs)
+
+    return call
+
+
 @contextmanager
 def failing(kind: str, number: int, device: str = "PYTHON", lasts: int = 1) -> Iterator[Failure]:
     """Let the events of a kind from number on fail, as many as lasts says, on a device and its siblings.
@@ -111,8 +122,7 @@ def failing(kind: str, number: int, device: str = "PYTHON", lasts: int = 1) -> I
         else:
             compiling.clear()
             plan.clear()
-            put(Path, "read_bytes", lambda: OSError("no such luck"))
-            put(Path, "write_bytes", lambda: OSError("no such luck"))
+            stack.enter_context(patch.object(os, "open", _closed(failure, os.open)))
         yield failure
 
 
