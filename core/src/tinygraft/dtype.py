@@ -239,16 +239,20 @@ def to_dtype(like: DTypeLike) -> DType:
 
 
 def _leaves(nested: Any) -> Any:
-    """The numbers in nested lists and tuples, in order."""
-    stack = [iter(nested)]
+    """The numbers in nested lists and tuples, in order. Raises DTypeError for a list that contains itself."""
+    stack, above = [iter(nested)], {id(nested): nested}
     while stack:
         for item in stack[-1]:
             if isinstance(item, (list, tuple)):
+                if id(item) in above:
+                    raise DTypeError("nested lists must end, this one contains itself")
                 stack.append(iter(item))
+                above[id(item)] = item
                 break
             yield item
         else:
             stack.pop()
+            above.popitem()
 
 
 _PART = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tinygraft.autograd import vjp_select as select
 from tinygraft.autograd.build import (
@@ -31,6 +32,7 @@ from tinygraft.autograd.build import (
 )
 from tinygraft.helpers import argsort
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import sint
 from tinygraft.uop.uop import UOp
 
 Rule = Callable[[UOp, UOp], UOp]
@@ -38,9 +40,9 @@ Rule = Callable[[UOp, UOp], UOp]
 
 @dataclass(frozen=True, slots=True)
 class EachSource:
-    """A row for an op of any number of sources: one rule that is told which."""
+    """A row for an op of any number of sources: one rule for all of them, which is told which are wanted."""
 
-    rule: Callable[[UOp, UOp, int], UOp]
+    rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +151,15 @@ def _fold(n: UOp, g: UOp) -> UOp:
     return UOp(Ops.WINDOW, g.dtype, (g,), n.arg)
 
 
-def _cat(n: UOp, g: UOp, place: int) -> UOp:
-    """The part of the gradient where that source lies."""
-    start = sum(part.shape[n.arg] for part in n.src[:place])
-    bounds = [(0, size) for size in n.shape]
-    bounds[n.arg] = (start, start + n.src[place].shape[n.arg])
-    return shrink(g, bounds)
+def _cat(n: UOp, g: UOp, places: tuple[int, ...]) -> Sequence[UOp]:
+    """The parts of the gradient where those sources lie."""
+    ends = list(accumulate(part.shape[n.arg] for part in n.src))
+    bounds: list[tuple[sint, sint]] = [(0, size) for size in n.shape]
+    found = []
+    for place in places:
+        bounds[n.arg] = (ends[place - 1] if place else 0, ends[place])
+        found.append(shrink(g, bounds))
+    return found
 
 
 def _copy(n: UOp, g: UOp) -> UOp:
@@ -276,7 +281,7 @@ def gradient_of_source(node: UOp, gradient: UOp, place: int) -> UOp:
     if isinstance(row, Together):
         raise ValueError(f"{node.op.name} gives the gradients of its sources together: use gradients_of_sources")
     if isinstance(row, EachSource):
-        return row.rule(node, gradient, place)
+        return row.rule(node, gradient, (place,))[0]
     rule = row[place] if row is not None else None
     if rule is None:
         raise ValueError(f"{node.op.name} has no derivative with respect to source {place}")
@@ -286,6 +291,6 @@ def gradient_of_source(node: UOp, gradient: UOp, place: int) -> UOp:
 def gradients_of_sources(node: UOp, gradient: UOp, places: tuple[int, ...]) -> Sequence[UOp | None]:
     """The gradients with respect to the sources of node at places, for each of which has_rule holds."""
     row = VJP[node.op]
-    if isinstance(row, Together):
+    if isinstance(row, (Together, EachSource)):
         return row.rule(node, gradient, places)
     return [gradient_of_source(node, gradient, place) for place in places]

@@ -140,10 +140,9 @@ class Group:
             return None
         if again := draft.repeated():
             raise StoreMore(again)
-        number = self.book.number((self.state.number, entry))
-        return State(
-            number, len(draft.lowering.values), len(draft.lowering.slots), len(reduces), product or self.state.product
-        )
+        number, lowering = self.book.number((self.state.number, entry)), draft.lowering
+        ops = len(lowering.values) + lowering.length
+        return State(number, ops, len(lowering.slots), len(reduces), product or self.state.product)
 
     def draft(self) -> Draft:
         """The kernel written down."""
@@ -321,12 +320,14 @@ class _Waits:
         self.latest: dict[Group | UOp, int] = {}
         self.first: dict[Group | UOp, int] = {}
         self._users: dict[Group | UOp, set[Group | UOp]] = {}
+        self._waited: dict[Group | UOp, set[Group | UOp]] = {}  # kernel -> those that it waits for itself
 
     def note(self, node: UOp, place: int) -> None:
         """A node was put into its kernel."""
         kernel = self.home.get(node, node)
         self.first.setdefault(kernel, place)
-        waited = {self.home.get(need, need) for need in self.needs[node]} - {kernel}
+        waited = self._kernels_of(node) - {kernel}
+        self._waited.setdefault(kernel, set()).update(waited)
         for other in waited:
             self._users.setdefault(other, set()).add(kernel)
         stack = [(kernel, max([place, *(self.latest.get(other, -1) for other in waited)]))]
@@ -338,19 +339,22 @@ class _Waits:
 
     def between(self, node: UOp, group: Group) -> bool:
         """Whether something that node reads comes from a kernel that itself needs group."""
-        first, latest, home = self.first[group], self.latest, self.home
-        seen: set[object] = set()
-        stack = [n for n in self.needs[node] if home.get(n) is not group]
+        first, latest = self.first[group], self.latest
+        seen: set[Group | UOp] = set()
+        stack = list(self._kernels_of(node) - {group})
         while stack:
-            current = stack.pop()
-            where: Group | UOp = home.get(current, current)
-            if where is group:
+            kernel = stack.pop()
+            if kernel is group:
                 return True
-            if where not in seen and latest.get(where, first + 1) > first:  # what has no place yet comes later
-                seen.add(where)
-                inside = where.needs.difference(where.nodes) if isinstance(where, Group) else self.needs.get(where, ())
-                stack.extend(inside)
+            if kernel not in seen and latest.get(kernel, first + 1) > first:  # what has no place yet comes later
+                seen.add(kernel)
+                waited = self._waited.get(kernel)
+                stack.extend(self._kernels_of(kernel) if waited is None else waited)
         return False
+
+    def _kernels_of(self, node: Any) -> set[Group | UOp]:
+        """The kernels of what a node needs. Memory that was there before is nobody's."""
+        return {self.home.get(need, need) for need in self.needs[node] if need in self.needs}
 
 
 def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], waits: _Waits) -> bool:

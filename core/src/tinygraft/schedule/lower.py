@@ -25,6 +25,8 @@ from tinygraft.uop.uop import UOp
 
 Request = tuple[UOp, Index, UOp | None]
 Answer = Generator[list[Request], list[UOp], UOp]
+# Instructions that an operation becomes where the Target lacks it (rules/), counted in linear kernels of one of them
+LENGTH = {Ops.SIN: 128, Ops.POW: 180, Ops.THREEFRY: 100, Ops.LOG2: 95, Ops.EXP2: 40, Ops.MOD: 28, Ops.IDIV: 24}
 IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and itself they give the value
 
 
@@ -44,6 +46,7 @@ class Lowering:
         self.members: dict[UOp, Index] = {}
         self.slots: dict[UOp, int] = {}
         self.values: dict[Request, UOp] = {}
+        self.length = 0  # instructions that its operations are more than one each
         self.loops: list[UOp] = []
         self.sizes: dict[int, sint] = {}  # of every range, by axis
         self.reduces: dict[UOp, UOp] = {}  # REDUCE of this kernel -> the node that it computes
@@ -135,6 +138,7 @@ class Lowering:
 
     def _elementwise(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         values = yield [(s, index, gate) for s in node.src]
+        self.length += LENGTH.get(node.op, 1) - 1
         return fold(node.op, node.dtype, tuple(values), node.arg)
 
     def _transparent(self, node: UOp, index: Index, gate: UOp | None) -> Answer:

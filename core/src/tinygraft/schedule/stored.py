@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeVar
 
 from tinygraft.dtype import dtypes
 from tinygraft.schedule.effort import spend
-from tinygraft.schedule.lower import numel
+from tinygraft.schedule.lower import LENGTH, numel
 from tinygraft.target import Target
 from tinygraft.uop.ops import COMPARE, ELEMENTWISE, MOVEMENT, Ops
 from tinygraft.uop.shape import max_shape
@@ -415,25 +415,45 @@ def _pooled(own: Facts) -> bool:
     return own.weight > AGAIN and any(user.op is Ops.WINDOW for user in own.users)
 
 
+Bits = tuple[int, int]  # a set of numbers: the least of them may be, and a bit for each from there on
+NONE: Bits = (0, 0)
+
+
 def _cut(order: list[UOp], facts: dict[UOp, Facts], stored: set[UOp], target: Target) -> None:
     """Store nodes where chains grow past what a kernel may hold.
 
-    ops and inputs of a node are its share of what its chain computes and reads; users share them.
+    Of each node it is known exactly what its chain computes and reads, as sets of numbers: values that two branches
+    share count once in a kernel, but in each of the kernels that compute them, so no user may pay for another. What
+    several ask for may be half as long: on the way back through a long chain each step asks for one of the way forward,
+    and there is room then for as many steps as are computed again for them.
     """
-    shares: dict[UOp, tuple[float, float]] = {}
+    computed: dict[UOp, Bits] = {}
+    read: dict[UOp, Bits] = {}
+    left = {node: len(facts[node].users) for node in order}
+    place = inputs = 0
     for node in order:
-        if node.op in LEAVES:
-            shares[node] = 0.0, 1.0 if node.op is Ops.BUFFER else 0.0
-            continue
-        ops = 1.0 if node.op in ELEMENTWISE else 2.0 * len(node.src) if node.op is Ops.CAT else 0.0
-        ops = ops if node.op is not Ops.THREEFRY else WEIGHT[Ops.THREEFRY]
-        inputs = 0.0
-        for source in node.src:
-            users = max(len(facts[source].users), 1)
-            before = (0.0, 1.0) if source in stored else shares[source]
-            ops += before[0] / users
-            inputs += before[1] / users
-        if ops > target.max_ops / 2 or inputs > target.max_params - 8:
+        ops = ins = NONE
+        if node.op not in LEAVES:
+            length = 2 * len(node.src) if node.op is Ops.CAT else LENGTH.get(node.op, 1) * (node.op in ELEMENTWISE)
+            ops, place = (place, (1 << length) - 1), place + length
+            for source in dict.fromkeys(node.src):
+                if source not in stored:
+                    ops = _union(ops, computed[source])
+                ins = _union(ins, read[source])
+                left[source] -= 1
+                if not left[source]:
+                    del computed[source], read[source]
+        most = target.max_ops / (4 if len(facts[node].users) > 1 and node.op in ELEMENTWISE else 2)
+        if ops[1].bit_count() > most or ins[1].bit_count() > target.max_params - 8:
             stored.add(node)
-            ops = inputs = 0.0
-        shares[node] = ops, inputs
+        if node in stored or node.op is Ops.BUFFER:
+            ins, inputs = (inputs, 1), inputs + 1
+        computed[node], read[node] = ops, ins
+
+
+def _union(a: Bits, b: Bits) -> Bits:
+    """All numbers in both sets."""
+    if not a[1] or not b[1]:
+        return a if a[1] else b
+    least = min(a[0], b[0])
+    return least, a[1] << (a[0] - least) | b[1] << (b[0] - least)

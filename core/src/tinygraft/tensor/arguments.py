@@ -18,6 +18,7 @@ from typing import Any
 from tinygraft.config import CHANGE_CODE
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.nested import MANY, check_ends
 from tinygraft.tensor.storage import Storage
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
@@ -94,6 +95,8 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], by_chain: bool = F
         stack.insert(0, dict(sorted(kwargs.items())))
     while stack:
         item = stack.pop()
+        if len(key) == MANY:
+            check_ends((args, kwargs))
         if isinstance(item, TensorBase) and len(item._parts()) > 1:
             key.append(type(item))
             stack.extend(reversed(item._parts()))

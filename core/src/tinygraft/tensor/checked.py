@@ -19,6 +19,7 @@ from tinygraft.errors import DTypeError, IndexOutOfRange
 from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.data import check_nesting
 from tinygraft.tensor.listening import Listening
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
@@ -156,6 +157,7 @@ def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
         return index
     import numpy as np
 
+    check_nesting(index)
     places = np.asarray(index)
     if places.dtype.kind not in "iu" and places.size:
         raise DTypeError(

@@ -106,6 +106,7 @@ def flatten(data: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
     >>> flatten([[1, 2], [3, 4]])
     ((2, 2), [1, 2, 3, 4])
     """
+    check_nesting(data)
     shape, level = [len(data)], list(data)
     while any(isinstance(item, (list, tuple)) for item in level):
         lengths = [len(item) if isinstance(item, (list, tuple)) else None for item in level]
@@ -117,6 +118,16 @@ def flatten(data: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
         shape.append(len(level[0]))
         level = [element for item in level for element in item]
     return tuple(shape), level
+
+
+def check_nesting(data: Sequence[Any]) -> None:
+    """Raise ShapeError for a list that contains itself. Where all have equal lengths, its first elements do not end."""
+    above: set[int] = set()
+    while isinstance(data, (list, tuple)) and data:
+        if id(data) in above:
+            raise ShapeError(f"nested lists must end: data{'[0]' * len(above)} is a list that contains itself")
+        above.add(id(data))
+        data = data[0]
 
 
 def _path(place: int, shape: Sequence[int]) -> str:

@@ -1,4 +1,8 @@
-"""Nested lists, tuples and dicts with tensors in them: which there are, and the same with others in their place."""
+"""Nested lists, tuples and dicts with tensors in them: which there are, and the same with others in their place.
+
+A container may contain itself: looking for the end of one would not end. Whoever walks over containers calls check_ends
+when it has met MANY, which costs nothing before.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,38 @@ from typing import Any
 from tinygraft.tensor.base import TensorBase
 from tinygraft.uop.uop import UOp
 
+MANY = 10_000  # items after which a walk asks whether it will end
+CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+
+
+def check_ends(nested: Any) -> None:
+    """Raise ValueError where a list, tuple or dict contains itself, at any depth."""
+    above: set[int] = set()  # containers that the one at hand is in
+    done: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(nested, False)]
+    while stack:
+        item, is_left = stack.pop()
+        if is_left:
+            above.discard(id(item))
+            done.add(id(item))
+        elif isinstance(item, CONTAINERS) and id(item) not in done:
+            if id(item) in above:
+                raise ValueError(f"arguments and results must end, a {type(item).__name__} among them contains itself")
+            above.add(id(item))
+            stack.append((item, True))
+            stack.extend((each, False) for each in (item.values() if isinstance(item, dict) else item))
+
 
 def tensors_in(nested: Any) -> list[TensorBase]:
-    """The tensors in nested lists, tuples and dicts, in order; of a complex one its two parts."""
+    """The tensors in nested lists, tuples and dicts, in order; of a complex one its two parts. Raises ValueError for a
+    container that contains itself."""
     found: list[TensorBase] = []
-    stack = [nested]
+    stack, seen = [nested], 0
     while stack:
         item = stack.pop()
+        seen += 1
+        if seen == MANY:
+            check_ends(nested)
         if isinstance(item, TensorBase):
             found.extend(item._parts())
         elif isinstance(item, (list, tuple)):
@@ -68,9 +97,12 @@ def mapped(nested: Any, kind: type, change: Callable[[Any], Any]) -> Any:
 
 def items_in(nested: Any) -> list[Any]:
     """Everything in nested containers, keys of dicts too, and how many items each container has."""
-    found, stack = [], [nested]
+    found: list[Any] = []
+    stack = [nested]
     while stack:
         item = stack.pop()
+        if len(found) == MANY:
+            check_ends(nested)
         if isinstance(item, (list, tuple, dict, set, deque)):
             found.append(len(item))
             stack.extend(item)
@@ -92,9 +124,12 @@ def hides_tensors(nested: Any) -> bool:
     A symbolic integer counts as one: it has another value in another call.
     """
     seen: set[int] = set()
-    stack = [(nested, False)]
+    stack, met = [(nested, False)], 0
     while stack:
         item, inside = stack.pop()
+        met += 1
+        if met == MANY:
+            check_ends(nested)
         if isinstance(item, UOp) or (inside and isinstance(item, TensorBase)):
             return True
         if isinstance(item, (list, tuple)):

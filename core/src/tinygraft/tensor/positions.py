@@ -14,6 +14,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor import checked, lengths
 from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.data import check_nesting
 from tinygraft.uop.index import settled
 from tinygraft.uop.shape import Shape, high, sint
 from tinygraft.uop.show import show_arg
@@ -145,6 +146,7 @@ def _array(tensor: Any, item: Any) -> Any:
     """A list or array of integers as a numpy array, one of bools as a mask on the tensor's device."""
     import numpy as np
 
+    check_nesting(item)
     found = np.asarray(item)
     if found.dtype.kind == "b":
         return type(tensor)(found, device=tensor.device)

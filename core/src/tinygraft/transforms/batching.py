@@ -15,7 +15,7 @@ from tinygraft.autograd.build import expand, permute, reshape
 from tinygraft.errors import GraphError, ShapeError
 from tinygraft.tensor import checked
 from tinygraft.tensor.live import live_holders
-from tinygraft.tensor.nested import mapped, tensors_in
+from tinygraft.tensor.nested import check_ends, mapped, tensors_in
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import UOp, toposort
 
@@ -38,6 +38,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        check_ends((args, kwargs))
         examples: dict[UOp, UOp] = {}
         tensors: list[Tensor] = []
 
