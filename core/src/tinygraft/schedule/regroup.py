@@ -1,4 +1,4 @@
-"""Long reductions in two steps: parts first, then the parts together.
+"""Long reductions in two steps: parts first, then the parts together. Long scans are in blocks.py.
 
 A tensor graph in, the same values out. Two kinds are cut, by shapes alone, so that results do not depend on the number
 of threads:
@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tinygraft.schedule import blocks
 from tinygraft.schedule.lower import numel
 from tinygraft.schedule.stored import is_product
+from tinygraft.target import Target
 from tinygraft.uop.ops import MOVEMENT, Ops, ReduceArg
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp
@@ -26,16 +28,16 @@ TERMS = 4096  # of a product: a panel of 32 columns of float32 then fills half a
 SLACK = 1.5  # times TERMS that a product may have without being cut
 
 
-def regroup(order: Sequence[UOp]) -> dict[UOp, UOp]:
+def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
     """What each node of a graph (sources first) becomes; empty when nothing is cut."""
-    if not any(_parts(node) for node in order):
+    if not any(_parts(node) or blocks.is_long(node) for node in order):
         return {}
     done: dict[UOp, UOp] = {}
     for node in order:
         src = tuple(done[s] for s in node.src)
         new = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
         cut = _parts(node)
-        done[node] = in_two_steps(new, *cut) if cut else new
+        done[node] = in_two_steps(new, *cut) if cut else blocks.rewritten(new, target) if blocks.is_long(new) else new
     return done
 
 
