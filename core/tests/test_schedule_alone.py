@@ -43,6 +43,30 @@ def test_scans_along_each_axis(op: Ops, shape: tuple[int, ...]) -> None:
         assert len(calls) == 1
 
 
+@pytest.mark.parametrize("length", [129, 256, 1000, 1031, 4100])
+def test_long_running_sums_are_taken_in_blocks(length: int) -> None:
+    """Blocks, the sums of blocks, and both together: whole numbers are exact, whatever the length."""
+    for shape, axis in (((length,), 0), ((2, length), 1), ((length, 3), 0)):
+        calls = check(scan(numbers(*shape), Ops.ADD, axis))
+        assert len(calls) >= 3
+    assert len(check(scan(filled(list(range(length)), dtype=INT), Ops.ADD, 0))) == 1
+
+
+def test_many_short_scans_are_written_out() -> None:
+    """A scan of many short rows has no loop that runs in order, so that several rows are computed at once."""
+
+    def kinds(node: UOp) -> set[AxisKind]:
+        sink = alone(node, {node: UOp.buffer("PYTHON", 9999, F)}, set()).call().kernel.sink
+        return {r.arg.kind for r in postorder(sink) if r.op is Ops.RANGE}
+
+    assert kinds(scan(numbers(100, 20), Ops.MAX, 1)) == {AxisKind.LOOP}
+    assert AxisKind.ORDERED in kinds(scan(numbers(10, 20), Ops.MAX, 1))
+    assert AxisKind.ORDERED in kinds(scan(numbers(100, 33), Ops.MAX, 1))
+    for op in (Ops.ADD, Ops.MUL, Ops.MAX):
+        check(scan(numbers(70, 5) + 1.0, op, 1))
+        check(scan(numbers(5, 70, 2), op, 0))
+
+
 @pytest.mark.parametrize("op", [None, Ops.ADD, Ops.MAX])
 def test_scatters_keep_their_order(op: Ops | None) -> None:
     """The last of equal places stays, or all are combined; what lies outside of the axis is dropped."""

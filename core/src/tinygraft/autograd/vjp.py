@@ -98,9 +98,67 @@ def _log2(n: UOp, g: UOp) -> UOp:
 
 
 def _sin(n: UOp, g: UOp) -> UOp:
-    """cos(a), as 1 - 2 sin(a/2)**2: halving is exact, where adding pi/2 would round a."""
-    half = (n.src[0] * 0.5).alu(Ops.SIN)
-    return g * (full_like(half, 1.0) - half * half * 2.0)
+    return g * n.src[0].alu(Ops.COS)
+
+
+def _cos(n: UOp, g: UOp) -> UOp:
+    return -g * n.src[0].alu(Ops.SIN)
+
+
+def _tan(n: UOp, g: UOp) -> UOp:
+    return g * (n * n + 1.0)
+
+
+def _asin(n: UOp, g: UOp) -> UOp:
+    """1 / sqrt((1 - a) * (1 + a)): near 1 and -1 neither factor is rounded."""
+    a = n.src[0]
+    return g / ((-a + 1.0) * (a + 1.0)).alu(Ops.SQRT)
+
+
+def _acos(n: UOp, g: UOp) -> UOp:
+    return -_asin(n, g)
+
+
+def _atan(n: UOp, g: UOp) -> UOp:
+    a = n.src[0]
+    return g / (a * a + 1.0)
+
+
+def _tanh(n: UOp, g: UOp) -> UOp:
+    return g * ((-n + 1.0) * (n + 1.0))
+
+
+def _exp(n: UOp, g: UOp) -> UOp:
+    return g * n
+
+
+def _expm1(n: UOp, g: UOp) -> UOp:
+    return g * (n + 1.0)
+
+
+def _log(n: UOp, g: UOp) -> UOp:
+    return g / n.src[0]
+
+
+def _log1p(n: UOp, g: UOp) -> UOp:
+    return g / (n.src[0] + 1.0)
+
+
+def _erf(n: UOp, g: UOp) -> UOp:
+    a = n.src[0]
+    return g * (-(a * a)).alu(Ops.EXP) * (2 / math.sqrt(math.pi))
+
+
+def _erfc(n: UOp, g: UOp) -> UOp:
+    return -_erf(n, g)
+
+
+def _fmod_b(n: UOp, g: UOp) -> UOp:
+    """Minus the whole quotient, which is (a - a % b) / b up to a rounding that the nearest whole number takes away."""
+    a, b = n.src
+    quotient = (a - n) / b
+    away = (quotient < 0.0).where(full_like(b, -0.5), 0.5)
+    return -g * (quotient + away).alu(Ops.TRUNC)
 
 
 def _pow_a(n: UOp, g: UOp) -> UOp:
@@ -209,6 +267,19 @@ VJP: dict[Ops, Row] = {
     Ops.EXP2: (_exp2,),
     Ops.LOG2: (_log2,),
     Ops.SIN: (_sin,),
+    Ops.EXP: (_exp,),
+    Ops.EXPM1: (_expm1,),
+    Ops.LOG: (_log,),
+    Ops.LOG1P: (_log1p,),
+    Ops.COS: (_cos,),
+    Ops.TAN: (_tan,),
+    Ops.ASIN: (_asin,),
+    Ops.ACOS: (_acos,),
+    Ops.ATAN: (_atan,),
+    Ops.TANH: (_tanh,),
+    Ops.ERF: (_erf,),
+    Ops.ERFC: (_erfc,),
+    Ops.FMOD: (_same, _fmod_b),
     Ops.CAST: (_cast,),
     # movement
     Ops.RESHAPE: (_reshape,),
@@ -239,6 +310,8 @@ VJP: dict[Ops, Row] = {
     Ops.CMPLT: None,
     Ops.CMPEQ: None,
     Ops.CMPNE: None,
+    # its derivative is no graph of a few ops: Tensor.lgamma says what it is
+    Ops.LGAMMA: None,
     # integers, bits and leaves
     Ops.BITCAST: None,
     Ops.NOT: None,

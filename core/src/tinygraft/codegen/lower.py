@@ -18,6 +18,7 @@ from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.linearise import linearise
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.stream import stream
+from tinygraft.codegen.sums import shorten
 from tinygraft.codegen.take import STREAM, take
 from tinygraft.errors import HookError
 from tinygraft.hooks.manager import here as hooks
@@ -63,6 +64,11 @@ def take_actions(state: State, target: Target, options: Options) -> State:
     return State(take(spaced(state.sink), options.actions, target), tuple(a for a in options.actions if a != STREAM))
 
 
+def shorten_sums(state: State, target: Target, options: Options) -> State:
+    """Long sums of floats are taken in blocks: without optimisations too, for it is the result that is better."""
+    return State(shorten(state.sink, target), state.actions)
+
+
 def decompose_ops(state: State, target: Target, options: Options) -> State:
     """Operations and dtypes that the Target lacks are written in terms of those it has."""
     return State(decompose(state.sink, target), state.actions)
@@ -79,6 +85,7 @@ def stream_outputs(state: State, target: Target, options: Options) -> State:
 PIPELINE = (
     Pass("collapse loops", collapse_loops),  # first: the actions choose among the loops that are left
     Pass("take actions", take_actions),
+    Pass("shorten sums", shorten_sums),  # after the actions, which know a sum by its one loop
     Pass("stream outputs", stream_outputs),  # after the actions: only vectors are streamed
     Pass("decompose", decompose_ops),  # last: the fewer nodes a walk meets the better
 )

@@ -23,7 +23,7 @@ from tinygraft.codegen.take import take
 from tinygraft.codegen.tiling import NEAR
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
-from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
+from tinygraft.uop.ops import ELEMENTWISE, FUNCTIONS, AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
 SHORTEST = 4  # turns of a loop below which it is not made of vectors
@@ -34,7 +34,7 @@ SUM = 4  # cycles until the sum of two registers is there
 REST = 4  # cycles of a turn that is left over from vectors
 LONG = 16  # vectors of a row that is longer than what a machine looks ahead: shorter ones do not wait for each other
 ALONE, START = 5.0, 4.0  # of sums of columns: a vector of a row read by itself, and the first of several, in later ones
-SLOW = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW, Ops.THREEFRY})  # a chain of a dozen operations or more
+SLOW = FUNCTIONS | {Ops.POW, Ops.FMOD, Ops.THREEFRY}  # a chain of a dozen operations or more
 MOST_SLOW = 3  # of them in a body that is copied: more fill the units by themselves
 COPIES = 4  # of such a body
 WORTH = 1 << 12  # elements below which a kernel is done before longer code is compiled

@@ -9,14 +9,14 @@ from functools import cache
 from typing import Any
 
 from tinygraft.dtype import BY_NAME, FORMATS, DType, bits_of, coerce, dtypes, of_bits
-from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
+from tinygraft.uop.ops import ELEMENTWISE, FACTS, FUNCTIONS, Ops
 from tinygraft.uop.uop import UOp
 
 EVERY, NUMBERS = dtypes.all, (*dtypes.ints, *dtypes.floats)
 TAKES: dict[Ops, tuple[DType, ...]] = {
     Ops.CAST: (), Ops.BITCAST: (),  # pairs of dtypes, which have their own tests
     Ops.NEG: NUMBERS, Ops.NOT: (dtypes.bool, *dtypes.ints), Ops.RECIPROCAL: dtypes.floats, Ops.SQRT: dtypes.floats,
-    Ops.EXP2: dtypes.floats, Ops.LOG2: dtypes.floats, Ops.SIN: dtypes.floats, Ops.TRUNC: dtypes.floats,
+    **dict.fromkeys(FUNCTIONS, dtypes.floats), Ops.TRUNC: dtypes.floats, Ops.FMOD: dtypes.floats,
     Ops.ADD: EVERY, Ops.SUB: NUMBERS, Ops.MUL: EVERY, Ops.FDIV: dtypes.floats, Ops.IDIV: dtypes.ints,
     Ops.MOD: dtypes.ints, Ops.MAX: EVERY, Ops.MIN: EVERY, Ops.POW: NUMBERS, Ops.CMPLT: EVERY, Ops.CMPEQ: EVERY,
     Ops.CMPNE: EVERY, Ops.AND: (dtypes.bool, *dtypes.ints), Ops.OR: (dtypes.bool, *dtypes.ints),

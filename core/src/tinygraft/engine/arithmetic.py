@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tinygraft.dtype import FORMATS, DType, coerce, dtypes, values_of
-from tinygraft.uop.ops import THREEFRY_PARITY, THREEFRY_ROTATIONS, Ops
+from tinygraft.uop.ops import FACTS, FUNCTIONS, THREEFRY_PARITY, THREEFRY_ROTATIONS, Ops
 from tinygraft.uop.uop import UOp
 
 Array = np.ndarray[Any, Any]
@@ -75,12 +75,22 @@ def of_memory(raw: bytearray, dtype: DType) -> Array:
 # Elementwise operations
 
 CHANGED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.RECIPROCAL, Ops.SQRT, Ops.FMA, Ops.CAST})
-NEAR = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW})  # a device gives them to an ulp or two, whatever they are
+NEAR = FUNCTIONS | {Ops.POW}  # a device gives them to an ulp or two, whatever they are
+
+
+def one_by_one(op: Ops) -> Callable[..., Any]:
+    """A function that NumPy lacks, as Python has it."""
+    function = FACTS[op].python
+    assert function is not None
+    return np.vectorize(function, otypes=[np.float64])
 
 
 WIDE: dict[Ops, Callable[..., Any]] = {
     Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.FDIV: np.divide, Ops.RECIPROCAL: lambda a: 1 / a,
-    Ops.SQRT: np.sqrt, Ops.EXP2: np.exp2, Ops.LOG2: np.log2, Ops.SIN: np.sin, Ops.POW: np.power,
+    Ops.SQRT: np.sqrt, Ops.EXP2: np.exp2, Ops.LOG2: np.log2, Ops.SIN: np.sin, Ops.POW: np.power, Ops.EXP: np.exp,
+    Ops.EXPM1: np.expm1, Ops.LOG: np.log, Ops.LOG1P: np.log1p, Ops.COS: np.cos, Ops.TAN: np.tan, Ops.ASIN: np.arcsin,
+    Ops.ACOS: np.arccos, Ops.ATAN: np.arctan, Ops.TANH: np.tanh,
+    **{op: one_by_one(op) for op in (Ops.ERF, Ops.ERFC, Ops.LGAMMA)},
 }  # fmt: skip
 
 
@@ -128,6 +138,8 @@ def _plain(node: UOp, src: list[Any]) -> Any:
             return np.multiply(a, b)
         case Ops.IDIV | Ops.MOD:
             return _divided(op, a, b)
+        case Ops.FMOD:
+            return np.fmod(a, b)
         case Ops.MAX:
             return np.maximum(a, b)
         case Ops.MIN:

@@ -14,7 +14,7 @@ from tinygraft.errors import GraphError
 from tinygraft.render.cstyle_cast import bitcast, cast
 from tinygraft.render.cstyle_words import UNSIGNED, Words, bare
 from tinygraft.render.text import Step
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import FUNCTIONS, Ops
 
 OPERATORS = {
     Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.FDIV: "/", Ops.IDIV: "/", Ops.MOD: "%", Ops.AND: "&", Ops.OR: "|",
@@ -148,5 +148,5 @@ EXPR: dict[Ops, Expression] = {
     Ops.MAX: _extreme,
     Ops.MIN: _extreme,
     Ops.WHERE: _where,
-    **dict.fromkeys((Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW, Ops.THREEFRY), _call),
+    **dict.fromkeys(FUNCTIONS | {Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.POW, Ops.FMOD, Ops.THREEFRY}, _call),
 }

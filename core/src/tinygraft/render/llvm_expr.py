@@ -12,7 +12,7 @@ from tinygraft.errors import GraphError
 from tinygraft.render.llvm_block import TYPES, Block, suffix, type_of, type_word
 from tinygraft.render.llvm_cast import cast
 from tinygraft.render.text import Step
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import FUNCTIONS, Ops
 
 # The instruction of an op for each kind of operand. Integers wrap, so no nsw but for indices, which never do.
 WORDS: dict[Ops, dict[str, str]] = {
@@ -122,9 +122,5 @@ EXPR: dict[Ops, Expression] = {
     Ops.MAX: _extreme,
     Ops.MIN: _extreme,
     Ops.WHERE: _where,
-    Ops.EXP2: _decomposed,
-    Ops.LOG2: _decomposed,
-    Ops.SIN: _decomposed,
-    Ops.POW: _decomposed,
-    Ops.THREEFRY: _decomposed,
+    **dict.fromkeys(FUNCTIONS | {Ops.POW, Ops.FMOD, Ops.THREEFRY}, _decomposed),
 }

@@ -16,12 +16,19 @@ from __future__ import annotations
 from functools import cache
 
 from tinygraft.dtype import SMALL_FLOATS, DType, coerce, dtypes
+from tinygraft.rules.error import erf, erfc
+from tinygraft.rules.exponential import exp, expm1, tanh
+from tinygraft.rules.fmod import fmod
+from tinygraft.rules.gamma import lgamma
+from tinygraft.rules.inverse import acos, asin, atan
+from tinygraft.rules.logarithm import log, log1p
 from tinygraft.rules.narrow import narrow, no_fma, odd_sum
 from tinygraft.rules.threefry import threefry
-from tinygraft.rules.transcendental import exp2, log2, power, sine, square_root
+from tinygraft.rules.transcendental import exp2, log2, power, square_root
+from tinygraft.rules.trigonometric import cosine, sine, tangent
 from tinygraft.rules.words import LAYOUT, Rule, Words, magnitude
 from tinygraft.target import Target
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import FUNCTIONS, Ops
 from tinygraft.uop.uop import UOp, toposort
 
 
@@ -174,11 +181,24 @@ def fused_multiply_add(words: Words, a: UOp, b: UOp, c: UOp) -> UOp:
 UNSIGNED = {
     dtypes.int8: dtypes.uint8, dtypes.int16: dtypes.uint16, dtypes.int32: dtypes.uint32, dtypes.int64: dtypes.uint64,
 }  # fmt: skip
-VIA_FLOAT32 = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW, Ops.SQRT, Ops.TRUNC})
+VIA_FLOAT32 = FUNCTIONS | {Ops.POW, Ops.FMOD, Ops.SQRT, Ops.TRUNC}
 RULES: dict[Ops, Rule] = {
     Ops.EXP2: exp2,
     Ops.LOG2: log2,
     Ops.SIN: sine,
+    Ops.COS: cosine,
+    Ops.TAN: tangent,
+    Ops.ASIN: asin,
+    Ops.ACOS: acos,
+    Ops.ATAN: atan,
+    Ops.EXP: exp,
+    Ops.EXPM1: expm1,
+    Ops.TANH: tanh,
+    Ops.ERF: erf,
+    Ops.ERFC: erfc,
+    Ops.LGAMMA: lgamma,
+    Ops.LOG: log,
+    Ops.LOG1P: log1p,
     Ops.POW: power,
     Ops.SQRT: square_root,
     Ops.RECIPROCAL: reciprocal,
@@ -187,6 +207,7 @@ RULES: dict[Ops, Rule] = {
     Ops.MIN: minimum,
     Ops.IDIV: divide,
     Ops.MOD: remainder,
+    Ops.FMOD: fmod,
     Ops.SHL: shift_left,
     Ops.SHR: shift_right,
     Ops.THREEFRY: threefry,

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.uop.ops import FACTS, Ops
+from tinygraft.uop.ops import FACTS, FUNCTIONS, Ops
 from tinygraft.uop.uop import UOp
 
-APPROXIMATE = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW})
+APPROXIMATE = FUNCTIONS | {Ops.POW}
 Sources = tuple[UOp, ...]
 
 

@@ -1,7 +1,7 @@
-"""EXP2, LOG2, SIN, POW and SQRT of float32 and float64, written in additions, multiplications and choices.
+"""EXP2, LOG2, POW and SQRT of float32 and float64, written in additions, multiplications and choices.
 
-In: nodes of one float dtype. Out: a node of that dtype, within 1.4 ulp of the true value for every operand (SIN 0.9,
-LOG2 0.51, SQRT rounded right; tests/devices holds them to it), with subnormals, infinities, NaN and signed zeros
+In: nodes of one float dtype. Out: a node of that dtype, within 1.4 ulp of the true value for every operand (LOG2 0.51,
+SQRT rounded right; tests/devices holds them to it), with subnormals, infinities, NaN and signed zeros
 where the operand or result is one.
 No branches: all special cases are WHEREs, so every lane of a vector takes the same way.
 
@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import cache
-from itertools import pairwise
 
-from tinygraft.dtype import DType, dtypes
+from tinygraft.dtype import dtypes
+from tinygraft.rules.pairs import halves
 from tinygraft.rules.words import LAYOUT, Words, magnitude, trimmed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -41,36 +40,7 @@ LOG = {
         0.19885003031591317, 0.19796626567465114,
     ),
 }  # fmt: skip
-# (sin y - y) / y**3 and (cos y - 1 + y*y/2) / y**4 in y*y, |y| <= pi/4: 2**-28.0, 2**-33.0, 2**-57.9, 2**-63.9.
-SIN = {
-    dtypes.float32: (-0.16666655242443085, 0.008332155644893646, -0.00019514629093464464),
-    dtypes.float64: (
-        -0.1666666666666663, 0.008333333333322005, -0.00019841269829495563, 2.7557313587635436e-06,
-        -2.50507423099367e-08, 1.5895904846680051e-10,
-    ),
-}  # fmt: skip
-COS = {
-    dtypes.float32: (0.04166664555668831, -0.0013887309469282627, 2.4432411009911448e-05),
-    dtypes.float64: (
-        0.041666666666666595, -0.0013888888888872895, 2.4801587288747976e-05, -2.7557314148574363e-07,
-        2.0875696567002386e-09, -1.1358310241061564e-11,
-    ),
-}  # fmt: skip
-# The first 1216 bits of 2/pi: enough to place the greatest float64 within a turn.
-TWO_OVER_PI = int(
-    "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921cfe1deb1cb129a73e"
-    "e88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980fef2f118b5a0a6d1f6d367ecf27cb09b7"
-    "4f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6bab", 16)  # fmt: skip
 TWO_OVER_3_LN2 = Fraction("0.9617966939259756049066164540012614249511")
-HALF_PI = Fraction("1.5707963267948966192313216916397514420985846996876")
-
-
-@cache
-def _pair(value: Fraction, dtype: DType) -> tuple[float, float]:
-    """A number as a high part, with half of dtype's mantissa, and a low part."""
-    unit = Fraction(2) ** (math.frexp(float(value))[1] - (LAYOUT[dtype].mantissa + 1) // 2)
-    high = value // unit * unit
-    return float(high), float(value - high)
 
 
 def exp2(words: Words, x: UOp) -> UOp:
@@ -133,7 +103,7 @@ def _log2_pair(words: Words, x: UOp) -> tuple[UOp, UOp]:
     u, v = s_high * t_high, s_low * t_high + t_low * s
     p_high = trimmed(u + v)
     p_low = v - (p_high - u)
-    c_high, c_low = _pair(TWO_OVER_3_LN2, x.dtype)
+    c_high, c_low = halves(TWO_OVER_3_LN2, x.dtype)
     l_high = p_high * c_high
     l_low = p_high * c_low + p_low * float(TWO_OVER_3_LN2)
     high = trimmed(exponent + l_high + l_low)
@@ -181,82 +151,6 @@ def _integer_power(x: UOp, y: UOp) -> UOp:
         return result
     unit = x.eq(-1).where((y & 1).ne(0).where(x.const_like(-1), 1), x.eq(1).where(x.const_like(1), 0))
     return (y < 0).where(unit, result)
-
-
-def sine(words: Words, x: UOp) -> UOp:
-    """The sine for every finite x; NaN for infinities.
-
-    |x| below pi/4 is taken as it is. Above, x = (q + t) * pi/2 with the whole product x * 2/pi modulo 4 in integers,
-    as Payne and Hanek do; sine or cosine of t * pi/2 by the parity of q.
-    """
-    form = LAYOUT[x.dtype]
-    size = magnitude(x)
-    is_small = size < math.pi / 4
-    quadrant, angle, rest = _quadrant(x.dtype, size)
-    y, tail = is_small.where(size, angle), is_small.where(x.const_like(0.0), rest)
-    q = is_small.where(quadrant.const_like(0), quadrant)
-
-    z = y * y
-    sin = y + (tail + z * (y * words.polynomial(z, SIN[x.dtype]) - tail * 0.5))
-    half = z * 0.5
-    near = x.const_like(1.0) - half
-    cos = near + (((x.const_like(1.0) - near) - half) + (z * z * words.polynomial(z, COS[x.dtype]) - y * tail))
-    value = (q & 1).ne(0).where(cos, sin)
-    sign = (x.bitcast(form.unsigned) ^ (q << (x.dtype.bits - 2))) & form.sign
-    return (size < math.inf).where((value.bitcast(form.unsigned) ^ sign).bitcast(x.dtype), math.nan)
-
-
-def _quadrant(dtype: DType, size: UOp) -> tuple[UOp, UOp, UOp]:
-    """size = quadrant * pi/2 + angle + rest, |angle| <= pi/4, for finite size >= 1/2; quadrant has the width of dtype.
-
-    size is an integer of mantissa bits times a power of 2. That power picks the bits of 2/pi from which on the
-    product counts: bits before would add whole turns.
-    """
-    form, wide = LAYOUT[dtype], dtypes.uint64
-    bits = size.bitcast(form.unsigned).cast(wide)
-    whole = (bits & ((1 << form.mantissa) - 1)) | (1 << form.mantissa)
-    # whole * 2**(exponent - bias - mantissa - 2) * 2/pi turns; 64 zeros stand before the bits of 2/pi.
-    offset = (bits >> form.mantissa) - (form.bias + form.mantissa + 2 - 64)
-    words = [UOp.const(wide, TWO_OVER_PI >> (1216 - 64 * i) & (2**64 - 1)) for i in range(20)]
-    count = 3 if dtype is dtypes.float32 else 4
-    greatest = (form.bias + 64 - form.mantissa - 2) // 64
-    words = words[: greatest + count]
-    for level in reversed(range(greatest.bit_length())):
-        step, needed = 1 << level, count + (1 << level) - 1
-        chosen = (offset & (64 << level)).ne(0)
-        words = [chosen.where(words[j + step], w) if j + step < len(words) else w for j, w in enumerate(words[:needed])]
-    shift = offset & 63
-    window = [(a << shift) | (b >> 1 >> (shift ^ 63)) for a, b in pairwise(words)]
-
-    turn = whole * window[0]
-    if dtype is dtypes.float32:
-        turn, below = turn + (whole * (window[1] >> 32) >> 32), None
-    else:
-        middle = whole * window[1]
-        below = middle + _high_product(whole, window[2])
-        turn = turn + _high_product(whole, window[1]) + (below < middle).cast(wide)
-    quadrant = (turn + (1 << 61)) >> 62
-    fraction = (turn - (quadrant << 62)).bitcast(dtypes.int64)
-
-    t_high = trimmed(fraction.cast(dtype))
-    t_low = (fraction - t_high.cast(dtypes.int64)).cast(dtype)
-    if below is not None:
-        t_low = t_low + below.cast(dtype) * 2.0**-64
-    unit = 2.0**-62
-    c_high, c_low = _pair(HALF_PI, dtype)
-    exact = t_high * (c_high * unit)
-    rest = t_high * (c_low * unit) + t_low * (float(HALF_PI) * unit)
-    angle = exact + rest
-    return quadrant.cast(form.unsigned), angle, rest - (angle - exact)
-
-
-def _high_product(a: UOp, b: UOp) -> UOp:
-    """The upper 64 bits of the product of two uint64, a below 2**53."""
-    mask = 0xFFFFFFFF
-    a_low, a_high, b_low, b_high = a & mask, a >> 32, b & mask, b >> 32
-    cross = a_low * b_high
-    middle = (a_low * b_low >> 32) + (cross & mask) + a_high * b_low
-    return a_high * b_high + (cross >> 32) + (middle >> 32)
 
 
 def square_root(words: Words, x: UOp) -> UOp:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tinygraft.schedule.blocks import BLOCK
 from tinygraft.schedule.draft import Draft
-from tinygraft.schedule.lower import address
+from tinygraft.schedule.lower import address, numel
 from tinygraft.schedule.order import NeedsOwnMemory
 from tinygraft.schedule.stored import memory_base
 from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops, RangeArg
+from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp, postorder
+
+ROWS = 64  # of a scan, from which on their number and not the length of one is what takes time; assumed, never measured
 
 
 def is_alone(node: UOp) -> bool:
@@ -38,6 +42,9 @@ def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft:
 def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
     """out[i] = out[i-1] op x[i], one i after another."""
     axis, buffer = node.arg.axis, draft.lowering.memory[node]
+    if is_concrete(node.shape) and node.shape[axis] <= BLOCK and numel(node.shape) >= ROWS * node.shape[axis]:
+        _short_scans(draft, node, needs)
+        return
     index = list(draft.index(node.shape))
     i = index[axis] = _ordered(draft, index[axis])
     value = draft.lowering.value(node.src[0], tuple(index))
@@ -47,6 +54,18 @@ def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
         last = draft.lowering.load(buffer, flatten(before, node.shape), behind)
         value = UOp(Ops.WHERE, node.dtype, (behind, UOp(node.arg.op, node.dtype, (last, value)), value))
     draft.store(node, flatten(tuple(index), node.shape), value, needs)
+
+
+def _short_scans(draft: Draft, node: UOp, needs: set[UOp]) -> None:
+    """A scan of many short rows, its iterations written out: then those of several rows are computed side by side."""
+    axis, shape = node.arg.axis, node.shape
+    index = list(draft.index((*shape[:axis], 1, *shape[axis + 1 :])))
+    value: UOp | None = None
+    for i in range(shape[axis]):
+        index[axis] = ix.const(i)
+        new = draft.lowering.value(node.src[0], tuple(index))
+        value = new if value is None else UOp(node.arg.op, node.dtype, (value, new))
+        draft.store(node, flatten(tuple(index), shape), value, needs)
 
 
 def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> None:

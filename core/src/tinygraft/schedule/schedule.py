@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tinygraft.errors import GraphError
+from tinygraft.schedule import blocks
 from tinygraft.schedule.alone import alone, is_alone
 from tinygraft.schedule.collect import Parts
 from tinygraft.schedule.draft import Draft
@@ -70,7 +71,9 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         parts = {node: tuple([plain[part] for part in parts[node]]) for node in asked}
         outputs = [plain[node] for node in outputs]
         order = postorder(*outputs)
-    if regrouped := regroup(order):
+    target = _target(order, outputs, target_of)
+    if regrouped := regroup(order, target):
+        regrouped |= {node: blocks.in_memory(regrouped[node]) for node in outputs if blocks.is_long(node)}
         parts = {node: tuple([regrouped[part] for part in parts[node]]) for node in asked}
         outputs = [regrouped[node] for node in outputs]
         waits = {regrouped[n]: regrouped[w] for n, w in waits.items() if n in regrouped and w in regrouped}
@@ -83,7 +86,6 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
     for bind in [n for n in _with_shapes(order) if n.op is Ops.BIND]:
         note_value(bind, values)
     wanted = {node for node in outputs if node.op is not Ops.BUFFER}
-    target = _target(order, outputs, target_of)
     stored = decide(order, wanted | _bases(order), target)
     private: set[UOp] = set()
     book = Book()

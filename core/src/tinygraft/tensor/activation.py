@@ -116,7 +116,7 @@ class Activation(Transcendental):
     def mish(self) -> Self:
         """x * tanh(softplus(x))."""
         x = self._in_float()
-        return x._op(Ops.MUL, x._softplus()._tanh())._narrowed(self.dtype)
+        return x._op(Ops.MUL, x._softplus().tanh())._narrowed(self.dtype)
 
     def _expm1_below_zero(self, positive: Self) -> Self:
         """exp(x) - 1 where positive is False; there x is at most 0, elsewhere it does not count."""

@@ -25,21 +25,22 @@ from tinygraft.tensor.live import Entry, enter, entry_of, wake
 from tinygraft.tensor.spellings import with_spellings
 from tinygraft.tensor.storage import MOVES, Steps, Storage, alias, is_declared
 from tinygraft.uop.index import settled
-from tinygraft.uop.ops import COMPARE, Ops, ReduceArg
+from tinygraft.uop.ops import COMPARE, FUNCTIONS, Ops, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, is_size, sint
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.uop import Place, UOp
 
 Scalar = bool | int | float | complex
 
-FLOAT_ONLY = frozenset({Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.TRUNC, Ops.FDIV})
+FLOAT_ONLY = FUNCTIONS | {Ops.RECIPROCAL, Ops.SQRT, Ops.TRUNC, Ops.FDIV, Ops.FMOD}
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR})
 CLOSED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX, Ops.MIN})  # every dtype has them, and they keep it
 INTEGER_ONLY = frozenset({Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
 CONVERTS = FLOAT_ONLY | INTEGER_ONLY  # whose operands may become another dtype first
 _VERBS = {
     Ops.ADD: "add", Ops.SUB: "subtract", Ops.MUL: "multiply", Ops.FDIV: "divide", Ops.IDIV: "floor-divide",
-    Ops.MOD: "take the remainder of", Ops.MAX: "take the maximum of", Ops.MIN: "take the minimum of",
+    Ops.MOD: "take the remainder of", Ops.FMOD: "take the remainder of",
+    Ops.MAX: "take the maximum of", Ops.MIN: "take the minimum of",
     Ops.POW: "raise", Ops.CMPLT: "compare", Ops.CMPEQ: "compare", Ops.CMPNE: "compare",
     Ops.AND: "take the bits in both of",
     Ops.OR: "take the bits in any of", Ops.XOR: "take the bits in one of", Ops.SHL: "shift", Ops.SHR: "shift",

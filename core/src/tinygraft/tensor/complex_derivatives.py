@@ -107,5 +107,7 @@ def power(a: Pair, b: Pair) -> Pair:
 
 RULES: dict[Ops, Callable[..., Any]] = {
     **ARITHMETIC, Ops.POW: power, Ops.SQRT: analytic("sqrt"), Ops.EXP2: analytic("exp2"), Ops.LOG2: analytic("log2"),
-    Ops.SIN: analytic("sin"),
+    **{op: analytic(op.name.lower()) for op in (
+        Ops.SIN, Ops.COS, Ops.TAN, Ops.ASIN, Ops.ACOS, Ops.ATAN, Ops.EXP, Ops.EXPM1, Ops.LOG, Ops.LOG1P, Ops.TANH,
+    )},
 }  # fmt: skip

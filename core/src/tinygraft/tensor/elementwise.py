@@ -11,12 +11,12 @@ import math
 from typing import Any, Literal, Self
 
 from tinygraft.autograd.build import is_number
-from tinygraft.dtype import DType, dtypes
+from tinygraft.dtype import FORMATS, DType, dtypes
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.base import BITWISE, Scalar, TensorBase
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.inrange import wrapped
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import FUNCTIONS, Ops
 
 _SIGNED = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 _SQUARINGS = 64  # a constant integer power up to this is multiplied out
@@ -105,7 +105,7 @@ class Elementwise(Casting):
             raise ValueError(f"rounding_mode is 'trunc', 'floor' or None, got {rounding_mode!r}")
         a, b = self._pair(x, reverse)
         if a._is_float():
-            return a._floored(b)[0] if rounding_mode == "floor" else a._op(Ops.FDIV, b).trunc()
+            return a._floored(b) if rounding_mode == "floor" else a._op(Ops.FDIV, b).trunc()
         floor = a._op(Ops.IDIV, b)
         if rounding_mode == "floor":
             return floor
@@ -115,27 +115,23 @@ class Elementwise(Casting):
     def mod(self, x: Any, reverse: bool = False) -> Self:
         """What is left of floor division; it has the sign of x, as in Python. An integer modulo zero gives 0.
 
-        Of floats it is exact while the quotient is below 2**24 (2**53 for float64).
+        Of floats it is exact whatever the quotient, but where a small remainder of the other sign is added to x: then
+        it is rounded once.
 
         >>> from tinygraft import Tensor
         >>> Tensor([-7, 7]).mod(3).tolist()
         [2, 1]
         """
         a, b = self._pair(x, reverse)
-        return a._floored(b)[1] if a._is_float() else a._op(Ops.MOD, b)
+        return a._left(b) if a._is_float() else a._op(Ops.MOD, b)
 
     def fmod(self, x: Any) -> Self:
-        """What is left of division towards zero; it has the sign of self, as in C."""
+        """What is left of division towards zero; it has the sign of self, as in C. Of floats it is exact."""
         a, b = self._pair(x, False)
         if not a._is_float():
             rest = a._op(Ops.MOD, b)
             return rest._op(Ops.CMPNE, 0)._op(Ops.AND, a._signs_differ(b))._op(Ops.WHERE, rest._op(Ops.SUB, b), rest)
-        dtype = a.dtype
-        a, b = a._in_float(), b._in_float()
-        rest = a._rest(b, a._op(Ops.FDIV, b).trunc())
-        wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, rest._signs_differ(a))  # the quotient was rounded up
-        back = a._signs_differ(b)._op(Ops.WHERE, b.neg(), b)
-        return wrong._op(Ops.WHERE, rest._op(Ops.ADD, back), rest)._cast(dtype)
+        return a._op(Ops.FMOD, b)
 
     def _pair(self, x: Any, reverse: bool) -> tuple[Self, Self]:
         a, b = self._broadcasted(x)
@@ -146,22 +142,44 @@ class Elementwise(Casting):
     def _signs_differ(self, other: Self) -> Self:
         return self._op(Ops.CMPLT, 0)._op(Ops.CMPNE, other._op(Ops.CMPLT, 0))
 
+    def _left(self, b: Self) -> Self:
+        """What is left of floor division of floats, with the sign of b, also where it is 0."""
+        rest = self._op(Ops.FMOD, b)
+        wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, rest._signs_differ(b))
+        rest = wrong._op(Ops.WHERE, rest._op(Ops.ADD, b), rest)
+        zero_is_negative = rest._op(Ops.NEG)._op(Ops.ADD, 0.0)._op(Ops.NEG)  # nothing else changes, nor the gradient
+        return b._op(Ops.CMPLT, 0)._op(Ops.WHERE, zero_is_negative, rest._op(Ops.ADD, 0.0))
+
     def _rest(self, b: Self, quotient: Self) -> Self:
         """self - quotient * b, rounded once; self itself where the quotient is 0, also for an infinite b."""
         rest = quotient.neg()._op(Ops.FMA, b, self)
         return quotient._op(Ops.CMPEQ, 0)._op(Ops.WHERE, self, rest)
 
-    def _floored(self, b: Self) -> tuple[Self, Self]:
-        """The floor of self / b and what is left, both exact: a quotient that was rounded up is taken back."""
+    def _lowered(self, quotient: Self, b: Self) -> Self:
+        """quotient, a whole number, or one less where it is too large for self / b."""
+        rest = self._rest(b, quotient)
+        wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, rest._signs_differ(b))
+        return wrong._op(Ops.WHERE, quotient._op(Ops.SUB, 1), quotient)
+
+    def _floored(self, b: Self) -> Self:
+        """The floor of the true quotient of floats, rounded once.
+
+        The quotient is rounded before it is floored. Where it is that large, what it lacks of the floor is whole too,
+        and is found from the remainder, which is exact.
+        """
         x, y = self._in_float(), b._in_float()
-        quotient = x._op(Ops.FDIV, y).floor()
-        rest = x._rest(y, quotient)
-        wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, rest._signs_differ(y))
-        quotient = wrong._op(Ops.WHERE, quotient._op(Ops.SUB, 1), quotient)
-        rest = wrong._op(Ops.WHERE, rest._op(Ops.ADD, y), rest)
-        zero_is_negative = rest._op(Ops.NEG)._op(Ops.ADD, 0.0)._op(Ops.NEG)  # nothing else changes, nor the gradient
-        rest = y._op(Ops.CMPLT, 0)._op(Ops.WHERE, zero_is_negative, rest._op(Ops.ADD, 0.0))
-        return quotient._cast(self.dtype), rest._cast(self.dtype)
+        whole = x._op(Ops.FDIV, y).floor()
+        rest = x._rest(y, whole)
+        more = rest._lowered(rest._op(Ops.FDIV, y).floor(), y)
+        odd = whole.abs()._op(
+            Ops.CMPLT, 2.0 ** FORMATS[x.dtype].mantissa
+        )  # a quotient with a fraction is never floored too low
+        more = odd._op(Ops.AND, more._swapped(Ops.CMPLT, 0))._op(Ops.WHERE, 0.0, more)
+        floor = more._op(Ops.CMPEQ, 0)._op(Ops.WHERE, whole, whole._op(Ops.ADD, more))
+        known = whole.isfinite().logical_not()  # divided by 0, or past the largest number
+        found = known._op(Ops.WHERE, whole, floor)
+        beyond = x.isinf()._op(Ops.AND, y._op(Ops.CMPNE, 0))
+        return beyond._op(Ops.WHERE, math.nan, found)._cast(self.dtype)
 
     def pow(self, x: Any, reverse: bool = False) -> Self:
         """self ** x. A constant integer or half power is multiplied out or taken as a root.
@@ -469,8 +487,8 @@ def _as_operand(x: Any) -> Any:
     return x
 
 
-_RAW = frozenset({
-    Ops.NEG, Ops.NOT, Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.TRUNC, Ops.ADD, Ops.SUB, Ops.MUL,
-    Ops.FDIV, Ops.IDIV, Ops.MOD, Ops.MAX, Ops.MIN, Ops.POW, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.AND, Ops.OR,
+_RAW = FUNCTIONS - {Ops.LGAMMA} | frozenset({  # the derivative of LGAMMA is not made of ops: lgamma has it
+    Ops.NEG, Ops.NOT, Ops.RECIPROCAL, Ops.SQRT, Ops.TRUNC, Ops.ADD, Ops.SUB, Ops.MUL,
+    Ops.FDIV, Ops.IDIV, Ops.MOD, Ops.FMOD, Ops.MAX, Ops.MIN, Ops.POW, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.AND, Ops.OR,
     Ops.XOR, Ops.SHL, Ops.SHR, Ops.THREEFRY, Ops.WHERE, Ops.FMA,
 })  # fmt: skip

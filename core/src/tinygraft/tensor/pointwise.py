@@ -345,7 +345,7 @@ class Pointwise(Floats):
         low, high = steep.where(x, y), steep.where(y, x)
         odd = high.eq(0) | low.isinf()  # where the quotient is no number: the angle is 0 or that of a diagonal
         ratio = odd.where((high > 0)._cast(high.dtype), low / odd.where(1.0, high))
-        angle = ratio._atan()
+        angle = ratio.atan()
         angle = steep.where(math.pi / 2 - angle, angle)
         angle = left.where(math.pi - angle, angle)
         found: Self = nothing.where(math.nan, below.where(-angle, angle))._cast(dtype)
@@ -422,7 +422,7 @@ class Pointwise(Floats):
         """(sin, cos) of pi times self, exact at whole numbers."""
         rest = self - self.round()
         whole = (self.round().detach() * 0.5).frac().eq(0)
-        sine, cosine = (rest * math.pi).sin(), (rest * math.pi)._cos()
+        sine, cosine = (rest * math.pi).sin(), (rest * math.pi).cos()
         return whole.where(sine, -sine), whole.where(cosine, -cosine)
 
     def logit(self, eps: float | None = None) -> Self:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.uop.ops import COMPARE, FACTS, MOVEMENT, REDUCIBLE, AxisKind, Ops, StoreHint
+from tinygraft.uop.ops import COMPARE, FACTS, FUNCTIONS, MOVEMENT, REDUCIBLE, AxisKind, Ops, StoreHint
 from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 
@@ -350,7 +350,7 @@ NODE: dict[Ops, tuple[Rule, ...]] = {
     Ops.BITCAST: (same_width,),
     Ops.NEG: (same_dtype, _VALUE),
     Ops.NOT: (same_dtype, _WHOLE),
-    **dict.fromkeys((Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.TRUNC, Ops.FDIV, Ops.FMA),
+    **dict.fromkeys(FUNCTIONS | {Ops.RECIPROCAL, Ops.SQRT, Ops.TRUNC, Ops.FDIV, Ops.FMOD, Ops.FMA},
                     (same_dtype, _REAL)),
     **dict.fromkeys((Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX, Ops.MIN, Ops.POW), (same_dtype, _VALUE)),
     **dict.fromkeys((Ops.IDIV, Ops.MOD, Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR), (same_dtype, _WHOLE)),

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygraft.dtype import DType
@@ -67,6 +68,19 @@ class Ops(IntEnum):
     EXP2 = auto()
     LOG2 = auto()
     SIN = auto()
+    EXP = auto()
+    EXPM1 = auto()  # e**x - 1
+    LOG = auto()
+    LOG1P = auto()  # log(1 + x)
+    COS = auto()
+    TAN = auto()
+    ASIN = auto()
+    ACOS = auto()
+    ATAN = auto()
+    TANH = auto()
+    ERF = auto()
+    ERFC = auto()  # 1 - erf
+    LGAMMA = auto()  # log(|gamma|)
     TRUNC = auto()
     # elementwise, two operands
     ADD = auto()
@@ -75,6 +89,7 @@ class Ops(IntEnum):
     FDIV = auto()
     IDIV = auto()  # floors, as in Python; by zero gives 0
     MOD = auto()  # goes with IDIV
+    FMOD = auto()  # of floats: what division towards zero leaves, exactly, with the sign of the first, as in C
     MAX = auto()
     MIN = auto()
     POW = auto()
@@ -365,8 +380,59 @@ def _log2(a: float) -> float:
     return -math.inf if a == 0 else math.nan
 
 
-def _sin(a: float) -> float:
-    return math.sin(a) if math.isfinite(a) else math.nan
+def _outside(function: Callable[[float], float], at: Callable[[float], float]) -> Callable[[float], float]:
+    """A function of math that gives what at says where that raises: at poles, outside of its domain, past the end."""
+
+    def found(a: float) -> float:
+        try:
+            return function(a)
+        except (ValueError, OverflowError):
+            return at(a)
+
+    return found
+
+
+def _nan(a: float) -> float:
+    return math.nan
+
+
+def _inf(a: float) -> float:
+    return math.inf
+
+
+def _pole(pole: float) -> Callable[[float], float]:
+    """-inf at the pole, NaN elsewhere."""
+    return lambda a: -math.inf if a == pole else math.nan
+
+
+@cache
+def _gamma_series() -> list[float]:
+    """(-1)**k (zeta(k) - 1) / k from k = 2 on: some terms of the sum of n**-k, and the rest by Euler and Maclaurin."""
+    n, found = 100.0, []
+    for k in range(2, 60):
+        rest = n ** (1 - k) / (k - 1) + n**-k / 2 + k / 12 * n ** (-k - 1) - k * (k + 1) * (k + 2) / 720 * n ** (-k - 3)
+        found.append((-1) ** k / k * math.fsum([*(i**-k for i in range(2, 100)), rest]))
+    return found
+
+
+def _lgamma(a: float) -> float:
+    """log(|gamma(a)|), by a power series about 2 where math.lgamma has lost some digits."""
+    if not 0.0 < a < 16.0:
+        return _outside(math.lgamma, _inf)(a)
+    factor = 1.0
+    while a > 2.5:
+        a -= 1
+        factor *= a
+    e = a - 2 if a >= 1.25 else a - 1
+    total = 0.0
+    for c in reversed(_gamma_series()):
+        total = (total + c) * e
+    total = e * (0.4227843350984671 + total)  # 1 less Euler's constant
+    return total + math.log(factor) if a >= 1.25 else total - (math.log(a) if a < 0.5 else math.log1p(e))
+
+
+def _fmod(a: float, b: float) -> float:
+    return math.fmod(a, b) if math.isfinite(a) and b != 0 else math.nan
 
 
 def _trunc(a: float) -> float:
@@ -489,7 +555,20 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.SQRT: OpFacts(1, python=_sqrt),
     Ops.EXP2: OpFacts(1, python=_exp2),
     Ops.LOG2: OpFacts(1, python=_log2),
-    Ops.SIN: OpFacts(1, python=_sin),
+    Ops.SIN: OpFacts(1, python=_outside(math.sin, _nan)),
+    Ops.EXP: OpFacts(1, python=_outside(math.exp, _inf)),
+    Ops.EXPM1: OpFacts(1, python=_outside(math.expm1, _inf)),
+    Ops.LOG: OpFacts(1, python=_outside(math.log, _pole(0.0))),
+    Ops.LOG1P: OpFacts(1, python=_outside(math.log1p, _pole(-1.0))),
+    Ops.COS: OpFacts(1, python=_outside(math.cos, _nan)),
+    Ops.TAN: OpFacts(1, python=_outside(math.tan, _nan)),
+    Ops.ASIN: OpFacts(1, python=_outside(math.asin, _nan)),
+    Ops.ACOS: OpFacts(1, python=_outside(math.acos, _nan)),
+    Ops.ATAN: OpFacts(1, python=math.atan),
+    Ops.TANH: OpFacts(1, python=math.tanh),
+    Ops.ERF: OpFacts(1, python=math.erf),
+    Ops.ERFC: OpFacts(1, python=math.erfc),
+    Ops.LGAMMA: OpFacts(1, python=_lgamma),
     Ops.TRUNC: OpFacts(1, python=_trunc),
     Ops.ADD: OpFacts(2, python=operator.add, commutative=True, identity=_zero),
     Ops.SUB: OpFacts(2, python=operator.sub),
@@ -497,6 +576,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.FDIV: OpFacts(2, python=_fdiv),
     Ops.IDIV: OpFacts(2, python=_floordiv),
     Ops.MOD: OpFacts(2, python=_mod),
+    Ops.FMOD: OpFacts(2, python=_fmod),
     Ops.MAX: OpFacts(2, python=_maximum, commutative=True, identity=_lowest),
     Ops.MIN: OpFacts(2, python=_minimum, commutative=True, identity=_highest),
     Ops.POW: OpFacts(2, python=_pow),
@@ -533,11 +613,13 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.END: OpFacts(1),  # source: RANGE
 }
 
-UNARY = frozenset({Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.RECIPROCAL, Ops.SQRT, Ops.EXP2, Ops.LOG2, Ops.SIN,
-                   Ops.TRUNC})  # fmt: skip
+# Functions of one float: a device gives their values to about a unit in the last place.
+FUNCTIONS = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.EXP, Ops.EXPM1, Ops.LOG, Ops.LOG1P, Ops.COS, Ops.TAN, Ops.ASIN,
+                       Ops.ACOS, Ops.ATAN, Ops.TANH, Ops.ERF, Ops.ERFC, Ops.LGAMMA})  # fmt: skip
+UNARY = FUNCTIONS | {Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.RECIPROCAL, Ops.SQRT, Ops.TRUNC}
 COMPARE = frozenset({Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE})
-BINARY = COMPARE | {Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.IDIV, Ops.MOD, Ops.MAX, Ops.MIN, Ops.POW, Ops.AND, Ops.OR,
-                    Ops.XOR, Ops.SHL, Ops.SHR, Ops.THREEFRY}  # fmt: skip
+BINARY = COMPARE | {Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.IDIV, Ops.MOD, Ops.FMOD, Ops.MAX, Ops.MIN, Ops.POW,
+                    Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.THREEFRY}  # fmt: skip
 TERNARY = frozenset({Ops.WHERE, Ops.FMA})
 ELEMENTWISE = UNARY | BINARY | TERNARY
 MOVEMENT = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.PAD, Ops.SHRINK, Ops.FLIP, Ops.WINDOW})

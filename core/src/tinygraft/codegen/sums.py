@@ -1,0 +1,104 @@
+"""Long sums in blocks, so that a register is added up before it is much larger than what is added to it.
+
+Every addition rounds to the unit of the sum so far. After n of them the error is up to n half units, and where all
+terms are alike it is a good part of that. So a sum over a loop of many iterations becomes sums over blocks of BLOCK
+iterations, each in a register of its own that starts from 0. The sums of blocks are added up in float64, or, where
+the Target has none, in blocks in their turn: then the lengths of the blocks count and not their product. Memory is
+read in the same order.
+
+In: a kernel graph whose actions are taken. Out: the same sums grouped otherwise, whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinygraft.codegen.actions import INNER, REST, parted, renumbered
+from tinygraft.codegen.loops import size, turns
+from tinygraft.dtype import dtypes
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import AxisKind, Ops
+from tinygraft.uop.uop import UOp, postorder
+
+BLOCK = 32  # iterations of a block
+SHORTEST = 16  # iterations below which a block would cost more than it is worth
+LONG = 64  # iterations of a sum that stays one: rows of two thousand elements in vectors
+
+
+def shorten(sink: UOp, target: Target) -> UOp:
+    """sink with its long sums of floats in blocks; sink itself where there are none."""
+    if not _long_sums(postorder(sink), target):
+        return sink
+    wide = dtypes.float64 in target.compute_dtypes
+    sink = renumbered(sink)
+    while long := _long_sums(postorder(sink), target):
+        loops = _loops(long[0])
+        block = 1 + next((i for i in range(len(loops)) if turns(loops[-1 - i :]) >= SHORTEST), len(loops) - 1)
+        inside = turns(loops[len(loops) - block + 1 :])
+        if block < len(loops) and inside * size(loops[-block]) <= LONG:
+            sink = _in_blocks(sink, loops[-block:], wide)
+        else:
+            sink = renumbered(parted(sink, loops[-block], max(2, BLOCK // inside), AxisKind.LOOP, INNER, REST))
+    return sink
+
+
+def _long_sums(nodes: Sequence[UOp], target: Target) -> list[UOp]:
+    """The sums of floats that are too long, but for those whose results fill the registers: tiles of a product.
+
+    A block of a product costs the more the fewer registers are left: columns of a matrix by a vector took 13 % longer.
+    """
+    sums = (n for n in nodes if n.op is Ops.REDUCE and n.arg.op is Ops.ADD and n.dtype.kind == "float")
+    long = (n for n in sums if turns(_loops(n)) > LONG and not _is_wide(n))
+    most = {True: target.registers // 4, False: target.registers // 2}
+    return [n for n in long if _registers(n, nodes, target) <= most[_is_product(n.src[0])]]
+
+
+def _is_product(value: UOp) -> bool:
+    """Whether what is added is a product of two numbers, perhaps where a condition holds, and no square."""
+    value = value.src[1] if value.op is Ops.WHERE else value
+    return value.op is Ops.MUL and value.src[0] is not value.src[1]
+
+
+def _is_wide(reduce: UOp) -> bool:
+    """Whether a sum is one of blocks, in float64 already."""
+    value = reduce.src[0]
+    return value.op is Ops.CAST and value.src[0].op is Ops.REDUCE and value.src[0].dtype is dtypes.float32
+
+
+def _loops(reduce: UOp) -> list[UOp]:
+    """The loops of a reduction, outermost first."""
+    return sorted((r for r in reduce.src[1:] if r.arg.kind is AxisKind.LOOP), key=lambda r: r.arg.axis)
+
+
+def _registers(reduce: UOp, nodes: Sequence[UOp], target: Target) -> int:
+    """How many registers a reduction is kept in."""
+    copies, width, inside = 1, reduce.dtype.itemsize, reduce.src[0].ranges
+    for r in nodes:
+        if r.op is Ops.RANGE and inside >> r.arg.axis & 1:
+            if r.arg.kind is AxisKind.UNROLL and r not in reduce.src[1:]:
+                copies *= size(r)
+            elif r.arg.kind is AxisKind.VECTOR:
+                width *= size(r)
+    return copies * max(1, width // max(1, target.vector_bytes))
+
+
+def _in_blocks(sink: UOp, block: Sequence[UOp], wide: bool) -> UOp:
+    """Every reduction over the loops of block as one of what is reduced over these: those of one loop stay together.
+
+    With wide the sums of blocks of float32 are added up in float64.
+    """
+    done: dict[UOp, UOp] = {}
+    for node in postorder(sink):
+        src = tuple(done[s] for s in node.src)
+        inner = (
+            [r for r in node.src[1:] if r in block or r.arg.kind is AxisKind.UNROLL] if node.op is Ops.REDUCE else []
+        )
+        outer = [r for r in node.src[1:] if r not in inner]
+        if set(block) <= set(inner) and any(r.arg.kind is AxisKind.LOOP for r in outer):
+            of_block = UOp(Ops.REDUCE, node.dtype, (src[0], *inner), node.arg)
+            dtype = dtypes.float64 if wide and node.dtype is dtypes.float32 and node.arg.op is Ops.ADD else node.dtype
+            done[node] = UOp(Ops.REDUCE, dtype, (of_block.cast(dtype), *outer), node.arg).cast(node.dtype)
+        else:
+            done[node] = node if src == node.src else ix.build(node, src)
+    return done[sink]

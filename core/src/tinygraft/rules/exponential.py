@@ -1,0 +1,144 @@
+"""EXP, EXPM1 and TANH of float32 and float64, written in additions, multiplications and choices.
+
+In: nodes of one float dtype. Out: a node of that dtype, within a unit in the last place of the true value, with
+subnormals, infinities, NaN and signed zeros where the operand or result is one.
+
+x = n ln(2) + r with |r| <= ln(2) / 2, and e**r = 1 + r + r*r*Q(r). Adding 1.5 * 2**mantissa rounds x / ln(2) to n in
+the low bits of the sum, from where a shift makes 2**n. ln(2) is taken off in two parts, of which n times the first is
+exact. The polynomials are minimax fits made with mpmath; beside each stands its error.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+from tinygraft.dtype import dtypes
+from tinygraft.rules.pairs import halves, quick_sum, remainder
+from tinygraft.rules.words import LAYOUT, Words, magnitude
+from tinygraft.uop.uop import UOp
+
+LN2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009493")
+LN2_BITS = {dtypes.float32: 15, dtypes.float64: 41}  # of its first part: a whole exponent more than that is exact
+# Q of e**r: relative error of e**r 2**-28.2 and 2**-57.9; of e**r - 1 2**-31.0 and 2**-61.5.
+EXP = {
+    dtypes.float32: (
+        0.4999999403953552, 0.1666651964187622, 0.041668254882097244, 0.008368829265236855, 0.0013821658212691545,
+    ),
+    dtypes.float64: (
+        0.5000000000000011, 0.16666666666666424, 0.041666666666526506, 0.008333333333487295, 0.0013888888944545781,
+        0.0001984126952141735, 2.4801492173654644e-05, 2.7557573673003854e-06, 2.7630574454183785e-07,
+        2.5003920922434508e-08,
+    ),
+}  # fmt: skip
+EXPM1 = {
+    dtypes.float32: (
+        0.5, 0.1666666567325592, 0.04166647791862488, 0.008333567529916763, 0.0013933716109022498,
+        0.00019742362201213837,
+    ),
+    dtypes.float64: (
+        0.5, 0.16666666666666677, 0.0416666666666666, 0.008333333333321431, 0.0013888888888928786,
+        0.00019841269886624577, 2.4801587225828495e-05, 2.7557243702436704e-06, 2.7557364081641477e-07,
+        2.5109217475166302e-08, 2.0885736533985616e-09,
+    ),
+}  # fmt: skip
+# (tanh x / x - 1) / x**2 in x*x, |x| <= 0.625: relative error of tanh 2**-32.5 and 2**-61.3.
+TANH = {
+    dtypes.float32: (
+        -0.3333333134651184, 0.13333222270011902, -0.05394846200942993, 0.02170874923467636, -0.008195086382329464,
+        0.0021576357539743185,
+    ),
+    dtypes.float64: (
+        -0.33333333333333315, 0.13333333333330008, -0.053968253966185833, 0.02186948847181575, -0.008863234357185388,
+        0.0035921144070160107, -0.0014557283972527638, 0.0005894616392153594, -0.00023703787169371252,
+        9.16024931649213e-05, -3.022995519609937e-05, 6.060605810259834e-06,
+    ),
+}  # fmt: skip
+TANH_SMALL = 0.625
+TANH_LIMIT = {dtypes.float32: 9.5, dtypes.float64: 20.0}  # from there on it is 1
+
+
+class Reduced(NamedTuple):
+    """x as n ln(2) + r + low: n as a float, and in the lowest bits of a sum, bias - 1 greater."""
+
+    bits: UOp
+    n: UOp
+    r: UOp
+    low: UOp
+
+
+def reduced(words: Words, x: UOp) -> Reduced:
+    """x, no further from 0 than a little past where e**x ends, taken apart."""
+    form = LAYOUT[x.dtype]
+    first, second = halves(LN2, x.dtype, LN2_BITS[x.dtype])
+    rounder = x.const_like(1.5 * 2.0**form.mantissa + form.bias - 1)
+    bits = words.multiply_add(x, x.const_like(1 / math.log(2)), rounder)
+    n = bits - rounder
+    near, rest = words.multiply_add(n, x.const_like(-first), x), n * second
+    r = near - rest
+    return Reduced(bits, n, r, (near - r) - rest)
+
+
+def half_power(part: Reduced) -> UOp:
+    """2**(n - 1): so that n may be one more than the greatest exponent."""
+    form = LAYOUT[part.r.dtype]
+    return (part.bits.bitcast(form.unsigned) << form.mantissa).bitcast(part.r.dtype)
+
+
+def within(x: UOp, least: float, most: float) -> UOp:
+    """x, or the limit that it is beyond; NaN stays."""
+    return (x < least).where(x.const_like(least), (x > most).where(x.const_like(most), x))
+
+
+def exp(words: Words, x: UOp) -> UOp:
+    """e**x: inf where it is past the greatest number, subnormal results rounded twice at most."""
+    form = LAYOUT[x.dtype]
+    part = reduced(words, within(x, -(form.bias + form.mantissa + 3) * math.log(2), (form.bias + 1.5) * math.log(2)))
+    high, low = power_of_rest(words, part)
+    return scaled(high + low, part)
+
+
+def power_of_rest(words: Words, part: Reduced) -> tuple[UOp, UOp]:
+    """e**(r + low) as a number and something smaller."""
+    high, low = quick_sum(part.r.const_like(1.0), part.r)
+    return high, words.multiply_add(part.r * part.r, words.polynomial(part.r, EXP[part.r.dtype]), low + part.low)
+
+
+def scaled(value: UOp, part: Reduced) -> UOp:
+    """value * 2**n. Where that would be subnormal, n is greater by `lift`, which one last multiplication undoes."""
+    form, lift = LAYOUT[value.dtype], 64
+    small = part.n < 16 - form.bias  # value may be as small as 2**-12
+    lifted = part._replace(bits=part.bits + small.where(value.const_like(lift), 0.0))
+    return value * half_power(lifted) * small.where(value.const_like(2.0 ** (1 - lift)), 2.0)
+
+
+def expm1(words: Words, x: UOp) -> UOp:
+    """e**x - 1 = 2**n * (e**r - 1) + (2**n - 1), all of it halved; r is far greater than the rest of e**r - 1."""
+    form = LAYOUT[x.dtype]
+    most = (form.bias + 1.5) * math.log(2)
+    part = reduced(words, within(x, -(form.mantissa + 3) * math.log(2), most))
+    power = half_power(part)
+    rest = words.multiply_add(part.r * part.r, words.polynomial(part.r, EXPM1[x.dtype]), part.low)
+    before, lost = quick_sum(power, x.const_like(-0.5))
+    high, low = quick_sum(before, power * part.r)
+    value = (high + words.multiply_add(power, rest, low + lost)) * 2.0
+    exact = magnitude(x) < 2.0 ** -(form.mantissa + 2)
+    return exact.where(x, (x > most).where(x.const_like(math.inf), value))
+
+
+def tanh(words: Words, x: UOp) -> UOp:
+    """x + x**3 * P(x*x) near 0, else 1 - 2 / (e**(2|x|) + 1) with the sign of x; the fraction is taken in pairs."""
+    form, size = LAYOUT[x.dtype], magnitude(x)
+    square = size * size
+    near = words.multiply_add(size, square * words.polynomial(square, TANH[x.dtype]), size)
+    limit = TANH_LIMIT[x.dtype]
+    part = reduced(words, (size > limit).where(x.const_like(limit), size) * 2.0)
+    one, power = x.const_like(1.0), half_power(part)
+    high, low = quick_sum(*power_of_rest(words, part))
+    under, lost = quick_sum(high * power, x.const_like(0.5))
+    inverse = one / under
+    left = remainder(words, one, inverse, under) - inverse * words.multiply_add(low, power, lost)
+    far = one - words.multiply_add(left, inverse, inverse)
+    found = (size < TANH_SMALL).where(near, far)
+    return (found.bitcast(form.unsigned) | (x.bitcast(form.unsigned) & form.sign)).bitcast(x.dtype)

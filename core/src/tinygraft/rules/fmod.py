@@ -1,0 +1,82 @@
+"""FMOD: what division towards zero leaves, exactly, whatever the quotient.
+
+In: nodes of float32 or float64. Out: a node of the same dtype, bit for bit what C's fmod gives.
+
+The quotient may have as many bits as there are exponents, so it is taken off in steps of `BITS` bits, from the top. A
+step takes the nearest multiple of its unit, which the sum with a large number gives; it may be one too many or too
+few, so what is left lies within three quarters of a unit on either side, and is exact: it has no more digits than the
+divisor. No branches: where the quotient is short the upper steps find 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tinygraft.dtype import dtypes
+from tinygraft.rules.pairs import remainder
+from tinygraft.rules.words import LAYOUT, Layout, Words, magnitude
+from tinygraft.uop.uop import UOp
+
+BITS = {dtypes.float32: 21, dtypes.float64: 50}  # of a quotient that is known to a quarter
+# How often the dividend is scaled up, and the steps of each time, whose units all have to be numbers of the dtype:
+# three times 104 and 699 binary places cover the 276 and 2097 from the least number to the largest.
+TIMES = 3
+STEPS = {dtypes.float32: 5, dtypes.float64: 14}
+
+
+def fmod(words: Words, a: UOp, b: UOp) -> UOp:
+    """a without the whole multiples of b, with the sign of a; NaN for an infinite a and for b = 0."""
+    form = LAYOUT[a.dtype]
+    x, y = magnitude(a), magnitude(b)
+    short = a.dtype is dtypes.float32 and dtypes.float64 in words.target.compute_dtypes
+    size = (_in_float64 if short else _scaled)(words, x, y)
+    signed = (size.bitcast(form.unsigned) | (a.bitcast(form.unsigned) & form.sign)).bitcast(a.dtype)
+    defined = (x < math.inf) & (y > 0.0)
+    return (x < y).where(a, defined.where(signed, math.nan))
+
+
+def _in_float64(words: Words, x: UOp, y: UOp) -> UOp:
+    """x modulo y of positive float32, whose quotient is below 2**277: float64 has the room for all of its units."""
+    bits = BITS[dtypes.float64] if words.target.fused_sums else 28  # so many that a product with them is exact
+    left, divisor = x.cast(dtypes.float64), y.cast(dtypes.float64)
+    return _without_multiples(words, left, divisor, bits, -(-277 // bits)).cast(x.dtype)
+
+
+def _scaled(words: Words, x: UOp, y: UOp) -> UOp:
+    """x modulo y of positive numbers: the digits of x are scaled up as often as needed, modulo those of y each time."""
+    form, bits, steps = LAYOUT[x.dtype], BITS[x.dtype], STEPS[x.dtype]
+    (x_exponent, left), (exponent, divisor) = _taken_apart(form, x), _taken_apart(form, y)
+    ahead = x_exponent - exponent
+    ahead = (ahead > 0).where(ahead, 0)
+    for time in range(TIMES):
+        shift = ahead
+        if time < TIMES - 1:
+            span = bits * steps - 1
+            shift = (ahead < span).where(ahead, span)
+            ahead = ahead - shift
+        left = _without_multiples(words, left * _power(form, shift), divisor, bits, steps)
+    half = exponent >> 1
+    return left * _power(form, half) * _power(form, exponent - half)
+
+
+def _without_multiples(words: Words, left: UOp, divisor: UOp, bits: int, steps: int) -> UOp:
+    """left modulo divisor, for a quotient of so many steps."""
+    inverse, mantissa = left.const_like(1.0) / divisor, LAYOUT[left.dtype].mantissa
+    for step in reversed(range(steps)):
+        unit = left.const_like(1.5 * 2.0 ** (mantissa + bits * step))
+        quotient = words.multiply_add(left, inverse, unit) - unit
+        left = remainder(words, left, quotient, divisor)
+    return (left < 0.0).where(left + divisor, left)
+
+
+def _taken_apart(form: Layout, size: UOp) -> tuple[UOp, UOp]:
+    """The exponent of a positive number, and its digits as a number from 1 to 2."""
+    tiny = size < 2.0 ** (1 - form.bias)
+    bits = tiny.where(size * 2.0 ** (form.mantissa + 1), size).bitcast(form.signed)
+    exponent = (bits >> form.mantissa) - tiny.where(bits.const_like(form.bias + form.mantissa + 1), form.bias)
+    return exponent, ((bits & ((1 << form.mantissa) - 1)) | form.bits(1.0)).bitcast(size.dtype)
+
+
+def _power(form: Layout, exponent: UOp) -> UOp:
+    """2 to the power of a whole number for which that is a normal number."""
+    return ((exponent + form.bias) << form.mantissa).bitcast(form.dtype)

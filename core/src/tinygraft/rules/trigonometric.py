@@ -1,0 +1,180 @@
+"""SIN, COS and TAN of float32 and float64, written in integer arithmetic, additions, multiplications and choices.
+
+In: nodes of one float dtype. Out: a node of that dtype, within a unit in the last place of the true value for every
+operand, beside the zeros and poles too, however many turns away; NaN for infinities and NaN.
+
+|x| below pi/4 is taken as it is. Above, x = (q + t) * pi/2 with the whole product x * 2/pi modulo 4 in integers, as
+Payne and Hanek do, and |t| <= 1/2. The angle t * pi/2 is a pair; quadrant q says whether its sine or its cosine is
+wanted. The polynomials are minimax fits made with mpmath; beside each stands its error.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.rules.inverse import HALF_PI
+from tinygraft.rules.pairs import halves, product, quick_sum, remainder
+from tinygraft.rules.words import LAYOUT, Words, magnitude, trimmed
+from tinygraft.uop.uop import UOp
+
+# (sin y - y) / y**3 and (cos y - 1 + y*y/2) / y**4 in y*y, |y| <= pi/4: 2**-28.0, 2**-33.0, 2**-57.9, 2**-63.9.
+SIN = {
+    dtypes.float32: (-0.16666655242443085, 0.008332155644893646, -0.00019514629093464464),
+    dtypes.float64: (
+        -0.1666666666666663, 0.008333333333322005, -0.00019841269829495563, 2.7557313587635436e-06,
+        -2.50507423099367e-08, 1.5895904846680051e-10,
+    ),
+}  # fmt: skip
+COS = {
+    dtypes.float32: (0.04166664555668831, -0.0013887309469282627, 2.4432411009911448e-05),
+    dtypes.float64: (
+        0.041666666666666595, -0.0013888888888872895, 2.4801587288747976e-05, -2.7557314148574363e-07,
+        2.0875696567002386e-09, -1.1358310241061564e-11,
+    ),
+}  # fmt: skip
+# The first 1216 bits of 2/pi: enough to place the greatest float64 within a turn.
+TWO_OVER_PI = int(
+    "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921cfe1deb1cb129a73e"
+    "e88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980fef2f118b5a0a6d1f6d367ecf27cb09b7"
+    "4f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6bab", 16)  # fmt: skip
+
+
+class _Angle(NamedTuple):
+    """|x| as quadrant * pi/2 + angle + rest, |angle| <= pi/4; quadrant has the width of x."""
+
+    quadrant: UOp
+    angle: UOp
+    rest: UOp
+
+
+def sine(words: Words, x: UOp) -> UOp:
+    """The sine of radians."""
+    found = _reduced(x)
+    return _signed(x, _sine_or_cosine(words, found), found.quadrant, x.bitcast(LAYOUT[x.dtype].unsigned))
+
+
+def cosine(words: Words, x: UOp) -> UOp:
+    """The cosine of radians: the sine a quadrant further on."""
+    found = _reduced(x)
+    found = found._replace(quadrant=found.quadrant + 1)
+    return _signed(x, _sine_or_cosine(words, found), found.quadrant, found.quadrant.const_like(0))
+
+
+def tangent(words: Words, x: UOp) -> UOp:
+    """The tangent of radians: sine by cosine of the angle, or minus cosine by sine in an odd quadrant, all in pairs."""
+    found = _reduced(x)
+    odd = (found.quadrant & 1).ne(0)
+    (sin, sin_rest), (cos, cos_rest) = (quick_sum(*parts) for parts in _sine_and_cosine(words, found))
+    cos_rest = cos_rest - product(words, found.angle, found.angle)[1] * 0.5  # what the square of the angle has lost
+    over, over_rest = odd.where(cos, sin), odd.where(cos_rest, sin_rest)
+    under, under_rest = odd.where(sin, cos), odd.where(sin_rest, cos_rest)
+    inverse = x.const_like(1.0) / under
+    near = over * inverse
+    left = remainder(words, over, near, under) + (over_rest - near * under_rest)
+    value = words.multiply_add(left, inverse, near)
+    return _signed(x, value, found.quadrant << 1, x.bitcast(LAYOUT[x.dtype].unsigned))
+
+
+def _signed(x: UOp, value: UOp, twice: UOp, sign: UOp) -> UOp:
+    """value, its sign turned by the second bit of twice and by a sign; NaN where x is infinite or NaN."""
+    form = LAYOUT[x.dtype]
+    turned = (sign ^ (twice << (x.dtype.bits - 2))) & form.sign
+    return (magnitude(x) < math.inf).where((value.bitcast(form.unsigned) ^ turned).bitcast(x.dtype), math.nan)
+
+
+def _sine_and_cosine(words: Words, found: _Angle) -> tuple[tuple[UOp, UOp], tuple[UOp, UOp]]:
+    """Both of the angle, as sums of a number and something smaller."""
+    y, rest = found.angle, found.rest
+    z = y * y
+    sin = words.multiply_add(z, words.multiply_add(y, words.polynomial(z, SIN[y.dtype]), rest * -0.5), rest)
+    half = z * 0.5
+    near = y.const_like(1.0) - half
+    curve = words.multiply_add(z * z, words.polynomial(z, COS[y.dtype]), -(y * rest))
+    cos = ((y.const_like(1.0) - near) - half) + curve
+    return (y, sin), (near, cos)
+
+
+def _sine_or_cosine(words: Words, found: _Angle) -> UOp:
+    """The one of both that the quadrant asks for."""
+    (sin, sin_rest), (cos, cos_rest) = _sine_and_cosine(words, found)
+    return (found.quadrant & 1).ne(0).where(cos + cos_rest, sin + sin_rest)
+
+
+def _reduced(x: UOp) -> _Angle:
+    """The quadrant and angle of |x|."""
+    size = magnitude(x)
+    small = size < math.pi / 4
+    found = _turned(x.dtype, size)
+    return _Angle(
+        small.where(found.quadrant.const_like(0), found.quadrant),
+        small.where(size, found.angle),
+        small.where(x.const_like(0.0), found.rest),
+    )
+
+
+def _turned(dtype: DType, size: UOp) -> _Angle:
+    """Quadrant and angle of a finite size from 1/2 on.
+
+    size is an integer of mantissa bits times a power of 2. That power picks the bits of 2/pi from which on the
+    product counts: bits before would add whole turns.
+    """
+    form, wide = LAYOUT[dtype], dtypes.uint64
+    bits = size.bitcast(form.unsigned).cast(wide)
+    whole = (bits & ((1 << form.mantissa) - 1)) | (1 << form.mantissa)
+    # whole * 2**(exponent - bias - mantissa - 2) * 2/pi turns; 64 zeros stand before the bits of 2/pi.
+    offset = (bits >> form.mantissa) - (form.bias + form.mantissa + 2 - 64)
+    words = [UOp.const(wide, TWO_OVER_PI >> (1216 - 64 * i) & (2**64 - 1)) for i in range(20)]
+    count = 3 if dtype is dtypes.float32 else 4
+    greatest = (form.bias + 64 - form.mantissa - 2) // 64
+    words = words[: greatest + count]
+    for level in reversed(range(greatest.bit_length())):
+        step, needed = 1 << level, count + (1 << level) - 1
+        chosen = (offset & (64 << level)).ne(0)
+        words = [chosen.where(words[j + step], w) if j + step < len(words) else w for j, w in enumerate(words[:needed])]
+    shift = offset & 63
+    window = [(a << shift) | (b >> 1 >> (shift ^ 63)) for a, b in pairwise(words)]
+
+    turn, below = whole * window[0], None
+    if dtype is dtypes.float32:
+        turn = turn + (whole * (window[1] >> 32) >> 32)
+    else:
+        middle = whole * window[1]
+        below = middle + _high_product(whole, window[2])
+        turn = turn + _high_product(whole, window[1]) + (below < middle).cast(wide)
+    quadrant = (turn + (1 << 61)) >> 62
+    fraction = (turn - (quadrant << 62)).bitcast(dtypes.int64)
+    t_high, t_low = _in_floats(dtype, fraction)
+    if below is not None:
+        high, low = ((below >> shift & (2**31 - 1)).cast(dtypes.int32).cast(dtype) for shift in (33, 2))
+        t_low = t_low + (high * 2.0**-31 + low * 2.0**-62)
+    unit = 2.0**-62
+    c_high, c_low = halves(HALF_PI, dtype)
+    exact = t_high * (c_high * unit)
+    rest = t_high * (c_low * unit) + t_low * (float(HALF_PI) * unit)
+    angle = exact + rest
+    return _Angle(quadrant.cast(form.unsigned), angle, rest - (angle - exact))
+
+
+def _in_floats(dtype: DType, whole: UOp) -> tuple[UOp, UOp]:
+    """An int64 below 2**62 in size as a float of half a mantissa and the rest.
+
+    In three pieces, for machines have no vectors of int64 to floats: each of at most 24 bits, so that all are exact.
+    """
+    pieces = whole >> 40, whole >> 16 & (2**24 - 1), whole & (2**16 - 1)
+    top, middle, bottom = (piece.cast(dtypes.int32).cast(dtype) for piece in pieces)
+    near, lost = quick_sum(top * 2.0**40, middle * 2.0**16)
+    rest = lost + bottom
+    high = trimmed(near + rest)
+    return high, (near - high) + rest
+
+
+def _high_product(a: UOp, b: UOp) -> UOp:
+    """The upper 64 bits of the product of two uint64, a below 2**53."""
+    mask = 0xFFFFFFFF
+    a_low, a_high, b_low, b_high = a & mask, a >> 32, b & mask, b >> 32
+    cross = a_low * b_high
+    middle = (a_low * b_low >> 32) + (cross & mask) + a_high * b_low
+    return a_high * b_high + (cross >> 32) + (middle >> 32)
