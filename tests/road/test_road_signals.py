@@ -341,16 +341,15 @@ def test_a_signal_at_any_line_leaves_settings_as_they_were():
         with Tensor.train(), Context(DEBUG=0, NOOPT=1), Tensor.no_grad():
             pass
 
-    files = ("mode.py", "config.py", "interrupt.py", "quiet.py")
-    last = [f"{name}:" for name in ("mode.py", "config.py")]
-    for reached in each_line(work, files=files):
-        at_start = "__exit__" in reached and any(name in reached for name in last)
-        if at_start and (Tensor.training or NOOPT.value):  # the line at which a function of Python begins is open
-            Tensor.training = False
-            NOOPT.set(0)
-            continue
+    w, seen = Tensor([1.0], requires_grad=True), []
+    for reached in each_line(work, files=("mode.py", "config.py", "interrupt.py", "quiet.py")):
         assert not Tensor.training, reached
         assert NOOPT.value == DEBUG.value == 0, reached
+        assert (w * 2).gradient(w)[0].tolist() == [2.0], reached
+        seen.append(reached)
+    assert {name for name in ("config.py", "quiet.py") if any(f"{name}:" in r and "__exit__" in r for r in seen)} == {
+        "config.py", "quiet.py"
+    }  # fmt: skip
 
 
 def test_a_signal_at_any_line_leaves_the_pool_to_others():

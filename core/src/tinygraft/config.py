@@ -104,6 +104,7 @@ class Context(ContextDecorator):
                 known = ", ".join(sorted(SETTINGS))
                 raise SettingError(f"there is no setting {name}; the settings are {known}")
         self.values = values
+        self._key = object()  # of its blocks, which do not keep it
 
     def _recreate_cm(self) -> Context:
         """One for each call of a decorated function, which may call itself or run in several threads."""
@@ -111,7 +112,7 @@ class Context(ContextDecorator):
 
     def __enter__(self) -> None:
         tokens: list[tuple[Setting[Any], Token[Any]]] = []
-        _open.set((*_open.get(), (self, tokens)))
+        _open.set((*_open.get(), (self._key, tokens)))
         try:
             with guarded(sealed=True):  # a signal between a change and its token would leave it
                 for name, value in self.values.items():
@@ -123,7 +124,7 @@ class Context(ContextDecorator):
     def __exit__(self, *_: object) -> None:
         inside = _open.get()
         place = len(inside) - 1
-        while inside[place][0] is not self:
+        while inside[place][0] is not self._key:
             place -= 1
         tokens = inside[place][1]
         try:
@@ -137,9 +138,15 @@ class Context(ContextDecorator):
         finally:
             _open.set((*inside[:place], *inside[place + 1 :]))
 
+    def __del__(self) -> None:
+        """A signal where `__exit__` begins ends it before its first line: the block is over when the error is gone."""
+        key = getattr(self, "_key", None)
+        while key is not None and any(other is key for other, _ in _open.get()):
+            self.__exit__()
+
 
 # The blocks that this thread or task is in. One Context may be in several of them: in itself, and in other threads.
-_open: ContextVar[tuple[tuple[Context, list[tuple[Setting[Any], Token[Any]]]], ...]] = ContextVar("_open", default=())
+_open: ContextVar[tuple[tuple[object, list[tuple[Setting[Any], Token[Any]]]], ...]] = ContextVar("_open", default=())
 
 
 # What is printed

@@ -423,7 +423,7 @@ class Access(Casting):
         old, unrecorded = self.uop, False
         if value is (old if view is None else view):
             return
-        if quiet.blocks and quiet.is_quiet():
+        if quiet.here.blocks and quiet.is_quiet():
             value, unrecorded = quiet.cut(value), quiet.may_have_gradient(*whole_value(self))
             view = None if view is None else over_moves(view, old)
         if self._storage is not None:

@@ -157,7 +157,7 @@ class TensorBase:
         for other in others:
             if flag is not True and other.requires_grad is not False:
                 flag = other.requires_grad
-        if quiet.blocks and quiet.is_quiet():
+        if quiet.here.blocks and quiet.is_quiet():
             uop, flag = quiet.cut(uop), False
         new = object.__new__(type(self))
         new._set(uop, flag)

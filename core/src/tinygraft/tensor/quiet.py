@@ -1,6 +1,6 @@
 """Blocks in which nothing asks for a gradient: `with Tensor.no_grad(): ...`, for programs written for PyTorch.
 
-Whether this thread is in one is asked whenever a tensor is computed, so most of the cost is one look at a number.
+Whether this thread is in one is asked whenever a tensor is computed, so most of the cost is one look at a list.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import ContextDecorator
+from weakref import ReferenceType, ref
 
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import asking_nodes
@@ -19,33 +20,35 @@ from tinygraft.uop.uop import UOp
 
 
 class _Here(threading.local):
-    depth = 0
+    def __init__(self) -> None:
+        self.blocks: list[ReferenceType[NoGrad]] = []
 
 
-_here = _Here()
-_lock = threading.Lock()
-blocks = 0  # that are open in all threads
+here = _Here()  # here.blocks: those that this thread is in
 
 
 class NoGrad(ContextDecorator):
-    """A block or a function whose results are constants to every gradient."""
+    """A block or a function whose results are constants to every gradient.
+
+    One that is gone is over: a signal where `__exit__` begins ends that before its first line, and its error holds it.
+    """
+
+    def _recreate_cm(self) -> NoGrad:
+        """One for each call of a decorated function."""
+        return NoGrad()
 
     def __enter__(self) -> None:
-        global blocks
-        with _lock:
-            blocks += 1
-        _here.depth += 1
+        here.blocks.append(ref(self))
 
     def __exit__(self, *_: object) -> None:
-        global blocks
-        _here.depth -= 1  # first: a signal may end this at any call, and the number below only saves time
-        with _lock:
-            blocks -= 1
+        here.blocks.remove(ref(self))
 
 
 def is_quiet() -> bool:
     """Whether this thread is in such a block."""
-    return _here.depth > 0
+    if here.blocks and not any(block() for block in here.blocks):
+        here.blocks.clear()
+    return bool(here.blocks)
 
 
 def cut(node: UOp) -> UOp:

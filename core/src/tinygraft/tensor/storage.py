@@ -244,7 +244,7 @@ def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
 
     Another thread may have written since, or realised base: then the view is of what base is now.
     """
-    if quiet.blocks and quiet.is_quiet():
+    if quiet.here.blocks and quiet.is_quiet():
         made = quiet.cut(made)
     steps = steps_to(made, old)
     with exclusive:
