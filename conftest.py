@@ -84,6 +84,19 @@ def ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(autouse=True)
+def nothing_stays_on() -> Iterator[None]:
+    """A test that leaves a setting, training mode or no_grad other than it was fails, and no later one does."""
+    from tinygraft.config import SETTINGS
+    from tinygraft.tensor.quiet import is_quiet
+
+    before = {name: setting.value for name, setting in SETTINGS.items()}
+    yield
+    changed = [name for name, value in before.items() if name in SETTINGS and SETTINGS[name].value != value]
+    assert not changed, f"the test left other values of {', '.join(changed)}"
+    assert not is_quiet(), "the test left a block of no_grad open"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line("markers", "needs(*what): skipped where cc, ext, opencl or index is missing: conftest.py")
