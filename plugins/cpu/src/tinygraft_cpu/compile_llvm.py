@@ -38,7 +38,7 @@ class Machine:
         self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
         self.version = ".".join(map(str, llvm.llvm_version_info))
         self.lock = threading.Lock()
-        self.idle: list[Any] = []  # target machines that no thread uses
+        self.idle: list[tuple[Any, Any, Any]] = []  # target machines, passes and their builders that no thread uses
         self.loaded = 0
         self.jit: Any = None  # what has the objects that were loaded last
         locked = llvm.ffi.lib.LLVMPY_TargetMachineEmitToMemory
@@ -50,6 +50,14 @@ class Machine:
         return self.llvm.Target.from_default_triple().create_target_machine(
             cpu=self.cpu, features=self.features, opt=2, reloc="pic", codemodel="small", jit=True
         )
+
+    def tools(self) -> tuple[Any, Any, Any]:
+        """A new target machine with the passes for it. They are used again: 1.7 kB of each builder are never freed."""
+        llvm, target = self.llvm, self.target_machine()
+        passes = llvm.create_new_module_pass_manager()
+        for name in PASSES:
+            getattr(passes, f"add_{name}_pass")()
+        return target, passes, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=1))
 
     def link(self, binary: Binary) -> tuple[Any, Any]:
         """The code of an object file in memory, and the linker it goes with. Raises RuntimeError with LLVM's words.
@@ -66,24 +74,18 @@ class Machine:
     def compiled(self, text: str, assembly: bool) -> tuple[bytes, str]:
         """The object file of a module, and its assembly if that is asked for. Raises RuntimeError with LLVM's words."""
         try:
-            target = self.idle.pop()
+            tools = self.idle.pop()
         except IndexError:
-            target = self.target_machine()
+            tools = self.tools()
+        target, passes, builder = tools
         try:  # the module goes before its context, whatever happens: afterwards that would end the process
             with self.llvm.create_context() as context, self.llvm.parse_assembly(text, context) as module:
-                self._optimise(module, target)
+                module.verify()
+                passes.run(module, builder)
                 detail = target.emit_assembly(module) if assembly else ""
                 return self._object(module, target), detail
         finally:
-            self.idle.append(target)
-
-    def _optimise(self, module: Any, target: Any) -> None:
-        llvm = self.llvm
-        module.verify()
-        passes = llvm.create_new_module_pass_manager()
-        for name in PASSES:
-            getattr(passes, f"add_{name}_pass")()
-        passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=1)))
+            self.idle.append(tools)
 
     def _object(self, module: Any, target: Any) -> bytes:
         ffi = self.llvm.ffi
