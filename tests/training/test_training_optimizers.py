@@ -160,11 +160,11 @@ def test_lr_may_be_a_tensor(shape: tuple[int, ...]) -> None:
 
 
 def test_lr_is_as_exact_as_the_parameters() -> None:
-    """Of float64 where a parameter is, else of float32; so are the powers of Adam's weights."""
+    """Of float64 where a parameter is, else of float32; so is the number of Adam's step."""
     for dtype, wanted in ((dtypes.float64, dtypes.float64), (dtypes.float32, dtypes.float32),
                           (dtypes.bfloat16, dtypes.float32)):  # fmt: skip
         adam = nn.optim.Adam([Tensor([1.0], dtype=dtype)], lr=0.1)
-        assert (adam.lr.dtype, adam.b1_t.dtype, adam.m[0].dtype) == (wanted, wanted, dtype)
+        assert (adam.lr.dtype, adam.t.dtype, adam.m[0].dtype) == (wanted, wanted, dtype)
 
 
 def test_a_wrong_lr_is_refused() -> None:

@@ -8,6 +8,7 @@ each parameter, of a half type computed in float32: it is rounded where a parame
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
@@ -317,8 +318,9 @@ class SGD(LARS):
 class LAMB(Optimizer):
     """Adam's update, scaled for each parameter by |p| / |update| (by 1 if a norm is 0, or with adam=True).
 
-    m and v are the running means of the gradient and its square, with weights b1 and b2; b1_t and b2_t are
-    the powers of these that undo their start at zero. The update is m' / (sqrt(v') + eps) + weight_decay * p.
+    m and v are the running means of the gradient and its square, with weights b1 and b2. They start at zero, which the
+    number t of the step undoes: m' = m / (1 - b1**t), v' = v / (1 - b2**t). The update is
+    m' / (sqrt(v') + eps) + weight_decay * p.
 
     Source: You et al., "Large batch optimization for deep learning", arXiv:1904.00962.
     """
@@ -332,13 +334,13 @@ class LAMB(Optimizer):
         self._check_numbers((b1, b2), eps=eps, weight_decay=weight_decay)
         super().__init__(params, lr, device)
         self.b1, self.b2, self.eps, self.weight_decay, self.adam = b1, b2, eps, weight_decay, adam
-        self.b1_t, self.b2_t = self._state([1.0]), self._state([1.0])
+        self.t = self._state([0.0])
         self.m, self.v = self._zeros(), self._zeros()
-        self._realize_state(self.b1_t, self.b2_t, *self.m, *self.v)
+        self._realize_state(self.t, *self.m, *self.v)
 
     def _step(self, grads: list[Tensor]) -> None:
-        b1_t, b2_t = self.b1_t * self.b1, self.b2_t * self.b2
-        left1, left2 = 1 - b1_t, 1 - b2_t
+        t = self.t + 1
+        left1, left2 = _one_minus_power(self.b1, t), _one_minus_power(self.b2, t)
         for p, gradient, m, v in zip(self.params, grads, self.m, self.v, strict=True):
             old, g = _wide(p), _wide(gradient)
             if self.weight_decay and not self.decoupled:
@@ -355,13 +357,17 @@ class LAMB(Optimizer):
             if not self.adam:
                 update = update * self._trust(old, update)
             p.assign((old - update * self._rate(p)).cast(p.dtype))
-        self.b1_t.assign(b1_t)
-        self.b2_t.assign(b2_t)
+        self.t.assign(t)
 
     @staticmethod
     def _trust(p: Tensor, update: Tensor) -> Tensor:
         size, pull = p.square().sum().sqrt(), update.square().sum().sqrt()
         return ((size > 0) & (pull > 0)).where(size / pull, 1.0)
+
+
+def _one_minus_power(weight: float, t: Tensor) -> Tensor:
+    """1 - weight**t, whose last places a subtraction in float32 would lose: at t = 1 and 0.999 the last 10 bits."""
+    return -(t * (math.log(weight) if weight else -math.inf)).expm1()
 
 
 class AdamW(LAMB):
