@@ -151,7 +151,7 @@ def test_bools_are_shifted_as_integers() -> None:
     """Two tensors of bools, as a bool and a number: no dtype has fewer bits to shift."""
     some, other = Tensor([True, False, True]), Tensor([True, True, False])
     assert ((some << other).tolist(), (some >> other).tolist()) == ([2, 0, 1], [0, 0, 1])
-    assert (some << other).dtype is (some << 1).dtype is dtypes.default_int()
+    assert (some << other).dtype is (some << 1).dtype is dtypes.default_int
     view = some[:2]
     with pytest.raises(DTypeError, match="a <<= b keeps the dtype of a"):
         view <<= view

@@ -23,9 +23,10 @@ finders: list[Callable[[str], object]] = []  # told of a name that is in no tabl
 
 
 class Setting(Generic[T]):
-    """One setting. `.value` is what holds here and now. A number lies between least and most, where they are given.
+    """One setting. `.value` is what holds here and now, what `if BEAM:` asks and `DEBUG >= 2` compares with.
 
-    Raises SettingError where the environment has a value that cannot be.
+    A number lies between least and most, where they are given. Raises SettingError where the environment has a value
+    that cannot be.
     """
 
     __slots__ = ("_default", "_var", "_watchers", "doc", "least", "most", "name")
@@ -42,7 +43,7 @@ class Setting(Generic[T]):
     def parse(self, text: object, like: T) -> T:
         """text as the type of this setting; raises SettingError when it cannot be read."""
         if isinstance(like, str):
-            return str(text)
+            return str(getattr(text, "name", text))  # a dtype stands for its name
         try:
             number: T = int(text)  # type: ignore[call-overload]
         except (TypeError, ValueError):
@@ -81,6 +82,26 @@ class Setting(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self.value)
 
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.value == (other.value if isinstance(other, Setting) else other))
+
+    __hash__ = object.__hash__
+
+    def __lt__(self, other: T) -> bool:
+        return self.value < other
+
+    def __le__(self, other: T) -> bool:
+        return self.value <= other
+
+    def __gt__(self, other: T) -> bool:
+        return self.value > other
+
+    def __ge__(self, other: T) -> bool:
+        return self.value >= other
+
     def __repr__(self) -> str:
         return f"{self.name}={self.value!r}"
 
@@ -101,8 +122,7 @@ class Context(ContextDecorator):
             for find in finders if name not in SETTINGS else ():
                 find(name)
             if name not in SETTINGS:
-                known = ", ".join(sorted(SETTINGS))
-                raise SettingError(f"there is no setting {name}; the settings are {known}")
+                raise SettingError(_no_setting(name))
         self.values = values
         self._key = object()  # of its blocks, which do not keep it
 
@@ -143,6 +163,23 @@ class Context(ContextDecorator):
         key = getattr(self, "_key", None)
         while key is not None and any(other is key for other, _ in _open.get()):
             self.__exit__()
+
+
+# Settings of tinygrad that have no counterpart: what there is in their place
+ELSEWHERE = {
+    "WINO": "leave it out: which algorithm computes a convolution is chosen for each device",
+    "JIT": "leave TinyJit out to run without it",
+    "IMAGE": "leave it out: values lie in plain memory",
+    "FUSE_ARANGE": "leave it out: ranges are fused where that is faster",
+    "SPLIT_REDUCEOP": "leave it out: long reductions are cut by their shapes",
+    "PARALLEL": "leave it out: kernels are compiled by as many threads as there are cores",
+}
+
+
+def _no_setting(name: str) -> str:
+    """That there is no setting of that name, and what to do."""
+    hint = f"\n  hint: {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+    return f"there is no setting {name}; the settings are {', '.join(sorted(SETTINGS))}{hint}"
 
 
 # The blocks that this thread or task is in. One Context may be in several of them: in itself, and in other threads.

@@ -70,8 +70,44 @@ def _by_name(name: str) -> DType:
     return BY_NAME[name]
 
 
-class dtypes:
-    """The namespace of dtypes, by both their names: dtypes.float is dtypes.float32."""
+class _Defaults(type):
+    """What numbers of Python become: the settings DEFAULT_FLOAT and DEFAULT_INT, as dtypes that can be assigned to."""
+
+    @property
+    def default_float(cls) -> DType:
+        """What a Python float becomes. Raises SettingError for another dtype than those of dtypes.floats."""
+        return _default("DEFAULT_FLOAT", config.DEFAULT_FLOAT.value, dtypes.floats)
+
+    @default_float.setter
+    def default_float(cls, dtype: DTypeLike) -> None:
+        config.DEFAULT_FLOAT.set(_default("DEFAULT_FLOAT", to_dtype(dtype).name, dtypes.floats))
+
+    @property
+    def default_complex(cls) -> DType:
+        """What a Python complex becomes: complex128 where default_float is float64, else complex64."""
+        return complex_of(cls.default_float)
+
+    @property
+    def default_int(cls) -> DType:
+        """What a Python int becomes. Raises SettingError for another dtype than those of dtypes.ints."""
+        return _default("DEFAULT_INT", config.DEFAULT_INT.value, dtypes.ints)
+
+    @default_int.setter
+    def default_int(cls, dtype: DTypeLike) -> None:
+        config.DEFAULT_INT.set(_default("DEFAULT_INT", to_dtype(dtype).name, dtypes.ints))
+
+
+class dtypes(metaclass=_Defaults):
+    """The namespace of dtypes, by both their names: dtypes.float is dtypes.float32.
+
+    default_float and default_int are what numbers of Python become; to assign to them changes the settings of those
+    names in this thread, `with Context(DEFAULT_FLOAT=dtypes.half)` for a block.
+
+    >>> dtypes.default_float
+    dtypes.float
+    >>> dtypes.default_float is dtypes.float32
+    True
+    """
 
     void = DType("void", "void", 0, None)
     index = DType("index", "index", 8, "q")  # loop counters and addresses: never wraps, never stored
@@ -151,30 +187,15 @@ class dtypes:
         """The dtype of a Python scalar, or of the numbers in nested lists."""
         kinds = {type(v) for v in _leaves(value)} if isinstance(value, (list, tuple)) else {type(value)}
         if _complex in kinds:
-            return dtypes.default_complex()
+            return dtypes.default_complex
         if _float in kinds or not kinds:
-            return dtypes.default_float()
+            return dtypes.default_float
         if _int in kinds:
-            return dtypes.default_int()
+            return dtypes.default_int
         if _bool in kinds:
             return dtypes.bool
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise DTypeError(f"a tensor is made of bool, int, float and complex, got {names}")
-
-    @staticmethod
-    def default_float() -> DType:
-        """What a Python float becomes: the setting DEFAULT_FLOAT."""
-        return _default("DEFAULT_FLOAT", config.DEFAULT_FLOAT.value, dtypes.floats)
-
-    @staticmethod
-    def default_complex() -> DType:
-        """What a Python complex becomes: complex128 where DEFAULT_FLOAT is float64, else complex64."""
-        return complex_of(dtypes.default_float())
-
-    @staticmethod
-    def default_int() -> DType:
-        """What a Python int becomes: the setting DEFAULT_INT."""
-        return _default("DEFAULT_INT", config.DEFAULT_INT.value, dtypes.ints)
 
 
 _bool, _int, _float, _complex = bool, int, float, complex
@@ -341,18 +362,18 @@ def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
     (dtypes.complex128, dtypes.complex64)
     """
     if isinstance(value, _complex):
-        return complex_of(dtype if dtype.kind in ("float", "complex") else dtypes.default_float())
+        return complex_of(dtype if dtype.kind in ("float", "complex") else dtypes.default_float)
     if isinstance(value, _float) and dtype.kind not in ("float", "complex"):
-        return dtypes.default_float()
+        return dtypes.default_float
     if isinstance(value, _int) and not isinstance(value, _bool) and dtype.kind == "bool":
-        return dtypes.default_int()
+        return dtypes.default_int
     return dtype
 
 
 def accumulator(dtype: DType) -> DType:
     """The dtype in which a sum over dtype is kept: small integers in 32 bits, half types in float32."""
     if dtype.kind == "bool":
-        return dtypes.default_int()
+        return dtypes.default_int
     if dtype in SMALL_FLOATS:
         return dtypes.float32
     if dtype.kind == "uint" and dtype.itemsize < 4:
@@ -364,7 +385,7 @@ def accumulator(dtype: DType) -> DType:
 
 def least_upper_float(dtype: DType) -> DType:
     """dtype if it is float or complex, else the default float: what a function that only those have gives for it."""
-    return dtype if dtype.kind in ("float", "complex") else dtypes.default_float()
+    return dtype if dtype.kind in ("float", "complex") else dtypes.default_float
 
 
 def can_lossless_cast(source: DType, target: DType) -> bool:

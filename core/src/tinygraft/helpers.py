@@ -1,6 +1,7 @@
 """Small functions with no home of their own: no knowledge of tensors or graphs.
 
-Scripts import `getenv`, `Context`, `fetch`, `Timing`, `Profiling`, `tqdm`, `trange` and functions on lists from here.
+Scripts import `getenv`, `Context`, `fetch`, `Timing`, `Profiling`, `tqdm`, `trange` and functions on lists from here,
+and, as in tinygrad, `GlobalCounters`, `ContextVar` and the settings by their names: `if DEBUG >= 2: ...`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinygraft.caches import cache_folder
-from tinygraft.config import Context, getenv
+from tinygraft.config import ELSEWHERE, SETTINGS, Context, Setting, getenv
 from tinygraft.downloads import fetch
 from tinygraft.files import write_atomic
 from tinygraft.progress import tqdm, trange
@@ -25,12 +27,49 @@ if TYPE_CHECKING:
     from cProfile import Profile
 
 __all__ = [
-    "Context", "Profiling", "Timing", "all_int", "all_same", "argfix", "argsort", "cache_folder", "colored", "dedup",
-    "disable_gc", "fetch", "flatten", "getenv", "partition", "prod", "round_up", "temp", "tqdm", "trange", "user_line",
-    "write_atomic",
+    "Context", "ContextVar", "Profiling", "Timing", "all_int", "all_same", "argfix", "argsort", "cache_folder",
+    "colored", "dedup", "disable_gc", "fetch", "flatten", "getenv", "lazily", "partition", "prod", "round_up",
+    "temp", "tqdm", "trange", "user_line", "write_atomic",
 ]  # fmt: skip
 
 T = TypeVar("T")
+
+
+def lazily(module: str, names: dict[str, str]) -> Callable[[str], Any]:
+    """A `__getattr__` for a module: names that live in other modules, {name: module}, imported when they are asked for.
+
+    Scripts look for some names where tinygrad has them; a module below their home cannot import them as it is loaded.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return getattr(import_module(names[name]), name)
+
+    return find
+
+
+_above = lazily(__name__, {"GlobalCounters": "tinygraft.device.counters"})
+
+
+def __getattr__(name: str) -> Any:
+    """A setting, or what lives above this module."""
+    if name in ELSEWHERE:  # no AttributeError: `from tinygraft.helpers import` would put its own words in its place
+        raise ImportError(f"there is no setting {name} to import\n  hint: {ELSEWHERE[name]}")
+    return SETTINGS[name] if name in SETTINGS else _above(name)
+
+
+def ContextVar(key: str, default_value: Any) -> Setting[Any]:
+    """A setting of a script's own: read from the environment, an int or a str like its default, changed by Context.
+
+    The setting of that name where there is one already.
+
+    >>> steps = ContextVar("DOCTEST_STEPS", 10)
+    >>> with Context(DOCTEST_STEPS=20):
+    ...     steps.value, steps >= 15
+    (20, True)
+    """
+    return SETTINGS[key] if key in SETTINGS else Setting(key, default_value, "a setting of the script")
 
 
 def prod(values: Iterable[int]) -> int:

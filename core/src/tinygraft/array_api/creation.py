@@ -58,7 +58,7 @@ def eye(
     """Ones on diagonal number k, zeros elsewhere."""
     rows = Tensor.arange(n_rows, device=device).reshape(n_rows, 1)
     columns = Tensor.arange(n_rows if n_cols is None else n_cols, device=device)
-    return (rows + k).eq(columns).cast(dtype or dtypes.default_float())
+    return (rows + k).eq(columns).cast(dtype or dtypes.default_float)
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:

@@ -126,8 +126,8 @@ class Namespace:
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """What Python numbers become, and what places are counted in."""
-        inexact = {"real floating": dtypes.default_float(), "complex floating": dtypes.default_complex()}
-        return inexact | {"integral": dtypes.default_int(), "indexing": int32}
+        inexact = {"real floating": dtypes.default_float, "complex floating": dtypes.default_complex}
+        return inexact | {"integral": dtypes.default_int, "indexing": int32}
 
     def devices(self) -> list[str]:
         """The device that is used when none is named; Device.names() has all that are installed."""

@@ -275,7 +275,7 @@ class TensorBase:
         if not others:
             self._check_dtype(op, uop.dtype)
             if op in FLOAT_ONLY and uop.dtype.kind != "float":
-                uop = uop.cast(dtypes.default_float())
+                uop = uop.cast(dtypes.default_float)
             return self._wrap(UOp(op, uop.dtype, (uop,)))
         return self._general(op, others)
 
@@ -298,9 +298,9 @@ class TensorBase:
                     "  hint: compare first, as in (t != 0).where(a, b)"
                 )
         elif op in FLOAT_ONLY and dtype.kind != "float":
-            dtype = dtypes.default_float()
+            dtype = dtypes.default_float
         elif op in INTEGER_ONLY and dtype is dtypes.bool:
-            dtype = dtypes.default_int()
+            dtype = dtypes.default_int
         self._check_dtype(op, dtype)
         shape = _common_shape(op, tensors)
         src = []

@@ -126,7 +126,7 @@ class Casting(Movement):
 
     def _as_places(self) -> Self:
         """Places as they are given to the user: of 64 bits where the setting DEFAULT_INT has as many, else int32."""
-        return self if dtypes.default_int().itemsize < 8 else self._cast(dtypes.int64)
+        return self if dtypes.default_int.itemsize < 8 else self._cast(dtypes.int64)
 
     def half(self) -> Self:
         """cast to float16."""

@@ -35,7 +35,7 @@ def _existing(data: Any, device: Place, to: DType | None) -> Any:
         moved = data if device is None else data.to(device)
         return moved._again() if to is None else moved._cast(to)
     if data is None or isinstance(data, (Tensor, UOp)):
-        return Tensor(data, device)._cast(to or dtypes.default_complex())
+        return Tensor(data, device)._cast(to or dtypes.default_complex)
     if to is None or not isinstance(data, (bytes, bytearray, memoryview, Path)):
         return None
     halves = Tensor(data, device, part_of(to))
@@ -52,7 +52,7 @@ def _whole(data: Any, device: Place, to: DType | None) -> ComplexTensor:
         shape, values = flatten(data)
     else:
         return _of_numpy(data, device, to)
-    part = part_of(to or dtypes.default_complex())
+    part = part_of(to or dtypes.default_complex)
     if strange := next((v for v in values if not isinstance(v, (bool, int, float, complex))), None):
         raise DTypeError(f"a tensor is made of bool, int, float and complex, got {type(strange).__name__}")
     columns = zip(*((value.real, value.imag) for value in values), strict=True) if values else ((), ())

@@ -91,12 +91,12 @@ class Creation(Casting):
         >>> Tensor.zeros(2).tolist()
         [0.0, 0.0]
         """
-        return cls.full(as_sizes(shape, "a shape"), 0.0, **{"dtype": dtypes.default_float(), **kwargs})
+        return cls.full(as_sizes(shape, "a shape"), 0.0, **{"dtype": dtypes.default_float, **kwargs})
 
     @classmethod
     def ones(cls, *shape: Any, **kwargs: Any) -> Self:
         """1 everywhere; float unless dtype says otherwise. Takes the keywords of full."""
-        return cls.full(as_sizes(shape, "a shape"), 1.0, **{"dtype": dtypes.default_float(), **kwargs})
+        return cls.full(as_sizes(shape, "a shape"), 1.0, **{"dtype": dtypes.default_float, **kwargs})
 
     @classmethod
     def arange(
@@ -195,7 +195,7 @@ class Creation(Casting):
             n, columns = _place((n, columns), device, dtype)[0]
         elif n < 0 or columns < 0:
             raise ShapeError(f"eye needs sizes that are not negative, got {n} and {columns}")
-        name, to = Device.canonicalize(device), to_dtype(dtype or dtypes.default_float())
+        name, to = Device.canonicalize(device), to_dtype(dtype or dtypes.default_float)
         if to.kind == "complex":
             return cls._in_complex(cls.eye(n, m, part_of(to), device), to, requires_grad)
         rows = cls._iota(n, name)._reshape((n, 1))
@@ -230,7 +230,7 @@ class Creation(Casting):
         >>> Tensor.logspace(0, 2, 3).round(3).tolist()
         [1.0, 10.0, 100.0]
         """
-        to = to_dtype(dtype or dtypes.default_float())
+        to = to_dtype(dtype or dtypes.default_float)
         if to.kind == "complex":
             powers = cls.linspace(start, stop, steps, to, device)
             return cls._in_complex(powers._const(base, to)._op(Ops.POW, powers), to, requires_grad)
@@ -243,7 +243,7 @@ class Creation(Casting):
     @classmethod
     def scalar_tensor(cls, s: Scalar, dtype: DTypeLike | None = None, device: Place = None) -> Self:
         """A number as a tensor without axes, of the default float dtype unless dtype says otherwise."""
-        return cls.full((), s, device=device, dtype=dtype or dtypes.default_float())
+        return cls.full((), s, device=device, dtype=dtype or dtypes.default_float)
 
     def new_full(self, size: Any, fill_value: Scalar, **kwargs: Any) -> Self:
         """fill_value in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
@@ -313,7 +313,7 @@ def _place(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape, D
         raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
     if not is_concrete(sizes):
         parts.take(parts.Sizes(sizes, "a shape"))
-    return sizes, to_dtype(dtype or dtypes.default_float()), Device.canonicalize(device)
+    return sizes, to_dtype(dtype or dtypes.default_float), Device.canonicalize(device)
 
 
 def numel(tensor: TensorBase) -> Any:

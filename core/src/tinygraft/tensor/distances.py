@@ -24,7 +24,7 @@ class Distances(Operators, Loss):
     def _both(self, other: Any) -> tuple[Self, Self, DType]:
         """Both operands as floats of one shape, wide enough to compute in, and the dtype of the result."""
         a, b = self._broadcasted(other)
-        dtype = a.dtype if a._is_float() else dtypes.default_float()
+        dtype = a.dtype if a._is_float() else dtypes.default_float
         return a._in_float(), b._in_float(), dtype
 
     def _weighted(self, weight: Any, reduction: str, dtype: DType) -> Self:
@@ -154,7 +154,7 @@ class Distances(Operators, Loss):
         if isinstance(var, (int, float)):
             if var < 0:
                 raise ValueError(f"gaussian_nll_loss needs variances of at least 0, got {var}")
-            return self._const(var, dtypes.default_float())
+            return self._const(var, dtypes.default_float)
         given: Self = var
         if given.shape == self.shape or given.shape == (*self.shape[:-1], 1):
             return given

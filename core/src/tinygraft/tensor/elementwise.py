@@ -49,7 +49,7 @@ class Elementwise(Casting):
     def _in_float(self) -> Self:
         """This tensor in a float dtype wide enough to compute several steps in: float32 for half types."""
         if not self._is_float():
-            return self._cast(dtypes.default_float())
+            return self._cast(dtypes.default_float)
         return self._cast(dtypes.float32) if self.dtype.itemsize < 4 else self
 
     def _in_field(self) -> Self:
@@ -136,7 +136,7 @@ class Elementwise(Casting):
     def _pair(self, x: Any, reverse: bool) -> tuple[Self, Self]:
         a, b = self._broadcasted(x)
         if a.dtype is dtypes.bool:
-            a, b = a._cast(dtypes.default_int()), b._cast(dtypes.default_int())
+            a, b = a._cast(dtypes.default_int), b._cast(dtypes.default_int)
         return (b, a) if reverse else (a, b)
 
     def _signs_differ(self, other: Self) -> Self:
@@ -217,7 +217,7 @@ class Elementwise(Casting):
     def _const_power(self, x: int | float) -> Self:
         base = self._op(Ops.MUL, 1.0) if isinstance(x, float) and not self._is_float() else self
         if base.dtype is dtypes.bool:
-            base = base._cast(dtypes.default_int())
+            base = base._cast(dtypes.default_int)
         power = abs(x)
         if power in (0.5, 1.5) and base._is_float():
             result = base._op(Ops.SQRT) if power == 0.5 else base._op(Ops.MUL, base._size_root(base))
@@ -243,7 +243,7 @@ class Elementwise(Casting):
 
     def square(self) -> Self:
         """self ** 2; of bools an integer."""
-        x = self._cast(dtypes.default_int()) if self.dtype is dtypes.bool else self
+        x = self._cast(dtypes.default_int) if self.dtype is dtypes.bool else self
         return x._op(Ops.MUL, x)
 
     def _size_root(self, at_zero: Any = 0.0) -> Self:
@@ -293,7 +293,7 @@ class Elementwise(Casting):
         """The magnitude of self with the sign of other, also that of -0.0 and of a NaN, for a NaN too."""
         a, b = self._broadcasted(other)
         if not a._is_float():
-            a, b = a._cast(dtypes.default_float()), b._cast(dtypes.default_float())
+            a, b = a._cast(dtypes.default_float), b._cast(dtypes.default_float)
         size = a.abs()
         negative = b._bits_as(_SIGNED[b.dtype.itemsize])._op(Ops.CMPLT, 0)
         signed = negative._op(Ops.WHERE, size._op(Ops.NEG), size)
@@ -401,7 +401,7 @@ class Elementwise(Casting):
         if a.dtype.kind == "complex":
             return a.isclose(b, rtol, atol, equal_nan)
         if not a._is_float():
-            a, b = a._cast(dtypes.default_float()), b._cast(dtypes.default_float())
+            a, b = a._cast(dtypes.default_float), b._cast(dtypes.default_float)
         near = a._op(Ops.SUB, b).abs()._at_most(b.abs()._op(Ops.MUL, rtol)._op(Ops.ADD, atol))
         close = a._op(Ops.CMPEQ, b)._op(Ops.OR, near._op(Ops.AND, b.isfinite()))
         return close._op(Ops.OR, a.isnan()._op(Ops.AND, b.isnan())) if equal_nan else close

@@ -86,7 +86,7 @@ class Floats(Operators):
         >>> Tensor([1.5]).ldexp(Tensor([3])).tolist()
         [12.0]
         """
-        x = self if self._is_float() else self._cast(dtypes.default_float())
+        x = self if self._is_float() else self._cast(dtypes.default_float)
         power = x._other(exponent)
         if power.is_complex():
             return power._const(1.0)._op(Ops.MUL, x).ldexp(power)

@@ -140,4 +140,4 @@ class Gates(Operators):
             still = soft.detach()
             best = still.argmax(dim, keepdim=True).eq(still._places(self._axis(dim)))
             soft = best._cast(x.dtype) + (soft - still)
-        return soft._cast(self.dtype if self._is_float() else dtypes.default_float())
+        return soft._cast(self.dtype if self._is_float() else dtypes.default_float)

@@ -352,7 +352,7 @@ class Indexing(Joining, Creation, Access):
             raise DTypeError(f"one_hot needs integers, got {self.dtype}\n  made at {self._where()}")
         count = int(self._reduce(Ops.MAX, None).item()) + 1 if num_classes == -1 else num_classes
         line = type(self)._iota(count, self.device)
-        return self.unsqueeze(-1)._op(Ops.CMPEQ, line)._cast(dtypes.default_int())
+        return self.unsqueeze(-1)._op(Ops.CMPEQ, line)._cast(dtypes.default_int)
 
 
 def _lined(tensor: Any) -> Any:

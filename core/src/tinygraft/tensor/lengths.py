@@ -112,7 +112,7 @@ def dtype_of(value: UOp) -> DType:
     if value.dtype is not dtypes.index:
         return value.dtype
     given = {node.arg.dtype for node in toposort(value) if node.op is Ops.VARIABLE} - {None}
-    to = promote(*given) if given else dtypes.default_int()
+    to = promote(*given) if given else dtypes.default_int
     return to if fits(value, to) else dtypes.int64
 
 

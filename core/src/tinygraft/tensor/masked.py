@@ -205,7 +205,7 @@ class Masked(Norms, Statistics, Scan):
 
     def _in_any_float(self) -> Self:
         """This tensor, as the default float if it has integers."""
-        return self if self._is_inexact() else self._cast(dtypes.default_float())
+        return self if self._is_inexact() else self._cast(dtypes.default_float)
 
     def masked_logsumexp(
         self, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Self | None = None

@@ -250,7 +250,7 @@ class Pointwise(Floats):
         [3.1415927410125732, 0.0, 0.0]
         """
         still = self.detach()
-        x = still if self._is_float() else still._cast(dtypes.default_float())
+        x = still if self._is_float() else still._cast(dtypes.default_float)
         flat = (x < 0).where(math.pi, x._const(0.0))
         return (x != x).where(x, flat)
 
@@ -327,7 +327,7 @@ class Pointwise(Floats):
     def _float_pair(self, x: Any) -> tuple[Self, Self]:
         """Both operands as floats of one dtype."""
         a, b = self._broadcasted(x)
-        return (a, b) if a._is_float() else (a._cast(dtypes.default_float()), b._cast(dtypes.default_float()))
+        return (a, b) if a._is_float() else (a._cast(dtypes.default_float), b._cast(dtypes.default_float))
 
     def atan2(self, x: Any) -> Self:
         """The angle in [-pi, pi] of the point with this ordinate and abscissa x, in the right quadrant.

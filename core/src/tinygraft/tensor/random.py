@@ -134,7 +134,7 @@ class Random(Sorting, Creation):
         sizes = as_ints(as_sizes(shape, "a shape"), "rand")
         if any(size < 0 for size in sizes):
             raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
-        to = to_dtype(dtype or dtypes.default_float())
+        to = to_dtype(dtype or dtypes.default_float)
         if to.kind == "complex":
             both = cls.rand((2, *sizes), device=device, dtype=part_of(to), contiguous=contiguous)
             return cls._in_complex(cls._in_parts().joined(both[0], both[1]), to, requires_grad)
@@ -177,7 +177,7 @@ class Random(Sorting, Creation):
         [-1.6598, -0.5115]
         """
         sizes = as_ints(as_sizes(shape, "a shape"), "randn")
-        to = to_dtype(dtype or dtypes.default_float())
+        to = to_dtype(dtype or dtypes.default_float)
         if to.kind == "complex":
             parts = cls.randn((2, *sizes), device=device, dtype=part_of(to))._op(Ops.MUL, math.sqrt(0.5))
             return cls._in_complex(cls._in_parts().joined(parts[0], parts[1]), to, requires_grad)
@@ -219,10 +219,10 @@ class Random(Sorting, Creation):
 
         Raises ValueError where low is above high, NumberOutOfRange for bounds that a dtype of integers does not hold.
         """
-        to = to_dtype(dtype or dtypes.default_float())
+        to = to_dtype(dtype or dtypes.default_float)
         if all(isinstance(bound, (int, float)) for bound in (low, high)) and not low <= high:
             raise ValueError(f"uniform needs a low that is not above high, got low={low} and high={high}")
-        unit = cls.rand(*shape, dtype=to if to.kind == "float" else dtypes.default_float(), **kwargs)
+        unit = cls.rand(*shape, dtype=to if to.kind == "float" else dtypes.default_float, **kwargs)
         scaled = unit._op(Ops.MUL, high - low)
         if to.kind in ("int", "uint") and isinstance(low, int) and isinstance(high, int) and low < high:
             check(low, to)
@@ -332,7 +332,7 @@ class Random(Sorting, Creation):
 
     def _kept(self, p: float, shape: Shape) -> Self:
         """Whether each is kept, with probability 1 - p."""
-        drawn = type(self).rand(shape, device=self.device, dtype=dtypes.default_float(), contiguous=False)
+        drawn = type(self).rand(shape, device=self.device, dtype=dtypes.default_float, contiguous=False)
         keep = drawn._op(Ops.CMPLT, p)._op(Ops.NOT)
         node = laid_like(keep.uop, self._parts()[0].uop) if shape == self.shape else keep.uop
         found = keep._wrap(UOp(Ops.CONTIGUOUS, dtypes.bool, (node,)))

@@ -170,7 +170,7 @@ class Reduce(Activation, Joining, Creation):
     def _to_softmax(self, dtype: DTypeLike | None) -> tuple[Self, DTypeLike]:
         """The operand in a float wide enough, and the dtype of the result."""
         x = self if dtype is None else self._cast(dtype)
-        return x._in_float(), x.dtype if x._is_float() else dtypes.default_float()
+        return x._in_float(), x.dtype if x._is_float() else dtypes.default_float
 
     def softmax(self, axis: int = -1, dtype: DTypeLike | None = None) -> Self:
         """exp of each element over the sum of exp along axis: positive numbers that sum to 1.

@@ -62,7 +62,7 @@ class Samples(Operators, Scan):
             raise AxisError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
         place = self._axis(axis)
         size = lengths.as_int(self.shape[place], what)
-        y = self if self._is_inexact() else self._cast(dtypes.default_float())
+        y = self if self._is_inexact() else self._cast(dtypes.default_float)
         sums = y._part(place, min(1, size), size) + y._part(place, 0, max(size - 1, 0))
         return sums * y._distances(what, x, dx, place) * 0.5, place
 

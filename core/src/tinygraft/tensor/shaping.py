@@ -114,7 +114,7 @@ class Shaping(Operators):
         grown = [a + extra for a, n in enumerate(wanted) if n == 1 and self.shape[a + extra] != 1]
         axes = (*range(extra), *grown)
         whole = self.dtype is dtypes.bool and not axes
-        return (self.sum(axes) if axes else self._cast(dtypes.default_int()) if whole else self)._reshape(wanted)
+        return (self.sum(axes) if axes else self._cast(dtypes.default_int) if whole else self)._reshape(wanted)
 
     def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Self:
         """Zeros with the last axis laid on the diagonal of two new axes; a positive offset is above the main one.

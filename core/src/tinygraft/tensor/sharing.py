@@ -126,7 +126,7 @@ class Sharing(Indexing):
         """
         if not isinstance(ptr, int):
             raise DTypeError(f"from_blob needs an address, which is an integer, got {ptr!r} for shape {shape}")
-        of = to_dtype(dtype) if dtype is not None else dtypes.default_float()
+        of = to_dtype(dtype) if dtype is not None else dtypes.default_float
         sizes = lengths.as_ints(lengths.as_sizes((shape,), "a shape"), "from_blob")
         if min(sizes, default=0) < 0:
             raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")

@@ -176,7 +176,7 @@ class Special(Pointwise):
         >>> [round(v, 6) for v in Tensor([3.0, 0.0]).lgamma().tolist()]
         [0.693147, inf]
         """
-        x = self if self._is_float() else self._cast(dtypes.default_float())
+        x = self if self._is_float() else self._cast(dtypes.default_float)
         return with_derivative("lgamma", x._op(Ops.LGAMMA), [x], _of_lgamma)
 
     def mvlgamma(self, p: int) -> Self:

@@ -271,7 +271,7 @@ class Statistics(Operators, Scan):
         least, most = (int(t.item()) for t in self.aminmax()) if self.size else (0, -1)
         if least < 0:
             raise ValueError(f"bincount needs numbers of 0 or more, got {least}")
-        ones: Any = self._const(1, dtypes.default_int()) if weights is None else weights
+        ones: Any = self._const(1, dtypes.default_int) if weights is None else weights
         if weights is not None and ones.dtype.kind != "float":
             ones = ones._cast(dtypes.float64)
         total = type(self).full((max(most + 1, minlength),), 0, device=self.device, dtype=ones.dtype)
@@ -289,7 +289,7 @@ class Statistics(Operators, Scan):
         if bins < 1:
             raise ValueError(f"histc needs at least 1 bin, got {bins}")
         x = self.flatten()
-        x = x if x._is_float() else x._cast(dtypes.default_float())
+        x = x if x._is_float() else x._cast(dtypes.default_float)
         low, high = self._span((min, max) if (min, max) != (0, 0) else self._ends(x), 1.0)
         place = ((x - low) * bins / (high - low))._cast(dtypes.int32).minimum(bins - 1)
         inside = (x >= low) & (x <= high)
@@ -322,7 +322,7 @@ class Statistics(Operators, Scan):
 
     def _histogram(self, bins: Any, range: tuple[float, float] | None, weight: Any) -> tuple[Self, Self]:
         x = self.flatten()
-        x = x if x._is_float() else x._cast(dtypes.default_float())
+        x = x if x._is_float() else x._cast(dtypes.default_float)
         edges: Any = bins
         if isinstance(bins, int):
             low, high = self._span(range if range is not None else self._ends(x), 0.5)

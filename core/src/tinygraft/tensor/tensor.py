@@ -105,7 +105,7 @@ def _node(data: Any, device: Place, dtype: Any) -> UOp:
         return _existing(data if isinstance(data, UOp) else data.uop, device, dtype)
     name = Device.canonicalize(device)
     if data is None:
-        return UOp.const(dtype or dtypes.default_float(), 0, name)
+        return UOp.const(dtype or dtypes.default_float, 0, name)
     if type(data) in (bool, int, float, complex):
         return from_data.number_node(data, name, dtype)
     if isinstance(name, tuple):

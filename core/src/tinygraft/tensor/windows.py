@@ -26,7 +26,7 @@ class Windows(Special):
         """(0, 1, ..., M - 1 as floats, the place of the last sample of the symmetric window)."""
         if not isinstance(M, int) or M < 0:
             raise ShapeError(f"a window has a length that is not negative, got {M!r}")
-        to = dtypes.default_float() if dtype is None else to_dtype(dtype)
+        to = dtypes.default_float if dtype is None else to_dtype(dtype)
         if to not in (dtypes.float32, dtypes.float64):
             raise DTypeChoiceError(f"a window is of float32 or float64, asked for {to}; cast it")
         line = cls.arange(M, device=device, dtype=to)
