@@ -417,3 +417,42 @@ def test_an_assignment_that_vmap_refuses_leaves_views_whole() -> None:
         vmap(lambda row: t.assign(t + row))(Tensor([[1.0, 2.0], [3.0, 4.0]]))
     view += 1
     assert (t.tolist(), view.tolist()) == ([2.0, 2.0], [2.0])
+
+
+def _part(x: Tensor) -> Tensor:
+    x[0] = x[1] * 3
+    return (x * x).sum()
+
+
+def _between(x: Tensor) -> Tensor:
+    y = x * x
+    x[0].item()
+    x *= 2
+    x.realize()
+    return (x * y).sum()
+
+
+def _views(x: Tensor) -> Tensor:
+    x.assign(x * 2)
+    x[0] = 5.0
+    v = x[1:]
+    v *= 3
+    return (x * x).sum()
+
+
+@pytest.mark.parametrize("requires_grad", [None, True])
+@pytest.mark.parametrize(("function", "value", "slope", "bend"), [
+    (_part, 40.0, [0.0, 40.0], [[0.0, 0.0], [0.0, 20.0]]),
+    (_between, 18.0, [6.0, 24.0], [[12.0, 0.0], [0.0, 24.0]]),
+    (_views, 169.0, [0.0, 144.0], [[0.0, 0.0], [0.0, 72.0]]),
+])  # fmt: skip
+def test_what_a_function_writes_to_its_argument(function, value, slope, bend, requires_grad) -> None:
+    """Derivatives are by the value that came in, and the argument keeps it."""
+    x = Tensor([1.0, 2.0], requires_grad=requires_grad)
+    assert grad(function)(x).tolist() == slope
+    found, back = vjp(function, x)
+    assert (found.item(), back(Tensor(1.0))[0].tolist()) == (value, slope)
+    assert [t.item() for t in jvp(function, (x,), (Tensor([0.0, 1.0]),))] == [value, slope[1]]
+    assert jacobian(function)(x).tolist() == slope
+    assert hessian(function)(x).tolist() == bend
+    assert x.tolist() == [1.0, 2.0]

@@ -31,7 +31,8 @@ class Call:
     """A call of function for the transformation what, by which the arguments at places are looked at; all for None.
 
     given are the tensors in those arguments, tensors those that stood for them in the call, and inside the nodes of
-    these; result is what the function gave, and results are the tensors in it.
+    these. What the function writes to an argument it writes to these tensors, and before are tensors of the values that
+    it was given, by which derivatives are taken. result is what the function gave, and results are the tensors in it.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Call:
         self.given: list[Tensor] = list(dict.fromkeys(tensors_in(looked_at)))  # type: ignore[arg-type]
         self.tensors = [tensor._wrap(stand_in(tensor.uop)) for tensor in self.given]
         self.inside = [tensor.uop for tensor in self.tensors]
+        self.before = [tensor._wrap(tensor.uop) for tensor in self.tensors]
         put = dict(zip(self.given, self.tensors, strict=True))
 
         def inner(nested: Any) -> Any:
@@ -54,6 +56,8 @@ class Call:
             if tensor.dtype.kind == "float":  # so that a value which is read on the way does not cut the graph
                 tensor._computed = given.requires_grad is not True or not is_leaf(given)  # else writes are constants
                 tensor.requires_grad = True
+        for tensor, before in zip(self.tensors, self.before, strict=True):
+            before.requires_grad, before._computed = tensor.requires_grad, tensor._computed
         self.result = function(*inputs, **(inner(kwargs) if places is None else kwargs))
         self.results: list[Tensor] = tensors_in(self.result)  # type: ignore[assignment]
         self.flag = self._flag()

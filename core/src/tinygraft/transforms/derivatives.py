@@ -30,6 +30,7 @@ def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Fun
     """A function that gives the gradient of function with respect to its argument number argnums, or to several.
 
     function gives a tensor of one float; with has_aux a pair of that and anything else, which comes with the gradient.
+    What it writes to an argument it writes to a copy, and the gradient is by the value that it was given.
     Raises ShapeError, DTypeError, IndexError.
 
     >>> from tinygraft import Tensor, grad
@@ -61,7 +62,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
         if has_aux and not (isinstance(call.result, tuple) and len(call.result) == 2):
             raise DTypeError(f"with has_aux {call.name} must give a pair (value, anything else)")
         value = call.scalar(call.result[0] if has_aux else call.result)
-        found = dict(zip(call.given, value.gradient(*call.tensors), strict=True))
+        found = dict(zip(call.given, value.gradient(*call.before), strict=True))
         return call.value(), _per_argument(argnums, args, lambda tensor: call.tensor(found[tensor].uop))
 
     return wrapped
@@ -99,7 +100,7 @@ def vjp(function: Function, *primals: Any) -> tuple[Any, Function]:
     def back(gradients: Any) -> tuple[Any, ...]:
         total: list[UOp] = []
         for result, seed in zip(call.results, _alike("vjp", gradients, call.results), strict=True):
-            parts = [part.uop for part in result.gradient(*call.tensors, gradient=seed)]
+            parts = [part.uop for part in result.gradient(*call.before, gradient=seed)]
             total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
         found = dict(zip(call.given, total or [full_like(node, 0) for node in call.inside], strict=True))
         return mapped(primals, Tensor, lambda tensor: call.tensor(found[tensor]))  # type: ignore[no-any-return]
@@ -139,7 +140,7 @@ def _pushed(call: Call, result: Tensor, tangents: Sequence[UOp]) -> UOp:
     """How one result of a call changes when what stands for its arguments changes by tangents."""
     seed = _unknown(result)
     total: UOp | None = None
-    for part, tangent in zip(result.gradient(*call.tensors, gradient=seed), tangents, strict=True):
+    for part, tangent in zip(result.gradient(*call.before, gradient=seed), tangents, strict=True):
         (change,) = gradient(part.uop, [seed.uop], tangent)
         if change is not None:
             total = change if total is None else total + change
@@ -207,7 +208,7 @@ def jacobian(function: Function, argnums: Argnums = 0) -> Function:
 
 def _derivatives(call: Call, result: Tensor, place: int) -> UOp:
     """The Jacobian of one result by one argument: a shape of the result's axes followed by the argument's."""
-    argument = call.tensors[place]
+    argument = call.before[place]
     for tensor in (argument, result):
         if not all(isinstance(size, int) for size in tensor.shape):
             raise ShapeError(f"{call.what} needs sizes that are numbers, {call.name} has {tensor.shape}")
