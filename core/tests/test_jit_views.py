@@ -353,3 +353,69 @@ def test_views_of_a_result_that_was_written_whole_with_a_number(number: float) -
         assert view.tolist() == [[number]] and y.tolist() == [number]
         view += 1
         assert y.tolist() == [number + 1]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_views_come_as_their_memory_once_a_capture_writes_to_its_argument(size: int) -> None:
+    """Also where those that it was captured with were whole tensors; what it only reads comes by its elements."""
+
+    @TinyJit
+    def less(x: Tensor, y: Tensor) -> Tensor:
+        view = x.flip((0,))
+        view -= y
+        return view
+
+    one = Tensor([0.5] * size).realize()
+    first = Tensor([4.0] * size).realize()
+    view = less(first, one)
+    less(Tensor([4.0] * size).realize(), one)
+    assert less.captured == 1
+    for i in range(4):
+        less(view, one)
+        assert first.tolist() == view.tolist() == [3.0 - i * 0.5] * size
+    many = numbers(size + 5)
+    before = less.captured
+    for start in range(5):
+        less(first, many[start : start + size])
+    assert less.captured == before
+    np.testing.assert_array_equal(first.numpy(), 1.5 - 10 - 5 * np.arange(size)[::-1])
+
+
+def test_a_written_tensor_and_a_view_of_it_as_arguments() -> None:
+    """Captured with tensors of their own, then called with two that are one memory."""
+
+    @TinyJit
+    def step(y: Tensor, x: Tensor) -> Tensor:
+        x += 1
+        return (y * 1).realize()
+
+    for _ in range(2):
+        step(Tensor([1.0]).realize(), Tensor([1.0, 2.0]).realize())
+    t = Tensor([1.0, 2.0]).realize()
+    for i in range(4):
+        assert step(t[1:], t).tolist() == [3.0 + i]
+    assert t.tolist() == [5.0, 6.0]
+
+
+def _value_and_view(x: Tensor, y: Tensor) -> Any:
+    value = y.roll(0, 0)
+    return value.chunk(2, 0)[1], value
+
+
+def _view_alone(x: Tensor, y: Tensor) -> Any:
+    return y.contiguous()[1:], x + 1
+
+
+@pytest.mark.parametrize("function", [_value_and_view, _view_alone])
+@pytest.mark.parametrize("from_outside", [True, False])
+def test_a_view_of_a_value_with_anothers_memory_is_written_beside_it(function: Any, from_outside: bool) -> None:
+    """As a result, where the other tensor is from outside and where it is an argument."""
+    y = Tensor([1.0, 1.0]).realize()
+    f = TinyJit(lambda x: function(x, y)) if from_outside else TinyJit(function)
+    for i in range(5):
+        x = Tensor([float(i)]).realize()
+        view, _ = f(x) if from_outside else f(x, y)
+        assert view.tolist() == [1.0]
+        view += 2
+        assert (view.tolist(), y.tolist()) == ([3.0], [1.0, 1.0])
+    assert f.captured == 1

@@ -644,6 +644,23 @@ def test_no_grad_is_a_block_and_a_decorator() -> None:
     assert w.tolist() == [3.0]
 
 
+@pytest.mark.parametrize("write", [
+    lambda t: t.detach()[0:1].assign(t[0:1]), lambda t: t.detach().__setitem__(slice(0, 1), t.detach()[0:1]),
+    lambda t: (part := t.detach().chunk(2, 0)[0]).assign(part), lambda t: t[0:1].assign(t.detach()[0:1]),
+])  # fmt: skip
+def test_its_own_value_written_through_detach_has_no_gradient(write: Any) -> None:
+    """As any other value that is written there; one that is written into itself is left as it is."""
+    x = Tensor([1.0, 2.0], requires_grad=True).realize()
+    t = x * 3
+    write(t)
+    t.sum().backward()
+    assert (x.grad.tolist(), t.tolist()) == ([0.0, 3.0], [3.0, 6.0])
+    x.grad, t = None, x * 3
+    t[0:1] = t[0:1]
+    t.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
 def test_detach_shares_memory_and_cuts_the_gradient() -> None:
     """A write through it is a write to a leaf that stays one."""
     w = leaf(1.0, 2.0)

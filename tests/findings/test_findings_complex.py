@@ -15,12 +15,13 @@ import math
 import pickle
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tinygraft import Tensor, dtypes, hessian, jacobian
+from tinygraft import Context, Tensor, dtypes, hessian, jacobian
 from tinygraft import array_api as xp
 from tinygraft.errors import DTypeError
 from tinygraft.functions import Function
@@ -199,6 +200,22 @@ def test_1_19_magnitudes_beyond_the_largest_number() -> None:
             found = getattr(xp, name)(Tensor(z)).numpy()
             np.testing.assert_allclose(found / wanted, 1, rtol=4e-7 if dtype == "complex64" else 1e-15)
     np.testing.assert_allclose(xp.atanh(Tensor(np.array([1e200 + 1e190j]))).numpy(), [1e-200 + 1j * math.pi / 2])
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"CPU_COMPILER": "llvm"}, pytest.param({"CPU_COMPILER": "c"}, marks=pytest.mark.needs("cc")), {"DEV": "PYTHON"},
+    pytest.param({"DEV": "OPENCL"}, marks=pytest.mark.needs("opencl")),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("first", [1.0, -1.0])
+def test_1_18_constants_keep_the_sign_of_a_nan(settings: dict[str, Any], first: float, tmp_path: Path) -> None:
+    """In kernels too, whichever of the two was compiled first and lies in a cache."""
+    with Context(TINYGRAFT_CACHE=str(tmp_path), **settings):
+        chosen = Tensor([1.0, 2.0]).realize() > 0
+        for nan in (math.copysign(math.nan, first), math.copysign(math.nan, -first)):
+            negative = math.copysign(1.0, nan) < 0
+            assert Tensor(nan).signbit().item() is negative
+            assert Tensor.full((2,), nan).contiguous().signbit().tolist() == [negative] * 2
+            assert np.signbit(chosen.where(Tensor(nan), 0.0).numpy()).tolist() == [negative] * 2
 
 
 def test_1_18_the_sign_of_a_nan_is_kept() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Context, Tensor, TinyJit, dtypes, nn
+from tinygraft import Context, Tensor, TinyJit, array_api, dtypes, nn
 from tinygraft.errors import DTypeError, NumberOutOfRange
 
 INT8 = Tensor([1, 2], dtype="int8")
@@ -218,3 +218,13 @@ def test_1_18_the_sign_of_a_nan_of_python() -> None:
         for made in (Tensor(value), Tensor([value])[0], Tensor([value]).contiguous()[0], Tensor.full((1,), value)[0]):
             assert made.signbit().item() is sign
             assert made.realize().signbit().item() is sign
+
+
+@pytest.mark.parametrize("k", [2**31, 2**40, -(2**31), -(2**40), 2**63, 3, -2, 0])
+def test_1_11_diagonals_beyond_the_matrix(k: int) -> None:
+    """One far out is as good as one beside it, as in NumPy."""
+    x = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
+    assert Tensor(x).tril(k).tolist() == np.tril(x, k).tolist()
+    assert Tensor(x).triu(k).tolist() == np.triu(x, k).tolist()
+    assert array_api.eye(2, 3, k=k).tolist() == np.eye(2, 3, k=k).tolist()
+    assert array_api.eye(0, k=k).shape == (0, 0)

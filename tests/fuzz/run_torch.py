@@ -87,7 +87,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "log": lambda a, arg: _within(a, 0.25, 99).log(), "sqrt": lambda a, arg: _within(a, 0.25, 99).sqrt(),
     "sigmoid": lambda a, arg: a.sigmoid(), "relu": lambda a, arg: _clear(a).relu(),
     "abs": lambda a, arg: _clear(a).abs(),
-    "neg": lambda a, arg: -a, "square": lambda a, arg: a * a, "contiguous": lambda a, arg: a, "copy": lambda a, arg: a,
+    "neg": lambda a, arg: -a, "square": lambda a, arg: a * a,
+    "contiguous": lambda a, arg: a, "copy": lambda a, arg: a.clone(),
     "sum": lambda a, arg: _sum(a, *arg), "mean": lambda a, arg: _mean(a, *arg),
     "max": lambda a, arg: _unique(a, *arg, True), "min": lambda a, arg: _unique(a, *arg, False),
     "cumsum": lambda a, arg: a.cumsum(arg), "softmax": lambda a, arg: a.softmax(arg),
@@ -252,8 +253,10 @@ class Mirror(Machine):
         total = self.value(loss)
         if self.written and not self.passed.isdisjoint(_graph(total)):
             raise Uncertain("a graph that a backward went through, over memory that may have been written since")
-        found = torch.autograd.grad(total, [self.value(view) for view in views], retain_graph=True)
-        for name, grad in zip(step.out, found, strict=True):
+        targets = [self.value(view) for view in views]
+        found = torch.autograd.grad(total, targets, retain_graph=True, allow_unused=True)
+        for name, target, given in zip(step.out, targets, found, strict=True):
+            grad = torch.zeros_like(target) if given is None else given
             self.values[name] = replace(self.fresh(grad.detach(), loss.spread), detached=True)
             self.scale = max(self.scale, float(grad.abs().max()))
 

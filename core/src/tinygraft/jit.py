@@ -79,7 +79,7 @@ class TinyJit(Generic[P, R]):
         """Forget all captures."""
         self._once: dict[tuple[Any, ...], Met] = {}
         self._ready: dict[tuple[Any, ...], Record] = {}
-        self._by_chain = False  # whether it has written to memory that an argument is a view of
+        self._writes: frozenset[int] = frozenset()  # the numbers of the tensors of its arguments that it has written to
 
     @property
     def captured(self) -> int:
@@ -103,7 +103,7 @@ class TinyJit(Generic[P, R]):
         if self._process != os.getpid():  # a fork: another thread of the parent may have held the lock
             self._lock, self._process = threading.RLock(), os.getpid()
         with self._lock:
-            arguments = take_apart(args, kwargs, self._by_chain)
+            arguments = take_apart(args, kwargs, self._writes)
             try:
                 return self._call(args, kwargs, arguments)
             finally:
@@ -143,7 +143,7 @@ class TinyJit(Generic[P, R]):
         given = items_in((args, kwargs))
         live = live_holders()
         before = Before(live_tensors())
-        versions = [(t._storage, t._storage.version) for t in arguments.tensors if t._storage is not None]
+        versions = [t._storage and t._storage.version for t in arguments.tensors]
         with capturing(live) as capture, parts.noting() as taken:
             del live
             result = self.fxn(*args, **kwargs)
@@ -153,9 +153,12 @@ class TinyJit(Generic[P, R]):
             lazy += [*assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
-        if not self._by_chain and any(storage.version != version for storage, version in versions):
+        now = [t._storage and t._storage.version for t in arguments.tensors]
+        wrote = {i for i, version in enumerate(versions) if version is not None and now[i] != version} - self._writes
+        if wrote:
+            writes = self._writes | wrote
             self.reset()  # what was captured has copies of the views in the place of their memory
-            self._by_chain = True
+            self._writes = writes
             return result
         trace = Trace(capture, arguments, start)
         ready = self._ready.get(arguments.key)
@@ -171,7 +174,9 @@ class TinyJit(Generic[P, R]):
             and same_items(given, items_in((args, kwargs)))
             and not leaves_work(capture)
         ):
-            self._ready[arguments.key] = Record(trace, both, arguments, result, taken, filled, capture.had)
+            record = Record(trace, both, arguments, result, taken, filled, capture.had)
+            self._ready[arguments.key] = record
+            self._writes |= set(arguments.written(record.assigned))  # views come there from now on as their memory
             while len(self._ready) > MOST:
                 del self._ready[next(iter(self._ready))]
         else:
@@ -204,11 +209,11 @@ class TinyJit(Generic[P, R]):
                     "  hint: call it twice with arguments of each kind first"
                 )
             named = {name: getattr(self, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(self, name)}
-            return {"named": named, "ready": dict(self._ready), "by_chain": self._by_chain}
+            return {"named": named, "ready": dict(self._ready), "writes": self._writes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         TinyJit.__init__(self)
-        self._is_loaded, self._ready, self._by_chain = True, state["ready"], state["by_chain"]
+        self._is_loaded, self._ready, self._writes = True, state["ready"], state["writes"]
         for name, value in state["named"].items():
             setattr(self, name, value)
 

@@ -56,9 +56,10 @@ def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: str | None = None
 ) -> Tensor:
     """Ones on diagonal number k, zeros elsewhere."""
+    count = n_rows if n_cols is None else n_cols
     rows = Tensor.arange(n_rows, device=device).reshape(n_rows, 1)
-    columns = Tensor.arange(n_rows if n_cols is None else n_cols, device=device)
-    return (rows + k).eq(columns).cast(dtype or dtypes.default_float)
+    columns = Tensor.arange(count, device=device)
+    return (rows + max(-n_rows, min(k, count))).eq(columns).cast(dtype or dtypes.default_float)
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:

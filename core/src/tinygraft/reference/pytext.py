@@ -13,6 +13,7 @@ Names that are not defined in the text are those of numbers.namespace.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from tinygraft.dtype import DType, dtypes
@@ -45,7 +46,7 @@ class PythonRenderer(Renderer):
 
 def literal(value: bool | int | float) -> str:
     """A constant as Python text, safe beside any operator."""
-    text = repr(value)
+    text = "-nan" if value != value and math.copysign(1.0, value) < 0 else repr(value)
     return text if text.isalnum() or not text.startswith("-") else f"({text})"
 
 

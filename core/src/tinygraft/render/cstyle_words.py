@@ -90,7 +90,7 @@ class Words:
             text = shortest(value, dtype) + suffix
         else:
             word = self.dialect.nan if math.isnan(value) else self.dialect.infinity
-            text = ("-" if value < 0 else "") + word.format(f=suffix)
+            text = ("-" if math.copysign(1.0, value) < 0 else "") + word.format(f=suffix)
             is_other |= dtype is dtypes.float64 and "{f}" not in word
         text = f"({text})" if text[0] == "-" else text
         return f"({self.type(dtype)}){text}" if is_other else text

@@ -55,8 +55,8 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
             key.append(node)
             continue
         arg = node.arg
-        if op is Ops.CONST and arg == 0:
-            arg = repr(arg)  # 0.0 and -0.0 are equal, and give other results
+        if op is Ops.CONST:
+            arg = _bits(arg)
         elif op is Ops.BUFFER:
             buffers.append(node)
             arg = arg.size
@@ -91,6 +91,11 @@ def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, .
     return tuple(found)
 
 
+def _bits(number: Any) -> Any:
+    """A constant so that equal ones give equal results: 0.0 and -0.0 do not, nor do the NaNs of both signs."""
+    return struct.pack("<d", number).hex() if isinstance(number, float) else number
+
+
 def text(key: Key) -> str:
     """A key written down: equal for equal keys, in every process."""
     numbers: dict[UOp, int] = {}
@@ -100,7 +105,7 @@ def text(key: Key) -> str:
             numbers[entry] = number
             arg: Any = entry.arg
             if entry.op is Ops.CONST:
-                arg = struct.pack("<d", arg).hex() if isinstance(arg, float) else arg
+                arg = _bits(arg)
             elif len(entry.src) > 1 and type(arg) is tuple:
                 arg = _with_numbers(arg, numbers)
             entry = entry.op, entry.dtype, arg, entry.tag, *[numbers[s] for s in entry.src]

@@ -28,7 +28,7 @@ from tinygraft.tensor.element import element
 from tinygraft.tensor.leaves import by_itself, leaf, own_memory
 from tinygraft.tensor.live import LIVE, borrows, note_assigned
 from tinygraft.tensor.paths import is_leaf
-from tinygraft.tensor.storage import agree, over_moves, steps_to, to_realize, whole_value, write
+from tinygraft.tensor.storage import agree, is_cut, over_moves, steps_to, to_realize, whole_value, write
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
@@ -421,7 +421,7 @@ class Access(Casting):
         a training step. In a block of no_grad what is written has no gradient, and the old value keeps the one it has.
         """
         old, unrecorded = self.uop, False
-        if value is (old if view is None else view):
+        if value is (old if view is None else view) and not is_cut(self):
             return
         if quiet.here.blocks and quiet.is_quiet():
             value, unrecorded = quiet.cut(value), quiet.may_have_gradient(*whole_value(self))

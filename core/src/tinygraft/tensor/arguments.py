@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,15 +31,16 @@ _PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # what l
 class Arguments:
     """The kind of a call, the distinct BUFFERs of its tensors, and the values of its variables by name.
 
-    tensors are those that were given, complex ones as their parts. varied says that a variable has two values among
-    them. copied are the storages of views that have a copy of their elements during the call, for somebody outside can
-    write the memory: `give_back` makes them views again.
+    tensors are those that were given, complex ones as their parts, and memory the numbers of their BUFFERs. varied
+    says that a variable has two values among them. copied are the storages of views that have a copy of their elements
+    during the call, for somebody outside can write the memory: `give_back` makes them views again.
     """
 
     key: tuple[Any, ...] = ()
     buffers: list[UOp] = field(default_factory=list)
     values: dict[str, int] = field(default_factory=dict)
     tensors: list[TensorBase] = field(default_factory=list)
+    memory: list[tuple[int, ...]] = field(default_factory=list)
     varied: bool = False
     copied: list[Storage] = field(default_factory=list)
 
@@ -47,6 +48,10 @@ class Arguments:
         """After the call: let views of memory that somebody outside can write be views of it again."""
         for storage in self.copied:
             storage.become(storage.uop)
+
+    def written(self, buffers: Sequence[int]) -> list[int]:
+        """The numbers of the tensors that are over some of the BUFFERs, which are given by number."""
+        return [number for number, mine in enumerate(self.memory) if not set(buffers).isdisjoint(mine)]
 
     def bind(self, name: str, value: int) -> None:
         """Note the value of a variable."""
@@ -81,14 +86,14 @@ def is_over(key: tuple[Any, ...]) -> bool:
     return any(isinstance(item, Same) and item.item() is None for item in key)
 
 
-def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], by_chain: bool = False) -> Arguments:
+def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = frozenset()) -> Arguments:
     """The arguments of a call. Realises its tensors.
 
-    A view is its elements: calls with other parts of a tensor are of one kind. by_chain: it is the memory of its
-    storage, and where in it, which a function that writes to what it is given needs.
+    A view is its elements: calls with other parts of a tensor are of one kind. written has the numbers of tensors that
+    the function writes to: a view among them, or of the same memory, is that memory, and where in it.
     """
     found = Arguments()
-    numbers: dict[UOp, int] = {}
+    places: list[int] = []  # of the tensors in key
     key: list[Any] = [setting.value for setting in CHANGE_CODE]
     stack: list[Any] = [args]
     if kwargs:
@@ -102,12 +107,8 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], by_chain: bool = F
             stack.extend(reversed(item._parts()))
         elif isinstance(item, TensorBase):
             found.tensors.append(item)
-            base = _of_storage(item) if by_chain and item._storage is not None else _in_memory(item)
-            if not by_chain and item._storage is not None and item._chain and item._storage.may_change():
-                found.copied.append(item._storage)
-            mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
-            form = () if item.uop is base else _form(item.uop, base, found)
-            key.append((mine, base.dtype, base.device, base.shape, base.sharding, item.requires_grad, form))
+            places.append(len(key))
+            key.append(None)
         elif isinstance(item, (list, tuple, deque)):
             key.append((type(item), len(item)))
             stack.extend(reversed(item))
@@ -118,8 +119,27 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], by_chain: bool = F
             key.append(_unbound(item, found))
         else:
             key.append(_plain(item))
-    found.key, found.buffers = (*key, found.varied), list(numbers)
+    for place, form in zip(places, _forms(found, written), strict=True):
+        key[place] = form
+    found.key = (*key, found.varied)
     return found
+
+
+def _forms(found: Arguments, written: Set[int]) -> Iterator[tuple[Any, ...]]:
+    """The form of each tensor of a call, whose memory is noted."""
+    storages = {id(tensor._storage) for number, tensor in enumerate(found.tensors) if number in written}
+    numbers: dict[UOp, int] = {}
+    for tensor in found.tensors:
+        storage = tensor._storage
+        is_whole = storage is not None and id(storage) in storages
+        base = _of_storage(tensor) if is_whole else _in_memory(tensor)
+        if storage is not None and not is_whole and tensor._chain and storage.may_change():
+            found.copied.append(storage)
+        mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
+        found.memory.append(mine)
+        form = () if tensor.uop is base else _form(tensor.uop, base, found)
+        yield mine, base.dtype, base.device, base.shape, base.sharding, tensor.requires_grad, form
+    found.buffers = list(numbers)
 
 
 def _in_memory(tensor: TensorBase) -> UOp:

@@ -25,7 +25,7 @@ from tinygraft.tensor.complex_linalg import ComplexLinalg
 from tinygraft.tensor.complex_reductions import ComplexReductions
 from tinygraft.tensor.storage import declare
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import FUNCTIONS, Ops
 from tinygraft.uop.shape import Shape
 from tinygraft.uop.uop import UOp
 
@@ -66,8 +66,10 @@ def elementwise(op: Ops, operands: Sequence[Any]) -> Any:
     """An op of operands of which some are complex: `_op` of base.py for them."""
     values = operands[1:] if op is Ops.WHERE else operands
     part = part_of(_common_dtype(values))
-    tensors = [operand for operand in operands if isinstance(operand, TensorBase)]
+    tensors: list[Any] = [operand for operand in operands if isinstance(operand, TensorBase)]
     rule = derivatives.RULES.get(op)
+    if rule is None and op in FUNCTIONS:
+        tensors[0]._undefined()
     if rule is None:
         why = ": they have no order" if op in (Ops.CMPLT, Ops.MAX, Ops.MIN) else ""
         raise DTypeError(f"cannot {verb(op)} complex numbers{why}\n  made at {tensors[0]._where()}")

@@ -38,6 +38,8 @@ class Linalg(Matmul):
         """Where the column is less than the row plus diagonal: below that diagonal."""
         self._matrix(what)
         rows, columns = self._places(self.ndim - 2), self._places(self.ndim - 1)
+        if all(isinstance(size, int) for size in self.shape[-2:]):  # a diagonal further out is as good as one beside
+            diagonal = max(-self.shape[-2], min(diagonal, self.shape[-1]))
         return columns._op(Ops.CMPLT, rows._op(Ops.ADD, diagonal))
 
     def triu(self, diagonal: int = 0) -> Self:

@@ -37,7 +37,8 @@ def home_of(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Call
 
 def lender_of(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Callable[[object], bool]) -> Home:
     """Whose memory a value of a result has for as long as nobody writes it: as home_of says it."""
-    owner = tensor._lender() if tensor._lender is not None and borrows(tensor) else None
+    holder = tensor if tensor._storage is None else tensor._storage
+    owner = holder._lender() if holder._lender is not None and borrows(holder) else None
     return None if owner is None else home_of(owner, arguments, was_there)
 
 

@@ -279,6 +279,11 @@ def join(base: TensorBase, new: TensorBase) -> None:
     storage.add(new)
 
 
+def is_cut(tensor: TensorBase) -> bool:
+    """Whether what is written to a view has no gradient, be it the value that it has: it is made by detach."""
+    return tensor._storage is not None and any(op is Ops.DETACH for op, _, _, _ in tensor._chain)
+
+
 def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None) -> None:
     """Note that new tensors are one memory, each made of it by a number of steps. The flag is that of the whole."""
     first, count = tensors[0]
