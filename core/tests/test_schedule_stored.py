@@ -6,6 +6,7 @@ import pytest
 
 from tensor_nodes import memory, move, total
 from tinygraft.dtype import dtypes
+from tinygraft.reference.python import TARGET
 from tinygraft.schedule.regroup import FEW, LONG, SLACK, TERMS, regroup
 from tinygraft.schedule.stored import MIN_ROWS, MUCH, decide, memory_base
 from tinygraft.target import Target
@@ -301,10 +302,10 @@ def test_sizes_are_never_values_to_store() -> None:
 
 def test_long_reductions_to_few_results_are_cut_in_two() -> None:
     """From LONG elements for a result, with fewer than FEW results."""
-    assert regroup(postorder(total(memory(LONG - 1), 0))) == {}
-    assert regroup(postorder(total(memory(FEW, LONG), 1))) == {}
+    assert regroup(postorder(total(memory(LONG - 1), 0)), TARGET) == {}
+    assert regroup(postorder(total(memory(FEW, LONG), 1)), TARGET) == {}
     for node in (total(memory(LONG), 0), total(memory(FEW - 1, LONG), 1), total(memory(LONG, 3), 0)):
-        new = regroup(postorder(node))[node]
+        new = regroup(postorder(node), TARGET)[node]
         parts = [n for n in postorder(new) if n.op is Ops.REDUCE_AXIS]
         assert new.shape == node.shape
         assert len(parts) == 2
@@ -314,7 +315,7 @@ def test_long_reductions_to_few_results_are_cut_in_two() -> None:
 def test_a_prime_length_leaves_a_rest() -> None:
     """Every element is in one part: the rest that does not divide is added by itself."""
     node = total(memory(1_000_003), 0)
-    new = regroup(postorder(node))[node]
+    new = regroup(postorder(node), TARGET)[node]
     assert new.op is Ops.ADD
     shrinks = [n.arg for n in postorder(new) if n.op is Ops.SHRINK]
     assert shrinks[0][0][1] == shrinks[1][0][0]
@@ -323,7 +324,7 @@ def test_a_prime_length_leaves_a_rest() -> None:
 
 def cut(node: UOp) -> list[tuple[int, ...]]:
     """The shapes of the reductions that a node becomes, sources first."""
-    new = regroup(postorder(node)).get(node, node)
+    new = regroup(postorder(node), TARGET).get(node, node)
     assert new.shape == node.shape
     return [n.src[0].shape for n in postorder(new) if n.op is Ops.REDUCE_AXIS]
 

@@ -14,12 +14,12 @@ from tinygraft.conformance.corpus import apply, edges, operands, takes
 from tinygraft.conformance.kernels import run_map
 from tinygraft.dtype import DType, bits_of, dtypes
 from tinygraft.reference.python import PythonBackend
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import FUNCTIONS, Ops
 from tinygraft_opencl.device import OpenCLBackend
 from tinygraft_opencl.dialect import opencl_renderer
 
 pytestmark = pytest.mark.needs("opencl")
-ROUGH = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW)  # whose last bits a device may choose: the conformance kit holds them
+ROUGH = FUNCTIONS | {Ops.POW}  # whose last bits a device may choose: the conformance kit holds them
 
 
 def differences(backend: OpenCLBackend, ops: list[Ops], dtype: DType) -> list[str]:

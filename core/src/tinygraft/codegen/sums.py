@@ -47,11 +47,22 @@ def _long_sums(nodes: Sequence[UOp], target: Target) -> list[UOp]:
     """The sums of floats that are too long, but for those whose results fill the registers: tiles of a product.
 
     A block of a product costs the more the fewer registers are left: columns of a matrix by a vector took 13 % longer.
+    Sums over memory that the kernel fills itself are left alone: their loops are those that fill it.
     """
+    copied = _over_copies(nodes)
     sums = (n for n in nodes if n.op is Ops.REDUCE and n.arg.op is Ops.ADD and n.dtype.kind == "float")
-    long = (n for n in sums if turns(_loops(n)) > LONG and not _is_wide(n))
+    long = (n for n in sums if turns(_loops(n)) > LONG and not _is_wide(n) and n not in copied)
     most = {True: target.registers // 4, False: target.registers // 2}
     return [n for n in long if _registers(n, nodes, target) <= most[_is_product(n.src[0])]]
+
+
+def _over_copies(nodes: Sequence[UOp]) -> set[UOp]:
+    """The nodes of a postorder that read memory of a thread or of a group of threads, which the kernel fills."""
+    found: set[UOp] = set()
+    for node in nodes:
+        if node.op is Ops.LOCAL or not found.isdisjoint(node.src):
+            found.add(node)
+    return found
 
 
 def _is_product(value: UOp) -> bool:

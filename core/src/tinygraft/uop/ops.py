@@ -431,6 +431,17 @@ def _lgamma(a: float) -> float:
     return total + math.log(factor) if a >= 1.25 else total - (math.log(a) if a < 0.5 else math.log1p(e))
 
 
+def _tanh(a: float) -> float:
+    """tanh(a) by 40 digits: that of the C library is up to 2 units in the last place away."""
+    if not 2.0**-27 < abs(a) < 20.0:
+        return math.copysign(1.0, a) if abs(a) >= 20.0 else a
+    import decimal  # 5 ms, which nothing else needs
+
+    with decimal.localcontext(decimal.Context(prec=40)):
+        power = (2 * decimal.Decimal(a)).exp()
+        return float((power - 1) / (power + 1))
+
+
 def _fmod(a: float, b: float) -> float:
     return math.fmod(a, b) if math.isfinite(a) and b != 0 else math.nan
 
@@ -565,7 +576,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.ASIN: OpFacts(1, python=_outside(math.asin, _nan)),
     Ops.ACOS: OpFacts(1, python=_outside(math.acos, _nan)),
     Ops.ATAN: OpFacts(1, python=math.atan),
-    Ops.TANH: OpFacts(1, python=math.tanh),
+    Ops.TANH: OpFacts(1, python=_tanh),
     Ops.ERF: OpFacts(1, python=math.erf),
     Ops.ERFC: OpFacts(1, python=math.erfc),
     Ops.LGAMMA: OpFacts(1, python=_lgamma),
