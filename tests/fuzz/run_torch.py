@@ -255,9 +255,9 @@ class Mirror(Machine):
             raise Uncertain("a graph that a backward went through, over memory that may have been written since")
         targets = [self.value(view) for view in views]
         found = torch.autograd.grad(total, targets, retain_graph=True, allow_unused=True)
+        if any(grad is None for grad in found):
+            raise Uncertain("a target that is not on the tape: here one that was computed alike is the same node")
         for name, grad in zip(step.out, found, strict=True):
-            if grad is None:
-                raise Uncertain("a target that is not on the tape: here one that was computed alike is the same node")
             self.values[name] = replace(self.fresh(grad.detach(), loss.spread), detached=True)
             self.scale = max(self.scale, float(grad.abs().max()))
 
