@@ -661,6 +661,23 @@ def test_its_own_value_written_through_detach_has_no_gradient(write: Any) -> Non
     assert x.grad.tolist() == [3.0, 3.0]
 
 
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("devices", [None, ("CPU", "CPU:1")])
+def test_a_read_of_a_part_written_through_detach_keeps_the_rest_for_backward(devices: Any, read: bool) -> None:
+    """The old values that the other elements were multiplied by: the read computes all, and writes over these."""
+    x, t = Tensor([1.0, 2.0, 3.0], requires_grad=True), Tensor([4.0, 5.0, 6.0])
+    x, t = (each if devices is None else each.shard(devices, None) for each in (x, t))
+    Tensor.realize(x, t)
+    view = t[0]
+    t *= x
+    part = view.detach()
+    part += view
+    if read:
+        assert part.item() == 8.0
+    t.sum().backward()
+    assert (x.grad.tolist(), t.tolist()) == ([0.0, 5.0, 6.0], [8.0, 10.0, 18.0])
+
+
 def test_detach_shares_memory_and_cuts_the_gradient() -> None:
     """A write through it is a write to a leaf that stays one."""
     w = leaf(1.0, 2.0)
