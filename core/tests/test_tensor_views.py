@@ -678,6 +678,36 @@ def test_a_read_of_a_part_written_through_detach_keeps_the_rest_for_backward(dev
     assert (x.grad.tolist(), t.tolist()) == ([0.0, 5.0, 6.0], [8.0, 10.0, 18.0])
 
 
+@pytest.mark.parametrize("read", [False, True])
+def test_the_gradient_by_what_was_written_through_detach_counts_once(read: bool) -> None:
+    """By the newest value, of computed tensors and of memory; a leaf that is written is the old value too."""
+    for make in (lambda x: x * 2, lambda x: Tensor([2.0, 4.0, 6.0]).realize()):
+        y = make(Tensor([1.0, 2.0, 3.0], requires_grad=True))
+        y.detach()[0] = 5
+        if read:
+            y.numpy()
+        assert (y * y).sum().gradient(y)[0].tolist() == [10.0, 8.0, 12.0]
+    w = Tensor([1.0, 2.0], requires_grad=True).realize()
+    old = w * w
+    w.assign(Tensor([5.0, 6.0]))
+    if read:
+        w.numpy()
+    assert (old.sum() + w.sum() * 3).gradient(w)[0].tolist() == [5.0, 7.0]
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_leaf_on_two_devices_that_is_written_before_it_is_memory(read: bool) -> None:
+    """What was computed between two writes has its gradient, also once the last one is memory."""
+    t = Tensor([1.0, 2.0], requires_grad=True).shard(("CPU", "CPU:1"), None)
+    t += 0.5
+    between = t.clone()
+    t *= 0.5
+    if read:
+        t.realize()
+    (between * 3).sum().backward()
+    assert (t.grad.tolist(), between.tolist(), t.tolist()) == ([3.0, 3.0], [1.5, 2.5], [0.75, 1.25])
+
+
 def test_detach_shares_memory_and_cuts_the_gradient() -> None:
     """A write through it is a write to a leaf that stays one."""
     w = leaf(1.0, 2.0)

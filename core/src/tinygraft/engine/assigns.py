@@ -64,6 +64,13 @@ def assigned_to(node: UOp) -> UOp:
     return node
 
 
+def cuts(node: UOp) -> bool:
+    """Whether a node is a write that no gradient goes past: of all elements, or of a part of what had none."""
+    if node.op is not Ops.ASSIGN or node.src[1].op is not Ops.DETACH:
+        return False
+    return len(node.src) == 2 or node.src[0].op is Ops.DETACH
+
+
 def overwritten_by(order: Iterable[UOp]) -> set[UOp]:
     """The BUFFERs that the assignments in order write to."""
     return {buffer for n in order if n.op is Ops.ASSIGN for buffer in memories(n.src[0])}

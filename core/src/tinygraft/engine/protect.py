@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import HasNode, Nodes, asking_nodes, overwritten_by, writes_memory
+from tinygraft.engine.assigns import HasNode, Nodes, asking_nodes, cuts, overwritten_by, writes_memory
 from tinygraft.engine.bindings import agreeing
 from tinygraft.engine.capture import Recorded, note
 from tinygraft.engine.run import copy
@@ -77,15 +77,8 @@ def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Se
     roots = [tensor.uop for tensor in (*computed, *lazy) if tensor.uop.dtype.kind == "float" and needs_old(tensor)]
     if not roots:
         return set()
-    inside = toposort(*roots, enter=lambda n: n not in homes or not _is_cut(n))
+    inside = toposort(*roots, enter=lambda n: n not in homes or not cuts(n))
     return {node for node in inside if node in overwritten}
-
-
-def _is_cut(node: UOp) -> bool:
-    """Whether a node is a write that no gradient goes past: of all elements, or of a part of what had none."""
-    if node.op is not Ops.ASSIGN or node.src[1].op is not Ops.DETACH:
-        return False
-    return len(node.src) == 2 or node.src[0].op is Ops.DETACH
 
 
 def _reading(order: Sequence[UOp], overwritten: set[UOp]) -> set[UOp]:

@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
+from tinygraft.engine.assigns import cuts
 from tinygraft.engine.rows import Rows, is_small, rows_of
 from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
 from tinygraft.uop import uop as uop_table
@@ -175,7 +176,7 @@ def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UO
             return
     with _lock:
         for node, read in computed.items() if written else ():
-            if node.op is Ops.ASSIGN and node.src[1].op is Ops.DETACH:
+            if cuts(node):
                 _note_version(node, read)
         time = UOp.next_buffer()
         made = _made(computed, order, wanted, asking, Written(set(written), time), dict(saved), pin) if wanted else {}
@@ -363,6 +364,18 @@ def _has_leaf(node: UOp) -> bool:
 def _goes_on(node: UOp) -> bool:
     """Whether a gradient goes on to the sources of a node."""
     return node.dtype.kind == "float" and node.op is not Ops.DETACH and node.op not in HELD
+
+
+def sources_of(node: UOp) -> set[UOp]:
+    """The nodes that a gradient of a node comes to."""
+    found: set[UOp] = set()
+    stack = [node]
+    while stack:
+        for source in _sources(last) if _goes_on(last := stack.pop()) else ():
+            if source not in found:
+                found.add(source)
+                stack.append(source)
+    return found
 
 
 def _sources(node: UOp) -> tuple[UOp, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import asking_nodes, assigned_to
+from tinygraft.engine.assigns import asking_nodes, assigned_to, cuts
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
@@ -33,7 +33,7 @@ class Path:
         self._same: dict[UOp, list[UOp]] = {}  # a node over memory -> the same over saved or unknown values of it
         self._versions: dict[UOp, list[UOp]] = {}  # memory of a leaf -> what was written into it, in graphs of then
         origins = self.unfolded.origins(self.graph)
-        for node in [n for n in self.graph if n.op is Ops.ASSIGN and n.src[1].op is Ops.DETACH]:
+        for node in filter(cuts, self.graph):
             root = assigned_to(node)
             self._versions.setdefault(rebuild((root,), origins)[root], []).append(node)
         if origins:
@@ -55,14 +55,15 @@ class Path:
                 inside = self.unfolded.of(node) if self.unfolded.has(memory) else node
             old = self.unfolded.stand_in(memory)  # it was moved to a copy when another tensor wrote to its memory
             moved = None if old is None else rebuild((node,), {memory: old})[node]
-            for known in (inside, before, moved, *self._same.get(node, ()), *self._versions.get(memory, ())):
+            versions = [v for root in (memory, before) if root is not None for v in self._versions.get(root, ())]
+            for known in (inside, before, moved, *self._same.get(node, ()), *versions):
                 if known is not None and known in self.graph:
                     found[known] = None
             if node.op is not Ops.ASSIGN and not found and memory.op in HELD:  # what was assigned is there by now
                 old_ones = [n for n in self.unfolded.before(memory) if n.shape == node.shape and n in self.graph]
                 return old_ones[:1]
-            if node.op is not Ops.ASSIGN or (found and node.src[1].op is not Ops.DETACH):
-                return list(found)
+            if node.op is not Ops.ASSIGN or (found and not cuts(node)):
+                return _newest(list(found))
             node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
 
     def gradients(self, targets: Sequence[Sequence[UOp]], seed: UOp) -> list[UOp | None]:
@@ -85,6 +86,14 @@ class Path:
         found = [None if node is None else done.get(node, node) for node in sums]
         self.unfolded.check_known([node for node in found if node is not None], _lines)
         return found
+
+
+def _newest(found: list[UOp]) -> list[UOp]:
+    """Nodes without those that a gradient comes to through another one: what was written there is made of these."""
+    if len(found) < 2:
+        return found
+    behind: set[UOp] = set().union(*map(tape.sources_of, found))
+    return [node for node in found if node not in behind]
 
 
 class Leaves(Path):
