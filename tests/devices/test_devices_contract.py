@@ -227,11 +227,10 @@ def test_which_calls_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert {kind: meeting.most[kind] for kind in ("launch", "run", "load", "render", "alloc")} == dict.fromkeys(
-        ("launch", "run", "load", "render", "alloc"), 1
-    )
+    assert meeting.most["launch"] == 1
+    assert max(meeting.most.get(kind, 0) for kind in ("run", "load", "render", "alloc")) <= 1
     assert len(meeting.threads["launch"]) == 4
-    assert meeting.most["compile"] <= 3
+    assert 1 <= meeting.most["compile"] <= 3
 
 
 def test_copies_meet_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
