@@ -122,8 +122,9 @@ class Allocator(ABC):
     def at_address(self, address: int, nbytes: int) -> Handle:
         """Memory of this process that somebody else made, as a buffer that is never freed here.
 
-        `address` is a multiple of the element's size, and of the Target's `alignment` only where the buffer is larger
-        than its `stream_bytes`. Default: not supported, which makes a copy of such memory.
+        `address` is a multiple of the element's size, and of the Target's `alignment` only where that streams stores
+        and the buffer is larger than its `stream_bytes`. Raises UnsupportedError where the device cannot use it: then
+        a copy is made, and `from_blob` raises. Default: not supported.
         """
         raise UnsupportedError(f"{type(self).__name__} cannot use memory that others made")
 
