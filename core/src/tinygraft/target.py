@@ -21,20 +21,37 @@ COMPUTED = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A device in numbers. Sizes of memory are bytes.
+    """A device in numbers. Sizes of memory are bytes. `docs/device-fields.md` shows this list as a table.
 
-    arch is the whole description that a compiler needs, part of every cache key. dtypes can be stored,
-    compute_dtypes can be computed with (others are widened to float32 for each operation). native_ops are the ops
-    that the renderer has words for, with our meaning for every operand; rules.decompose writes the others in terms of
-    BASIC_OPS, which every renderer has. The CHECKED_OPS among those are given operands for which plain C does the same
-    (float to integer in range, division of non-negative by positive, shifts below the width), unless native_ops
-    lists them. vector_bytes is the width of a vector register, 0 for a device whose renderer has no vectors;
-    registers their number. matrix are the instructions that multiply small matrices, the preferred ones first.
-
-    chunks is how many threads share a kernel by PARALLEL ranges; grid_dims how many dimensions of groups there
-    are (0: none) and lanes the most threads in a group. stream_bytes is the size above which an output is stored
-    past the caches (0: never). fused_sums says that FMA is an instruction, so that sums of products are accumulated
-    by it. joins_nests says that loops over unrelated shapes may live in one kernel.
+    - `arch`: the whole description that a compiler needs, in words. It is part of every cache key.
+    - `dtypes`: what can be stored. A kernel that needs another raises UnsupportedError.
+    - `compute_dtypes`: what can be computed with. Smaller floats that are only stored are widened to float32
+      for each operation; any other dtype that is missing raises UnsupportedError.
+    - `native_ops`: the ops that the renderer has words for, with our meaning for every operand.
+      `rules.decompose` writes the others in terms of BASIC_OPS, which every renderer has. The CHECKED_OPS among
+      those are given operands for which plain C does the same (float to integer in range, division of
+      non-negative by positive, shifts below the width), unless they are listed here.
+    - `vector_bytes`: the width of a vector register; 0 where the renderer has no vectors.
+    - `registers`: how many registers there are: of vectors, or of a thread of a thread block.
+    - `matrix`: the instructions that multiply small matrices (MatrixUnit), the preferred ones first.
+    - `chunks`: how many threads share a kernel by PARALLEL ranges; each of its launches is then run once for
+      each part, as `Signature.chunked` says.
+    - `grid_dims`: how many dimensions of thread blocks there are, at most 3; 0 where there are none.
+    - `max_grid`: the most thread blocks along each dimension. Longer loops run in steps.
+    - `lanes`: the most threads in a thread block.
+    - `shared_memory`: memory that the threads of a block share.
+    - `local_memory`: scratch memory of one thread of a kernel without thread blocks, for packed operands; 0 for
+      none.
+    - `l1_bytes`: the first cache of a core. Nothing reads it today.
+    - `l2_bytes`: the second cache of a core, which tiles are made to fit.
+    - `l3_bytes`: the last cache, before memory.
+    - `stream_bytes`: the size of an output above which it is stored past the caches; 0 for never.
+    - `fused_sums`: whether FMA is an instruction, so that sums of products are accumulated by it.
+    - `joins_nests`: whether loops over unrelated shapes may live in one kernel. Nothing reads it today.
+    - `max_params`: the most buffers of a kernel. The scheduler stays some below.
+    - `max_ops`: the most operations of a kernel, about: longer chains are stored on the way, most of them at
+      half of it.
+    - `alignment`: where memory and the parts of it begin, in bytes.
     """
 
     arch: str = ""

@@ -15,6 +15,7 @@ from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, RangeArg, ReduceArg
 from tinygraft.uop.uop import UOp, postorder
 
+# given: more than the five places below, which is all that it has to be
 SPACING = 8
 REST, VECTOR, UNROLL, UNROLL_REST, INNER = 1, 2, 3, 4, 5  # places of new ranges behind the one that is split
 

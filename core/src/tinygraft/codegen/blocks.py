@@ -41,6 +41,7 @@ from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import AxisKind, LocalArg, Ops
 from tinygraft.uop.uop import UOp, postorder
 
+# assumed: chosen where no GPU was at hand (2026-11-20); they only put the candidates in order
 EACH = (1, 2, 4, 8)  # rows, or columns, of a tile that one thread may compute
 TERMS = (8, 16, 32)  # terms that may be in shared memory at once
 WAITING = 20.0  # cycles to wait at a barrier

@@ -18,6 +18,7 @@ from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
+# assumed: never measured
 FEWEST_TERMS = 4  # turns of the reduction below which storing the results is most of the work
 
 

@@ -32,6 +32,7 @@ from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
+# assumed: never measured
 BEST = 12  # ways that are worth a try
 
 

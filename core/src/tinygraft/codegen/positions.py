@@ -16,6 +16,7 @@ from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 
+# assumed: chosen where no GPU was at hand (2026-11-20); they only put the candidates in order
 AT_ONCE = 64  # groups that a device runs side by side: with fewer a part of it idles
 NEAR, FAR = 4.0, 16.0  # cycles of an access to memory: of neighbouring elements by neighbouring threads, of others
 FULL = 4  # times the threads of a group from which the ones left over at the end of a loop do not count

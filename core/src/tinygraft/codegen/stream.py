@@ -12,6 +12,7 @@ from tinygraft.uop.ops import AxisKind, Ops, StoreHint
 from tinygraft.uop.terms import terms_of
 from tinygraft.uop.uop import UOp, postorder
 
+# given: a cache line, and the shortest non-temporal store of a vector, of x86
 LINE = 64  # bytes that memory moves at once: shorter rows are streamed only where the next one adjoins
 SHORTEST = 16  # bytes of a row that machines have a streaming store for
 

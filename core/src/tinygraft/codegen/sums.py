@@ -21,6 +21,8 @@ from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
+# measured: with these 2**28 times 0.1 sum up to 3e-7 of the truth (1.5e-4 without), and sum, var and softmax of nine
+# shapes take no longer (2026-11-22, the cpu plugin, in alternation); there is no record of other lengths
 BLOCK = 32  # iterations of a block
 SHORTEST = 16  # iterations below which a block would cost more than it is worth
 LONG = 64  # iterations of a sum that stays one: rows of two thousand elements in vectors

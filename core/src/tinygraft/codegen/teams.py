@@ -34,6 +34,7 @@ from tinygraft.uop import index as ix
 from tinygraft.uop.ops import FACTS, AxisKind, LocalArg, Ops
 from tinygraft.uop.uop import UOp, postorder
 
+# assumed: chosen where no GPU was at hand (2026-11-20); they only put the candidates in order
 SERIAL = 32  # parts that are combined one after another; more are combined in two steps
 FEWEST = 8  # turns of a reduction below which it is not shared
 MEETING = 60.0  # cycles to meet at a barrier and combine the parts

@@ -24,12 +24,18 @@ from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import ELEMENTWISE, Ops
 from tinygraft.uop.uop import UOp, postorder
 
+# given: what render/llvm_memory.py picks from whole rows
 NEAR = range(-1, 5)  # steps from lane to lane that are read in whole vectors
+# assumed: no record of each one being measured. They put tiles in an order, and the tiles that come first were
+# measured (benchmarks/NOTES.md, 2026-11-20, "products and convolutions in tiles": a thread of an EPYC with AVX-512)
 FEWEST_ROWS = 4  # rows below which an operand is not read often enough to pay for its copy
 LEAST_WORK = 1 << 12  # multiplications below which a kernel is small whatever one does
 MOST_VECTORS = 4  # of a row of results that is held in registers
 PIPELINE = 8  # multiplications in flight that keep the units busy
+# measured: set, with RAGGED, by what BEAM found for products of 128 to 512, where 8 x 32 in place beats 12 x 32
+# staged by up to 1.36 (2026-11-20, one thread of the same machine)
 ROW, VECTOR = 0.15, 0.4  # cycles that a load of one row's operand, or of one vector of the panel, adds to a turn
+# assumed: as the first ones
 STRIDED, STEP = 0.25, 0.35  # the same for a load that is far from the one before, and for an operation on an element
 COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to stage an element: in vectors, with gates, one by one
 TRANSPOSED = 0.35  # the same, and to store a result, in blocks that are transposed in registers
@@ -37,8 +43,12 @@ TAIL = 0.1  # more of them where the last block is not whole
 NEXT, FAR = 0.05, 0.2  # cycles to read a byte from the cache behind the second, and from memory
 SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
 JOINING = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.BITCAST, Ops.CAST, Ops.SHL, Ops.OR, Ops.XOR})  # of words
+# measured: 8 rows of 3 vectors spill one register, and conv 3x3 1x128x28 takes 1.3 ms with them and 1.0 without
+# (2026-11-20, one thread of the same machine)
 SPILLED = 1.2  # times longer that a tile takes whose rows' operands and results do not fit the registers together
+# measured: with ROW and VECTOR (2026-11-20)
 RAGGED = 1.03  # times longer that tiles take whose last one is not whole
+# assumed: never measured
 IDLE = 1.2  # how much longer the busiest thread may work before rows are shared out as well
 
 

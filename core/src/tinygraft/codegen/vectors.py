@@ -26,17 +26,28 @@ from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import ELEMENTWISE, FUNCTIONS, AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
+# assumed: they put kernels into vectors that were slow without, which is all that was measured:
+# a max pool with stride 2 1.8 -> 0.46 ms, the gradient of one 1,793 -> 686 us (benchmarks/NOTES.md, 2026-11-20)
 SHORTEST = 4  # turns of a loop below which it is not made of vectors
 NEARBY = 0.4  # what a load of lanes a few elements apart is worth, where one of neighbours is worth 1
 GATHER = 2.0  # what a load at a computed address for each lane costs, in vector loads for each lane saved
 ARITHMETIC = 0.5  # what an operation in vectors saves, in the same measure
+# assumed: about those of an x86; with them sums of rows of 2048 have registers enough, which BEAM found to be worth
+# 2.1 and the choice itself gives 526 -> 239 us (benchmarks/NOTES.md, 2026-11-20, one thread of an EPYC, AVX-512)
 SUM = 4  # cycles until the sum of two registers is there
 REST = 4  # cycles of a turn that is left over from vectors
+# assumed: never measured; rows of 37 elements in vectors of 32 lose a fifth (NOTES.md, 2026-11-20)
 LONG = 16  # vectors of a row that is longer than what a machine looks ahead: shorter ones do not wait for each other
+# assumed: set so that 16 vectors of a row are read at once, as BEAM found best for 2048x2048: 671 -> 354 us
+# (NOTES.md, 2026-11-20)
 ALONE, START = 5.0, 4.0  # of sums of columns: a vector of a row read by itself, and the first of several, in later ones
 SLOW = FUNCTIONS | {Ops.POW, Ops.FMOD, Ops.THREEFRY}  # a chain of a dozen operations or more
+# assumed: never measured
 MOST_SLOW = 3  # of them in a body that is copied: more fill the units by themselves
+# measured: BEAM chose four for exp(relu(x*2+1)) on 1M floats, 283 -> 216 us (NOTES.md, 2026-11-20)
 COPIES = 4  # of such a body
+# assumed: the price was measured, compiling a transposition 18 ms instead of 4, gelu 9 instead of 6 (NOTES.md,
+# 2026-11-20); from where on it is earned was not
 WORTH = 1 << 12  # elements below which a kernel is done before longer code is compiled
 
 

@@ -15,7 +15,7 @@ import weakref
 from typing import Any
 
 from tinygraft import events
-from tinygraft.device.interfaces import Allocator, Backend, Handle
+from tinygraft.device.interfaces import Backend, Handle
 from tinygraft.device.pool import Block, Pool, note_lost, pool_of
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.dtype import DType
@@ -78,7 +78,7 @@ class Buffer:
                     except (Exception, SystemExit) as error:
                         raise_noted(error, f"taking {self.nbytes} bytes", self.device)
                     if self._source is not None:
-                        _read(self._source, pool.allocator, block.handle)
+                        _read(self._source, self.backend, block.handle)
                         self._source = None
                     self._handle, self._block = block.handle, block
         return self
@@ -229,15 +229,20 @@ class Buffer:
         return f"<buf real:{real} device:{self.device} size:{self.size} dtype:{self.dtype!r} offset:{self.offset}>"
 
 
-def _read(source: FilePart, allocator: Allocator, handle: Handle) -> None:
+def _read(source: FilePart, backend: Backend, handle: Handle) -> None:
     """The bytes of a file into memory, through the host where they cannot be read into it."""
-    view = allocator.as_host(handle)
+    view = backend.allocator.as_host(handle)
     if view is not None:
+        try:
+            backend.synchronize()  # a kernel that was launched before may still use this memory
+        except DeviceLostError as error:
+            note_lost(error, backend)
+            raise
         source.read_into(view[: source.nbytes])
         return
     data = memoryview(bytearray(source.nbytes))
     source.read_into(data)
-    allocator.copy_in(handle, data)
+    backend.allocator.copy_in(handle, data)
 
 
 _buffers: dict[int, Buffer] = {}  # by the number of the BUFFER node; goes when the node does

@@ -1,7 +1,42 @@
 """What a device plugin implements: Backend, Allocator, Compiler, Program and GraphExecutor, with defaults.
 
 A Backend is one opened ordinal of a device. Required of a plugin: a Target, a renderer, three allocator methods,
-`Backend.load` and `Program.launch`; all else has a default.
+`Backend.load` and `Program.launch`; all else has a default. What holds for all of them:
+
+**Order.** The work of one backend (launches, copies, replays) has the effect of running one after another, in the order
+in which it was called for, whichever threads called. Core does not wait in between. It launches a kernel on the result
+of one that may still run, and memory that a tensor no longer needs is given to the next one at once, while kernels that
+were launched before may still use it: what is launched or copied later comes after them. One queue that works in order
+is enough. Between two backends nothing is ordered but `Backend.copy_from`.
+
+**Asynchronous devices.** A device may return from `launch`, `run`, `copy` and `copy_in` before the work is done. Core
+waits where it needs a value: `copy_out`, `copy_from` (for the peer) and `synchronize`, which it calls before it looks
+at memory through `as_host`. Such a device sees to it that
+
+- what a kernel needs lives until it has run: core may drop the Program as soon as `launch` has returned, and the
+  sequences that it was given are the caller's;
+- `copy_in` has taken the bytes when it returns: the source is the caller's;
+- memory that is freed goes back to the system only when what was launched before has run;
+- work on memory from `at_address` has ended when the call returns: its owner may free it then;
+- what fails late is raised by the next call that waits, as a DeviceLostError: nobody knows what was computed.
+
+**Errors.** A DeviceLostError ends the backend for this process: every later use of its memory raises it again. After
+any other error the backend goes on. What `launch` says of errors holds for copies and replays too.
+
+**Threads.** Any thread may make any call, so a driver with a current context sets it in each. Which calls may meet:
+
+- The constructor and `close` of a Backend: one at a time, under the lock of the registry.
+- `render` and `load`: one at a time, save that unpickling a TinyJit loads whatever else happens.
+- `compile`: up to `Compiler.threads` at the same time, on behalf of a thread that waits for them. As that thread has
+  the locks for it, no tensor may be realised in `compile`, `render` or `load`.
+- `launch`, `timed_launch`, `copy`, `copy_from`, and all of a GraphExecutor: one thread at a time, not always the same.
+- `graph`, `copy_in`, `copy_out`, `synchronize`, `as_host`, `at_address`, `view`: at any time, beside all others.
+- `alloc` and `free`: one at a time for the backend's pool, beside all others; VALIDATE=1 calls them beside the pool.
+  `free` is called where Python collects garbage, so perhaps in the middle of another call in the same thread: it waits
+  for no lock that one of those holds.
+
+**Signals.** Ctrl-C may raise KeyboardInterrupt in whatever Python code of a plugin the main thread runs: what has to be
+undone is undone in `finally`.
 """
 
 from __future__ import annotations
@@ -23,22 +58,38 @@ Handle = Any  # a buffer as its allocator knows it; opaque to core
 
 
 class Allocator(ABC):
-    """Memory of one backend. Core keeps freed buffers for reuse; an allocator only hands memory out."""
+    """Memory of one backend. Core keeps freed buffers for reuse (device/pool.py); an allocator only hands memory out.
+
+    A handle is whatever the allocator makes it; core keeps it as long as the memory is used, and passes it on. A buffer
+    of no elements has no memory: it is None among the buffers of a launch, and is not copied.
+    """
 
     @abstractmethod
     def alloc(self, nbytes: int) -> Handle:
-        """nbytes of uninitialised memory. Raises DeviceMemoryError when there is no room."""
+        """`nbytes` (at least 1) of memory that begins at a multiple of the Target's `alignment`; it may hold anything.
+
+        Raises DeviceMemoryError when there is no room. Core then frees what it keeps for reuse, and asks once more.
+        """
 
     @abstractmethod
     def copy_in(self, target: Handle, source: memoryview) -> None:
-        """Host bytes to the device."""
+        """Host bytes to the device, behind what was launched before; `source` may be changed when this returns.
+
+        `source` is contiguous, of any shape and format, and perhaps read-only; it is as large as the buffer.
+        """
 
     @abstractmethod
     def copy_out(self, target: memoryview, source: Handle) -> None:
-        """Device bytes to the host; waits for the kernels that write them."""
+        """Device bytes to the host; they are there, and what was launched before has run, when this returns.
+
+        `target` is contiguous and writable, of any shape and format, and as large as the buffer.
+        """
 
     def copy(self, target: Handle, source: Handle, nbytes: int) -> None:
-        """Bytes from one buffer to another of this memory. Default: through the host."""
+        """The first `nbytes` of one buffer to another that does not overlap it, behind what was launched before.
+
+        Default: through the host, for which the caller has called `synchronize`, as core does.
+        """
         view = self.as_host(source)
         if view is None:
             view = memoryview(bytearray(nbytes))
@@ -46,27 +97,48 @@ class Allocator(ABC):
         self.copy_in(target, view)
 
     def free(self, handle: Handle, nbytes: int) -> None:
-        """Give memory back. Default: drop the reference."""
+        """Give memory back. `handle` is what `alloc` gave for `nbytes`, never a view or memory of others.
+
+        Kernels that were launched before may still use it. It is called once for each `alloc`, unless the backend is
+        closed or lost before; what is not freed then goes with the backend. Default: drop the reference.
+        """
 
     def view(self, handle: Handle, offset: int, nbytes: int) -> Handle:
-        """A part of a buffer. Default: not supported, so core never sub-allocates."""
+        """`nbytes` of a buffer, or of another view, from `offset` bytes on, a multiple of the Target's `alignment`.
+
+        It is dropped and never freed, and keeps the buffer's memory alive until that is freed. With it the temporaries
+        of a schedule share one block. Default: not supported, so core never sub-allocates.
+        """
         raise UnsupportedError(f"{type(self).__name__} has no views into a buffer")
 
     def as_host(self, handle: Handle) -> memoryview | None:
-        """The buffer as host memory, writable, without a copy; None where that cannot be. Default: None."""
+        """The bytes of the buffer itself as the host sees them, writable; None where that cannot be. Default: None.
+
+        It does not wait. Who reads or writes through it has called `synchronize`, and the device sees what was written
+        in whatever is launched afterwards.
+        """
         return None
 
     def at_address(self, address: int, nbytes: int) -> Handle:
-        """Memory that somebody else made, as a buffer that this never frees. Default: not supported."""
+        """Memory of this process that somebody else made, as a buffer that is never freed here.
+
+        `address` is a multiple of the element's size, and of the Target's `alignment` only where that streams stores
+        and the buffer is larger than its `stream_bytes`. Raises UnsupportedError where the device cannot use it: then
+        a copy is made, and `from_blob` raises. Default: not supported.
+        """
         raise UnsupportedError(f"{type(self).__name__} cannot use memory that others made")
 
 
 class Program(ABC):
-    """A loaded kernel."""
+    """A loaded kernel. It has no state between launches that two of them could see."""
 
     @abstractmethod
     def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
         """Run the kernel on buffers by slot; may return before it has finished.
+
+        `buffers` are handles (None where there are no elements), as large as the Signature's params say or larger;
+        `variables` are the values of its names, in its order, and fit an int64; `grid` is how many thread blocks there
+        are along each dimension. Where one of those is 0 nothing is to be run.
 
         What it raises it raises before the kernel has stored anything. Where that is not so, the error is a
         DeviceLostError, after which nothing on the device is read any more, or has an attribute `stored`: what this
@@ -93,8 +165,10 @@ class GraphExecutor:
     """A captured list of launches on one backend, to be run again with other buffers and values.
 
     This one launches step by step from Python; a device that can do better overrides it. It is used by one thread at a
-    time. Before the first run each place has been given its buffer; buffers and values stay until they are changed.
-    is_native says that no Python runs in run(), so that Ctrl-C cannot end it in the middle of a step.
+    time, and other launches on the backend may come between two calls. Before the first run each place has been given
+    its buffer; buffers and values stay until they are changed. Between runs their memory may be freed or be others': a
+    list touches it in `run` only. `is_native` says that no Python runs in run(), so that Ctrl-C cannot end it in the
+    middle of a step.
     """
 
     is_native: bool = False
@@ -105,18 +179,19 @@ class GraphExecutor:
         self.values: Mapping[str, int] = {}
 
     def set_buffer(self, place: int, handle: Handle) -> None:
-        """Let handle be the buffer of a place."""
+        """Let `handle` be the buffer of a place; None where it has no elements."""
         self.handles[place] = handle
 
     def set_values(self, values: Mapping[str, int]) -> None:
-        """Give variables their values, by name."""
+        """Give variables their values, by name: all that the steps name, and perhaps others."""
         self.values = values
 
     def run(self, first: int) -> int:
         """Run steps from number first on, at least one; the number of the step that comes next.
 
-        Returns after a tenth of a second at the latest (or one step that takes longer), since Python hears of Ctrl-C
-        only in between. Default: one step.
+        The steps have the effect of running one after another, behind what was launched before; they may still run
+        when this returns. Returns after a tenth of a second at the latest (or one step that takes longer), since Python
+        hears of Ctrl-C only in between. Default: one step.
         """
         step = self.steps[first]
         handles = [self.handles[place] for place in step.buffers]
@@ -132,23 +207,30 @@ class GraphExecutor:
 class Compiler:
     """From source to binary. The default passes the text on as UTF-8.
 
-    key tells binaries of different compilers and options apart; None means that they are not kept on disk. threads is
-    how many kernels are best compiled at once; above 1 compile() is called from that many threads.
+    `key` tells binaries of different compilers, options and processors apart, in every process alike, and does not
+    change; None means that they are not kept on disk. `threads` is how many kernels are best compiled at once; above 1
+    compile() is called from that many threads, at the same time.
     """
 
     key: str | None = None
     threads: int = 1
 
     def compile(self, source: Source) -> Binary:
-        """Raises CompileError with the compiler's words."""
+        """The binary of a source: bytes that are all that `Backend.load` needs, perhaps in another process.
+
+        Raises CompileError with the compiler's words. No bytes are an error too.
+        """
         return Binary(source.name, source.text.encode(), source.signature)
 
 
 class Backend(ABC):
     """One opened ordinal of a device, such as CPU:0.
 
-    survives_fork says that memory and programs still work in a forked child, as host memory does. Where it is False
-    (a driver's context never survives) core forgets the backend in the child without closing it.
+    It is made when the ordinal is first asked for and is there once in a process, until `close`; then it may be made
+    anew. `survives_fork` says that memory and programs still work in a forked child, as host memory does. Where it is
+    False (a driver's context never survives) core forgets the backend in the child without closing it, and uses nothing
+    of it; but its objects may be collected there, so a finaliser that calls the driver asks os.getpid() first. No fork
+    happens while kernels are compiled.
     """
 
     survives_fork: bool = False
@@ -164,18 +246,28 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, binary: Binary) -> Program:
-        """A binary as something that can be launched."""
+        """A binary as something that can be launched; it may come from the disk, and from an earlier process.
+
+        Raises an error where it does not load: core then removes it from the disk and compiles it anew.
+        """
 
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
-        """A captured list of launches as something that runs it again. Default: launch by launch from Python."""
+        """A captured list of launches as something that runs it again. Default: launch by launch from Python.
+
+        The programs of `steps` are this backend's; they live as long as what this gives.
+        """
         return GraphExecutor(self, steps)
 
     def synchronize(self) -> None:
-        """Wait until everything that was launched has finished. Default: launches already wait."""
+        """Wait until everything that was launched, by any thread, has finished. Default: launches already wait.
+
+        Raises DeviceLostError where some of it failed.
+        """
 
     def copy_from(self, target: Handle, peer: Backend, source: Handle, nbytes: int) -> None:
-        """Bytes from a buffer of another backend (peer) to one of this, waiting for the kernels that write them.
+        """Bytes from a buffer of another backend (`peer`) to one of this, waiting for the kernels that write them.
 
+        They are written behind what was launched here before, and read before what is launched on `peer` later.
         Default: through the host. A plugin whose devices see each other's memory overrides it, asks what peer is, and
         leaves all others to this.
         """
@@ -187,11 +279,18 @@ class Backend(ABC):
         self.allocator.copy_in(target, view)
 
     def close(self) -> None:
-        """Give everything back. Called once, in the reverse order of opening, also at exit."""
+        """Wait for what runs, and give everything back.
+
+        Called once, in the reverse order of opening, also at exit; before it core frees what it keeps for reuse. Memory
+        in use is not freed any more: who uses it gets an error.
+        """
 
     def timed_launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int],
                      grid: tuple[int, int, int]) -> float:  # fmt: skip
-        """Seconds that one launch took. Default: the clock of the host around it."""
+        """Seconds that one launch took, with nothing else running; it has finished when this returns.
+
+        Called in place of `launch` with DEBUG=2, for who observes launches, and by BEAM. Default: the host's clock.
+        """
         self.synchronize()
         start = time.perf_counter()
         program.launch(buffers, variables, grid)

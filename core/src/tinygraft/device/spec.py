@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# given: the version of tinygraft.plugin, raised when it changes
 PLUGIN_API = (0, 1)
 
 

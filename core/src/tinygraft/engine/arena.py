@@ -15,6 +15,7 @@ from tinygraft.schedule.memory import ARENA, HasBuffers, Life, lifetimes, place
 from tinygraft.schedule.proof import Bytes, Use, check_places
 from tinygraft.uop.uop import UOp
 
+# assumed: never measured
 SPARE = 64 << 10  # bytes of a result that is worth looking at
 
 

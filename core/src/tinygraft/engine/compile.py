@@ -35,6 +35,7 @@ from tinygraft.uop.stages import Binary, Call, CopyCall, Cost, Kernel, Linear, S
 from tinygraft.uop.uop import UOp
 
 T = TypeVar("T")
+# assumed: bounds on memory that no usual program meets; the 40 MB have no record
 MOST = 256  # kernels that the cache has; the one asked for longest ago goes first
 MOST_INSTRUCTIONS = 100_000  # of all of them together: some 40 MB of graphs
 

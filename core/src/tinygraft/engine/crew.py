@@ -24,6 +24,8 @@ from queue import Empty, PriorityQueue
 
 from tinygraft.interrupt import Guard
 
+# measured: a first MNIST step, lowered by one thread and compiled by two, takes 529 ms with the 5 ms and 435 with
+# these (benchmarks/NOTES.md, 2026-11-20, "a second process, two cores")
 SWITCH = 1e-4  # seconds until a thread that is back from its compiler gets the interpreter; by default it waits 5 ms
 
 Job = Callable[[], None]

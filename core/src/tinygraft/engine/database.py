@@ -27,6 +27,7 @@ from tinygraft.uop.flat import flat
 from tinygraft.uop.stages import Kernel
 
 Key = tuple[str, str, str]
+# assumed: a bound on what is read, far above what a search writes
 LONGEST = 256 << 20  # bytes of a file
 
 

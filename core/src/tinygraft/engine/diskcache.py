@@ -17,6 +17,7 @@ from tinygraft.caches import cache_folder, clean, read_cached
 from tinygraft.files import write_through
 
 MAGIC = b"tgkern2\n"
+# assumed: bounds on a folder, far above what a program writes
 LIMIT = 512 << 20  # bytes of all entries; the oldest go first
 LONGEST = 64 << 20  # bytes of an entry
 

@@ -13,6 +13,7 @@ from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, AxisKind, Ops
 from tinygraft.uop.stages import Call, CopyCall
 from tinygraft.uop.uop import UOp, toposort
 
+# assumed: looked at, never timed
 MOST_BOXES = 600  # past this a drawing is no longer read, and its page grows slow
 
 KINDS: dict[str, frozenset[Ops]] = {

@@ -34,6 +34,7 @@ from tinygraft.uop.uop import UOp, toposort
 SAME = frozenset({Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.SHARD, Ops.AFTER, Ops.FUNCTION})
 VIEWS = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.WINDOW}) | SAME  # they copy nothing
 MOVES = VIEWS | {Ops.PAD, Ops.CAT, Ops.GATHER, Ops.SCATTER, Ops.ASSIGN, Ops.MULTI, Ops.WHERE, Ops.NEG, Ops.BITCAST}
+# assumed: never measured
 AT_ONCE = 1 << 15  # elements from which a product is summed without being rounded and written down
 SIZES = frozenset({Ops.DEVICE, Ops.CONST, Ops.VARIABLE, Ops.BIND})
 

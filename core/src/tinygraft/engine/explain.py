@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from tinygraft.engine.record import KernelRecord, Launch, Schedule, Stage
 
-WIDTH = 100
-BAR = 40
+# assumed: columns of text that a terminal has
+WIDTH = 100  # of a printed record
+BAR = 40  # of the whole time, as a bar
 
 
 def explain(schedule: Schedule, passes: bool = False, bodies: dict[int, int] | None = None) -> Iterator[str]:

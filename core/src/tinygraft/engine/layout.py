@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from tinygraft.engine.drawing import Box, Drawing
 
+# assumed: looked at in a browser, never measured; the font is that of page.html
 CHAR, LINE, PADDING = 7.0, 16.0, 10.0  # of the page's font, in pixels
-GAP_X, GAP_Y = 22.0, 34.0
-SWEEPS = 6
+GAP_X, GAP_Y = 22.0, 34.0  # pixels between boxes
+SWEEPS = 6  # over all layers
 MOST_BENDS = 4000  # long lines are drawn straight past this many bends
 
 Point = tuple[float, float]

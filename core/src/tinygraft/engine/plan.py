@@ -40,6 +40,7 @@ from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort
 
+# assumed: bounds on memory that no usual program meets
 MOST = 256  # plans that are kept; the one used longest ago goes first
 MOST_NODES = 1_000_000  # of all their graphs together
 Key = tuple[tuple[Any, ...], tuple[Backend, ...], Options]

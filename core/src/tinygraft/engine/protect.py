@@ -18,6 +18,7 @@ from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 
+# assumed: never measured
 ALONG = 256  # a live tensor with at most so many nodes of its own is computed along rather than kept for later
 
 

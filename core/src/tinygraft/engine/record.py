@@ -19,6 +19,7 @@ from tinygraft.uop.stages import Binary, Call, CopyCall, Kernel, KernelCall, Lin
 from tinygraft.uop.uop import UOp, toposort
 
 LOOKED_AT = (StageEvent, CompileEvent, LaunchEvent)  # the kinds of events that a Recorder takes
+# assumed: what a person reads
 MOST_LINES = 2000  # of one stage's text
 MOST_BUFFERS = 6  # of one call that are named
 MOST_LAUNCHES = 2000  # of one schedule that are kept

@@ -23,7 +23,8 @@ from tinygraft.uop.uop import UOp, rebuild
 if TYPE_CHECKING:
     from tinygraft.engine.tape import Entry
 
-PINNED: Final = 64 << 10
+# assumed: never measured
+PINNED: Final = 64 << 10  # bytes
 
 Row = tuple[Ops, DType, tuple[Any, ...], Any, Any]
 

@@ -36,12 +36,14 @@ from tinygraft.errors import ActionError
 from tinygraft.uop.flat import flat
 from tinygraft.uop.stages import Kernel
 
+# assumed: never measured
 START = 30.0  # seconds until a child has opened its device and computed what is compared
 HANGS = 10.0  # seconds that one version may take
 RACE = 0.15  # of the time goes into each race of the best
 WORTH = 0.98  # a version that takes more of the time before is not called better
 SHOWN = ("DEBUG", "VIZ", "SPEC", "BEAM", "NOOPT")  # settings that a child does not share
-FINALISTS = 10
+# assumed: never measured
+FINALISTS = 10  # versions that race, at most
 COMMAND = (sys.executable, "-P", "-m", "tinygraft.engine.trial")
 
 Asked = tuple[Kernel, Backend]

@@ -30,6 +30,7 @@ from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
+# assumed: bounds on memory and on the time of programs that ask for no gradient
 LONGEST: Final = 256  # realised values on the way to a leaf: a loop that realises its state would keep every one
 MOST_ROWS: Final = 4096  # nodes of a graph that nothing has asked a gradient of: encoding more would slow its run
 SAVED: Final = 16 << 20  # bytes that are copied, before they are overwritten, for a backward that may still come
@@ -51,6 +52,7 @@ REPLAYED = (
 
 Version = tuple[UOp, int]  # a BUFFER, and when it was last written
 _Origin = tuple[weakref.ref[UOp], int]
+# given: times are counted from 0 on
 UNTOLD: Final = -1  # the time of a value that was written over in the run that wrote it
 _NONE: Mapping[UOp, Any] = MappingProxyType({})
 

@@ -35,7 +35,9 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Kernel, Linear
 from tinygraft.uop.uop import postorder
 
+# assumed: twice the 32 MiB of the last cache of the machine in benchmarks/NOTES.md (2026-11-20)
 CIRCLE = 64 << 20  # bytes of all copies of data that caches do not hold; what was used that long ago is not in them
+# assumed: tried on a machine with a load of 5 to 16 (NOTES.md, 2026-11-20), none measured by itself
 COPIES = 8  # of the data, at most
 LARGEST = 2 << 30  # bytes of a kernel's data
 SHORT = 50e-6  # seconds: a shorter kernel is launched several times for one measurement

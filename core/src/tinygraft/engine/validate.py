@@ -45,10 +45,14 @@ from tinygraft.uop.ops import Ops, ShardArg
 from tinygraft.uop.sharding import starts
 from tinygraft.uop.uop import UOp
 
+# assumed: a bound on memory
 LARGEST = 1 << 24  # elements of one array that the evaluator writes at most
-MOST = 1 << 27  # elements of all arrays of a schedule: half a minute, as measured on two cores of 2026
+# measured: half a minute on two cores (2026-11-22)
+MOST = 1 << 27  # elements of all arrays of a schedule
+# given: MANY and BOUND by the chance that the docstring computes. FEW is assumed: a cheap first look
 FEW, MANY = 4, 16  # noisy runs that may pass a value, and that it is condemned by
 BOUND = 8.0  # times the greatest distance between a noisy run and the evaluation
+# assumed: never measured
 SLACK = 2.0  # units in the last place, of values that some rounding has made
 
 

@@ -20,16 +20,22 @@ C_TYPES: Mapping[DType, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixWords:
-    """How a language says what a matrix unit does.
+    """How a language says what a matrix unit does. `docs/device-fields.md` shows this list as a table.
 
-    header is text before a kernel that uses the unit; begin and end are statements where such a kernel starts and ends.
+    Of a unit of one row, `multiply` is an expression. Of a unit of several rows `zero`, `first`, `second`, `multiply`
+    and `store` are statements on the tile registers numbered {c}, {a} and {b}, or {t}.
 
-    Of a unit of one row, multiply is the value of {c}, a vector of results, plus the products of the words in the
-    vectors {a} and {b}; operand is the type that the words are given as, where that is not their own.
-
-    Of a unit of several rows these are statements on the tile registers numbered {c}, {a} and {b}, or {t}: zero,
-    first and second load an operand from {p}, whose rows lie {stride} bytes apart, multiply adds a product, store
-    writes {t} to {p}.
+    - `header`: text before a kernel that uses the unit.
+    - `begin`: statements where such a kernel starts.
+    - `end`: statements where such a kernel ends.
+    - `multiply`: of one row, the value of {c}, a vector of results, plus the products of the words in the
+      vectors {a} and {b}; of several rows, the statement that adds the product of the tiles {a} and {b} to {c}.
+    - `operand`: the type that the words are given as, where that is not their own.
+    - `zero`: the statement that clears the tile {t}.
+    - `first`: the statement that loads the first operand into {t} from {p}, whose rows lie {stride} bytes
+      apart.
+    - `second`: the same for the second operand.
+    - `store`: the statement that writes {t} to {p}, whose rows lie {stride} bytes apart.
     """
 
     header: str = ""
@@ -45,28 +51,43 @@ class MatrixWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """A language of the C family.
+    """A language of the C family. `docs/device-fields.md` shows this list as a table.
 
-    kernel stands before a kernel's name, {lanes} in it being the threads of a group; function stands before a helper's.
-    packed says that a kernel takes the host's two arrays (buffers, variables); otherwise buffers and variables are
-    parameters of their own, a buffer's type having pointer before it. part and parts are the expressions of a share of
-    the PARALLEL ranges, where those are no parameters. types has a word for each dtype; a half type whose word is that
-    of an unsigned integer is kept as bits and converted by helpers, whose bodies are widen (from the bits h to float)
-    and narrow (from the float x to bits) for the dtypes that those have, else integer arithmetic. wraps says that
-    signed integers wrap; where they must not overflow, they are computed as unsigned ones.
-
-    group and thread are the expressions of a GRID and a LANE position, where {dim} is the dimension; shared stands
-    before scratch memory of a group, own before that of a thread, and what has such a word is declared where the
-    kernel begins. barrier is the statement that waits for a group. spaces says that a pointer to scratch memory has
-    that word before its type too, as one to a buffer has pointer. infinity and nan are constants, of type float unless
-    they have {f}.
-
-    vectors says that the compiler has GCC's vector extensions; spelled, that it makes vectors of lanes which are
-    written out but not of a loop over them. stream has, by the bytes of a vector, the statement that
-    stores {value}, a vector of long long, at {pointer} past the caches; fence is the statement that makes such stores
-    visible to other threads. calls names the functions of ops, {f} being f for float and nothing for double; FDIV and
-    RECIPROCAL are operators where it has no FDIV. matrix has the words of the matrix units, by their names. header is
-    text before everything.
+    - `language`: its name, which the Source carries.
+    - `header`: text before everything.
+    - `kernel`: what stands before a kernel's name; {lanes} in it are the threads of a thread block.
+    - `function`: what stands before a helper's name and type.
+    - `packed`: whether a kernel takes the host's two arrays (buffers, variables); otherwise buffers and
+      variables are parameters of their own.
+    - `pointer`: the word before the type of a pointer to a buffer, with its space.
+    - `restrict`: the word behind the * of a pointer that no other one overlaps.
+    - `part`: the expression of which share of the PARALLEL ranges this is; empty where it is a parameter.
+    - `parts`: the expression of how many shares there are; empty where that is a parameter.
+    - `types`: a word for each dtype. A half type whose word is that of an unsigned integer is kept as bits and
+      converted by helpers.
+    - `widen`: bodies of the helpers from bits `h` to float, by dtype; integer arithmetic for those that are
+      missing.
+    - `narrow`: bodies of the helpers from float `x` to bits, by dtype; integer arithmetic for those that are
+      missing.
+    - `wraps`: whether signed integers wrap; where they must not overflow, they are computed as unsigned ones.
+    - `group`: the expression of a thread block's index; {dim} is the dimension, {axis} its letter. Needed with a grid.
+    - `thread`: the expression of a thread's index in its block, with the same words. Needed with a grid.
+    - `shared`: what stands before scratch memory of a thread block, which is then declared where the kernel
+      begins.
+    - `own`: what stands before scratch memory of a thread, which is then declared where the kernel begins.
+    - `spaces`: whether a pointer to scratch memory has that word before its type too, as one to a buffer has
+      `pointer`.
+    - `barrier`: the statement that waits for the threads of a block.
+    - `vectors`: whether the compiler has GCC's vector extensions.
+    - `spelled`: whether it makes vectors only of lanes that are written out, not of a loop over them.
+    - `stream`: the statements that store {value}, a vector of long long, at {pointer} past the caches, by the
+      bytes of the vector.
+    - `fence`: the statement that makes such stores visible to other threads.
+    - `infinity`: the constant, of type float unless it has {f}, which is f for float and nothing for double.
+    - `nan`: the same for a NaN.
+    - `calls`: the names of functions, by op, with {f} as above. FDIV and RECIPROCAL are operators where FDIV is
+      missing.
+    - `matrix`: the words of the matrix units (MatrixWords), by their names.
     """
 
     language: str = "c"

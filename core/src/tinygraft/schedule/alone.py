@@ -19,7 +19,8 @@ from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops, RangeArg
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp, postorder
 
-ROWS = 64  # of a scan, from which on their number and not the length of one is what takes time; assumed, never measured
+# assumed: never measured
+ROWS = 64  # of a scan, from which on their number and not the length of one is what takes time
 
 
 def is_alone(node: UOp) -> bool:

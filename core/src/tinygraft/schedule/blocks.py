@@ -17,7 +17,10 @@ from tinygraft.target import Target
 from tinygraft.uop.ops import Ops, ScanArg
 from tinygraft.uop.uop import UOp
 
+# measured: a running sum of 4 million elements takes 4.6 ms in blocks and 16.3 without, 1e7 times 0.1 is within
+# 2e-7 (2026-11-22, one thread); there is no record of other lengths
 BLOCK = 32  # elements of a block: short enough to be written out (alone.py), so that blocks are computed side by side
+# assumed: never measured
 LONG = 128  # elements above which blocks are worth the kernels that they cost
 
 

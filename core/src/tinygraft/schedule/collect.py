@@ -15,6 +15,7 @@ from tinygraft.uop.sharding import Layout, cut, starts
 from tinygraft.uop.uop import UOp
 
 Parts = tuple[UOp, ...]
+# assumed: never measured; one device was at hand
 RING = 1 << 18  # elements from which more than two devices combine values in a ring
 
 

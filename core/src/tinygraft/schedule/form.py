@@ -18,6 +18,7 @@ from tinygraft.errors import GraphError
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp
 
+# assumed: room for the eigenvectors of 64 x 64 floats, 1,300 kernels (2026-11-21)
 LARGEST = 100_000  # nodes of a graph that has a form
 OTHERS = frozenset({Ops.BUFFER, Ops.BIND})  # what two graphs of one form may differ in
 Key = tuple[Any, ...]

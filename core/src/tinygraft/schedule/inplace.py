@@ -17,6 +17,7 @@ from tinygraft.uop.ops import Ops, ParamArg
 from tinygraft.uop.stages import Call, CopyCall, Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
+# assumed: never measured
 LEAST = 1 << 16  # bytes from which it is worth another kernel than the one that equal work has elsewhere
 Pair = tuple[int, int]  # the slot that is written, and the one that is read
 

@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 from tinygraft.uop.uop import UOp
 
 Placed = tuple[int, int, int, int]  # (start, end) in bytes, (first, last) of its life
+# given: homes are numbers of results, from 0 on
 ARENA = -1  # the home of what lies in memory made for the temporaries
 
 

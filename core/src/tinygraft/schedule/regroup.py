@@ -22,12 +22,17 @@ from tinygraft.uop.ops import MOVEMENT, Ops, ReduceArg
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp
 
+# assumed: never measured
 LONG = 1 << 15  # elements for one result from which a reduction is cut
 FEW = 16  # results up to which there are too few to share out
-PARTS = 256
+PARTS = 256  # of a reduction to few results, at most
+# measured: of 51,200 terms (the gradient of 5x5 weights) a product takes 133 ms as one and 12 ms as 16 parts
+# (benchmarks/NOTES.md, 2026-11-20, two threads)
 TERMS = 4096  # of a product: a panel of 32 columns of float32 then fills half a cache of 1 MiB
-SOURCES = 8  # of a CAT in one kernel: 40 of 20,000 elements took 68 ms, by 16 116 and by 32 379 (2026-11, 2 cores)
+# measured: 2026-11-22, two cores, as each line says
+SOURCES = 8  # of a CAT in one kernel: 40 of 20,000 elements took 68 ms, by 16 116 and by 32 379
 NUMBERS = 32  # the same where they are numbers, which are another kernel each time: 5,000 take 4 s, by 8 they take 12
+# assumed: never measured
 SLACK = 1.5  # times TERMS that a product may have without being cut
 
 

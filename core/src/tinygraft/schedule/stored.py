@@ -33,6 +33,8 @@ from tinygraft.uop.ops import COMPARE, ELEMENTWISE, FUNCTIONS, MOVEMENT, Ops
 from tinygraft.uop.shape import max_shape
 from tinygraft.uop.uop import UOp
 
+# assumed: unless a line says otherwise. There is no record of one being measured by itself, only of all together:
+# kernels, bytes and time of an MNIST step and of GPT-2 (benchmarks/NOTES.md, 2026-11-20, "what a schedule stores")
 AGAIN = 48  # simple operations that cost about as much as writing an element of four bytes and reading it back
 FETCH = 8  # simple operations that cost about as much as reading an element from memory
 SPREAD = 16  # simple operations that cost about as much as an element from a place of its own, not beside the last one
@@ -42,10 +44,12 @@ NEAR = 2  # the same for an element that the kernel has read before
 WAYS = 4  # different indices at which a chain may be written out again in one kernel
 AGAIN_HEAVY = 2.0  # times that a reduction may run for each of its results
 MIN_ROWS = 16  # with fewer rows than this a broadcast reduction over much data is a kernel of its own
-MUCH = 1 << 14
+MUCH = 1 << 14  # elements above which data is much
 REUSED = 8  # times that a product of matrices reads each element of its operands, at least
 LARGE = 1 << 18  # multiplications from which such a product has a kernel of its own
+# measured: the rules settle in three walks of GPT-2 (2026-11-20, benchmarks/NOTES.md); this is twice that
 PASSES = 6  # times that the rules run at most
+# assumed: never measured
 MANY = 16  # inputs of a chain above which they are no longer counted
 HEAVIEST = 1e6  # weights stop growing here: a reduction over reductions is not computed twice whatever it weighs
 WEIGHT = {**dict.fromkeys(FUNCTIONS, 20), Ops.EXP2: 12, Ops.EXP: 12, Ops.LOG2: 12, Ops.LOG: 12, Ops.ERFC: 40,
@@ -417,6 +421,7 @@ def _pooled(own: Facts) -> bool:
 
 
 Bits = tuple[int, int]  # a set of numbers: the least of them may be, and a bit for each from there on
+# given: the empty set
 NONE: Bits = (0, 0)
 
 

@@ -16,11 +16,21 @@ WORDS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 
 @dataclass(frozen=True, slots=True)
 class MatrixUnit:
-    """An instruction by its sizes and dtypes.
+    """An instruction by its sizes and dtypes. `docs/device-fields.md` shows this list as a table.
 
-    packed terms of one column lie side by side in the second operand: they are one word, the first term in its lowest
-    bits. A unit of one row works on registers: its first operand is one word for all columns (Ops.DOT). A unit of
-    several rows works on memory and keeps results and operands in tiles registers of its own (Ops.MATRIX).
+    A unit of one row works on registers: its first operand is one word for all columns (Ops.DOT). A unit of several
+    rows works on memory and keeps results and operands in tile registers of its own (Ops.MATRIX).
+
+    - `name`: what the renderer's words for it are found by.
+    - `rows`: of the first operand and the result; 1 for a unit that works on registers.
+    - `columns`: of the second operand and the result.
+    - `terms`: how many products one step adds to each result.
+    - `first`: the dtype of the first operand.
+    - `second`: the dtype of the second operand.
+    - `result`: the dtype of the result.
+    - `packed`: how many terms of one column lie side by side in the second operand: they are one word, the
+      first term in its lowest bits.
+    - `tiles`: how many tile registers there are, for a unit of several rows.
     """
 
     name: str
