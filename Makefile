@@ -14,21 +14,25 @@ BENCH ?= --invocations 3
 
 SECONDS ?= 1200
 FUZZ ?= --save out/fuzz
+XDIST = -n $(JOBS) --dist worksteal --capture=sys # of a process that ends, conftest.py shows the standard error
 
-.PHONY: help train test slow validate fuzz check bench clean
+.PHONY: help train test test-slow long validate fuzz check bench clean
 
 help:  ## what the targets do
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 train: $(VENV)/.train  ## train a convolutional network on handwritten digits, on the CPU
 	$(BIN)/python examples/train_digits.py
 
-test: $(VENV)/.test  ## run every test, whole files at once in JOBS=2 processes
-	SPEC=2 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+test: $(VENV)/.test  ## run the tests but the slow ones, in JOBS=2 processes (10 minutes)
+	SPEC=2 $(BIN)/python -m pytest -m "not slow and not long" $(XDIST)
 
-slow: $(VENV)/.test  ## what takes long: validate and fuzz, side by side in two processes
+test-slow: $(VENV)/.test  ## run the slow tests, in JOBS=2 processes (25 minutes)
+	SPEC=2 $(BIN)/python -m pytest -m "slow and not long" $(XDIST)
+
+long: $(VENV)/.test  ## run what takes longer: validate and fuzz side by side, then the tests marked long (45 minutes)
 	$(MAKE) -j2 --output-sync=target validate fuzz
-	SPEC=2 $(BIN)/python -m pytest -m long -n $(JOBS)
+	SPEC=2 $(BIN)/python -m pytest -m long $(XDIST)
 
 validate: $(VENV)/.test  ## run whole programs and training with every schedule compared with NumPy (20 minutes)
 	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "not slow" tests/road tests/training
@@ -58,7 +62,7 @@ $(VENV)/.train: $(METADATA) | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: $(METADATA) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu -e 'plugins/opencl[pocl]'
+	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu -e 'plugins/opencl[pocl,intel]'
 	@touch $@ $(VENV)/.train
 
 $(VENV)/.check: $(METADATA) | $(BIN)/python

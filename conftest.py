@@ -7,6 +7,7 @@ The fixture golden compares text with a checked-in file, which `pytest --update-
 Ctrl-C asks for the fixture ctrl_c.
 """
 
+import faulthandler
 import os
 import shutil
 import signal
@@ -15,8 +16,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
+
+sys.path.insert(0, str(Path(__file__).parent / "tests" / "support"))  # a run from elsewhere has not our pyproject.toml
+import opencl_driver
 
 os.environ.setdefault("SPEC", "2")
 _cache_folder = tempfile.mkdtemp(prefix="tinygraft-test-cache-")
@@ -45,7 +52,8 @@ def missing(need: str) -> str | None:
         except ImportError as error:
             return f"no OpenCL plugin ({error})"
         found = probe()
-        return None if found.ok else f"no OpenCL ({found.detail})"
+        why = opencl_driver.refusal() if found.ok else found.detail
+        return f"no OpenCL ({why})" if why else None
     if need == "index":
         with tempfile.TemporaryDirectory() as folder:
             ask = [sys.executable, "-m", "pip", "download", "--quiet", "--retries", "0", "--timeout", "10", "--no-deps"]
@@ -53,6 +61,32 @@ def missing(need: str) -> str | None:
         words = done.stderr.strip().splitlines() or ["it said nothing"]
         return None if done.returncode == 0 else f"no package index (pip cannot download pluggy: {words[-1]})"
     raise pytest.UsageError(f"a test needs {need!r}; conftest.py knows cc, ext, opencl and index")
+
+
+def last_words(worker: dict[str, str]) -> Path:
+    """Where a process of pytest-xdist leaves what C libraries and faulthandler write to its standard error."""
+    return Path(tempfile.gettempdir(), f"tinygraft-test-{worker['testrunuid']}-{worker['workerid']}.txt")
+
+
+def _keep_last_words(config: pytest.Config) -> None:
+    """Without it a process that ends takes its words along. They need pytest --capture=sys, as make test has it."""
+    if worker := getattr(config, "workerinput", None):
+        with last_words(worker).open("ab") as file:
+            os.dup2(file.fileno(), sys.__stderr__.fileno())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport) -> None:
+    """The test that a process of pytest-xdist was running when it ended fails with the signal and its last words."""
+    node: Any = report.node  # type: ignore[attr-defined]
+    code = node.gateway._io.popen.wait(10)
+    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    words = last_words(node.workerinput)
+    said = words.read_text(errors="replace")[-20_000:]
+    words.unlink()
+    report.longrepr = (
+        f"{node.gateway.id} was ended by {how} while it ran {crashitem}. On its standard error was:\n{said}"
+    )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -97,8 +131,17 @@ def nothing_stays_on() -> Iterator[None]:
     assert not is_quiet(), "the test left a block of no_grad open"
 
 
+@pytest.fixture(autouse=True)
+def crashes_show_stacks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that runs pytest in this process lets later crashes be written where nobody sees them."""
+    yield
+    faulthandler.enable(request.config.stash[fault_handler_stderr_fd_key])
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker."""
+    """Choose the driver of OpenCL, and declare the marker."""
+    _keep_last_words(config)
+    opencl_driver.choose()
     config.addinivalue_line("markers", "needs(*what): skipped where cc, ext, opencl or index is missing: conftest.py")
 
 
@@ -114,5 +157,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the disk caches of this run."""
+    """Remove the disk caches of this run, and what was written in case that this process ended otherwise."""
+    if worker := getattr(config, "workerinput", None):
+        last_words(worker).unlink(missing_ok=True)
     shutil.rmtree(_cache_folder, ignore_errors=True)

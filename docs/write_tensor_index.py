@@ -30,7 +30,7 @@ in-place forms), indexing and `len` mean what they mean in NumPy; each is one of
 The dtype in which terms are added up or multiplied, and the one of the result where it is another. With `dtype=` the
 elements are cast to it first, and both are that.
 
-| elements | `sum`, `prod`, `cumsum`, `cumprod` | `matmul`, `dot`, `einsum`, `tensordot`, `vecdot`, `conv2d` | `mean`, `var`, `std`, `softmax`, norms |
+| elements | `sum`, `prod`, `cumsum`, `cumprod` | `matmul`, `dot`, `einsum`, `tensordot`, `vecdot`, `addmm`, `conv2d` | `mean`, `var`, `std`, `softmax`, norms |
 |---|---|---|---|
 | bool | int32 | int32 | float32 |
 | int8, int16 | int32 | int32, wrapped to the dtype of the operands | float32 |
@@ -41,7 +41,8 @@ elements are cast to it first, and both are that.
 
 A `sum` of bools, int8, int16, uint8 or uint16 has 64 bits where that many elements could exceed 32 (2**31 bools, 65,537 of
 int16). `DEFAULT_INT` stands for the int32 of bools and `DEFAULT_FLOAT` for the float32 that integers become. `max`, `min`,
-`any`, `all`, `argmax`, `argmin` and `sort` compute nothing wider: they choose.
+`any`, `all`, `argmax`, `argmin` and `sort` compute nothing wider: they choose. `outer`, `kron` and `addr` add nothing up:
+they have the dtype of `*`, which is bool for bools.
 """
 
 

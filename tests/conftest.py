@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tinygraft import config
-from tinygraft.device.registry import Registry
+from tinygraft.device.registry import Device, Registry
 from tinygraft.hooks import hookimpl
 from tinygraft.hooks.manager import Hooks
 from tinygraft.hooks.manager import here as hooks
@@ -103,6 +103,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDistr
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(str(site)):
             del sys.modules[name]
+    Device.refresh()  # who looked for devices within the test has found these
 
 
 @pytest.fixture

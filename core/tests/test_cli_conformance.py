@@ -12,6 +12,8 @@ import pytest
 from tinygraft.cli import conformance
 from tinygraft.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 MIND = "the conformance kit needs pytest, which is not installed\n  fix: pip install 'tinygraft[conformance]'\n"
 
 
@@ -43,7 +45,8 @@ def test_a_device_that_fails(
     (["--device", "nosuch"], "no plugin provides a device NOSUCH (installed: "),
     (["--device", "metal"], "METAL is not installed (installed: "),
     (["--device", "a b c"], "'a b c' is not the name of a device"),
-    (["--device", "PYTHON", "--level", "7"], "--tinygraft-level: '7' is no level of the kit"),
+    (["--device", "PYTHON", "--level", "7"], "ERROR: --level: '7' is no level of the kit"),
+    (["--device", "PYTHON", "--json", "/no/such/file"], "ERROR: --json: /no/such/file cannot be written: it is"),
     (["--device", "PYTHON", "--level", "0", "-k", "zzz"], "no test of the kit has such a name in these levels"),
     (["--device", "PYTHON", "--xfail", "/no/such"], "/no/such cannot be read"),
 ])  # fmt: skip

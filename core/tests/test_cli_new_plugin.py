@@ -15,7 +15,7 @@ import pytest
 from tinygraft import __version__ as VERSION
 from tinygraft.cli import new_plugin
 from tinygraft.cli.main import main
-from tinygraft.device.spec import PLUGIN_API, DeviceSpec
+from tinygraft.device.device_spec import PLUGIN_API, DeviceSpec
 
 New = Callable[..., tuple[int, str, str]]
 FILES = {
@@ -106,9 +106,9 @@ def test_long_names_keep_lines_short(new: New, tmp_path: Path) -> None:
         (["acme", "--device", "A:1"],
          "'A:1' is no name for a device: letters, digits and _, such as ACME; give one with --device"),
         (["debug"], "DEBUG is a setting of tinygraft; choose another name, or another device with --device"),
-        (["cuda"], "tinygraft-cuda is one of tinygraft's own packages; choose another name"),
-        (["acme", "--device", "cuda"],
-         "CUDA is the device of tinygraft-cuda; choose another name, or another device with --device"),
+        (["cpu"], "tinygraft-cpu is one of tinygraft's own packages; choose another name"),
+        (["acme", "--device", "cpu"],
+         "CPU is the device of tinygraft-cpu; choose another name, or another device with --device"),
         (["python"],
          f"PYTHON is the device of tinygraft {VERSION}; choose another name, or another device with --device"),
     ],

@@ -57,7 +57,7 @@ def test_what_was_found_is_used(tune: Tune, tmp_path: Path, monkeypatch: pytest.
     file = tmp_path / "found.jsonl"
     tune(SCRIPT, "--out", str(file))
     (found,) = database.read_file(file).values()
-    database.add(database.Found(*found.key, found.name, "unroll(1, 5)", 2.0, 1.0), file)
+    database.add(database.SearchResult(*found.key, found.name, "unroll(1, 5)", 2.0, 1.0), file)
     seen: list[str] = []
     lower = compile.to_linear
     monkeypatch.setattr(compile, "to_linear", lambda *a: seen.append(", ".join((made := lower(*a)).actions)) or made)

@@ -17,8 +17,8 @@ from tinygraft.conformance.kernels import load, pack, param, run_linear, store, 
 from tinygraft.dtype import dtypes
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target
+from tinygraft.uop import graph_spec
 from tinygraft.uop import index as ix
-from tinygraft.uop import spec
 from tinygraft.uop.ops import AxisKind, Ops, ReduceArg
 from tinygraft.uop.show import show_linear
 from tinygraft.uop.stages import Kernel
@@ -105,7 +105,7 @@ def test_the_linear_form_is_as_the_golden_file_says(target: str, name: str, gold
     """Each kernel for a Target without anything, with vectors, and with a grid."""
     made, taken = choose(collapse(KERNELS[name]()), TARGETS[target])
     uops = linearise(made)
-    spec.check(spec.LINEAR, uops, "linearise")
+    graph_spec.check(graph_spec.LINEAR, uops, "linearise")
     golden(f"{name}.{target}.linear", f"{show(taken) or 'no actions'}\n{show_linear(uops)}\n")
 
 

@@ -15,7 +15,7 @@ from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.conformance.kernels import load, pack, param, run_kernel, run_linear, store, unpack
-from tinygraft.conformance.products import INT8_TILE, TILES, matmul, product, run_matmul, small
+from tinygraft.conformance.product_cases import INT8_TILE, TILES, matmul, product, run_matmul, small
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.errors import ActionError, GraphError
@@ -28,6 +28,8 @@ from tinygraft.uop.ops import Ops, ReduceArg
 from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
+
+pytestmark = pytest.mark.slow
 
 WIDE = replace(TARGET, vector_bytes=64, registers=32, local_memory=256 << 10, fused_sums=True, chunks=2, matrix=TILES)
 BACKENDS = {"vectors": PythonBackend("PYTHON", 0, WIDE), "grid": GpuSimBackend()}

@@ -12,7 +12,7 @@ from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.packed import factors
 from tinygraft.conformance.kernels import load, pack, param, run_kernel, store, unpack
-from tinygraft.conformance.products import BF16_DOT, INT8_DOT, matmul, product, run_matmul, small
+from tinygraft.conformance.product_cases import BF16_DOT, INT8_DOT, matmul, product, run_matmul, small
 from tinygraft.dtype import DType, coerce, dtypes
 from tinygraft.errors import ActionError, GraphError
 from tinygraft.reference.python import TARGET, PythonBackend

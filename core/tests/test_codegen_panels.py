@@ -13,11 +13,14 @@ from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.take import action_of
 from tinygraft.codegen.tiling import tilings
-from tinygraft.conformance.kernels import load, pack, param, run_linear, unpack
-from tinygraft.conformance.products import matmul, product, small
+from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
+from tinygraft.conformance.product_cases import matmul, product, small
 from tinygraft.dtype import dtypes
 from tinygraft.reference.python import TARGET, PythonBackend
+from tinygraft.target import Target
 from tinygraft.uop import index as ix
+from tinygraft.uop.linear import scratch_of
+from tinygraft.uop.ops import Ops, ReduceArg
 from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
 
@@ -60,3 +63,42 @@ def test_a_share_without_rows_reads_nothing_that_others_write(actions: str) -> N
     linear = to_linear(Kernel(sink), backend.target, Options(actions=(*parse(actions), Action("parallel"))))
     done = run_linear(backend, linear, [pack(x, F) for x in (old, a, b)])
     assert unpack(done[0], F) == [x + y for x, y in zip(old, product(a, b, m, k, n), strict=True)]
+
+
+def convolution(rows: int, channels: int, side: int) -> UOp:
+    """out[o, y, x] = sum over c, p, q < 3 of weight[o, c, p, q] * image[c, y + p, x + q], for y, x < side."""
+    o, y, x = UOp.range(rows, 0), UOp.range(side, 1), UOp.range(side, 2)
+    c, p, q = UOp.range(channels, 3), UOp.range(3, 4), UOp.range(3, 5)
+    wide = side + 2
+
+    def at(*steps: tuple[UOp, int]) -> UOp:
+        place = ix.const(0)
+        for index, step in steps:
+            place = ix.add(place, ix.mul(index, step))
+        return place
+
+    image = load(param(1, F, channels * wide * wide), at((c, wide * wide), (y, wide), (p, wide), (x, 1), (q, 1)))
+    weight = load(param(2, F, rows * channels * 9), at((o, channels * 9), (c, 9), (p, 3), (q, 1)))
+    total = UOp(Ops.REDUCE, F, (weight * image, c, p, q), ReduceArg(Ops.ADD))
+    return UOp(Ops.SINK, src=(store(param(0, F, rows * side * side), at((o, side * side), (y, side), (x, 1)), total),))
+
+
+@pytest.mark.parametrize("kernel", [matmul(9, 13, 44, F, F), convolution(9, 5, 7), convolution(32, 16, 3)])
+def test_scratch_memory_has_room_for_what_a_tiling_takes(kernel: UOp) -> None:
+    """However rows are shared out and columns rounded up to vectors, no tiling takes more than there is.
+
+    The room is what some tiling takes, and four bytes less, so that each of them is at its border once.
+    """
+
+    def taken(target: Target) -> dict[str, int]:
+        found = tilings(spaced(kernel), target)
+        options = [Options(actions=(action_of(t),)) for t in found]
+        return {str(o.actions): scratch_of(to_linear(Kernel(kernel), target, o).uops)[1] for o in options}
+
+    ample = replace(BACKEND.target, chunks=4)
+    sizes = sorted({size for size in taken(ample).values() if size})
+    assert len(sizes) > 3
+    for room in sizes[:: max(1, len(sizes) // 3)]:
+        for here in (room, room - 4):
+            too_much = {o: size for o, size in taken(replace(ample, local_memory=here)).items() if size > here}
+            assert too_much == {}, here

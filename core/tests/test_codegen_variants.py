@@ -11,7 +11,7 @@ from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.heuristics import offered
 from tinygraft.codegen.take import take
 from tinygraft.codegen.variants import neighbours
-from tinygraft.conformance.products import BF16_DOT, BF16_TILE, INT8_DOT, matmul
+from tinygraft.conformance.product_cases import BF16_DOT, BF16_TILE, INT8_DOT, matmul
 from tinygraft.dtype import DType, dtypes
 from tinygraft.reference.python import TARGET
 from tinygraft.uop.units import MatrixUnit

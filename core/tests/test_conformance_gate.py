@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tinygraft.conformance import needs, since
-from tinygraft.conformance.gate import ABILITIES, SIZES, Need, computes
+from tinygraft.conformance.gate import ABILITIES, SIZES, Requirement, computes
 from tinygraft.conformance.opened import Opened, open_device
 from tinygraft.dtype import DType, dtypes
 from tinygraft.reference.python import PythonBackend
@@ -30,7 +30,7 @@ def test_a_need_has_one_name() -> None:
     """A dtype and both its names are one need; sizes keep their number."""
     assert needs("float16", dtypes.half, "half", lanes=2).args == ("half", "half", "half")
     assert needs(lanes=2).kwargs == {"lanes": 2}
-    assert str(Need("lanes", 2)) == "lanes>=2"
+    assert str(Requirement("lanes", 2)) == "lanes>=2"
     assert since(1, 2).args == (1, 2)
 
 
@@ -68,21 +68,21 @@ def test_a_dtype_is_declared_to_be_computed_with(target: Target, dtype: DType, h
 
 def test_the_interpreter_has_what_it_writes(opened: Opened) -> None:
     """Abilities are read off the opened device: a method of its own is one."""
-    has = {name for name in ABILITIES if Need(name).is_met(opened)}
+    has = {name for name in ABILITIES if Requirement(name).is_met(opened)}
     assert has == {"views", "host_view", "at_address", "survives_fork", "ordinals", "computes"}
-    assert Need("lanes", 1).is_met(opened)
-    assert not Need("lanes", 2).is_met(opened)
-    assert Need("lanes", 2).is_met(with_target(opened, lanes=64))
+    assert Requirement("lanes", 1).is_met(opened)
+    assert not Requirement("lanes", 2).is_met(opened)
+    assert Requirement("lanes", 2).is_met(with_target(opened, lanes=64))
 
 
-@pytest.mark.parametrize("need", [Need("lanes", 64), Need("double"), Need("half")])
-def test_a_device_can_be_made_to_declare_it(opened: Opened, need: Need) -> None:
+@pytest.mark.parametrize("need", [Requirement("lanes", 64), Requirement("double"), Requirement("half")])
+def test_a_device_can_be_made_to_declare_it(opened: Opened, need: Requirement) -> None:
     """To find out whether it works undeclared."""
     poor = with_target(opened, dtypes=frozenset({dtypes.float32}), compute_dtypes=frozenset({dtypes.float32}))
     assert not need.is_met(poor)
     assert need.is_met(with_target(poor, **{f: getattr(need.pretend(poor.target), f) for f in ("lanes", "dtypes",
                                             "compute_dtypes")}))  # fmt: skip
-    assert Need("views").pretend(poor.target) == poor.target
+    assert Requirement("views").pretend(poor.target) == poor.target
 
 
 def test_what_is_not_there_has_a_reason() -> None:

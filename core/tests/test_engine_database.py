@@ -14,14 +14,14 @@ from tinygraft.config import Context
 from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.engine import database
-from tinygraft.engine.database import Found
+from tinygraft.engine.database import SearchResult
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
 
-FOUND = Found("kernel", "target", "compiler", "E_5", "vectorise(0, 8), parallel", 2e-3, 1e-3)
+FOUND = SearchResult("kernel", "target", "compiler", "E_5", "vectorise(0, 8), parallel", 2e-3, 1e-3)
 
 
 @pytest.fixture
@@ -93,9 +93,9 @@ def test_a_disk_that_fails_is_as_good_as_none(tmp_path: Path) -> None:
 ADD = """
 import sys
 from pathlib import Path
-from tinygraft.engine.database import Found, add
+from tinygraft.engine.database import SearchResult, add
 for i in range(100):
-    add(Found(f"{sys.argv[2]} {i}", "t" * 500, "c", "n", "parallel", 2.0, 1.0), Path(sys.argv[1]))
+    add(SearchResult(f"{sys.argv[2]} {i}", "t" * 500, "c", "n", "parallel", 2.0, 1.0), Path(sys.argv[1]))
 """
 
 
@@ -110,7 +110,7 @@ def test_processes_share_a_file(tmp_path: Path) -> None:
 def test_a_key_has_all_that_the_best_actions_depend_on() -> None:
     """Kernel, Target, compiler; equal ones give equal keys."""
 
-    def key(step: float = 1.0, size: int = 5, compiler: str | None = None) -> database.Key:
+    def key(step: float = 1.0, size: int = 5, compiler: str | None = None) -> database.DatabaseKey:
         i = UOp.range(5, 0)
         value = load(param(1, dtypes.float32, 5), i) + step
         backend = PythonBackend("PYTHON", 0, Target(vector_bytes=size))

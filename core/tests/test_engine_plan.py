@@ -45,7 +45,7 @@ def numbers(*values: float) -> Tensor:
     return Tensor(list(values)).realize()
 
 
-def key_of(*outputs: UOp) -> form.Key:
+def key_of(*outputs: UOp) -> form.FormKey:
     """The key of a graph's form."""
     found = form.form_of(postorder(*outputs), outputs)
     assert found is not None
@@ -115,7 +115,7 @@ def test_old_plans_go(monkeypatch):
 def test_the_size_of_a_buffer_is_part_of_the_form():
     """The same op on longer memory is another form; on other memory of that size it is the same."""
 
-    def negated(size: int) -> form.Key:
+    def negated(size: int) -> form.FormKey:
         x = UOp.buffer("PYTHON", size, dtypes.float32)
         return key_of(UOp(Ops.NEG, x.dtype, (x,)))
 
@@ -183,7 +183,7 @@ def test_all_that_a_plan_follows_from_is_in_the_name_of_its_pack(folder, monkeyp
     monkeypatch.setattr(pack, "_source", lambda package: "another version")
     names.append(pack.name_of(one, [_Backend()], Options()))
     names.append(pack.name_of(one, [_Backend()], Options(beam=2)))
-    database.add(database.Found("k", "t", "c", "E", "", 1.0, 1.0), database.own_file())
+    database.add(database.SearchResult("k", "t", "c", "E", "", 1.0, 1.0), database.own_file())
     names.append(pack.name_of(one, [_Backend()], Options(beam=2)))
     assert len({*names}) == 9
     assert "" not in names

@@ -20,7 +20,7 @@ from tinygraft.config import Context
 from tinygraft.conformance.kernels import load, pack, param, run_kernel, run_linear, store, unpack
 from tinygraft.dtype import dtypes
 from tinygraft.engine import database, search, trial
-from tinygraft.engine.database import Found
+from tinygraft.engine.database import SearchResult
 from tinygraft.errors import ActionError, DeviceMemoryError
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target
@@ -28,6 +28,8 @@ from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, ReduceArg
 from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
+
+pytestmark = pytest.mark.slow
 
 F = dtypes.float32
 ROWS, COLUMNS, TERMS = 11, 37, 13
@@ -199,6 +201,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
+@pytest.mark.slow
 def test_what_crashes_or_hangs_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child is started again, and the search goes on with other versions; this process is never in danger."""
     script = tmp_path / "bad.py"
@@ -206,7 +209,7 @@ def test_what_crashes_or_hangs_is_passed_over(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("TRIED", str(tmp_path / "tried"))
     monkeypatch.setattr(search, "COMMAND", (sys.executable, str(script)))
     monkeypatch.setattr(search, "HANGS", 1.0)
-    with search.Child() as child:
+    with search.TrialProcess() as child:
         one = search.Search(Kernel(transposed()), BACKEND, child, 6.0)
         result = one.run(2)
         assert child.is_there()
@@ -243,9 +246,9 @@ def test_what_is_known_is_taken_without_a_child(folder: Path, monkeypatch: pytes
     monkeypatch.setattr(search, "search", no_child)
     with Context(BEAM_BUDGET=0):
         assert search.tuned([asked], 1) == {}
-    database.add(Found(*key, "E", "unroll(0, 4)", 2.0, 1.0), database.own_file())
+    database.add(SearchResult(*key, "E", "unroll(0, 4)", 2.0, 1.0), database.own_file())
     assert search.tuned([asked, asked], 1) == {asked: parse("unroll(0, 4)")}
-    database.add(Found(*key, "E", "stage(0, 9, 64, 16)", 2.0, 1.0), database.own_file())
+    database.add(SearchResult(*key, "E", "stage(0, 9, 64, 16)", 2.0, 1.0), database.own_file())
     with pytest.raises(AssertionError, match="a child was asked for"):
         search.tuned([asked], 1)
 
@@ -293,7 +296,7 @@ def test_a_child_that_is_gone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request to a process that has ended says so, however much of it is still to be written."""
     monkeypatch.setattr(search, "COMMAND", (sys.executable, "-c", ""))
     for length in (1, 1 << 20):
-        with search.Child() as child:
+        with search.TrialProcess() as child:
             child._start().wait(20)
             with pytest.raises(search.Lost):
                 child.ask({"do": "x" * length}, 20)

@@ -164,7 +164,7 @@ def test_the_error_says_what_where_and_who() -> None:
     with Context(VALIDATE=0):
         done = y.realize()
     wrong = original(bytearray(np.array([0.3, 0.6, 9.0, 2.4], np.float32).tobytes()), dtypes.float32)
-    made = plan.Work([Ready(None, "PYTHON", (done.uop.base, x.uop.base), (0,))], {}, {}, [])
+    made = plan.BoundPlan([Ready(None, "PYTHON", (done.uop.base, x.uop.base), (0,))], {}, {}, [])
     node = checking.homes[0]
     made.memory[node] = done.uop.base
     from tinygraft.device.buffer import buffer_of

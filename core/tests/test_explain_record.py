@@ -14,9 +14,9 @@ from tinygraft import events
 from tinygraft.dtype import dtypes
 from tinygraft.engine import record
 from tinygraft.engine.drawing import MOST_BOXES, Box, Drawing, draw_calls, draw_graph
-from tinygraft.engine.explain import explain
+from tinygraft.engine.explanation import explain
 from tinygraft.engine.layout import place
-from tinygraft.engine.record import Recorder, Schedule, describe
+from tinygraft.engine.record import Recorder, ScheduleRecord, describe
 from tinygraft.engine.viz import page, write_page
 from tinygraft.events import CompileEvent, LaunchEvent
 from tinygraft.target import Target
@@ -59,7 +59,7 @@ def compute(name: str = "E_4", compiled: bool = True) -> None:
     launch("copy 16, OTHER <- DEV")
 
 
-def recorded(recorder: Recorder, *steps: object) -> list[Schedule]:
+def recorded(recorder: Recorder, *steps: object) -> list[ScheduleRecord]:
     """The schedules that steps (callables) gave."""
     stop = events.observe(recorder, *record.LOOKED_AT)
     try:

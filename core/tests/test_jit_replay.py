@@ -255,7 +255,7 @@ def test_a_replay_checks_parts_with_symbolic_ends():
     for jit, factor in ((inner, 1), (outer, 2)):
         for end in (1, 2, 3, 4):
             assert jit(n.bind(end)).item() == factor * end * (end + 1) / 2
-        with pytest.raises(ShapeError, match=r"cannot shrink axis 0 of \(4,\) to \(0, 9\), as (?s:.)*made at"):
+        with pytest.raises(ShapeError, match=r"cannot shrink axis 0 of \(4,\) to \(0, 9\), with n = 9\n  made at"):
             jit(n.bind(9))
         assert jit(n.bind(3)).item() == factor * 6
 

@@ -419,3 +419,19 @@ def test_a_view_of_a_value_with_anothers_memory_is_written_beside_it(function: A
         view += 2
         assert (view.tolist(), y.tolist()) == ([3.0], [1.0, 1.0])
     assert f.captured == 1
+
+
+@pytest.mark.parametrize("calls", [2, 4])
+def test_a_result_with_the_memory_of_another_tensor_given_back_as_an_argument_that_is_written(calls: int) -> None:
+    """No launch reads that tensor: the function gives it back, and a later call writes to its memory beside it."""
+    kept = Tensor([1.0, 2.0]).realize()
+
+    @TinyJit
+    def step(x: Tensor, total: Tensor) -> Tensor:
+        total += x
+        return kept.contiguous()
+
+    for _ in range(calls):
+        given = step(Tensor([5.0, 5.0]).realize(), Tensor([3.0, 3.0]).realize())
+    again = step(Tensor([10.0, 20.0]).realize(), given)
+    assert (given.tolist(), kept.tolist(), again.tolist()) == ([11.0, 22.0], [1.0, 2.0], [1.0, 2.0])

@@ -17,7 +17,7 @@ from tinygraft.nn import datasets
 
 def idx(shape: tuple[int, ...], values: bytes) -> bytes:
     """A gzipped IDX file."""
-    return gzip.compress(bytes((0, 0, 8, len(shape))) + struct.pack(f">{len(shape)}I", *shape) + values)
+    return gzip.compress(bytes((0, 0, 8, len(shape))) + struct.pack(f">{len(shape)}I", *shape) + values, mtime=0)
 
 
 def test_mnist_offline_says_where_and_what_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_mnist_reads_the_kept_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ("data", "message"),
     [
         (b"nonsense", "a.gz: not a whole gzip file: "),
-        (gzip.compress(b"abcdefgh"), "a.gz: not an IDX file of bytes, it starts with b'abcd'"),
+        (gzip.compress(b"abcdefgh", mtime=0), "a.gz: not an IDX file of bytes, it starts with b'abcd'"),
         (idx((2,), b"\1\2")[:-9], "a.gz: not a whole gzip file: "),
         (idx((3,), b"\1\2"), "a.gz: shape (3,) needs 3 bytes, the file has 2"),
     ],

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft.conformance.batch import outcomes
 from tinygraft.conformance.corpus import TAKES, operands
+from tinygraft.conformance.expression_batch import outcomes
 from tinygraft.conformance.levels.ops_values import of_buffers
 from tinygraft.conformance.oracle import differing, python
 from tinygraft.dtype import FORMATS, DType, dtypes

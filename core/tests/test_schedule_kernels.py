@@ -8,8 +8,8 @@ from tensor_nodes import memory, move, total
 from tinygraft.dtype import dtypes
 from tinygraft.schedule.draft import Draft, canonical
 from tinygraft.schedule.effort import effort
-from tinygraft.schedule.kernels import Book, Group, StoreMore, group_nodes, part_of
-from tinygraft.schedule.lower import NotShared
+from tinygraft.schedule.fusion import Book, Group, StoreMore, group_nodes, part_of
+from tinygraft.schedule.kernel_body import NotShared
 from tinygraft.schedule.stored import MIN_ROWS, MUCH, decide
 from tinygraft.target import Target
 from tinygraft.uop import index as ix

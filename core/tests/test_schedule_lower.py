@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graph_numpy import evaluate
 from kernel_numpy import node_values
@@ -13,7 +15,7 @@ from tensor_nodes import move, numbers, reduced
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.schedule.draft import Draft
-from tinygraft.schedule.lower import HANDLERS, Lowering, NotShared, address, guarded, numel, output_loops, terms
+from tinygraft.schedule.kernel_body import HANDLERS, Lowering, NotShared, address, guarded, numel, output_loops, terms
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ParamArg, ScanArg, WindowArg
 from tinygraft.uop.uop import UOp, postorder
@@ -74,6 +76,7 @@ GRAPHS = {
     "sum of sums": reduced(reduced(numbers(3, 4, 2), Ops.ADD, 2), Ops.ADD, 0),
     "maximum of sums": reduced(reduced(numbers(3, 4, 2), Ops.ADD, 2), Ops.MAX, 0),
     "sum of a repeated sum": reduced(move(Ops.EXPAND, reduced(numbers(3, 4), Ops.ADD, 1), (3, 5)), Ops.ADD, 1),
+    "sum of all of that": reduced(move(Ops.EXPAND, reduced(numbers(3, 4), Ops.ADD, 1), (3, 5)), Ops.ADD, 0, 1),
     "sum of nothing": reduced(move(Ops.SHRINK, numbers(3, 4), ((0, 3), (2, 2))), Ops.ADD, 1),
     "maximum of nothing": reduced(move(Ops.SHRINK, numbers(3, 4), ((0, 3), (2, 2))), Ops.MAX, 1),
     "padding of nothing": move(Ops.PAD, move(Ops.RESHAPE, numbers(0, 5) + 1.0, (0,)), ((1, 2),)),
@@ -95,6 +98,27 @@ GRAPHS = {
 def test_values_are_those_of_numpy(name: str) -> None:
     """Each handler, with its special cases; no load leaves its memory."""
     node = GRAPHS[name]
+    assert values(node).tolist() == evaluate(node).tolist()
+
+
+AXES = st.integers(0, 2)
+REDUCTIONS = [Ops.ADD, Ops.ADD, Ops.MAX, Ops.MUL]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_reductions_of_repeated_reductions_are_those_of_numpy(data: st.DataObject) -> None:
+    """Chains of sums, maxima, products, padding and expands to any of the axes; whole numbers, so that all is exact."""
+    node = numbers(2, 1, 3, dtype=dtypes.int64)
+    for _ in range(data.draw(st.integers(1, 3), "rounds")):
+        if data.draw(st.booleans(), "pads"):
+            node = move(Ops.PAD, node, ((0, 0), data.draw(st.sampled_from([(1, 0), (0, 2)]), "padding"), (0, 0)))
+        op, axes = data.draw(st.sampled_from(REDUCTIONS), "op"), data.draw(st.sets(AXES, min_size=1), "axes")
+        node = reduced(node, op, *sorted(axes))
+        sizes = data.draw(st.tuples(*[st.integers(1, 3)] * 3), "sizes")
+        shape = tuple(size if n == 1 else n for n, size in zip(node.shape, sizes, strict=True))
+        node = node if shape == node.shape else move(Ops.EXPAND, node, shape)
+        node = reduced(node, op, *data.draw(st.sampled_from([(0,), (0, 1), (1, 2), (0, 1, 2)]), "again"))
     assert values(node).tolist() == evaluate(node).tolist()
 
 

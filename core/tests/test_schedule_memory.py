@@ -79,7 +79,7 @@ def test_the_places_are_the_same_in_every_process() -> None:
         for _ in range(2)
     }
     assert len(answers) == 1
-    assert "Places(homes=(" in answers.pop()
+    assert "Offsets(homes=(" in answers.pop()
 
 
 @dataclass

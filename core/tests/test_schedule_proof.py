@@ -12,8 +12,8 @@ from tinygraft.engine import plan
 from tinygraft.errors import GraphError
 from tinygraft.schedule import inplace, order, proof
 from tinygraft.schedule import schedule as schedule_module
-from tinygraft.schedule.memory import Life, Places, place
-from tinygraft.schedule.proof import Bytes, Step, Use, check_places, check_values
+from tinygraft.schedule.memory import Life, Offsets, place
+from tinygraft.schedule.proof import BufferUse, ByteRange, ProofStep, check_places, check_values
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp
@@ -29,9 +29,9 @@ def value(of: UOp) -> UOp:
     return UOp(Ops.NEG, of.dtype, (of,))
 
 
-def copy(target: UOp, new: UOp, source: UOp, held: UOp) -> Step:
+def copy(target: UOp, new: UOp, source: UOp, held: UOp) -> ProofStep:
     """A copy that reads held in source and writes new to target."""
-    return Step(CopyCall(target, source), {(source, held)}, {(target, new)})
+    return ProofStep(CopyCall(target, source), {(source, held)}, {(target, new)})
 
 
 def test_values_in_their_order_are_proved() -> None:
@@ -65,7 +65,7 @@ def test_a_value_that_is_not_there_in_the_end_is_named() -> None:
 def test_a_buffer_whose_memory_another_one_took_is_no_more() -> None:
     """c lies where a was: who reads a after that reads c."""
     a, b, c = buffer(), buffer(), buffer()
-    good = [copy(b, b, a, a), Step(CopyCall(a, b), {(b, b)}, {(c, c)})]
+    good = [copy(b, b, a, a), ProofStep(CopyCall(a, b), {(b, b)}, {(c, c)})]
     check_values(good, {a}, {}, {c: a})
     with pytest.raises(GraphError, match=f"call 2 reads b{a.arg.uid}"):
         check_values([*good, copy(b, value(b), a, a)], {a}, {}, {c: a})
@@ -75,19 +75,23 @@ def test_a_buffer_whose_memory_another_one_took_is_no_more() -> None:
 
 def test_bytes_of_one_buffer_at_a_time_are_proved() -> None:
     """b lies where a was, once a has been read."""
-    where = {"a": Bytes(0, 0, 64), "b": Bytes(0, 0, 64), "c": Bytes(0, 64, 128)}
-    check_places([Use(["a"], [0]), Use(["c", "a"], [0]), Use(["b", "c"], [0]), Use(["x", "b"], [0])], where, ["b"])
+    where = {"a": ByteRange(0, 0, 64), "b": ByteRange(0, 0, 64), "c": ByteRange(0, 64, 128)}
+    check_places(
+        [BufferUse(["a"], [0]), BufferUse(["c", "a"], [0]), BufferUse(["b", "c"], [0]), BufferUse(["x", "b"], [0])],
+        where,
+        ["b"],
+    )
 
 
 OVER = "call 2 reads buffer a where buffer"
 CLASHES = {
-    "overwritten": ([Use(["a"], [0]), Use(["b"], [0]), Use(["c", "a"], [0])], (), f"{OVER} b"),
-    "in part": ([Use(["a"], [0]), Use(["d"], [0]), Use(["c", "a"], [0])], (), f"{OVER} d"),
-    "in one call": ([Use(["a"], [0]), Use(["b", "a"], [0])], (), "call 1 reads buffer a where buffer b"),
-    "two at once": ([Use(["a", "b"], [0, 1])], (), "call 0 reads buffer a where buffer b"),
-    "never": ([Use(["x", "a"], [0])], (), "call 0 reads buffer a where nothing was written last"),
-    "in the end": ([Use(["a"], [0]), Use(["b"], [0])], ("a",), f"{OVER} b"),
-    "added to": ([Use(["a"], [0]), Use(["b"], [0]), Use(["a"], [0])], (), f"{OVER} b"),
+    "overwritten": ([BufferUse(["a"], [0]), BufferUse(["b"], [0]), BufferUse(["c", "a"], [0])], (), f"{OVER} b"),
+    "in part": ([BufferUse(["a"], [0]), BufferUse(["d"], [0]), BufferUse(["c", "a"], [0])], (), f"{OVER} d"),
+    "in one call": ([BufferUse(["a"], [0]), BufferUse(["b", "a"], [0])], (), "call 1 reads buffer a where buffer b"),
+    "two at once": ([BufferUse(["a", "b"], [0, 1])], (), "call 0 reads buffer a where buffer b"),
+    "never": ([BufferUse(["x", "a"], [0])], (), "call 0 reads buffer a where nothing was written last"),
+    "in the end": ([BufferUse(["a"], [0]), BufferUse(["b"], [0])], ("a",), f"{OVER} b"),
+    "added to": ([BufferUse(["a"], [0]), BufferUse(["b"], [0]), BufferUse(["a"], [0])], (), f"{OVER} b"),
 }  # fmt: skip
 
 
@@ -95,17 +99,17 @@ CLASHES = {
 def test_bytes_of_two_buffers_are_named(name: str) -> None:
     """Each way in which a buffer can lose what it holds."""
     uses, kept, words = CLASHES[name]
-    where = {"a": Bytes(0, 0, 64), "b": Bytes(0, 0, 64), "c": Bytes(0, 64, 128), "d": Bytes(0, 32, 96)}
+    where = {"a": ByteRange(0, 0, 64), "b": ByteRange(0, 0, 64), "c": ByteRange(0, 64, 128), "d": ByteRange(0, 32, 96)}
     with pytest.raises(GraphError, match=words):
         check_places(uses, where, kept)
 
 
 def test_memory_that_was_never_written_may_hold_anything() -> None:
     """Tensor.empty is read as it is; a value in between has to be written first."""
-    check_places([Use(["x", "a"], [0])], {"a": Bytes(0, 0, 64)}, ["a"])
+    check_places([BufferUse(["x", "a"], [0])], {"a": ByteRange(0, 0, 64)}, ["a"])
 
 
-def lives_and_uses(seed: int) -> tuple[tuple[Life, ...], list[Use]]:
+def lives_and_uses(seed: int) -> tuple[tuple[Life, ...], list[BufferUse]]:
     """Random lives, and calls that write each at its first call and read it until its last."""
     chance = random.Random(seed)
     lives = []
@@ -116,13 +120,13 @@ def lives_and_uses(seed: int) -> tuple[tuple[Life, ...], list[Use]]:
     for call in range(12):
         written = [i for i, life in enumerate(lives) if life.first == call]
         read = [i for i, life in enumerate(lives) if life.first < call <= life.last]
-        uses.append(Use([*written, *read], range(len(written))))
+        uses.append(BufferUse([*written, *read], range(len(written))))
     return tuple(lives), uses
 
 
-def placed_at(lives: tuple[Life, ...], places: Places) -> dict[object, Bytes]:
+def placed_at(lives: tuple[Life, ...], places: Offsets) -> dict[object, ByteRange]:
     """Where lives lie."""
-    return {i: Bytes(home, at, at + life.nbytes)
+    return {i: ByteRange(home, at, at + life.nbytes)
             for i, (life, home, at) in enumerate(zip(lives, places.homes, places.offsets, strict=True))}  # fmt: skip
 
 
@@ -136,7 +140,9 @@ def test_places_are_proved_and_a_shift_is_found(seed: int) -> None:
                 if a.first <= b.last and b.first <= a.last]  # fmt: skip
     for i, j in together[:5]:
         with pytest.raises(GraphError, match="was written last"):
-            check_places(uses, {**where, i: Bytes(where[j].block, where[j].start, where[j].start + lives[i].nbytes)})
+            check_places(
+                uses, {**where, i: ByteRange(where[j].block, where[j].start, where[j].start + lives[i].nbytes)}
+            )
 
 
 def program() -> list[float]:

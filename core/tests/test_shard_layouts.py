@@ -8,7 +8,7 @@ import pytest
 
 from tinygraft import Context, Tensor, dtypes
 from tinygraft.errors import GraphError, ShapeError
-from tinygraft.uop import spec
+from tinygraft.uop import graph_spec
 from tinygraft.uop.nodes import fault
 from tinygraft.uop.ops import BufferArg, Ops, ReduceArg, ScanArg, ShardArg
 from tinygraft.uop.sharding import WAYS, cut, even, starts, way
@@ -29,7 +29,7 @@ def laid(shape: tuple[int, ...], axis: int | None, sizes: tuple[int, ...] = ()) 
 
 def test_every_op_of_the_tensor_graph_has_a_rule() -> None:
     """A new op says how it works on several devices."""
-    assert [op.name for op in spec.TENSOR.ops if op not in WAYS] == []
+    assert [op.name for op in graph_spec.TENSOR.ops if op not in WAYS] == []
 
 
 MOVES: list[tuple[tuple[int, ...], int, tuple[int, ...], Ops, Any, tuple[int, tuple[int, ...]] | None]] = [
@@ -130,14 +130,14 @@ def test_operands_lie_on_the_same_devices() -> None:
         r"  node: UOp\(Ops.ADD, "
     )
     with Context(SPEC=1), pytest.raises(GraphError, match=sentence):
-        spec.check(spec.TENSOR, mixed, "a test")
+        graph_spec.check(graph_spec.TENSOR, mixed, "a test")
 
 
 def test_what_is_taken_apart_has_no_several_devices() -> None:
     """SPEC refuses what the pass that takes graphs apart has left."""
     sentence = r"^a test made an invalid graph of single devices: DEVICE lies on several devices: ANY, ANY:1\n"
     with Context(SPEC=1), pytest.raises(GraphError, match=sentence):
-        spec.check(spec.PARTED, UOp(Ops.COPY, dtypes.float, (BUFFER, UOp.on(TWO))), "a test")
+        graph_spec.check(graph_spec.PARTED, UOp(Ops.COPY, dtypes.float, (BUFFER, UOp.on(TWO))), "a test")
 
 
 def test_a_shard_prints_as_it_was_written() -> None:

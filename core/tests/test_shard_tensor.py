@@ -14,7 +14,7 @@ import pytest
 from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, Variable, dtypes, grad, nn, vmap
 from tinygraft.device.interfaces import Backend
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
-from tinygraft.schedule import collect
+from tinygraft.schedule import collectives
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import CopyCall
 
@@ -336,7 +336,7 @@ def test_an_allreduce_copies_each_part_to_all_others(names: tuple[str, ...]) -> 
 
 def test_large_values_go_around_in_a_ring(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three devices: twice as many copies, each of a third; the same bits on all, the same in every run."""
-    monkeypatch.setattr(collect, "RING", 10)
+    monkeypatch.setattr(collectives, "RING", 10)
     x = (Tensor.rand(3, 14) * 1e3).realize()
     cut = x.shard(THREE, 0).realize()
     found = []

@@ -22,6 +22,8 @@ from tinygraft.nn.optim import Adam
 from tinygraft.nn.state import safe_load, safe_save
 from tinygraft.tensor.complexes import ComplexTensor
 
+pytestmark = pytest.mark.slow
+
 rng = np.random.default_rng(0)
 Array = np.ndarray[Any, Any]
 BOTH = [np.complex64, np.complex128]

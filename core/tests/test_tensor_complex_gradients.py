@@ -5,6 +5,8 @@ import pytest
 
 from tinygraft import Tensor
 
+pytestmark = pytest.mark.slow
+
 # On the axes, where formulas of the parts take one side or the other, on both sides of branch cuts, and elsewhere.
 POINTS = [2 + 0j, complex(2, -0.0), -2 + 0j, complex(-2, -0.0), 0.5 + 0j, -0.5 + 0j, 0.3j, -0.3j, 1 + 1j, 3 - 4j]
 FUNCTIONS = ["exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh",

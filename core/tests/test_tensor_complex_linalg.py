@@ -6,6 +6,8 @@ import pytest
 from tinygraft import Tensor
 from tinygraft.errors import DTypeError
 
+pytestmark = pytest.mark.slow
+
 
 def matrices(*shape, seed=0):
     """Random complex numbers."""

@@ -22,6 +22,8 @@ from tinygraft.config import Context
 from tinygraft.errors import ShapeError, TinygraftError
 from tinygraft.uop.ops import Ops
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 
 SHAPES = [(), (0,), (0, 3), (3, 0), (2, 0, 3), (1,) * 33]

@@ -12,6 +12,8 @@ from tinygraft import Tensor, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.fourier import Fourier
 
+pytestmark = pytest.mark.slow
+
 rng = np.random.default_rng(0)
 LENGTHS = [1, 2, 3, 4, 5, 6, 8, 12, 30, 61, 64, 67, 100, 127, 194]  # primes above 61 take the way of Bluestein
 NORMS = [None, "backward", "forward", "ortho"]

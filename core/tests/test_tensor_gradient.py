@@ -171,6 +171,23 @@ def test_detach_and_integers_stop_the_gradient() -> None:
     assert grad(x) == [2, 3]
 
 
+@pytest.mark.parametrize("view", [
+    lambda t: t.detach(), lambda t: t.detach().unsqueeze(1), lambda t: t.unsqueeze(1).detach(),
+    lambda t: t.detach()[1:], lambda t: t.detach().reshape(2, 1).reshape(1, 2),
+    lambda t: (t * 1).detach().reshape(2, 1),
+])  # fmt: skip
+@pytest.mark.parametrize("read", [lambda t, view: t.tolist(), lambda t, view: view.tolist(), lambda t, view: None])
+def test_a_read_does_not_bring_back_the_gradient_of_what_is_detached(view, read) -> None:
+    """Realising the value that a detached view is over leaves the view detached, in every shape."""
+    x, y = Tensor([2.0, 3.0], requires_grad=True), Tensor([5.0], requires_grad=True)
+    value = x * x
+    cut = view(value)
+    read(value, cut)
+    (cut * y).sum().backward()
+    assert x.grad is None
+    assert grad(y) == [cut.sum().item()]
+
+
 def test_gradient_has_the_dtype_of_its_tensor() -> None:
     """A half parameter has a half gradient, whatever the loss is computed in."""
     x = Tensor([1.0, 2.0], requires_grad=True).half()
@@ -341,6 +358,90 @@ def test_shard_gives_a_value_also_where_it_lies_there() -> None:
     assert (t.tolist(), again.tolist()) == ([1.0, 2.0], [2.0, 3.0])
 
 
+MAKE_ALIKE = {
+    "computed": lambda w: w * 2,
+    "cast": lambda w: w.int().float() * 2,
+    "constant": lambda w: Tensor.full((4,), 2.0),
+    "part of a constant": lambda w: Tensor.full((6,), 2.0)[1:5],
+    "clone": lambda w: (w * 2).clone(),
+    "contiguous": lambda w: (w * 2).contiguous(),
+    "detach": lambda w: w.detach(),
+    "detach of a computed": lambda w: (w * 2).detach(),
+    "part": lambda w: w[:],
+    "part of a computed": lambda w: (w * 2)[0:4],
+    "turned": lambda w: w.reshape(2, 2).T.reshape(4),
+    "memory": lambda w: w.contiguous(),
+    "copy of memory": lambda w: w.clone(),
+}
+
+
+@pytest.mark.parametrize("make", MAKE_ALIKE.values(), ids=MAKE_ALIKE)
+@pytest.mark.parametrize("when", ["lazy", "read before", "read after", "written after"])
+def test_two_tensors_made_alike_are_two_leaves(make: Any, when: str) -> None:
+    """Each that asks for a gradient has its own, and what was memory of another tensor still is."""
+    w = Tensor([1.0, 2.0, 3.0, 4.0]).realize()
+    a, b = make(w), make(w)
+    shared = a._storage is not None and a._storage is w._storage
+    if when == "read before":
+        Tensor.realize(a, b)
+    a.requires_grad_()
+    b.requires_grad_()
+    values_of_a = a.numpy() if when == "read after" else None
+    loss = (a * a + 5 * b).sum()
+    if when == "written after":
+        loss.realize()
+        with Tensor.no_grad():
+            w += 1
+            a[0] = 9
+    first = make(Tensor([1.0, 2.0, 3.0, 4.0])).numpy()
+    assert values_of_a is None or (values_of_a == first).all()
+    loss.backward()
+    assert a.requires_grad and b.requires_grad and w.grad is None
+    assert (grad(a), grad(b)) == ((2 * first).tolist(), [5.0] * 4)
+    a += 10
+    if shared:
+        assert sorted(a.tolist()) == sorted(w.tolist()) == sorted(b.tolist())
+    else:
+        assert b.tolist() == first.tolist()
+        assert w.tolist() == ([2.0, 3.0, 4.0, 5.0] if when == "written after" else [1.0, 2.0, 3.0, 4.0])
+
+
+def test_a_leaf_over_anothers_memory_is_written_in_place_and_stays_a_leaf() -> None:
+    """The steps of an attack: a detached image is changed by its own gradient, and shows in the image."""
+    image = Tensor([1.0, 2.0]).realize()
+    x = image.detach().requires_grad_()
+    for _ in range(3):
+        x.grad = None
+        (x * x).sum().backward()
+        assert x.grad is not None
+        with Tensor.no_grad():
+            x -= 0.25 * x.grad
+        assert x.requires_grad
+    assert x.tolist() == image.tolist() == [0.125, 0.25]
+
+
+def test_what_is_detached_from_a_computed_value_is_a_leaf() -> None:
+    """Also once that value is in memory, and twice: how a checkpoint cuts a network into parts."""
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    h = (w * 3).realize()
+    a, b = h.detach().requires_grad_(), h.detach().requires_grad_()
+    for _ in range(2):
+        (a * a + 5 * b).sum().backward()
+    assert (grad(a), grad(b), w.grad) == ([12.0, 24.0], [10.0, 10.0], None)
+    assert a.grad is not None
+    a -= 0.25 * a.grad
+    assert (a.requires_grad, a.tolist(), h.tolist()) == (True, [0.0, 0.0], [0.0, 0.0])
+
+
+def test_asking_a_computed_tensor_for_a_gradient_leaves_it_on_the_way() -> None:
+    """What was computed from a leaf stays so, as in PyTorch, where the call changes nothing."""
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    y = (w * 3).requires_grad_()
+    part = w[1:].requires_grad_()
+    ((y * y).sum() + part.sum()).backward()
+    assert grad(w) == [18.0, 37.0]
+
+
 NOTHING = {
     "pad": lambda t: t.pad(((0, 0),)),
     "pad by reflection": lambda t: t.pad(((0, 0),), mode="reflect"),
@@ -418,3 +519,97 @@ def test_a_value_that_is_given_what_waits_to_be_written_elsewhere(read):
     loss.backward()
     assert leaf.grad is not None, "there is no gradient"
     assert leaf.grad.tolist() == [7.0, 7.0]
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("write", ["part", "whole", "twice", "nothing"])
+def test_what_has_a_leafs_memory_is_no_leaf_after_that_was_written(write: str, read: bool) -> None:
+    """h = w.contiguous() is w's memory for now; w is written, then h: it has the old value, and its gradient is w's."""
+    w, s = Tensor([1.0, 2.0], requires_grad=True).realize(), Tensor([3.0, 5.0]).realize()
+    h = w.contiguous()
+    new = {"part": [2.0, 2.0], "whole": [5.0, 6.0], "twice": [2.0, 3.0], "nothing": [1.0, 2.0]}[write]
+    if write in ("part", "twice"):
+        w[0:1] += 1.0
+    if write == "twice":
+        w[1:2] += 1.0
+    if write == "whole":
+        w.assign(Tensor([5.0, 6.0]))
+    h *= s
+    if read:
+        assert h.tolist() == [3.0, 10.0]
+    h.sum().backward()
+    assert grad(w) == [3.0, 5.0]
+    assert (w.tolist(), h.tolist()) == (new, [3.0, 10.0])
+
+
+def test_what_is_computed_alike_is_one_value() -> None:
+    """The gradient by a computed tensor counts all uses of its value; leaves that hold the same are told apart."""
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    once, again = x * 2, x * 2
+    assert (once * 3 + again).sum().gradient(once)[0].tolist() == [4.0, 4.0]
+    assert (once * 3 + again).sum().gradient(once.reshape(2))[0].tolist() == [4.0, 4.0]
+    one, other = Tensor([1.0], requires_grad=True), Tensor([1.0], requires_grad=True)
+    assert [g.item() for g in (one * 3 + other).sum().gradient(one, other)] == [3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "read", ["nothing", "the source before", "the copy before", "the source after", "the copy after"]
+)
+@pytest.mark.parametrize("again", ["assign", "part", "minus"])
+def test_what_was_computed_from_a_written_value_is_no_leaf_after_that_was_written_again(read: str, again: str) -> None:
+    """All of y is a constant, by a write through detach(): no gradient goes from z on, but it was computed."""
+    x = Tensor([1.0, 2.0], requires_grad=True).realize()
+    y = x * 3
+    other = y * 2
+    y.detach().assign(Tensor([7.0, 8.0]))
+    if read == "the source before":
+        assert y.tolist() == [7.0, 8.0]
+    z = y * 2
+    if read == "the copy before":
+        assert z.tolist() == [14.0, 16.0]
+    if again == "assign":
+        y.assign(Tensor([1.0, 1.0]))
+    elif again == "part":
+        y[0] = 1.0
+    else:
+        y -= 1
+    if read == "the source after":
+        assert y[0].item() == (6.0 if again == "minus" else 1.0)
+    if read == "the copy after":
+        assert z.tolist() == [14.0, 16.0]
+    z.assign(other)
+    assert z.tolist() == [6.0, 12.0]
+    z.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [6.0, 6.0]
+
+
+@pytest.mark.parametrize("order", ["old, new", "new, old", "new", "old", "nothing"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_gradient_goes_through_a_value_that_is_written_over_in_the_same_run(order: str, sign: float) -> None:
+    """Both the value before a write and what was computed from it are realised at once, in memory of their own."""
+    x = Tensor([1.0, 2.0, 3.0], requires_grad=True).realize()
+    y = Tensor([1.0, 1.0, 1.0]).realize()
+    y += sign * x * x
+    z = y * 3
+    loss = z.sum() * 2
+    y[1:2].assign(Tensor([5.0]))
+    tensors = {"old": z, "new": y}
+    if order != "nothing":
+        Tensor.realize(*[tensors[name] for name in order.split(", ")])
+    loss.backward()
+    assert x.grad is not None and x.grad.tolist() == [sign * 12.0, sign * 24.0, sign * 36.0]
+    (y * y).sum().backward()
+    first, last = 1 + sign, 1 + sign * 9
+    assert x.grad.tolist() == [sign * (12.0 + 4 * first), sign * 24.0, sign * (36.0 + 12 * last)]
+
+
+@pytest.mark.parametrize("order", ["cut, on", "on, cut", "cut", "on"])
+def test_a_value_that_is_detached_and_used_in_one_realise_keeps_its_gradient(order: str) -> None:
+    """The memory of it is read by both."""
+    x = Tensor([1.0, 2.0, 3.0], requires_grad=True).realize()
+    total = (x * x).sum(0, keepdim=True).expand(3)
+    tensors = {"cut": total.detach(), "on": total * 3}
+    del total
+    Tensor.realize(*[tensors[name] for name in order.split(", ")])
+    tensors["on"].sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [18.0, 36.0, 54.0]

@@ -11,6 +11,8 @@ from graph_numpy import values
 from tinygraft import Tensor
 from tinygraft.errors import ShapeError
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 

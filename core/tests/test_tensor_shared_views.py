@@ -11,7 +11,7 @@ import pytest
 
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit
 from tinygraft.tensor.storage import _moved
-from tinygraft.tensor.strides import Layout, layout_of, row_major
+from tinygraft.tensor.strides import StridedLayout, layout_of, row_major
 
 torch = pytest.importorskip("torch")
 
@@ -213,7 +213,7 @@ def test_strides_are_those_of_numpy() -> None:
         index, view = np.arange(t.numel()).reshape(shape), t
         for _ in range(rng.integers(1, 5)):
             view = _random_move(view, rng)
-        for op, _, _, arg in view._chain if view is not t else ():
+        for op, _, _, arg, _ in view._chain if view is not t else ():
             index = _moved(index, op, arg)
         found = layout_of(shape, view._chain if view is not t else ())
         if found is None:
@@ -225,8 +225,8 @@ def test_strides_are_those_of_numpy() -> None:
         offset = found.offset * flat.itemsize if index.size else 0
         assert np.ndarray(found.shape, flat.dtype, memory, offset, strides).tolist() == index.tolist()
     assert 10 < without < 100
-    assert Layout(0, (2, 1), row_major((2, 1))).is_row_major()
-    assert not Layout(0, (2, 2), (1, 2)).is_row_major()
+    assert StridedLayout(0, (2, 1), row_major((2, 1))).is_row_major()
+    assert not StridedLayout(0, (2, 2), (1, 2)).is_row_major()
 
 
 def _random_move(t: Tensor, rng: Any) -> Tensor:

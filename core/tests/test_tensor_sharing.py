@@ -17,7 +17,9 @@ from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, Variable
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError
 from tinygraft.tensor import dlpack
-from tinygraft.tensor.strides import Layout
+from tinygraft.tensor.strides import StridedLayout
+
+pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch")
 
@@ -240,7 +242,7 @@ class _Elsewhere:
     def __dlpack__(self) -> Any:
         """A capsule whose device type was changed."""
         view = memoryview(bytearray(8))
-        capsule = dlpack.make(view, dtypes.float32, Layout(0, (2,), (1,)), versioned=False)
+        capsule = dlpack.make(view, dtypes.float32, StridedLayout(0, (2,), (1,)), versioned=False)
         dlpack.Managed.from_address(dlpack._pointer(capsule, dlpack.OLD)).tensor.device_type = 13
         return capsule
 

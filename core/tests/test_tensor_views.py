@@ -244,6 +244,8 @@ def test_elements_in_common_are_not_written() -> None:
         t.unfold(0, 3, 1)[0:2, 0:2] = 0
     with pytest.raises(ShapeError, match="elements in common"):
         t.reshape(4, 1).expand(4, 2).T.reshape(8)[2:7].__iadd__(1)
+    with pytest.raises(ShapeError, match="elements in common"):  # though it has that value
+        t.expand(2, 4).assign(t)
     t.expand(2, 4)[1].assign(t * 2)
     t.unfold(0, 2, 2)[1, 0] = 50
     t.unfold(0, 3, 1)[1, 2:] = 60
@@ -695,6 +697,31 @@ def test_the_gradient_by_what_was_written_through_detach_counts_once(read: bool)
     assert (old.sum() + w.sum() * 3).gradient(w)[0].tolist() == [5.0, 7.0]
 
 
+@pytest.mark.parametrize("axis", [None, 0])
+@pytest.mark.parametrize("make", ["data", "ones", "number", "rand", "flagged"])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_shard_of_a_leaf_that_is_written_before_it_is_memory(read: bool, make: str, axis: int | None) -> None:
+    """What was computed before the write has its gradient, also once the leaf that it was copied from is memory."""
+    made = {
+        "data": lambda: Tensor([1.0, 2.0], requires_grad=True),
+        "ones": lambda: Tensor.ones(2, requires_grad=True),
+        "number": lambda: Tensor(1.0, requires_grad=True),
+        "rand": lambda: Tensor.rand(2, requires_grad=True),
+        "flagged": lambda: (Tensor.ones(2) * 3).requires_grad_(),
+    }[make]()
+    if axis is not None and not made.shape:
+        made = made.reshape(1).expand(2)
+    t = made.shard(("CPU", "CPU:1"), axis)
+    del made
+    before = t * 2
+    t -= 1
+    if read:
+        t.numpy()
+    before.sum().backward()
+    assert t.grad is not None
+    np.testing.assert_array_equal(t.grad.numpy(), np.full(t.shape, 2.0))
+
+
 @pytest.mark.parametrize("read", [False, True])
 def test_a_leaf_on_two_devices_that_is_written_before_it_is_memory(read: bool) -> None:
     """What was computed between two writes has its gradient, also once the last one is memory."""
@@ -849,3 +876,14 @@ def test_one_element_of_a_view_that_is_read_before_and_after_a_write(symbolic: b
         assert t.tolist() == [[1.0, 2.0], [3.0, expected]]
     t[1, 1] = 7
     assert one.item() == 7.0
+
+
+@pytest.mark.parametrize("read", [lambda t: t.numpy().tolist(), lambda t: [t.item()]], ids=["numpy", "item"])
+def test_one_element_is_read_after_each_of_several_equal_writes(read: Any) -> None:
+    """The graph of the second write is the node that the first one was, over memory that has changed since."""
+    t = Tensor([1.0, 2.0]).realize()
+    part, last = t.chunk(2, 0)
+    for k in range(1, 4):
+        t *= 0.5
+        assert read(last) == [2.0 * 0.5**k]
+    assert part.tolist() == [0.125]

@@ -13,7 +13,7 @@ from tinygraft.uop import hazards
 from tinygraft.uop import index as ix
 from tinygraft.uop.hazards import first_hazard
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg
-from tinygraft.uop.overlap import Place, coincide, limits
+from tinygraft.uop.overlap import GatedIndex, coincide, limits
 from tinygraft.uop.uop import UOp
 
 F = dtypes.float
@@ -260,7 +260,7 @@ def test_what_is_proved_of_two_places_is_so(first: int) -> None:
     a, gate = expressions()[first]
     ranges = [UOp.range(3, 0), UOp.range(4, 1), UOp.range(12, 2)]
     for b, other in expressions():
-        proved = coincide(Place(a, gate), Place(b, other))
+        proved = coincide(GatedIndex(a, gate), GatedIndex(b, other))
         reached: dict[int, list[dict[UOp, int]]] = {}
         mine, theirs = ([r for r in ranges if (x.ranges | (0 if g is None else g.ranges)) >> r.arg.axis & 1]
                         for x, g in ((a, gate), (b, other)))  # fmt: skip
@@ -285,15 +285,15 @@ def test_a_proof_with_a_size_that_is_not_known() -> None:
     n = UOp.variable("n", 1, 9)
     r, s = UOp.range(4, 0), UOp.range(n, 1)
     at = ix.add(ix.mul(r, n), s)
-    assert coincide(Place(at), Place(at)) == 0b11
-    assert coincide(Place(at), Place(ix.add(at, 1))) != 0b11
+    assert coincide(GatedIndex(at), GatedIndex(at)) == 0b11
+    assert coincide(GatedIndex(at), GatedIndex(ix.add(at, 1))) != 0b11
     blocks, inner, rest = UOp.range(ix.idiv(n, 4), 2), UOp.range(4, 3), UOp.range(ix.mod(n, 4), 4)
     main, tail = (
         ix.add(ix.mul(blocks, 4), inner),
         ix.add(ix.mul(ix.idiv(n, 4), 4), rest),
     )  # a loop in blocks, and the rest
-    assert coincide(Place(main), Place(tail)) is None
-    assert coincide(Place(main), Place(ix.sub(tail, 1))) is not None
+    assert coincide(GatedIndex(main), GatedIndex(tail)) is None
+    assert coincide(GatedIndex(main), GatedIndex(ix.sub(tail, 1))) is not None
 
 
 def test_what_gates_say() -> None:
@@ -302,9 +302,9 @@ def test_what_gates_say() -> None:
     assert limits(ix.and_(ix.lt(r, 4), ix.ge(r, 2)))[r] == (2, 3)
     assert limits(ix.lt(ix.sub(3, r), 0))[r] == (4, 8)
     assert limits(ix.lt(ix.add(r, s), 1))[s] == (0, 0)
-    assert coincide(Place(r, ix.and_(ix.lt(r, 2), ix.ge(s, 4))), Place(ix.add(r, 2))) is None
-    assert coincide(Place(ix.add(r, s), ix.lt(s, 1)), Place(ix.add(r, s), ix.lt(s, 1))) == 0b11
-    assert coincide(Place(s, ix.lt(s, 1)), Place(s)) == 0b10
+    assert coincide(GatedIndex(r, ix.and_(ix.lt(r, 2), ix.ge(s, 4))), GatedIndex(ix.add(r, 2))) is None
+    assert coincide(GatedIndex(ix.add(r, s), ix.lt(s, 1)), GatedIndex(ix.add(r, s), ix.lt(s, 1))) == 0b11
+    assert coincide(GatedIndex(s, ix.lt(s, 1)), GatedIndex(s)) == 0b10
 
 
 @pytest.mark.parametrize("coarse_first", [True, False])
@@ -314,7 +314,7 @@ def test_a_gate_with_two_sums_says_what_the_tighter_one_says(coarse_first: bool)
     inner = ix.add(ix.add(ix.mul(r, 6), ix.mul(s, 2)), t)
     coarse, fine = ix.lt(ix.add(ix.mul(r, 3), s), 26), ix.lt(inner, 51)
     gate = ix.and_(coarse, fine) if coarse_first else ix.and_(fine, coarse)
-    at = Place(ix.add(ix.mul(row, 51), inner), gate)
+    at = GatedIndex(ix.add(ix.mul(row, 51), inner), gate)
     assert coincide(at, at) == 0b1111
-    assert coincide(Place(ix.add(ix.mul(row, 50), inner), gate), at) != 0b1111
-    assert coincide(Place(inner, gate), Place(ix.add(inner, 51), gate)) is None
+    assert coincide(GatedIndex(ix.add(ix.mul(row, 50), inner), gate), at) != 0b1111
+    assert coincide(GatedIndex(inner, gate), GatedIndex(ix.add(inner, 51), gate)) is None

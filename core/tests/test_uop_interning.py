@@ -6,9 +6,10 @@ import gc
 import pickle
 import threading
 
+from tinygraft import Tensor, Variable
 from tinygraft.dtype import dtypes
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, live_nodes
+from tinygraft.uop.uop import UOp, live_nodes, rebuild
 
 
 def test_equal_parts_are_one_node() -> None:
@@ -71,3 +72,15 @@ def test_a_pickled_node_comes_back_as_itself() -> None:
     """In the same process unpickling gives the node that is there."""
     node = UOp.variable("kept", 0, 9) * 3 + 1
     assert pickle.loads(pickle.dumps(node)) is node
+
+
+def test_a_view_that_is_written_moves_with_its_base_also_where_it_is_replaced() -> None:
+    """The place of an assignment is no value: the sizes of its movements stay, though nobody else has them."""
+    start = Variable("start", 0, 2).bind(1)
+    base, other = Tensor.empty(3, 4).uop, Tensor.empty(3, 4).uop
+    view = Tensor(base)[start : start + 1].uop
+    value = Tensor.empty(1, 4).uop
+    write = UOp(Ops.ASSIGN, base.dtype, (base, value, view))
+    assert rebuild((write,), {view: value})[write] is write
+    moved = rebuild((write,), {view: value, base: other})[write]
+    assert moved.src == (other, value, Tensor(other)[start : start + 1].uop)

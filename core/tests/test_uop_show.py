@@ -87,6 +87,7 @@ def test_what_is_printed_reads_back_as_the_same_node(recent: int) -> None:
         assert read_back(repr(root)) is root
 
 
+@pytest.mark.slow
 def test_a_chain_of_100000_nodes_prints() -> None:
     """The text grows with the number of nodes, every node once; a name is used only after it was given."""
     sizes = []

@@ -13,6 +13,7 @@ from tinygraft import config
 from tinygraft.config import Context
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
+from tinygraft.uop.graph_spec import KERNEL, LINEAR, TENSOR, Spec, check
 from tinygraft.uop.nodes import fault
 from tinygraft.uop.ops import (
     AxisKind,
@@ -27,7 +28,6 @@ from tinygraft.uop.ops import (
     StoreHint,
     VariableArg,
 )
-from tinygraft.uop.spec import KERNEL, LINEAR, TENSOR, Spec, check
 from tinygraft.uop.units import MatrixArg, MatrixUnit, TileArg
 from tinygraft.uop.uop import UOp, postorder, rebuild
 from tinygraft.uop.upat import PatternMatcher, UPat, graph_rewrite
@@ -357,7 +357,7 @@ def test_a_broken_pass_of_the_compiler_is_caught(monkeypatch: pytest.MonkeyPatch
 
     def forget(state: Any, target: Any, options: Any) -> Any:
         with Context(SPEC=1):
-            return lower.State(UOp(Ops.SINK, src=(UOp(Ops.RESHAPE, f, (load(ROW),), ()),)), state.actions)
+            return lower.PassState(UOp(Ops.SINK, src=(UOp(Ops.RESHAPE, f, (load(ROW),), ()),)), state.actions)
 
     with monkeypatch.context() as patch:
         patch.setattr(lower, "PIPELINE", (*lower.PIPELINE, lower.Pass("forget", forget)))

@@ -10,7 +10,7 @@ import pytest
 
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import FACTS, Ops
-from tinygraft.uop.overlap import Place, coincide
+from tinygraft.uop.overlap import GatedIndex, coincide
 from tinygraft.uop.terms import difference, surely_negative
 from tinygraft.uop.uop import UOp, toposort
 
@@ -70,7 +70,7 @@ def test_what_is_proved_of_accesses_holds_for_all_sizes() -> None:
         first, second = drawn(r, 0, k, m), drawn(r, r.choice([0, 3]), k, m)
         if r.random() < 0.5:
             second = ix.add(first[0], r.choice([ix.mul(k, -1), ix.const(-1), ix.const(1), k])), first[1]
-        same = coincide(Place(*first), Place(*second))
+        same = coincide(GatedIndex(*first), GatedIndex(*second))
         negative = surely_negative(*difference(first[0], ix.mul(k, m)), reached=True)
         told += same != 0 or negative
         for sizes in itertools.product(range(k.lo, k.hi + 1), range(m.lo, m.hi + 1)):
@@ -95,14 +95,15 @@ def test_a_scan_along_rows_of_a_length_that_is_not_known() -> None:
     k = UOp.variable("k", 1, 5)
     row, column = UOp.range(k, 0), UOp.range(k, 1)
     here = ix.add(ix.mul(row, k), column)
-    assert coincide(Place(here), Place(here)) == 0b11
-    assert coincide(Place(ix.sub(here, 1), ix.ge(column, 1)), Place(here)) == 0b01  # of that row, another column
+    assert coincide(GatedIndex(here), GatedIndex(here)) == 0b11
+    before = GatedIndex(ix.sub(here, 1), ix.ge(column, 1))
+    assert coincide(before, GatedIndex(here)) == 0b01  # of that row, another column
     block, lane, left = UOp.range(ix.idiv(k, 4), 2), UOp.range(4, 3), UOp.range(ix.mod(k, 4), 4)
     inner, behind = ix.add(ix.mul(block, 4), lane), ix.add(ix.mul(ix.idiv(k, 4), 4), left)
     blocks, rest = (ix.add(ix.mul(row, k), x) for x in (inner, behind))
-    assert coincide(Place(blocks), Place(rest)) is None
+    assert coincide(GatedIndex(blocks), GatedIndex(rest)) is None
     before = ix.add(ix.mul(ix.sub(row, 1), k), behind)
-    assert coincide(Place(before, ix.ge(row, 1)), Place(rest)) == 0b10000
+    assert coincide(GatedIndex(before, ix.ge(row, 1)), GatedIndex(rest)) == 0b10000
 
 
 @pytest.mark.parametrize("values", [None, (3, 4), (4, 3)])

@@ -21,6 +21,8 @@ from tinygraft.uop.rewrite import PLACE_LIMIT
 from tinygraft.uop.uop import UOp, toposort
 from tinygraft.uop.upat import PatternMatcher, Rule, UPat, graph_rewrite, rule
 
+pytestmark = pytest.mark.slow
+
 Names = dict[str, UOp]
 
 

@@ -1,7 +1,8 @@
 """The plugin API is what api_snapshot.json says: signatures, fields and abstract methods of all that plugins import.
 
-After a change that is meant: raise PLUGIN_API in device/spec.py (its second number for what only adds, with a default;
-its first for anything else), widen the ranges of the plugins here that still work, and run `pytest --update-golden`.
+After a change that is meant: raise PLUGIN_API in device/device_spec.py (its second number for what only adds, with a
+default; its first for anything else), widen the ranges of the plugins here that still work, and run
+`pytest --update-golden`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 import tinygraft.plugin
-from tinygraft.device.spec import PLUGIN_API
+from tinygraft.device.device_spec import PLUGIN_API
 from tinygraft.uop.ops import Ops
 
 FILE = Path(__file__).with_name("api_snapshot.json")
@@ -154,7 +155,7 @@ def test_a_change_without_a_version_is_refused() -> None:
     text = refusal(old, new)
     assert text.startswith("the plugin API has changed without another PLUGIN_API:\n  Backend is new\n  Probe was {")
     assert "\n  Teleporter is gone\n" in text
-    assert "raise PLUGIN_API in device/spec.py" in text
+    assert "raise PLUGIN_API in device/device_spec.py" in text
     assert "pytest --update-golden" in text
     old["api"] = [0, 0]
     assert refusal(old, new).startswith("the plugin API has changed:\n")

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "src" / "tinygraft"
 LAYERS = [
-    {"errors", "config", "helpers", "files", "temporary", "caches", "downloads", "progress", "interrupt"},
+    {"errors", "config", "helpers", "files", "temporary", "caches", "downloads", "interrupt"},
     {"dtype", "events", "installed"},
     {"uop", "target"},
     {"rules"},
@@ -87,20 +87,35 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-HEAVY = {"numpy", "pluggy", "cffi", "llvmlite", "tinygraft_cpu", "importlib.metadata", "importlib_metadata"}
+LATE = {"numpy", "pluggy", "packaging", "tqdm", "cffi", "llvmlite", "tinygraft_cpu"}  # libraries, and a plugin
+HEAVY = LATE | {"importlib.metadata", "importlib_metadata"}
 
 
 def test_import_tinygraft_is_light():
-    """import tinygraft loads nothing of its own but the package, no numpy, no pluggy and no plugin."""
+    """import tinygraft loads nothing of its own but the package, no library and no plugin."""
     loaded = loaded_by("import tinygraft")
     assert not loaded & HEAVY
     assert {name for name in loaded if name.startswith("tinygraft")} == {"tinygraft"}
 
 
 def test_the_public_names_are_light():
-    """Every public name can be imported without numpy, pluggy or a plugin, and without opening a device."""
+    """Every public name can be imported without a library or a plugin, and without opening a device."""
     code = "from tinygraft import *\nassert Device.opened() == []"
-    assert not loaded_by(code) & {"numpy", "pluggy", "cffi", "llvmlite", "tinygraft_cpu"}
+    assert not loaded_by(code) & LATE
+
+
+@pytest.mark.parametrize(
+    ("code", "library"),
+    [
+        ("from tinygraft.helpers import trange", "tqdm"),
+        ("from tinygraft.installed.requires import satisfies\nsatisfies('1', '')", "packaging"),
+    ],
+)
+def test_a_library_is_loaded_when_it_is_needed(code, library):
+    """Neither helpers nor the commands that check nothing load it, but what asks for it does."""
+    commands = "import tinygraft.helpers\nfrom tinygraft.cli.main import main\nmain(['devices', '--no-probe'])"
+    assert library not in loaded_by(commands)
+    assert library in loaded_by(code)
 
 
 def test_public_names_exist():

@@ -57,7 +57,7 @@ def test_every_renderer_writes_every_elementwise_op(table):
     assert set(table) == ELEMENTWISE
 
 
-@pytest.mark.parametrize("writer", [llvm.Function, cstyle.Kernel])
+@pytest.mark.parametrize("writer", [llvm.LLVMKernel, cstyle.CStyleKernel])
 def test_every_renderer_writes_every_instruction(writer):
     """Each instruction of the linear form is told to a method of its own, and no renderer lacks one."""
     told = inspect.getsource(Writer.write)

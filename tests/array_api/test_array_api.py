@@ -34,6 +34,8 @@ from tinygraft import Tensor
 from tinygraft import array_api as xp
 from tinygraft.errors import ShapeError
 
+pytestmark = pytest.mark.slow
+
 xps = generated.make_strategies_namespace(xp)
 
 # Names that are not here, and why.

@@ -13,6 +13,8 @@ from beside_strict import COMPLEX, EVERY, FLOATS, Array, arrays, both, case, sam
 from tinygraft import Tensor
 from tinygraft import array_api as xp
 
+pytestmark = pytest.mark.slow
+
 ONE = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "conj", "cos", "cosh", "exp", "expm1", "imag", "isfinite",
     "isinf", "isnan", "log", "log10", "log1p", "log2", "negative", "positive", "real", "round", "sign", "sin", "sinh",

@@ -135,6 +135,7 @@ def test_an_absent_peer_is_said_to_be_absent(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("ext")
+@pytest.mark.slow
 def test_a_run_leaves_a_table_json_and_a_picture(tmp_path: Path) -> None:
     """Small items beside numpy, one of them in fresh processes: every report has every comparison."""
     pytest.importorskip("llvmlite")

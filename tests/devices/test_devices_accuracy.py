@@ -13,6 +13,8 @@ from tinygraft.conformance.corpus import NAMES
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import Ops
 
+pytestmark = pytest.mark.slow
+
 COUNT = {"GPUSIM": 1500, "CPU-llvm": 100_000, "CPU-c": 100_000}
 FLOATS = [dtypes.float32, dtypes.float64]
 

@@ -13,7 +13,7 @@ from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.heuristics import choose, offered
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
-from tinygraft.conformance.actions import (
+from tinygraft.conformance.action_cases import (
     CASES,
     COLUMNS,
     COLUMNS_OF,
@@ -25,7 +25,7 @@ from tinygraft.conformance.actions import (
     matmul,
     transposed,
 )
-from tinygraft.conformance.actions import actions_of as in_target
+from tinygraft.conformance.action_cases import actions_of as in_target
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ActionError
 from tinygraft.reference.python import PythonBackend

@@ -11,6 +11,8 @@ from installed import installed
 from kit_run import KitRun, Outcome
 from tinygraft.config import Context
 
+pytestmark = pytest.mark.slow
+
 RUN = "class TestIt(DeviceConformance):\n    device, level = {device!r}, {level!r}\n"
 
 

@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     path.relative_to(ROOT).as_posix()
@@ -127,7 +129,7 @@ def has_lane(line: str, folder: Path) -> None:
 
 # A line and what is done about it, first match first. Installing and training are what make and CI do.
 COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
-    (r"make \w+$", has_make_target),
+    (r"make [\w-]+$", has_make_target),
     (r"python3 -m venv|pip install|python examples/|uv run", has_paths),
     (r"uv sync --group", has_group),
     (r"\.venv/bin/pytest -m ", has_marker),

@@ -16,6 +16,8 @@ from tinygraft.dtype import DType, round_small, values_of
 from tinygraft.engine.arithmetic import one_by_one
 from tinygraft.uop.ops import Ops
 
+pytestmark = pytest.mark.slow
+
 Array = np.ndarray[Any, Any]
 KINDS = {np.float16: np.uint16, np.float32: np.uint32, np.float64: np.uint64}
 
@@ -357,3 +359,63 @@ def test_1_12_gradients_stay_right(name: str) -> None:
     step = 1e-5
     up, down = (getattr(Tensor(at + s), name)().numpy() for s in (step, -step))
     np.testing.assert_allclose(x.grad.numpy(), (up - down) / (2 * step), rtol=2e-6, atol=1e-8)
+
+
+# Findings of 2026-11-24
+
+
+def test_acosh_beside_1() -> None:
+    """Within 2 units in the last place where the root counts, which was 2.6; infinitely steep at 1, NaN below it."""
+    x = np.float32(1) + np.float32(2.0) ** np.random.default_rng(20).uniform(-23, 2, 100_000).astype(np.float32)
+    away = distances(Tensor(x).acosh().numpy(), np.arccosh(x.astype(np.float64)), dtypes.float32)
+    assert away.max() <= 2, float(x[away.argmax()])
+    below = Tensor([0.99, 0.0, -1.0, -1.5, -1e4, -1e30, -math.inf, math.nan])
+    assert np.isnan(below.acosh().numpy()).all()
+    x = Tensor([1.0, 1.0000001, 3.0, 1e30, math.inf], requires_grad=True)
+    x.acosh().sum().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), [math.inf, 2048, 8**-0.5, 1e-30, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_digamma_beside_its_zero(kind: Any) -> None:
+    """Within 3 units in the last place; float32 was 94 off in the last digits of where the zero is."""
+    mpmath = pytest.importorskip("mpmath", reason="no mpmath here, which knows the true values")
+    zero, chance = 1.4616321449683623, np.random.default_rng(21)
+    around = [kind(zero)]
+    for _ in range(20):
+        around += [np.nextafter(around[-1], kind(2)), np.nextafter(around[0], kind(0))]
+        around.sort()
+    far = zero + chance.normal(size=200) * 2.0 ** chance.uniform(-20, -2, 200)
+    x = np.concatenate([around, far]).astype(kind)
+    with mpmath.workdps(40):
+        true = [mpmath.digamma(mpmath.mpf(float(v))) for v in x]
+        for v, g, t in zip(x, Tensor(x).digamma().numpy(), true, strict=True):
+            exponent = int(mpmath.floor(mpmath.log(abs(t), 2)))
+            units = float(abs(mpmath.mpf(float(g)) - t) / mpmath.mpf(2) ** (exponent - np.finfo(kind).nmant))
+            assert units <= 3, (float(v), float(g), units)
+
+
+@pytest.mark.parametrize(("shape", "scale"), [((5000,), 1), ((5000,), 30), ((64, 1000), 3), ((3, 1), 1)])
+def test_running_logarithms_of_sums_are_as_exact_as_running_sums(shape: tuple[int, ...], scale: float) -> None:
+    """An error of 1e-6 in the sum, as cumsum has it, and the rounding of the result; each step rounded the result."""
+    x = (np.random.default_rng(22).normal(size=shape) * scale).astype(np.float32)
+    want = np.logaddexp.accumulate(x.astype(np.float64), axis=-1)
+    bound = 1e-6 + 0.51 * np.spacing(np.abs(want).astype(np.float32))
+    assert (np.abs(Tensor(x).logcumsumexp(-1).numpy() - want) <= bound).all()
+
+
+def test_running_logarithms_of_sums_of_what_is_special() -> None:
+    """Infinities and NaN run on; terms that are nothing have no gradient, and no NaN."""
+    inf = math.inf
+    x = Tensor([-inf, -200.0, 4.0, -inf, inf, 3.0, -inf])
+    assert x.logcumsumexp().tolist() == [-inf, -200.0, 4.0, 4.0, inf, inf, inf]
+    found = Tensor([1.0, math.nan, 2.0, inf]).logcumsumexp().numpy()
+    assert found[0] == 1 and np.isnan(found[1:]).all()
+    x = Tensor([-inf, -inf, -200.0, -300.0, 4.0, -inf], requires_grad=True)
+    y = x.logcumsumexp()
+    y[2:].sum().backward()
+    assert x.grad is not None
+    assert y.tolist() == [-inf, -inf, -200.0, -200.0, 4.0, 4.0]
+    np.testing.assert_allclose(x.grad.numpy(), [0, 0, 2, 0, 2, 0], atol=1e-30)
+    assert Tensor.zeros(2, 0).logcumsumexp(1).shape == (2, 0)

@@ -30,6 +30,8 @@ from tinygraft.nn import safetensors, torchfile
 from tinygraft.nn.state import safe_load, safe_load_metadata, safe_save, tar_extract, torch_load, zip_extract
 from torch_files import tensor_of, torch_file
 
+pytestmark = pytest.mark.slow
+
 
 def torch_value() -> Any:
     """Something of each kind that files of PyTorch have."""
@@ -326,3 +328,42 @@ def test_3_2_bytes_that_change_after_they_were_loaded() -> None:
     found = safe_load(data)
     data[-16:] = bytes(16)
     assert found["layer.1"].tolist() == [[2.0, 3.0]]
+
+
+def test_3_2_a_flipped_byte_of_the_pickle_or_of_a_header_is_found(tmp_path: Path) -> None:
+    """One in the pickle renamed a tensor; one in the length of a header shifted what it has."""
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "some.pth"
+    torch.save({"weight": torch.arange(6.0), "bias": torch.ones(3)}, path)
+    data = path.read_bytes()
+    places: list[int] = []
+    with zipfile.ZipFile(path) as whole:
+        for info in whole.infolist():
+            if info.filename.endswith(("data.pkl", "/0", "/1")):
+                begin = info.header_offset
+                name, extra = struct.unpack("<HH", data[begin + 26 : begin + 30])
+                places += [*range(begin + 26, begin + 30 + name), begin + 32 + name, begin + 33 + name]
+                if info.filename.endswith("data.pkl"):
+                    content = begin + 30 + name + extra
+                    places += range(content, content + info.file_size)
+    assert len(places) > 150
+    for place in places:
+        changed = bytearray(data)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(FileFormatError):
+            torch_load(path)
+    path.write_bytes(data)
+    assert torch_load(path)["weight"].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_3_2_a_file_without_checksums_is_read(tmp_path: Path) -> None:
+    """PyTorch can leave them out, and writes 0 in their place."""
+    torch = pytest.importorskip("torch")
+    before = torch.serialization.get_crc32_options()
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save({"weight": torch.arange(3.0)}, tmp_path / "some.pth")
+    finally:
+        torch.serialization.set_crc32_options(before)
+    assert torch_load(tmp_path / "some.pth")["weight"].tolist() == [0.0, 1.0, 2.0]

@@ -20,11 +20,11 @@ import pytest
 from new_process import ADD, cached_files, compiler, run
 from tinygraft import Context, Tensor, caches
 from tinygraft.engine import database, diskcache, pack
-from tinygraft.installed import trial
+from tinygraft.installed import plugin_probe
 from tinygraft.nn.state import safe_save
 from tinygraft.temporary import temporary_name
 
-FOUND = database.Found("kernel", "target", "compiler", "name", "", 2.0, 1.0)
+FOUND = database.SearchResult("kernel", "target", "compiler", "name", "", 2.0, 1.0)
 needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="gives a file to another user")
 
 
@@ -110,6 +110,30 @@ def test_3_5_a_file_that_is_not_this_users_alone(folder: Path, harm: str, capsys
     assert diskcache.get(other) == b"other code"
 
 
+def test_3_5_many_files_that_others_can_write_are_said_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A whole cache that somebody copied without its rights would fill the screen."""
+    for number in range(5):
+        diskcache.put(f"ab{number}", b"kernel")
+        os.chmod(folder / "kernels" / "ab" / str(number), 0o666)
+        assert diskcache.get(f"ab{number}") is None
+    text = capsys.readouterr().err
+    assert text.count("is not used as a cache") == 1
+    assert "; others like it are passed over in silence\n" in text
+
+
+def test_3_5_a_cache_that_cannot_be_made_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TINYGRAFT_CACHE names a file, or what is in one."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(caches, "_reported", set())
+    for name in ("file", "file/in it"):
+        with Context(TINYGRAFT_CACHE=str(tmp_path / name)):
+            assert caches.cache_folder() is caches.cache_folder() is None
+    text = capsys.readouterr().err
+    assert text.count("is not used as a cache: there is no such folder, and none can be made: ") == 2
+
+
 def test_3_5_what_is_written_is_private(folder: Path) -> None:
     """Whatever the umask permits, nobody else can write what is cached."""
     before = os.umask(0)
@@ -190,7 +214,7 @@ def test_3_6_deep_lines_among_good_ones(folder: Path) -> None:
     database.add(FOUND, database.own_file())
     with (folder / "tuned.jsonl").open("a") as file:
         file.write("[" * 100_000 + "\n" + '{"a":' * 100_000 + "\n")
-    other = database.Found("other", "target", "compiler", "name", "", 2.0, 1.0)
+    other = database.SearchResult("other", "target", "compiler", "name", "", 2.0, 1.0)
     database.add(other, database.own_file())
     assert list(database.read().values()) == [FOUND, other]
 
@@ -203,9 +227,9 @@ def test_3_6_a_pack_and_a_verdict_that_are_odd(folder: Path) -> None:
     (folder / "verdict").write_text(
         json.dumps({"status": "loaded", "detail": "", "hint": "", "traceback": "", "when": 1.0})
     )
-    assert trial._read(folder / "verdict") is not None
+    assert plugin_probe._read(folder / "verdict") is not None
     for _ in odd_files(folder / "verdict"):
-        assert trial._read(folder / "verdict") is None
+        assert plugin_probe._read(folder / "verdict") is None
 
 
 def test_3_6_a_verdict_on_tile_units_that_is_odd(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

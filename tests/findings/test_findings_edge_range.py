@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tinygraft import Context, Tensor, TinyJit, array_api, dtypes, nn
-from tinygraft.errors import DTypeError, NumberOutOfRange
+from tinygraft.errors import NumberOutOfRange
 
 INT8 = Tensor([1, 2], dtype="int8")
 MASK = Tensor([True, False])
@@ -36,7 +36,9 @@ def test_1_11_constructors_without_a_dtype_widen() -> None:
     with Context(DEFAULT_INT="int8"):
         assert Tensor.arange(129)[-1].item() == 128
     for far in (lambda: Tensor.full((2,), 2**80), lambda: Tensor([2**80]), lambda: Tensor.arange(0, 2**65, 2**64)):
-        with pytest.raises(DTypeError, match="^no integer dtype holds [0-9]+$"):
+        with pytest.raises(
+            NumberOutOfRange, match="^[0-9]+ is out of range for every integer dtype: dtypes.long holds -"
+        ):
             far()
 
 
@@ -113,7 +115,7 @@ def test_1_11_bits_wrap_and_what_a_bound_decides_is_decided() -> None:
     assert INT8.clamp(-300, 300).tolist() == [1, 2] and INT8.maximum(-300).tolist() == [1, 2]
     assert INT8.isclose(300).tolist() == [False, False]
     assert (INT8 / 400).tolist() == pytest.approx([1 / 400, 2 / 400])
-    assert Tensor([300.7, -5.0], dtype="uint8").tolist() == [255, 0]
+    assert Tensor([300.7, -5.0]).cast("uint8").tolist() == [255, 0]
     assert Tensor([300, 0], dtype="bool").tolist() == [True, False]
     clamped = INT8.contiguous()
     clamped.clamp(-300, 300)[0] = 7

@@ -10,6 +10,7 @@ import http.server
 import os
 import pickle
 import random
+import re
 import socket
 import stat
 import subprocess
@@ -19,13 +20,14 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tinygraft import Context, Tensor, dtypes, files
 from tinygraft.downloads import fetch
-from tinygraft.errors import FetchError, FileFormatError
+from tinygraft.errors import DTypeError, FetchError, FileFormatError
 from tinygraft.files import OpenFile, replacing
 from tinygraft.nn.state import safe_load, safe_save, tar_extract, torch_load, zip_extract
 
@@ -342,3 +344,90 @@ assert len(os.listdir("/proc/self/fd")) == before
     environment = os.environ | {"DEV": "PYTHON"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# Findings of 2026-11-24
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("none/new", FileNotFoundError, "there is no folder for the file, os.makedirs makes one: 'none/new'"),
+        ("none/new/", IsADirectoryError, "a path that ends so is one of a folder: 'none/new/'"),
+        ("new/", IsADirectoryError, "a path that ends so is one of a folder: 'new/'"),
+        (".", IsADirectoryError, "Is a directory: '.'"),
+        ("", FileNotFoundError, "an empty path is not the name of a file: ''"),
+        ("a" * 300, OSError, f"File name too long: '{'a' * 300}'"),
+        ("/proc/none", FileNotFoundError, "No such file or directory: '/proc/none'"),
+    ],
+)
+def test_a_path_that_cannot_be_written(
+    name: str, kind: type[OSError], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is about the path that was given; some named the temporary file, and "new/" was written as "new"."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(kind, match=rf"^\[Errno \d+\] {re.escape(said)}$") as caught:
+        safe_save({"a": Tensor([1])}, name)
+    assert "tinygraft-tmp" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+def test_standard_output_that_is_a_pipe() -> None:
+    """Its real path is in /proc and is no file: the error named a temporary file there."""
+    code = "from tinygraft import Tensor, nn; nn.state.safe_save({'a': Tensor([1])}, '/dev/stdout')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stderr.splitlines()[-2].endswith("FileFormatError: /dev/stdout is a pipe: a file would take its place")
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("tensors", "metadata", "kind", "said"),
+    [
+        ([Tensor([1])], None, DTypeError, "safe_save writes a dict of tensors by their names, got list"),
+        (None, None, DTypeError, "safe_save writes a dict of tensors by their names, got NoneType"),
+        ({}, ["a"], DTypeError, "safe_save writes a dict of metadata, text by text, got list"),
+        (
+            {"a\ud800": Tensor([1])},
+            None,
+            FileFormatError,
+            r"a safetensors file has its text in UTF-8, which has no '\ud800': that is at 1 of 'a\ud800'",
+        ),
+        (
+            {},
+            {"a": "\udfff"},
+            FileFormatError,
+            r"a safetensors file has its text in UTF-8, which has no '\udfff': that is at 0 of '\udfff'",
+        ),
+    ],
+)
+def test_what_cannot_be_saved(tensors: Any, metadata: Any, kind: type[Exception], said: str, tmp_path: Path) -> None:
+    """Said in our words: it was an AttributeError or a UnicodeEncodeError of Python."""
+    with pytest.raises(kind, match=f"^{re.escape(said)}$"):
+        safe_save(tensors, tmp_path / "it.safetensors", metadata)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")
+def test_a_file_that_is_made_up_as_it_is_read() -> None:
+    """It says that it has 0 bytes; a tensor of it was empty."""
+    with pytest.raises(FileFormatError) as caught:
+        Tensor(Path("/proc/self/status"))
+    assert str(caught.value) == (
+        "/proc/self/status says that it has 0 bytes and has some: the system makes them up when they are read\n"
+        "  hint: make the tensor of its bytes, Tensor(open(path, 'rb').read())"
+    )
+
+
+def test_an_empty_file_is_an_empty_tensor(tmp_path: Path) -> None:
+    """As it was."""
+    (tmp_path / "empty").touch()
+    assert Tensor(tmp_path / "empty").shape == (0,)
+
+
+def test_the_name_of_a_file_is_no_data() -> None:
+    """Text is refused as before, with how a file is read."""
+    with pytest.raises(DTypeError) as caught:
+        Tensor("weights.bin")
+    assert str(caught.value) == (
+        "a tensor is made of numbers, lists, bytes or numpy arrays, got str\n"
+        "  hint: Tensor(Path(name)) is the bytes of a file, with pathlib's Path"
+    )

@@ -49,6 +49,7 @@ def results(said: str, device: str) -> dict[str, str]:
     return dict(re.findall(rf"^test_all\.py::Test{device}::(\S+) (PASSED|FAILED)", said, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_3_9_parts_that_a_launcher_ignores_are_found(said: str) -> None:
     """A Target with chunks whose launches run as one part passed; its values are right, only no threads share them."""
     found = results(said, "IGNORESPARTS")

@@ -41,13 +41,13 @@ def test_1_18_a_reshape_to_a_wrong_size_names_the_values() -> None:
     with pytest.raises(ShapeError) as caught:
         Tensor.ones(30).reshape(3, i.bind(4))
     assert str(caught.value).startswith(
-        "cannot reshape (30,), which has 30 elements, to (3, 4), which has 12, as their variables are bound\n  made at "
+        "cannot reshape (30,), which has 30 elements, to (3, 4), which has 12, with i = 4\n  made at "
     )
     assert Tensor.ones(30).reshape(3, i.bind(10)).sum(0).sum().item() == 30.0
     for wrong in (lambda t, n: t[:n].reshape(-1, 2), lambda t, n: t[:n].unflatten(0, (2, 2))):
         with pytest.raises(ShapeError, match=re.escape("cannot reshape (3, 5), which has 15 elements, to")):
             wrong(Tensor(DATA), i.bind(3))
-    with pytest.raises(ShapeError, match="which has 12, as their variables are bound"):  # a node that nobody looks at
+    with pytest.raises(ShapeError, match="which has 12, with i = 4"):  # a node that nobody looks at
         UOp(Ops.RESHAPE, dtypes.float, (Tensor.ones(30).uop, i.bind(4)), (3, i.bind(4)))
 
 
@@ -134,9 +134,9 @@ def test_2_3_what_bounds_leave_open_is_checked(x: Tensor) -> None:
     """A place that may be negative for some values counts from the front, and is refused where it is negative."""
     n = Variable("n", 0, 5)
     assert x[n.bind(3) - 2 :].sum().item() == DATA[1:].sum()
-    with pytest.raises(ShapeError, match=re.escape("cannot shrink axis 0 of (8, 5) to (-1, 8), as its variables are")):
+    with pytest.raises(ShapeError, match=re.escape("cannot shrink axis 0 of (8, 5) to (-1, 8), with n = 1")):
         x[n.bind(1) - 2 :]
-    with pytest.raises(ShapeError, match=re.escape("cannot shrink axis 0 of (1, 5) to (0, 2), as its variables are")):
+    with pytest.raises(ShapeError, match=re.escape("cannot shrink axis 0 of (1, 5) to (0, 2), with n = 1")):
         x[: n.bind(1)][:2]
     with pytest.raises(DTypeError, match="^a slice is made of integers, got int"):
         x[: n.bind(1).cast(dtypes.int)]
@@ -233,6 +233,11 @@ def test_2_3_a_variable_is_a_value() -> None:
     assert (Tensor(10 // i).item(), Tensor(10 % i).item(), Tensor(i * 2 - 1).item()) == (3, 1, 5)
     with pytest.raises(DTypeError, match=re.escape("a symbolic integer is combined with integers, got 2.5\n  hint:")):
         i * 2.5
+    for divide in (lambda: i / 2, lambda: i / i, lambda: 2 / i):
+        with pytest.raises(
+            DTypeError, match=re.escape("a symbolic integer is divided by //, which gives one; / would")
+        ):
+            divide()
 
 
 def test_2_3_the_dtype_of_a_variable() -> None:
@@ -264,7 +269,9 @@ def test_2_3_a_variable_beside_a_dtype_that_does_not_hold_it() -> None:
         lambda n: Tensor.arange(n + 1, dtype=dtypes.int8).sum(),
     ):
         make(v.bind(100)).realize()
-        with pytest.raises(NumberOutOfRange, match="^300 is out of range for dtypes.char, which holds -128 to 127, as"):
+        with pytest.raises(
+            NumberOutOfRange, match="^300 is out of range for dtypes.char, which holds -128 to 127, with v = 300"
+        ):
             make(v.bind(300))
     assert (x & v.bind(511)).tolist() == [1, 2]  # ops on bits wrap
     assert (Tensor([0.5]) + v.bind(300)).tolist() == [300.5]

@@ -27,6 +27,7 @@ if __name__ == "__main__":  # pytest has both on its path
 
 import numpy as np
 
+import opencl_driver
 from bounded import Uncertain, Value
 from compare import Difference, first_difference
 from draft import ALIKE
@@ -207,6 +208,7 @@ def main() -> int:
     parser.add_argument("--stop", type=int, default=10, help="how many failures end the run")
     parser.add_argument("--save", default="", help="a folder for the programs that fail, as JSON")
     options = parser.parse_args()
+    opencl_driver.choose()
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(4), "big") << 20
     print(f"seed {seed}", flush=True)
     leave_out = frozenset(filter(None, os.environ.get("FUZZ_LEAVE_OUT", "").split(",")))

@@ -88,7 +88,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sigmoid": lambda a, arg: a.sigmoid(), "relu": lambda a, arg: _clear(a).relu(),
     "abs": lambda a, arg: _clear(a).abs(),
     "neg": lambda a, arg: -a, "square": lambda a, arg: a * a,
-    "contiguous": lambda a, arg: a, "copy": lambda a, arg: a.clone(),
+    "contiguous": lambda a, arg: a.clone(),  # of memory it is that; a target that is a value of its own is on no tape
+    "copy": lambda a, arg: a.clone(),
     "sum": lambda a, arg: _sum(a, *arg), "mean": lambda a, arg: _mean(a, *arg),
     "max": lambda a, arg: _unique(a, *arg, True), "min": lambda a, arg: _unique(a, *arg, False),
     "cumsum": lambda a, arg: a.cumsum(arg), "softmax": lambda a, arg: a.softmax(arg),
@@ -255,11 +256,20 @@ class Mirror(Machine):
             raise Uncertain("a graph that a backward went through, over memory that may have been written since")
         targets = [self.value(view) for view in views]
         found = torch.autograd.grad(total, targets, retain_graph=True, allow_unused=True)
-        if any(grad is None for grad in found):
-            raise Uncertain("a target that is not on the tape: here one that was computed alike is the same node")
+        if any(grad is None for grad in found) or any(self._has_equal(view) for view in views):
+            raise Uncertain("a target that another tensor may be computed like: here both are one node")
         for name, grad in zip(step.out, found, strict=True):
             self.values[name] = replace(self.fresh(grad.detach(), loss.spread), detached=True)
             self.scale = max(self.scale, float(grad.abs().max()))
+
+    def _has_equal(self, target: View) -> bool:
+        """Whether another value is as a target is, so that both may be one expression: views of all of it are."""
+        mine = self.value(target)
+        others = [
+            self.value(other) for other in self.values.values() if isinstance(other, View) and other is not target
+        ]
+        alike = [o for o in others if o.shape == mine.shape and o.dtype == mine.dtype]
+        return any(torch.equal(other, mine) for other in alike)
 
     def _do_zero_grad(self, step: Step) -> None:
         for name in step.ins:

@@ -17,21 +17,10 @@ if not torch.__version__.startswith("2.13."):
 
 import open_results  # noqa: E402
 from judge import difference, judge, operators, samples  # noqa: E402
-from reasons import Entry, Reasons, entry_for, outdated, read, unexplained  # noqa: E402
+from reasons import Entry, Reasons, entry_for, outdated, unexplained  # noqa: E402
 from refusals import missing  # noqa: E402
 from report import below_the_bar, verdicts  # noqa: E402
 from tinygraft import Tensor  # noqa: E402
-
-EVERY = list(operators())
-PARTS = 6
-QUICK = ("float64", "gradient", "int64", "bool", "complex128", "complex gradient", "error")
-
-
-@pytest.mark.parametrize("part", range(PARTS))
-def test_a_few_samples_of_every_operator(part):
-    """Of each operator a sample of each kind is right (float32 is left to the whole run), or the table says why not."""
-    found = [judge(operators()[name], 1, QUICK) for name in EVERY[part::PARTS]]
-    assert unexplained(found, read()) == []
 
 
 @pytest.mark.slow
@@ -52,7 +41,7 @@ def test_some_samples_of_every_operator():
         ],
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1400,
     )
     assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
 

@@ -104,13 +104,13 @@ def test_make_refuses_an_old_python(tmp_path):
 
 
 def test_ci_runs_what_the_readme_shows():
-    """.ci/run is executable bash that runs make check and make test with nothing skipped, as the README says."""
+    """.ci/run is executable bash that runs make check and all tests but the long ones, and lets nothing be missing."""
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", script], check=True)
     text = script.read_text()
     assert "TINYGRAFT_REQUIRE=cc,ext,opencl,index" in text
-    assert re.findall(r"^make (\w+)", text, re.MULTILINE) == ["check", "test"]
+    assert re.findall(r"^make ([\w-]+)", text, re.MULTILINE) == ["check", "test", "test-slow"]
     assert "make test" in (ROOT / "README.md").read_text()
 
 

@@ -13,6 +13,8 @@ from tinygraft import config
 from tinygraft.cli import devices, doctor
 from tinygraft.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def listing(fakes, monkeypatch, capsys):
@@ -150,7 +152,7 @@ HANGS = "#!\nimport pathlib, time\npathlib.Path(__file__).with_suffix('.there').
 @pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("code", [
     "import sys; from tinygraft.cli.main import main; sys.exit(main(['devices']))",
-    "from tinygraft.installed import trial; trial.LIMIT = 60.0\n"
+    "from tinygraft.installed import plugin_probe; plugin_probe.LIMIT = 60.0\n"
     "from tinygraft import Device\ntry: Device.DEFAULT\nexcept KeyboardInterrupt: raise SystemExit(130)",
 ], ids=["devices", "the choice"])  # fmt: skip
 def test_ctrl_c_does_not_wait_for_plugins_that_hang(fakes, code):

@@ -11,6 +11,8 @@ import pytest
 from kit_run import KitRun
 from tinygraft.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 MINE = """
 class TestMine(Suite):
     device = "MINI"
@@ -432,5 +434,5 @@ def test_the_command_says_how_it_ended(kit: KitRun, install: Any, capsys: pytest
 
 def test_ctrl_c_ends_the_command_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 130, and not with the 2 of a device that cannot be tested."""
-    monkeypatch.setattr(pytest, "main", lambda words: pytest.ExitCode.INTERRUPTED)
+    monkeypatch.setattr(pytest, "main", lambda words, plugins: pytest.ExitCode.INTERRUPTED)
     assert main(["conformance", "--device", "PYTHON"]) == 130

@@ -12,7 +12,7 @@ from hooked import values
 from tinygraft import Context, Device, Tensor, config, events, hooks
 from tinygraft.cli.main import main
 from tinygraft.codegen.options import Options
-from tinygraft.device.select import wanted_by_plugins
+from tinygraft.device.default_choice import wanted_by_plugins
 from tinygraft.engine import compile, diskcache, plan
 from tinygraft.errors import DeviceUnavailable, HookError
 from tinygraft.hooks import (
@@ -334,6 +334,7 @@ def test_commands_that_cannot_be(command, sentence):
         registry.add(command)
 
 
+@pytest.mark.slow
 def test_the_kit_runs_contributed_suites(fakes):
     """`conformance` runs the classes that plugins add for a device, and counts their tests as such."""
     fakes.add_hooks(

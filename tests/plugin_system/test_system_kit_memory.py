@@ -23,6 +23,8 @@ from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Binary, Linear, Source
 
+pytestmark = pytest.mark.slow
+
 MEMORY, RENDER, PYTHONS = MemoryLevel(), RenderLevel(), PythonRenderer()
 PARAMETERS: dict[str, Sequence[int]] = {
     "test_what_is_written_is_read": SIZES[:-1], "test_copies_within_the_device": (1, 17, 4097),

@@ -19,7 +19,7 @@ from sound import SOUND
 from tinygraft.conformance import DeviceConformance
 from tinygraft.conformance.suite import Suite
 
-pytestmark = pytest.mark.needs("cc")
+pytestmark = [pytest.mark.needs("cc"), pytest.mark.slow]
 
 
 def asked_of(name: str) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tinygraft import config
-from tinygraft.device import select
-from tinygraft.device.trial import examine
+from tinygraft.device import default_choice
+from tinygraft.device.device_probe import examine
 from tinygraft.errors import DeviceFallbackWarning, DeviceUnavailable
-from tinygraft.installed import trial
+from tinygraft.installed import plugin_probe
 from tinygraft.installed.records import Status
 
 
@@ -62,7 +62,7 @@ def test_a_plugin_that_ends_its_process_quietly(fakes):
 
 def test_a_plugin_that_hangs(fakes, monkeypatch):
     """A spec that takes longer than the limit is broken; its process is ended."""
-    monkeypatch.setattr(trial, "LIMIT", 0.2)
+    monkeypatch.setattr(plugin_probe, "LIMIT", 0.2)
     fakes.add("HANG", "#!\nimport time; time.sleep(3600)\n")
     fakes.add("TOY")
     with pytest.warns(DeviceFallbackWarning, match="loading it in a child process took more than 0.2 s"):
@@ -82,7 +82,7 @@ def test_a_verdict_is_kept_on_disk(fakes, tmp_path, monkeypatch):
     kept = json.loads(trial_file(tmp_path).read_text())
     assert (kept["status"], kept["facts"]) == ("available", {"priority": 50, "ordinals": 1, "by_setting": False})
     with monkeypatch.context() as patch:
-        patch.setattr(trial, "_try_in_child", lambda *_: pytest.fail("tried again"))
+        patch.setattr(plugin_probe, "_try_in_child", lambda *_: pytest.fail("tried again"))
         assert fakes.registry().DEFAULT == "TOY"
     (record,) = fakes.folder.glob("*.dist-info/RECORD")
     record.write_text("changed,,\n")
@@ -102,18 +102,18 @@ def test_a_corrupt_verdict_is_no_verdict(fakes, tmp_path, content):
 
 def test_a_bad_verdict_is_forgotten_after_a_while(fakes, tmp_path, monkeypatch):
     """What did not work once may work later: such a verdict is kept for ten minutes, and no command believes it."""
-    monkeypatch.setattr(trial, "LIMIT", 0.0)
+    monkeypatch.setattr(plugin_probe, "LIMIT", 0.0)
     fakes.add("TOY")
     with pytest.raises(DeviceUnavailable, match="took more than 0 s"):
         fakes.registry().DEFAULT  # noqa: B018
     monkeypatch.undo()
     file = tmp_path / "cache" / trial_file(tmp_path).name
     kept = json.loads(file.read_text())
-    assert trial._read(file) is not None
-    file.write_text(json.dumps(kept | {"when": kept["when"] - trial.FORGOTTEN - 1}))
-    assert trial._read(file) is None
+    assert plugin_probe._read(file) is not None
+    file.write_text(json.dumps(kept | {"when": kept["when"] - plugin_probe.FORGOTTEN - 1}))
+    assert plugin_probe._read(file) is None
     file.write_text(json.dumps(kept | {"status": "available", "when": 0.0}))
-    assert trial._read(file) is not None
+    assert plugin_probe._read(file) is not None
 
 
 def test_who_looks_closely_looks_anew(fakes, tmp_path):
@@ -151,10 +151,10 @@ def test_several_unknown_plugins_are_tried_at_once(fakes, monkeypatch):
         most.append(len(running))
         running.discard(record.name)
 
-    monkeypatch.setattr(select, "examine", tried)
+    monkeypatch.setattr(default_choice, "examine", tried)
     for name in ("ONE", "TWO", "THREE"):
         fakes.add(name)
-    select.look_at(fakes.registry().records())
+    default_choice.look_at(fakes.registry().records())
     assert max(most) > 1
 
 
@@ -203,8 +203,8 @@ def test_where_no_child_can_be_started(fakes, monkeypatch):
 
 def test_specs_of_ours_need_no_trial(fakes):
     """A distribution of the closed table is loaded here at once."""
-    fakes.add("METAL", distribution="tinygraft-metal", priority=100)
+    fakes.add("OPENCL", distribution="tinygraft-opencl", module="toy_opencl", priority=100)
     registry = fakes.registry()
-    assert registry.DEFAULT == "METAL"
+    assert registry.DEFAULT == "OPENCL"
     (record,) = registry.records()
     assert set(record.milliseconds) == {"load", "probe", "open"}

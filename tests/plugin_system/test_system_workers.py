@@ -13,6 +13,8 @@ import pytest
 
 from kit_run import HEAD
 
+pytestmark = pytest.mark.slow
+
 CLASSES = """
 class TestInterpreter(DeviceConformance):
     device, level = "PYTHON", "memory"
@@ -51,6 +53,7 @@ def in_order(device: dict[str, Any]) -> dict[str, Any]:
     return device | {"tests": {kind: sorted(names) for kind, names in device["tests"].items()}}
 
 
+@pytest.mark.slow
 def test_several_processes_count_what_one_does(tmp_path: Path) -> None:
     """The report is that of one process, but for a device that cannot be asked: there each test says so for itself."""
     (alone, one), (shared, both) = run(tmp_path, CLASSES, 0), run(tmp_path, CLASSES, 2)

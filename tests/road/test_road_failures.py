@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -151,7 +152,9 @@ PROGRAMS: dict[str, Program] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_value_is_old_or_new_after_a_failure(name, kind):
     """At the first event, the second, and so on until the program ends; then a smaller step is right."""
-    events = every(kind, PROGRAMS[name])
+    anew = name == "replay" and kind == "compile"  # forgets all kernels: VALIDATE takes those made anew for others
+    with Context(VALIDATE=0) if anew else nullcontext():
+        events = every(kind, PROGRAMS[name])
     if kind in ("memory", "launch", "press"):
         assert events >= 1
 

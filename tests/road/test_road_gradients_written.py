@@ -416,3 +416,43 @@ def test_sums_of_strided_parts_that_were_written_are_taken_apart_once() -> None:
     its_part.mean().backward()
     assert t.grad is not None and leaf.grad is not None
     assert t.grad.tolist() == leaf.grad.tolist()
+
+
+@reads
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("devices", [None, ("PYTHON", "PYTHON:1")], ids=["one device", "two devices"])
+def test_a_leaf_written_before_it_was_memory(devices: tuple[str, ...] | None, early: bool, read: Read) -> None:
+    """What was computed of the leaf's first value is read after the leaf itself has its second one in memory."""
+    x, w = leaf([1.5, -1.0, 3.0], False), Tensor(np.array([1.0, 1.0, 1.0]), requires_grad=True)
+    if devices is not None:
+        x, w = x.shard(devices, None).realize(), w.shard(devices, None)
+    y = x.maximum(w)
+    w *= w + 1
+    if early:
+        w.realize()
+    read(y)
+    y.sum().backward()
+    assert w.grad is not None, "there is no gradient"
+    assert w.grad.tolist() == [0.0, 1.0, 0.0]
+    assert w.tolist() == [2.0, 2.0, 2.0]
+
+
+@reads
+@pytest.mark.parametrize("view", ["turned", "reshaped"])
+@pytest.mark.parametrize("devices", [None, ("PYTHON", "PYTHON:1")], ids=["one device", "two devices"])
+def test_a_view_of_a_leaf_that_was_written_before_it_was_memory(
+    view: str, devices: tuple[str, ...] | None, read: Read
+) -> None:
+    """The gradient is the leaf's, in its shape and order; the view is none, whatever shape it has."""
+    w = Tensor(np.array([[1.0, 2.0], [3.0, 4.0]]), requires_grad=True)
+    factor = leaf([[1.0, 2.0], [3.0, 4.0]], False)
+    if devices is not None:
+        w, factor = w.shard(devices, 0), factor.shard(devices, 0).realize()
+    part = w.T if view == "turned" else w.reshape(1, 2, 2)
+    y = (part * (factor.T if view == "turned" else factor)).sum()
+    part *= 0.5
+    read(part)
+    y.backward()
+    assert w.grad is not None, "there is no gradient"
+    assert (w.grad.tolist(), part.grad) == ([[1.0, 2.0], [3.0, 4.0]], None)
+    assert w.tolist() == [[0.5, 1.0], [1.5, 2.0]]

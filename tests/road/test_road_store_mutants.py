@@ -87,8 +87,8 @@ def as_listed(monkeypatch: pytest.MonkeyPatch) -> None:
         self.leave(min(len(self.axes(store)) + 1, len(self.path)))
         original(self, store)
 
-    original = linearise._Machine.enter
-    monkeypatch.setattr(linearise._Machine, "enter", enter)
+    original = linearise._Lineariser.enter
+    monkeypatch.setattr(linearise._Lineariser, "enter", enter)
 
 
 def replaced(module: object, name: str, value: object) -> Patch:
@@ -104,6 +104,7 @@ PROGRAMS: dict[str, tuple[Callable[[], object], Patch, object]] = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("not_validated")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_avoidance_that_is_gone_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program is right with it, refused without it, and wrong without the check as well."""
@@ -120,6 +121,7 @@ def test_an_avoidance_that_is_gone_is_noticed(name: str, monkeypatch: pytest.Mon
     assert program() != expected
 
 
+@pytest.mark.usefixtures("not_validated")
 def test_a_part_of_a_shard_without_its_own_memory_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source of the shard is written over."""
     assert sharded() == [1.0, 2.0, 3.0]
@@ -159,7 +161,7 @@ def test_a_sum_of_what_a_loop_before_it_changes_is_read_early(monkeypatch: pytes
     total = UOp(Ops.REDUCE, F, (load(A, other), other), ReduceArg(Ops.ADD))
     sink = UOp(Ops.SINK, src=(store(A, r, load(A, r) + 1.0), store(B, s, total)))
     assert hazards.first_hazard(linearise.linearise(sink)) is None
-    monkeypatch.setattr(linearise._Machine, "read_early", lambda self, depth: None)
+    monkeypatch.setattr(linearise._Lineariser, "read_early", lambda self, depth: None)
     found = hazards.first_hazard(linearise.linearise(sink))
     assert found is not None and found.why == hazards.BEHIND
 
@@ -183,20 +185,20 @@ def test_a_team_that_overwrites_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
 def behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order of instructions does not count."""
-    fault = hazards._Walk.fault
-    monkeypatch.setattr(hazards._Walk, "fault",
+    fault = hazards._HazardWalk.fault
+    monkeypatch.setattr(hazards._HazardWalk, "fault",
                         lambda self, *pair: None if (why := fault(self, *pair)) == hazards.BEHIND else why)  # fmt: skip
 
 
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """PARALLEL loops are loops like others."""
-    start = hazards._Walk.__init__
+    start = hazards._HazardWalk.__init__
 
     def begin(self, *given):
         start(self, *given)
         self.parallel = False
 
-    monkeypatch.setattr(hazards._Walk, "__init__", begin)
+    monkeypatch.setattr(hazards._HazardWalk, "__init__", begin)
 
 
 def kernels() -> dict[str, list[UOp]]:
@@ -224,7 +226,7 @@ def kernels() -> dict[str, list[UOp]]:
 
 def declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every load in an ORDERED loop is meant to read what was stored."""
-    monkeypatch.setattr(hazards._Walk, "is_declared", lambda self, load, store, common: True)
+    monkeypatch.setattr(hazards._HazardWalk, "is_declared", lambda self, load, store, common: True)
 
 
 MUTANTS: dict[str, tuple[Patch, tuple[str, ...]]] = {

@@ -251,3 +251,35 @@ def test_a_pad_by_what_is_negative_is_refused():
         UOp(Ops.PAD, x.dtype, (x, n.bind(2) - 3), ((0, n.bind(2) - 3),))
     with pytest.raises(ShapeError, match="^pad needs one pair of non-negative sizes"):
         UOp(Ops.PAD, x.dtype, (x, n - 7), ((0, n - 7),))
+
+
+DIVISIONS = {
+    "a negative constant by a size": lambda i, n: -7 // i,
+    "what it leaves": lambda i, n: -7 % i,
+    "rounded up": lambda i, n: -(-7 // i),
+    "by a negative constant": lambda i, n: (n // -2, n % -2, i // -3, i % -3),
+    "by what has both signs": lambda i, n: (7 // n, 7 % n, i // n, i % n),
+    "what has both signs": lambda i, n: (n // 3, n % 3, n // i, n % i),
+    "nested": lambda i, n: ((n // -2) % i, -((n - 4) // i) // -3, (i - n) % (n - 11)),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_divisions_floor_whatever_the_signs_are(name):
+    """// and % of symbolic integers are Python's: as values, and as sizes and places in memory."""
+    for size, number in ((1, -10), (2, -7), (3, -1), (7, 3), (10, 10)):
+        bound = Variable("i", 1, 10).bind(size), Variable("n", -10, 10).bind(number)
+        found, wanted = (of if isinstance(of, tuple) else (of,) for of in
+                         (DIVISIONS[name](*bound), DIVISIONS[name](size, number)))  # fmt: skip
+        assert [Tensor(each).item() for each in found] == list(wanted), (size, number)
+
+
+def test_sizes_that_are_rounded_up():
+    """-(-a // b) as a size, as the end of a slice, and a place counted from the end."""
+    x = Tensor.arange(10).realize()
+    for size in (1, 2, 3, 10):
+        i = Variable("i", 1, 10).bind(size)
+        assert Tensor.ones(-(-7 // i)).sum().item() == -(-7 // size)
+        assert x[: -(-7 // i)].sum().item() == sum(range(-(-7 // size)))
+        assert x[-7 // i].item() == 10 + -7 // size
+        assert x[i // -2].item() == 10 + size // -2

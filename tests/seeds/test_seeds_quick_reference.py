@@ -22,6 +22,8 @@ from tinygraft import Device, GlobalCounters, Tensor, TinyJit, dtypes, nn
 from tinygraft.nn import datasets
 from tinygraft.uop.ops import Ops, UOp
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 Names = dict[str, Any]
 After = Callable[[str], Names]

@@ -8,29 +8,39 @@ from __future__ import annotations
 import ctypes
 import runpy
 import sys
-import weakref
 
 from tinygraft.conformance import kernels
-from tinygraft_cpu.allocator import ALIGNMENT, HostAllocator, HostMemory
+from tinygraft_cpu.allocator import ALIGNMENT, HostMemory, ProcessAllocator
 
 libc = ctypes.CDLL(None)
 libc.posix_memalign.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
 libc.free.argtypes = [ctypes.c_void_p]
+new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda capsule: libc.free(pointer_of(capsule, None)))
 
 
-def exactly(self: HostAllocator, nbytes: int) -> HostMemory:
-    """nbytes of the C library, in whose place the sanitizer's runtime is."""
+def exactly(self: ProcessAllocator, nbytes: int) -> HostMemory:
+    """nbytes of the C library, in whose place the sanitizer's runtime is.
+
+    They are freed with a capsule, which goes when nothing can reach it. weakref.finalize is too early: the garbage
+    collector calls it before a block's __del__, which gives the memory to the pool, where it is used again.
+    """
     found = ctypes.c_void_p()
     assert libc.posix_memalign(ctypes.byref(found), ALIGNMENT, nbytes) == 0
     assert found.value is not None
     whole = (ctypes.c_ubyte * nbytes).from_address(found.value)
-    weakref.finalize(whole, libc.free, found.value)
+    whole.owner = new_capsule(found.value, None, ctypes.cast(release, ctypes.c_void_p).value)  # type: ignore[attr-defined]
     return HostMemory(memoryview(whole).cast("B"), found.value)
 
 
 def install() -> None:
     """Give out such memory from now on. The kit's kernels get no guard behind their buffers: nothing is there."""
-    HostAllocator.alloc = exactly  # type: ignore[method-assign]
+    ProcessAllocator.alloc = exactly  # type: ignore[method-assign]
     kernels.GUARD = b""
 
 

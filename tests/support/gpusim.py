@@ -6,7 +6,7 @@ codegen and decompositions take the ways they would take for a GPU.
 
 from dataclasses import replace
 
-from tinygraft.device.spec import ApiRange, DeviceSpec, Probe
+from tinygraft.device.device_spec import ApiRange, DeviceSpec, Probe
 from tinygraft.dtype import dtypes
 from tinygraft.reference.pytext import PythonRenderer
 from tinygraft.reference.python import PythonBackend

@@ -17,8 +17,8 @@ from faults import VALUES as FAULTS
 from faults import Change, Faulty
 from host_groups import DIALECT
 from sound import SOUND, Grid, Host, Kept, Queued, Shares
+from tinygraft.device.device_spec import ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Compiler, GraphExecutor, Handle, Program, Step
-from tinygraft.device.spec import ApiRange, DeviceSpec, Probe
 from tinygraft.dtype import dtypes
 from tinygraft.errors import CompileError
 from tinygraft.reference.python import PythonBackend, PythonProgram

@@ -58,7 +58,9 @@ def is_private(folder: Path) -> bool:
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         found = os.stat(folder)
-    except OSError:
+    except OSError as error:
+        if CACHEDIR.value:  # which somebody has asked for
+            _report(folder, f"there is no such folder, and none can be made: {error.strerror or error}")
         return False
     if not _is_mine(found, folder):
         return False
@@ -83,11 +85,20 @@ def _is_mine(found: os.stat_result, path: Path) -> bool:
         why = f"others can write it (mode {stat.S_IMODE(found.st_mode):o}); chmod go-w makes it safe from now on"
     else:
         return True
+    if stat.S_ISDIR(found.st_mode):
+        _report(path, why)
+    elif "" not in _reported:  # one file stands for all
+        _reported.add("")
+        _report(path, f"{why}; others like it are passed over in silence")
+    return False
+
+
+def _report(path: Path, why: str) -> None:
+    """Say once why a file or folder is not used."""
     if str(path) not in _reported:
         _reported.add(str(path))
         print(f"tinygraft: {path} is not used as a cache: {why}\n"
               "  hint: name another folder with TINYGRAFT_CACHE, or remove this one", file=sys.stderr)  # fmt: skip
-    return False
 
 
 def read_cached(path: Path, longest: int) -> bytes | None:

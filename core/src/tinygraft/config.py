@@ -266,6 +266,11 @@ CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk", 0)
 CHANGE_CODE = (NOOPT, BEAM, TRAINING, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
 
 
+def code_settings() -> list[Any]:
+    """The values of CHANGE_CODE in this thread, which every call of a captured function asks for."""
+    return [setting._var.get(setting._default) for setting in CHANGE_CODE]
+
+
 def getenv(name: str, default: Any = 0) -> Any:
     """The environment variable name as the type of default; default when it is not set."""
     return type(default)(os.environ.get(name, default))

@@ -10,7 +10,7 @@
     │   ├── DeviceMemoryError            the device has no room left (also a MemoryError)
     │   └── DeviceLostError              the device stopped answering
     ├── IndexOutOfRange (IndexError)     an index known to lie outside its axis
-    ├── NumberOutOfRange (OverflowError) a Python integer that a dtype does not hold
+    ├── NumberOutOfRange (OverflowError) a Python number that a dtype of integers does not hold
     ├── GraphError (ValueError)          a graph that its spec forbids
     ├── ActionError (ValueError)         an action that cannot be read, or that its kernel does not allow
     ├── CompileError (RuntimeError)      a kernel that its compiler refused, with the compiler's words
@@ -72,7 +72,7 @@ class IndexOutOfRange(TinygraftError, IndexError):
 
 
 class NumberOutOfRange(TinygraftError, OverflowError):
-    """A Python integer that the dtype it would have to take does not hold."""
+    """A Python number that the dtype of integers which it would have to take does not hold."""
 
 
 class GraphError(TinygraftError, ValueError):

@@ -49,6 +49,11 @@ class OpenFile:
         self._lock = threading.Lock()
         self._stamp = _settled(self._number)
         self.size = self._stamp.st_size
+        if not self.size and self._file.read(1):
+            raise FileFormatError(
+                f"{self.path} says that it has 0 bytes and has some: the system makes them up when they are read\n"
+                "  hint: make the tensor of its bytes, Tensor(open(path, 'rb').read())"
+            )
 
     def __del__(self) -> None:
         if getattr(self, "_number", -1) >= 0:
@@ -156,11 +161,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     replaced file keeps its mode bits, a link keeps pointing to where it did. What killed processes left in the folder
     is removed.
 
-    Raises FileFormatError for what is no regular file: a pipe or a device would be gone.
+    Raises FileFormatError for what is no regular file: a pipe or a device would be gone. Raises IsADirectoryError for a
+    folder, and FileNotFoundError where there is no folder to write to.
     """
+    _refuse_special(os.fspath(path))
     target = os.path.realpath(path)
-    _refuse_special(target)
     folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no folder for the file, os.makedirs makes one", os.fspath(path))
     remove_leftovers(folder)
     with written_beside(target) as file:
         yield file
@@ -172,10 +180,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _refuse_special(path: str) -> None:
-    """Raise FileFormatError where a path leads to a pipe, a socket or a device, IsADirectoryError for a folder."""
+    """Raise FileFormatError where a path leads to a pipe, a socket or a device, IsADirectoryError for a folder.
+
+    A path that ends in a separator is one of a folder, whether that is there or not; an empty one is none.
+    """
+    if not path:
+        raise FileNotFoundError(errno.ENOENT, "an empty path is not the name of a file", path)
     try:
         mode = os.stat(path).st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        if not os.path.basename(path):
+            raise IsADirectoryError(errno.EISDIR, "a path that ends so is one of a folder", path) from None
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)

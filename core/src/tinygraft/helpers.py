@@ -1,7 +1,8 @@
 """Small functions with no home of their own: no knowledge of tensors or graphs.
 
 Scripts import `getenv`, `Context`, `fetch`, `Timing`, `Profiling`, `tqdm`, `trange` and functions on lists from here,
-and, as in tinygrad, `GlobalCounters`, `ContextVar` and the settings by their names: `if DEBUG >= 2: ...`.
+and, as in tinygrad, `GlobalCounters`, `ContextVar` and the settings by their names: `if DEBUG >= 2: ...`. `tqdm` and
+`trange` are those of the library tqdm, which is loaded when they are asked for.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from tinygraft.caches import cache_folder
 from tinygraft.config import ELSEWHERE, SETTINGS, Context, Setting, getenv
 from tinygraft.downloads import fetch
 from tinygraft.files import write_atomic
-from tinygraft.progress import tqdm, trange
 
 if TYPE_CHECKING:
     from cProfile import Profile
+
+    from tqdm import tqdm, trange
 
 __all__ = [
     "Context", "ContextVar", "Profiling", "Timing", "all_int", "all_same", "argfix", "argsort", "cache_folder",
@@ -49,14 +51,14 @@ def lazily(module: str, names: dict[str, str]) -> Callable[[str], Any]:
     return find
 
 
-_above = lazily(__name__, {"GlobalCounters": "tinygraft.device.counters"})
+_elsewhere = lazily(__name__, {"GlobalCounters": "tinygraft.device.counters", "tqdm": "tqdm", "trange": "tqdm"})
 
 
 def __getattr__(name: str) -> Any:
-    """A setting, or what lives above this module."""
+    """A setting, what lives above this module, or the bars of the library tqdm."""
     if name in ELSEWHERE:  # no AttributeError: `from tinygraft.helpers import` would put its own words in its place
         raise ImportError(f"there is no setting {name} to import\n  hint: {ELSEWHERE[name]}")
-    return SETTINGS[name] if name in SETTINGS else _above(name)
+    return SETTINGS[name] if name in SETTINGS else _elsewhere(name)
 
 
 def ContextVar(key: str, default_value: Any) -> Setting[Any]:

@@ -36,8 +36,8 @@ from tinygraft.config import VALIDATE
 from tinygraft.engine.capture import capturing
 from tinygraft.errors import GraphError
 from tinygraft.tensor import parts
-from tinygraft.tensor.arguments import Arguments, is_over, take_apart
-from tinygraft.tensor.captured import Met, Record, Trace, difference, leaves_work
+from tinygraft.tensor.arguments import Arguments, is_expired, take_apart
+from tinygraft.tensor.captured import Met, ReplayedTrace, Trace, difference, leaves_work
 from tinygraft.tensor.filled import Before
 from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
@@ -78,7 +78,7 @@ class TinyJit(Generic[P, R]):
     def reset(self) -> None:
         """Forget all captures."""
         self._once: dict[tuple[Any, ...], Met] = {}
-        self._ready: dict[tuple[Any, ...], Record] = {}
+        self._ready: dict[tuple[Any, ...], ReplayedTrace] = {}
         self._writes: frozenset[int] = frozenset()  # the numbers of the tensors of its arguments that it has written to
 
     @property
@@ -118,13 +118,13 @@ class TinyJit(Generic[P, R]):
             ready = None
         again = ready is not None and not ready.reaches(arguments)
         replays = again and not self.check
-        if ready is not None and replays and not (VALIDATE and self._validated(ready, arguments)):
+        if ready is not None and replays and not (VALIDATE.value and self._validated(ready, arguments)):
             return ready.replay(arguments)
         if self.fxn is None:
             raise GraphError(self._no_function(again or ready is None))
         return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
 
-    def _validated(self, record: Record, arguments: Arguments) -> bool:
+    def _validated(self, record: ReplayedTrace, arguments: Arguments) -> bool:
         """What VALIDATE=1 does in place of a replay: hold one to its launches, undo it, and let the function run.
 
         False where there is no function, so that the replay has to stand.
@@ -174,13 +174,13 @@ class TinyJit(Generic[P, R]):
             and same_items(given, items_in((args, kwargs)))
             and not leaves_work(capture)
         ):
-            record = Record(trace, both, arguments, result, taken, filled, capture.had)
+            record = ReplayedTrace(trace, both, arguments, result, taken, filled, capture.had)
             self._ready[arguments.key] = record
-            self._writes |= set(arguments.written(record.assigned))  # views come there from now on as their memory
+            self._writes |= set(arguments.tensors_over(record.assigned))  # views come there from now on as their memory
             while len(self._ready) > MOST:
                 del self._ready[next(iter(self._ready))]
         else:
-            self._ready = {key: record for key, record in self._ready.items() if not is_over(key)}
+            self._ready = {key: record for key, record in self._ready.items() if not is_expired(key)}
             self._once[arguments.key] = met
             while len(self._once) > ONCE:
                 del self._once[next(iter(self._once))]

@@ -44,24 +44,30 @@ def written_beside(
 ) -> Iterator[BinaryIO]:
     """A new file that takes the place of path when the block ends well, and is removed when it does not.
 
-    It is made in path's folder, or in another folder of that file system. mode is what it permits at most.
+    It is made in path's folder, or in another folder of that file system. mode is what it permits at most. An OSError
+    about it names path.
     """
     home, name = os.path.split(path)
     temporary = os.path.join(home if folder is None else folder, temporary_name(name))
-    with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        try:
-            if fcntl is not None:
-                with suppress(OSError):  # a file system without locks
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield file
-            file.flush()
-            if fcntl is None:  # Windows moves no open file; elsewhere the lock holds until the new name is there
-                file.close()
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
+    try:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            try:
+                if fcntl is not None:
+                    with suppress(OSError):  # a file system without locks
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield file
+                file.flush()
+                if fcntl is None:  # Windows moves no open file; elsewhere the lock holds until the new name is there
+                    file.close()
+                os.replace(temporary, path)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
+                raise
+    except OSError as error:
+        if error.filename != temporary:
             raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
 
 
 def remove_leftovers(folder: str | os.PathLike[str]) -> None:

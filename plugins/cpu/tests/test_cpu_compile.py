@@ -14,6 +14,7 @@ from tinygraft.conformance.linears import plain
 from tinygraft.errors import CompileError, DeviceUnavailable, SettingError
 from tinygraft.uop.stages import Signature, Source
 from tinygraft_cpu import machine
+from tinygraft_cpu.compile_llvm import machine as machine_of_llvm
 from tinygraft_cpu.device import CpuBackend
 from tinygraft_cpu.probe import probe
 
@@ -24,6 +25,22 @@ def test_llvm_is_the_default_where_it_is_installed() -> None:
     """With nothing set the in-process compiler is used."""
     with Context(CPU_COMPILER=""):
         assert CpuBackend("CPU", 0).compiler_name == "llvm"
+
+
+def test_no_builder_of_passes_runs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llvmlite leaves calls into a finished run's stack in it: a second run ended the process now and then."""
+    llvm = pytest.importorskip("llvmlite.binding")
+    used: list[Any] = []
+    run = llvm.newpassmanagers.ModulePassManager.run
+
+    def seen(self: Any, module: Any, builder: Any) -> Any:
+        used.append(builder)
+        return run(self, module, builder)
+
+    monkeypatch.setattr(llvm.newpassmanagers.ModulePassManager, "run", seen)
+    for value in range(3):
+        machine_of_llvm().compiled(f"define i32 @f() {{\n  ret i32 {value}\n}}", assembly=False)
+    assert len(used) == len({id(builder) for builder in used}) == 3
 
 
 @needs_cc

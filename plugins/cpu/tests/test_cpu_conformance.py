@@ -12,6 +12,8 @@ import pytest
 
 from tinygraft.conformance import DeviceConformance
 
+pytestmark = pytest.mark.slow
+
 
 class TestCpu(DeviceConformance):
     """As it is opened here."""

@@ -9,10 +9,10 @@ from tinygraft.config import Context
 from tinygraft.errors import DeviceMemoryError
 from tinygraft.uop.ops import Ops
 from tinygraft_cpu import machine
-from tinygraft_cpu.allocator import HUGE, HostAllocator
+from tinygraft_cpu.allocator import HUGE, ProcessAllocator
 from tinygraft_cpu.device import CpuBackend
 
-MEMORY = HostAllocator("CPU")
+MEMORY = ProcessAllocator("CPU")
 
 
 @pytest.mark.parametrize("nbytes", [1, 63, 4096, 100_000, HUGE - 1])

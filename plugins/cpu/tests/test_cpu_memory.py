@@ -11,7 +11,7 @@ import pytest
 
 from tinygraft import Device, GlobalCounters, Tensor
 from tinygraft.errors import DeviceMemoryError
-from tinygraft_cpu.allocator import HUGE, SMALL, HostAllocator
+from tinygraft_cpu.allocator import HUGE, SMALL, ProcessAllocator
 
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -19,14 +19,14 @@ ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 @pytest.mark.parametrize("nbytes", [1, 63, SMALL - 1, SMALL, HUGE - 1])
 def test_memory_starts_at_a_multiple_of_a_cache_line(nbytes: int) -> None:
     """Whatever it comes from."""
-    handle = HostAllocator("CPU").alloc(nbytes)
+    handle = ProcessAllocator("CPU").alloc(nbytes)
     assert (handle.address % 64, handle.nbytes, handle.view.nbytes) == (0, nbytes, nbytes)
 
 
 @pytest.mark.parametrize("nbytes", [HUGE, HUGE + 1, 5 * HUGE])
 def test_large_memory_starts_at_a_huge_page(nbytes: int) -> None:
     """From 2 MiB up."""
-    assert HostAllocator("CPU").alloc(nbytes).address % HUGE == 0
+    assert ProcessAllocator("CPU").alloc(nbytes).address % HUGE == 0
 
 
 def huge_bytes(address: int) -> int:
@@ -44,7 +44,7 @@ def test_large_memory_is_made_of_huge_pages() -> None:
     """The system gives them where it is asked to and has them: a fault for every 2 MiB and not for every 4 KiB."""
     if not ENABLED.exists() or "[never]" in ENABLED.read_text():
         pytest.skip("this system has no transparent huge pages")
-    handle = HostAllocator("CPU").alloc(8 * HUGE)
+    handle = ProcessAllocator("CPU").alloc(8 * HUGE)
     np.frombuffer(handle.view, np.uint8)[:] = 1
     if not huge_bytes(handle.address):
         pytest.skip("this system has no free huge page now")
@@ -55,7 +55,7 @@ def test_too_much_memory_is_refused() -> None:
     """With the size and what to do."""
     message = r"CPU could not allocate \d+ bytes of host memory: .*; drop tensors that are no longer needed"
     with pytest.raises(DeviceMemoryError, match=message):
-        HostAllocator("CPU").alloc(1 << 60)
+        ProcessAllocator("CPU").alloc(1 << 60)
 
 
 @pytest.fixture

@@ -94,6 +94,49 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
 
 
 @needs_ext
+@pytest.mark.faults
+def test_a_fault_in_a_worker_shows_where_python_was() -> None:
+    """A kernel that fails in the part of a worker ends the process as one in the launching thread does: with stacks."""
+    pytest.importorskip("llvmlite")
+    code = """
+        from tinygraft.plugin import Binary
+        from tinygraft_cpu import extension
+        from tinygraft_cpu.compile_llvm import machine
+
+        text = '''
+        define void @f(ptr %buffers, ptr %variables) {
+        entry:
+          %part = load i64, ptr %variables
+          %is_second = icmp eq i64 %part, 1
+          br i1 %is_second, label %fault, label %wait
+        fault:
+          store volatile i64 1, ptr null
+          ret void
+        wait:
+          %i = phi i64 [ 0, %entry ], [ %next, %wait ]
+          %next = add i64 %i, 1
+          store volatile i64 %next, ptr %variables
+          %is_over = icmp eq i64 %next, 1000000000
+          br i1 %is_over, label %end, label %wait
+        end:
+          ret void
+        }
+        '''
+        code, linker = machine().link(Binary("f", machine().compiled(text, False)[0], None))
+
+        def launch():
+            extension.library().tg_launch(int(code["f"]), [0], [], 0, 2, 0)
+
+        launch()
+    """
+    command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+    assert "in launch" in done.stderr
+
+
+@needs_ext
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer signals here")
 def test_a_signal_during_launches_reaches_python() -> None:
     """A handler that raises, as Ctrl-C does, ends a loop of launches, and the pool works afterwards."""

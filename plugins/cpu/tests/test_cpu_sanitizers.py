@@ -13,7 +13,7 @@ from sanitized import CHECKED, ROOT, Sanitizer, compiler
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.needs("cc", "ext")]
 HERE = Path(__file__).parent
-OF_EXTENSION = [HERE / "test_cpu_pool.py", HERE / "test_cpu_replay.py"]
+OF_EXTENSION = [HERE / "test_cpu_pool.py", HERE / "test_cpu_replay.py", "-m", "not faults"]
 KINDS = ("address,undefined", "thread")
 PYTEST = ("-q", "-s", "-p", "no:cacheprovider")
 
@@ -65,11 +65,14 @@ FAULTS = {
 @pytest.mark.parametrize(("sanitizer", "fault"), [(kinds, name) for name, (kinds, *_) in FAULTS.items()],
                          indirect=["sanitizer"], ids=FAULTS)  # fmt: skip
 def test_a_fault_in_the_extension_is_found(sanitizer: Sanitizer, fault: str) -> None:
-    """By the test that meets it."""
+    """By the test that meets it; a race only where both threads run at once, which a busy machine may put off."""
     _, old, new, test, sentence = FAULTS[fault]
     sanitizer.build(old, new)
-    sanitizer.run("-m", "pytest", *PYTEST, *OF_EXTENSION, "-k", test, cwd=ROOT)
-    assert any(sentence in text for text in sanitizer.findings()), sanitizer.findings()
+    for _ in range(6):
+        sanitizer.run("-m", "pytest", *PYTEST, *OF_EXTENSION, "-k", test, cwd=ROOT)
+        if any(sentence in text for text in sanitizer.findings()):
+            return
+    raise AssertionError(f"six runs found {sanitizer.findings()}")
 
 
 # Kernels

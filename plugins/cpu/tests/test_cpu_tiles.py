@@ -14,7 +14,7 @@ from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.config import Context
 from tinygraft.conformance.kernels import pack, run_linear, unpack
-from tinygraft.conformance.products import matmul, product, small
+from tinygraft.conformance.product_cases import matmul, product, small
 from tinygraft.dtype import DType, dtypes
 from tinygraft.reference.python import PythonBackend
 from tinygraft.uop.stages import Kernel, Linear
@@ -22,6 +22,8 @@ from tinygraft_cpu import machine, tiles
 from tinygraft_cpu.compile_c import options
 from tinygraft_cpu.device import CpuBackend
 from tinygraft_cpu.dialect import c_renderer, llvm_renderer
+
+pytestmark = pytest.mark.slow
 
 UNITS = {dtypes.bfloat16: tiles.BF16_TILE, dtypes.int8: tiles.INT8_TILE}
 SIZES = [(37, 101, 53), (16, 64, 16), (129, 67, 33)]

@@ -28,6 +28,8 @@ from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target
 from tinygraft.uop.stages import Kernel, KernelCall
 
+pytestmark = pytest.mark.slow
+
 Build = Callable[[], Tensor]
 
 

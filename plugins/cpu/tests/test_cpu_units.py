@@ -9,7 +9,7 @@ import pytest
 
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
-from tinygraft.conformance.products import matmul
+from tinygraft.conformance.product_cases import matmul
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.stages import Kernel
 from tinygraft_cpu import machine, units

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tinygraft.config import Context
-from tinygraft.errors import CompileError, DeviceUnavailable, SettingError
+from tinygraft.errors import CompileError, DeviceLostError, DeviceUnavailable, SettingError
 from tinygraft.uop.stages import Signature, Source
 from tinygraft_opencl import platforms, pocl
 from tinygraft_opencl.device import OpenCLBackend
@@ -91,7 +91,8 @@ def test_the_probe_says_which_drivers_are_registered(tmp_path: Path, monkeypatch
     assert (result.ok, result.count) == (True, None)
     assert result.detail.startswith("registered drivers: acme")
     assert registered(driver_folders([])) == ["acme"]
-    assert registered([tmp_path / "acme.icd"]) == ["acme"]
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "acme.icd"))
+    assert registered(driver_folders(["elsewhere"])) == ["acme"]
 
 
 def test_the_probe_loads_no_binding() -> None:
@@ -181,8 +182,8 @@ def test_ordinals_number_devices_with_cards_first(found: Any) -> None:
         assert [platforms.choose(k).name for k in range(2)] == ["processor", "processor"]
 
 
-def test_a_platform_that_cannot_work_comes_last(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a linker another processor is taken before PoCL's, and PoCL says what it needs when it is asked for."""
+def test_a_platform_that_cannot_work_is_left_out(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a linker another processor is taken and not PoCL's, which says what it needs when it is asked for."""
     found(Platform(pocl.NAME, ("pthread", 2)), BETA)
     monkeypatch.setenv("PATH", "")
     assert platforms.choose(0).name == "processor"
@@ -209,45 +210,79 @@ def test_no_linker_is_an_error_and_no_crash(loops: OpenCLBackend, monkeypatch: p
         loops.compiler.compile(Source("k", "__kernel void k() {}", "opencl", Signature(())))
 
 
-def test_a_processor_that_pocl_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given a name that PoCL knows, whose instructions it has, and keeps its own where there is none."""
-    import ctypes
+UNKNOWN = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-generic"
+REFUSAL = (
+    f"PoCL cannot compile for pthread-new ({UNKNOWN}); this PoCL does not know the processor; install a newer one, or "
+    "Intel's runtime (pip install intel-opencl-rt intel-cmplr-lib-rt, then set OCL_ICD_VENDORS="
+    f"{sys.prefix}/lib/libintelocl.so)"
+)
 
-    text = ctypes.create_string_buffer(b"generic\0", 16)
-    description = (ctypes.c_void_p * 512)()
-    description[80] = ctypes.addressof(text)
 
-    class New:
-        version, name = "OpenCL 3.0 PoCL pthread-x86_64-generic", "pthread-new"
-        platform = Platform("Portable")
-        int_ptr = ctypes.addressof(description)
+def pocl_with(version: str) -> Platform:
+    """A platform of PoCL whose one device, a processor, gives that version."""
+    platform = Platform(pocl.NAME, ("pthread-new", 2))
+    platform.devices[0].version = version
+    return platform
 
-    monkeypatch.setattr(pocl, "features", lambda: pocl.PROCESSORS[1][1] | {"sse2"})
-    assert pocl.name_processor(New) == "haswell"
-    assert text.value == b"haswell"
-    assert pocl.name_processor(New) == "haswell"  # again, for a second backend
-    description[80] = None
-    assert pocl.name_processor(New) == ""
-    monkeypatch.setattr(pocl, "features", set)
-    description[80] = ctypes.addressof(text)
-    assert pocl.name_processor(New) == ""  # no name whose instructions it has
+
+@pytest.fixture
+def linker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a linker, so that PoCL wants nothing else."""
+    monkeypatch.setattr(pocl, "missing_linker", lambda: "")
+
+
+@pytest.mark.usefixtures("linker")
+def test_a_processor_that_pocl_does_not_know(found: Any) -> None:
+    """Opening it is refused, with what to install; nothing of PoCL's is changed."""
+    found(pocl_with(UNKNOWN))
+    with pytest.raises(DeviceUnavailable) as caught:
+        platforms.choose(0)
+    assert str(caught.value) == REFUSAL
+
+
+@pytest.mark.usefixtures("linker")
+def test_another_platform_takes_the_processor_that_pocl_does_not_know(found: Any) -> None:
+    """PoCL's device is not counted beside one that works, and an error that lists devices says why."""
+    found(pocl_with(UNKNOWN), BETA)
+    assert [platforms.choose(k).name for k in range(3)] == ["processor"] * 3
+    found(pocl_with(UNKNOWN), ALPHA)
+    with pytest.raises(DeviceUnavailable) as caught:
+        platforms.choose(2)
+    assert str(caught.value) == (
+        "there is no OpenCL device 2; there are 2: small card on Alpha; great card on Alpha; "
+        f"not pthread-new on Portable Computing Language: {REFUSAL}"
+    )
+
+
+@pytest.mark.usefixtures("linker")
+@pytest.mark.parametrize(
+    "version",
+    [
+        "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-znver3",
+        "OpenCL 3.0 PoCL HSTR: cpu-aarch64-linux-generic",
+    ],
+)
+def test_a_processor_that_pocl_knows(found: Any, version: str) -> None:
+    """It is opened; where generic is a name that the compiler takes, that one too."""
+    found(pocl_with(version))
+    assert platforms.choose(0).name == "pthread-new"
 
 
 @pytest.mark.needs("opencl")
 def test_a_refused_processor_says_what_to_install(loops: OpenCLBackend) -> None:
-    """Where PoCL's compiler refuses a processor all the same, its words are followed by what to do."""
+    """Where a compiler refuses a processor all the same, its words are followed by what to do."""
     refused = "__kernel void k() {}\n#error \"unknown target CPU 'generic'\"\n"
     with pytest.raises(CompileError, match="this PoCL does not know the processor; install a newer one, or Intel's"):
         loops.compiler.compile(Source("k", refused, "opencl", Signature(())))
 
 
-def test_a_processor_that_pocl_knows_keeps_its_name() -> None:
-    """Nothing is looked at."""
-
-    class Known:
-        version = "OpenCL 3.0 PoCL pthread-x86_64-skylake"
-
-    assert pocl.name_processor(Known) == ""
+@pytest.mark.needs("opencl")
+def test_a_kernel_for_an_unknown_processor_is_refused(loops: OpenCLBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler is not asked for what it cannot do."""
+    monkeypatch.setattr(pocl, "why_unusable", lambda device: REFUSAL)
+    with pytest.raises(CompileError) as caught:
+        loops.compiler.compile(Source("k", "__kernel void k() {}", "opencl", Signature(())))
+    assert str(caught.value).startswith(f"kernel k cannot be compiled: {REFUSAL}")
 
 
 @pytest.mark.needs("opencl")
@@ -278,3 +313,25 @@ def test_a_forked_child_is_told_and_does_not_hang() -> None:
     assert status == 0
     assert "DeviceUnavailable" in text
     assert "OpenCL was used before this process was forked" in text
+
+
+@pytest.mark.needs("opencl")
+@pytest.mark.parametrize("what", ["synchronize", "read"])
+def test_what_failed_on_the_device_says_that_it_is_lost(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting and reading tell that what was launched before has failed, in the driver's words."""
+    backend = OpenCLBackend("OPENCL", 0)
+    error = platforms.binding().Error
+
+    class Queue:
+        def finish(self) -> None:
+            raise error("clFinish failed: OUT_OF_RESOURCES")
+
+    memory = backend.allocator.alloc(16)
+    monkeypatch.setattr(backend.allocator, "queue", Queue())
+
+    def read() -> None:
+        backend.allocator.copy_out(memoryview(bytearray(16)), memory)
+
+    wait = backend.synchronize if what == "synchronize" else read
+    with pytest.raises(DeviceLostError, match="^OPENCL failed while it computed: clFinish failed: OUT_OF_RESOURCES$"):
+        wait()

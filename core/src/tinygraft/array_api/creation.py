@@ -8,11 +8,11 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.tensor import Tensor
 
-Shape = int | tuple[int, ...]
+ShapeLike = int | tuple[int, ...]
 Number = bool | int | float | complex
 
 
-def _shape(shape: Shape) -> tuple[int, ...]:
+def _shape(shape: ShapeLike) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
@@ -42,7 +42,7 @@ def arange(
     return Tensor.arange(start, stop, step, device=device, dtype=dtype)
 
 
-def empty(shape: Shape, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+def empty(shape: ShapeLike, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
     """A tensor with whatever values memory holds."""
     return Tensor.empty(_shape(shape), device=device, dtype=dtype)
 
@@ -67,7 +67,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     return Tensor.from_dlpack(x, device, copy=copy)
 
 
-def full(shape: Shape, fill_value: Number, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+def full(shape: ShapeLike, fill_value: Number, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
     """One number everywhere."""
     return Tensor.full(_shape(shape), fill_value, device=device, dtype=dtype)
 
@@ -104,7 +104,7 @@ def meshgrid(*arrays: Tensor, indexing: Literal["ij", "xy"] = "xy") -> list[Tens
     return list(arrays[0].meshgrid(*arrays[1:], indexing=indexing)) if arrays else []
 
 
-def ones(shape: Shape, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+def ones(shape: ShapeLike, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
     """Ones."""
     return Tensor.ones(_shape(shape), device=device, dtype=dtype)
 
@@ -124,7 +124,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     return x.triu(k)
 
 
-def zeros(shape: Shape, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
+def zeros(shape: ShapeLike, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
     """Zeros."""
     return Tensor.zeros(_shape(shape), device=device, dtype=dtype)
 

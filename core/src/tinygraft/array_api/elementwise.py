@@ -11,11 +11,11 @@ from typing import Any
 
 from tinygraft.tensor.tensor import Tensor
 
-One = Callable[[Tensor], Tensor]
+UnaryFunction = Callable[[Tensor], Tensor]
 Two = Callable[[Any, Any], Tensor]
 
 
-def _one(name: str, what: str, rule: One | None = None) -> One:
+def _one(name: str, what: str, rule: UnaryFunction | None = None) -> UnaryFunction:
     """A function of one array: the method of that name, or a rule."""
     apply = rule or methodcaller(name)
 
@@ -27,7 +27,7 @@ def _one(name: str, what: str, rule: One | None = None) -> One:
     return function
 
 
-def _kept(name: str, what: str) -> One:
+def _kept(name: str, what: str) -> UnaryFunction:
     """A function that leaves integers as they are."""
     method = methodcaller(name)
     return _one(name, what, lambda x: method(x) if x.dtype.kind in ("float", "complex") else x.clone())
@@ -74,6 +74,7 @@ real = _one("real", "The real part.", lambda x: x.real.clone())
 reciprocal = _one("reciprocal", "1 / x.")
 round = _kept("round", "The nearest integer, of two the even one.")
 sign = _one("sign", "-1, 0 or 1 by the sign of x; NaN stays. Of a complex number x over its absolute value.")
+# of complex infinities that is NaN where a part is infinite, by the standard's rules of division: inf / inf is NaN
 signbit = _one("signbit", "Whether the sign bit is set, as it is for -0.0.")
 sin = _one("sin", "The sine of an angle.")
 sinh = _one("sinh", "The hyperbolic sine.")

@@ -10,7 +10,7 @@ from tinygraft.errors import DTypeChoiceError, DTypeError
 from tinygraft.tensor.tensor import Tensor
 
 Norm = Literal["backward", "ortho", "forward"]
-Sizes = Sequence[int] | None
+TransformSizes = Sequence[int] | None
 
 
 def _of_kind(what: str, x: Tensor, *kinds: str) -> Tensor:
@@ -31,12 +31,12 @@ def ifft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
     return _of_kind("ifft", x, "float", "complex").ifft(n, axis, norm)
 
 
-def fftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: Norm = "backward") -> Tensor:
+def fftn(x: Tensor, /, *, s: TransformSizes = None, axes: TransformSizes = None, norm: Norm = "backward") -> Tensor:
     """The transform along several axes."""
     return _of_kind("fftn", x, "float", "complex").fftn(s, axes, norm)
 
 
-def ifftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: Norm = "backward") -> Tensor:
+def ifftn(x: Tensor, /, *, s: TransformSizes = None, axes: TransformSizes = None, norm: Norm = "backward") -> Tensor:
     """The inverse of fftn."""
     return _of_kind("ifftn", x, "float", "complex").ifftn(s, axes, norm)
 
@@ -51,12 +51,12 @@ def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "b
     return _of_kind("irfft", x, "float", "complex").irfft(n, axis, norm)
 
 
-def rfftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: Norm = "backward") -> Tensor:
+def rfftn(x: Tensor, /, *, s: TransformSizes = None, axes: TransformSizes = None, norm: Norm = "backward") -> Tensor:
     """rfft along the last of several axes, then fft along the others."""
     return _of_kind("rfftn", x, "float").rfftn(s, axes, norm)
 
 
-def irfftn(x: Tensor, /, *, s: Sizes = None, axes: Sizes = None, norm: Norm = "backward") -> Tensor:
+def irfftn(x: Tensor, /, *, s: TransformSizes = None, axes: TransformSizes = None, norm: Norm = "backward") -> Tensor:
     """The inverse of rfftn."""
     return _of_kind("irfftn", x, "float", "complex").irfftn(s, axes, norm)
 
@@ -87,12 +87,12 @@ def _frequencies(what: str, dtype: DType | None) -> DType | None:
     return dtype
 
 
-def fftshift(x: Tensor, /, *, axes: int | Sizes = None) -> Tensor:
+def fftshift(x: Tensor, /, *, axes: int | TransformSizes = None) -> Tensor:
     """The frequency 0 moved from the front to the middle."""
     return x.fftshift(axes)
 
 
-def ifftshift(x: Tensor, /, *, axes: int | Sizes = None) -> Tensor:
+def ifftshift(x: Tensor, /, *, axes: int | TransformSizes = None) -> Tensor:
     """The inverse of fftshift."""
     return x.ifftshift(axes)
 

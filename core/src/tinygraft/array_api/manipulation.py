@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from tinygraft.dtype import promote
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.tensor import Tensor
 
 Arrays = tuple[Tensor, ...] | list[Tensor]
+
+
+def axes_of(axis: Any) -> tuple[int, ...]:
+    """One axis, or several, as a tuple. Raises DTypeError for what is no integer."""
+    try:
+        return tuple(operator.index(one) for one in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    except TypeError:
+        raise DTypeError(f"an axis is an integer, or several in a tuple, got {axis!r}") from None
 
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
@@ -31,15 +40,16 @@ def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Tensor:
     """Arrays one behind the other along an axis; all of them flat, for None."""
     dtype = promote(*(array.dtype for array in arrays))
     parts = [(array.flatten() if axis is None else array).cast(dtype) for array in arrays]
-    return parts[0].cat(*parts[1:], dim=axis or 0)
+    return parts[0].cat(*parts[1:], dim=0 if axis is None else axis)
 
 
 def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     """x with a new axis of length 1, or several, at the places that they have in the result.
 
-    axis may be positional, as in NumPy; the standard has it as a keyword only.
+    axis may be positional, as in NumPy; the standard has it as a keyword only. Raises TypeError for one that is no
+    integer, IndexError for one that the result does not have.
     """
-    axes = (axis,) if isinstance(axis, int) else axis
+    axes = axes_of(axis)
     rank = x.ndim + len(axes)
     if any(not -rank <= a < rank for a in axes) or len({a % rank for a in axes}) != len(axes):
         raise IndexError(
@@ -52,23 +62,23 @@ def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
 
 def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """x read backwards along some axes, or all."""
-    return x.flip(tuple(range(x.ndim)) if axis is None else axis) if x.ndim else x
+    return x.flip(tuple(range(x.ndim)) if axis is None else axes_of(axis)) if x.ndim else x
 
 
 def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
     """x with some axes moved to other places."""
-    return x.movedim(source, destination)
+    return x.movedim(axes_of(source), axes_of(destination))
 
 
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
     """x with its axes in another order."""
-    return x.permute(*axes) if axes else x
+    return x.permute(*axes_of(tuple(axes))) if axes else x
 
 
 def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
     """Each element as often as repeats says, one number or one for each."""
     source, along = (x.flatten(), 0) if axis is None else (x, axis)
-    if isinstance(repeats, int):
+    if not isinstance(repeats, Tensor):
         return source.repeat_interleave(repeats, along)
     counts = [int(n) for n in repeats.flatten().tolist()]
     if len(counts) == 1:
@@ -89,14 +99,14 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, .
     """x moved on by some places, what leaves at the end entering at the front."""
     if axis is None:
         return x.flatten().roll(shift, 0).reshape(x.shape)
-    axes = (axis,) if isinstance(axis, int) else axis
+    axes = axes_of(axis)
     shifts = (shift,) * len(axes) if isinstance(shift, int) else shift
     return x.roll(shifts, axes)
 
 
 def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
     """x without some axes, each of length 1. Raises ValueError for another one."""
-    axes = (axis,) if isinstance(axis, int) else axis
+    axes = axes_of(axis)
     for a in axes:
         if x.shape[a] != 1:
             raise ValueError(f"squeeze takes away axes of length 1, axis {a} of shape {x.shape} has {x.shape[a]}")

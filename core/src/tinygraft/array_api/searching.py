@@ -85,7 +85,7 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     """Parts of x along an axis by their places."""
     if axis is None and x.ndim != 1:
         raise ShapeError(f"take of shape {x.shape} needs an axis")
-    return x.index_select(axis or 0, indices)
+    return x.index_select(0 if axis is None else axis, indices)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:

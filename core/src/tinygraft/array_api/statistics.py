@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygraft.array_api.manipulation import axes_of
 from tinygraft.dtype import DType, accumulator
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.tensor import Tensor
@@ -64,7 +65,7 @@ def var(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: b
 def _one_axis(what: str, x: Tensor, axis: int | None) -> int:
     if axis is None and x.ndim != 1:
         raise ShapeError(f"{what} of shape {x.shape} needs an axis")
-    return axis or 0
+    return 0 if axis is None else axes_of(axis)[0]
 
 
 def _running(what: str, x: Tensor, axis: int | None, dtype: DType | None, include_initial: bool, first: int) -> Tensor:

@@ -23,7 +23,7 @@ from tinygraft.uop.uop import UOp, toposort
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class BatchedSources:
     """The new sources of a node: nodes, whether each has the axis of examples, and how many examples there are."""
 
     nodes: tuple[UOp, ...]
@@ -40,7 +40,7 @@ def _repeated(node: UOp, has_axis: bool, count: int) -> UOp:
     return node if has_axis else expand(reshape(node, (1, *node.shape)), (count, *node.shape))
 
 
-Rule = Callable[[UOp, Sources], UOp]
+BatchRule = Callable[[UOp, BatchedSources], UOp]
 
 
 def batched(roots: Sequence[UOp], examples: Mapping[UOp, UOp], count: int) -> list[tuple[UOp, bool]]:
@@ -57,7 +57,7 @@ def batched(roots: Sequence[UOp], examples: Mapping[UOp, UOp], count: int) -> li
         if rule is None:
             raise GraphError(f"{node.op.name} has no rule for many examples at once")
         has_axis = tuple(s in done for s in node.src)
-        done[node] = rule(node, Sources(tuple(done.get(s, s) for s in node.src), has_axis, count))
+        done[node] = rule(node, BatchedSources(tuple(done.get(s, s) for s in node.src), has_axis, count))
     return [(done.get(root, root), root in done) for root in roots]
 
 
@@ -74,52 +74,52 @@ def _from_front(x: UOp, axis: int) -> UOp:
 # Rules: n is the node of one example, s its sources for all of them.
 
 
-def _elementwise(n: UOp, s: Sources) -> UOp:
+def _elementwise(n: UOp, s: BatchedSources) -> UOp:
     return UOp(n.op, n.dtype, tuple(s.lifted(i) for i in range(len(s.nodes))), n.arg)
 
 
-def _unary(n: UOp, s: Sources) -> UOp:
+def _unary(n: UOp, s: BatchedSources) -> UOp:
     """An op whose arg does not speak of axes, or only of the last ones."""
     return UOp(n.op, n.dtype, (s.nodes[0], *n.src[1:]), n.arg)
 
 
-def _reshape(n: UOp, s: Sources) -> UOp:
+def _reshape(n: UOp, s: BatchedSources) -> UOp:
     return reshape(s.nodes[0], (s.count, *n.arg))
 
 
-def _expand(n: UOp, s: Sources) -> UOp:
+def _expand(n: UOp, s: BatchedSources) -> UOp:
     return expand(s.nodes[0], (s.count, *n.arg))
 
 
-def _permute(n: UOp, s: Sources) -> UOp:
+def _permute(n: UOp, s: BatchedSources) -> UOp:
     return permute(s.nodes[0], (0, *(axis + 1 for axis in n.arg)))
 
 
-def _flip(n: UOp, s: Sources) -> UOp:
+def _flip(n: UOp, s: BatchedSources) -> UOp:
     return flip(s.nodes[0], [axis + 1 for axis in n.arg])
 
 
-def _pad(n: UOp, s: Sources) -> UOp:
+def _pad(n: UOp, s: BatchedSources) -> UOp:
     return pad(s.nodes[0], ((0, 0), *n.arg))
 
 
-def _shrink(n: UOp, s: Sources) -> UOp:
+def _shrink(n: UOp, s: BatchedSources) -> UOp:
     return shrink(s.nodes[0], ((0, s.count), *n.arg))
 
 
-def _cat(n: UOp, s: Sources) -> UOp:
+def _cat(n: UOp, s: BatchedSources) -> UOp:
     return UOp(Ops.CAT, n.dtype, tuple(s.lifted(i) for i in range(len(s.nodes))), n.arg + 1)
 
 
-def _reduce(n: UOp, s: Sources) -> UOp:
+def _reduce(n: UOp, s: BatchedSources) -> UOp:
     return UOp(n.op, n.dtype, s.nodes, replace(n.arg, axes=tuple(axis + 1 for axis in n.arg.axes)))
 
 
-def _scan(n: UOp, s: Sources) -> UOp:
+def _scan(n: UOp, s: BatchedSources) -> UOp:
     return UOp(n.op, n.dtype, s.nodes, replace(n.arg, axis=n.arg.axis + 1))
 
 
-def _gather(n: UOp, s: Sources) -> UOp:
+def _gather(n: UOp, s: BatchedSources) -> UOp:
     """From one table for all, from the same places of each table, or from places of each one's own."""
     (table, index), axis = s.nodes, n.arg
     if not s.has_axis[1]:
@@ -131,7 +131,7 @@ def _gather(n: UOp, s: Sources) -> UOp:
     return _inside(found, len(n.src[1].shape), axis)
 
 
-def _scatter(n: UOp, s: Sources) -> UOp:
+def _scatter(n: UOp, s: BatchedSources) -> UOp:
     """Into the same places of each base, or into places of each one's own: then all bases are one."""
     axis, index = n.arg.axis, s.nodes[1]
     base, value = s.lifted(0), s.lifted(2)
@@ -168,7 +168,7 @@ def _inside(x: UOp, rank: int, axis: int) -> UOp:
     return permute(x, (0, *before, *range(1, 1 + rank), *range(1 + rank + axis, len(x.shape))))
 
 
-def _assign(n: UOp, s: Sources) -> UOp:
+def _assign(n: UOp, s: BatchedSources) -> UOp:
     """The value, or the old one with the value where the view writes: what it means, without its memory."""
     if len(s.nodes) == 2:
         return s.lifted(1)
@@ -183,11 +183,11 @@ def _assign(n: UOp, s: Sources) -> UOp:
     return batched([whole], examples, s.count)[0][0]
 
 
-def _shard(n: UOp, s: Sources) -> UOp:
+def _shard(n: UOp, s: BatchedSources) -> UOp:
     return UOp(Ops.SHARD, n.dtype, (s.nodes[0], n.src[1]), replace(n.arg, axis=n.arg.axis + 1))
 
 
-def _function(n: UOp, s: Sources) -> UOp:
+def _function(n: UOp, s: BatchedSources) -> UOp:
     """The same value and derivative for all; the gradients that the rule of one example gives get the axis in turn."""
     sources = tuple(s.lifted(i) for i in range(len(s.nodes)))
     unknown = tuple(UOp.placeholder(x.shape, x.dtype, x.device, "vmap") for x in n.src)
@@ -203,11 +203,11 @@ def _function(n: UOp, s: Sources) -> UOp:
     return UOp(Ops.FUNCTION, n.dtype, sources, FunctionArg(n.arg.name, rule))
 
 
-def _after(n: UOp, s: Sources) -> UOp:
+def _after(n: UOp, s: BatchedSources) -> UOp:
     return UOp(Ops.AFTER, n.dtype, (s.lifted(0), s.nodes[1]), None)
 
 
-RULES: dict[Ops, Rule] = {
+RULES: dict[Ops, BatchRule] = {
     **dict.fromkeys(ELEMENTWISE, _elementwise),
     Ops.RESHAPE: _reshape,
     Ops.EXPAND: _expand,

@@ -35,7 +35,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import sint
 from tinygraft.uop.uop import UOp
 
-Rule = Callable[[UOp, UOp], UOp]
+DerivativeRule = Callable[[UOp, UOp], UOp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Together:
     rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]]
 
 
-Row = tuple[Rule | None, ...] | EachSource | Together | None
+DerivativeRow = tuple[DerivativeRule | None, ...] | EachSource | Together | None
 
 
 def _same(n: UOp, g: UOp) -> UOp:
@@ -250,7 +250,7 @@ def _scan(n: UOp, g: UOp) -> UOp:
     return select.scan_mul(n, g) if n.arg.op is Ops.MUL else select.scan_extreme(n, g)
 
 
-VJP: dict[Ops, Row] = {
+VJP: dict[Ops, DerivativeRow] = {
     # elementwise
     Ops.ADD: (_same, _same),
     Ops.SUB: (_same, _negated),

@@ -12,14 +12,14 @@ import traceback as tracebacks
 from typing import Any
 
 from tinygraft.config import Context
+from tinygraft.device.default_choice import default_request
+from tinygraft.device.device_spec import PLUGIN_API
 from tinygraft.device.load import load
-from tinygraft.device.records import PluginRecord
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
-from tinygraft.device.select import default_request
-from tinygraft.device.spec import PLUGIN_API
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TinygraftError
-from tinygraft.hooks.load import load_alone
+from tinygraft.hooks.hook_loading import load_alone
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import STAGES
 from tinygraft.installed.child import Tell

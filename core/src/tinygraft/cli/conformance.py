@@ -46,7 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
     if opened.backend is None and (arguments.require_device or not opened.absent):
         print(opened.reason, file=sys.stderr)
         return 2
-    code = int(pytest.main(_pytest_arguments(arguments, opened.name)))
+    # as a plugin this module has no hooks: the kit sees by it which names its options have here
+    code = int(pytest.main(_pytest_arguments(arguments, opened.name), plugins=[sys.modules[__name__]]))
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("no test of the kit has such a name in these levels", file=sys.stderr)
     if code == pytest.ExitCode.INTERRUPTED:

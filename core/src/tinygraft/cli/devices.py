@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
+from tinygraft.device.device_probe import examine
 from tinygraft.device.load import probe
-from tinygraft.device.records import PluginRecord
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
-from tinygraft.device.trial import examine
 from tinygraft.errors import HookError, TinygraftError
-from tinygraft.hooks.load import examine as examine_hooks
+from tinygraft.hooks.hook_loading import examine as examine_hooks
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.child import Child, ChildEnded, Tell, together
 from tinygraft.installed.entries import CORE
@@ -32,7 +32,7 @@ OPEN_LIMIT = 120.0  # seconds that opening the default device may take
 
 
 @dataclass(slots=True)
-class Choice:
+class ChosenDevice:
     """The default device as a child process chose it: its name, what it said on the way, and what failed to open.
 
     wrong says that the process did not live to tell, or that a hook plugin failed to choose.
@@ -61,7 +61,7 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; 1 when a plugin is broken, 0 when all work or are merely absent here."""
     records, plugins = Device.records(), hooks.records()
-    choice = Choice()
+    choice = ChosenDevice()
     if not arguments.no_probe:
         look_at(records, plugins)
         choice = choose(records)
@@ -106,7 +106,7 @@ def waiting(record: Record) -> Callable[[float], object]:
     return say
 
 
-def choose(records: Sequence[PluginRecord]) -> Choice:
+def choose(records: Sequence[PluginRecord]) -> ChosenDevice:
     """The default device. Records of devices that failed to open move there."""
 
     def say(limit: float) -> None:
@@ -115,9 +115,9 @@ def choose(records: Sequence[PluginRecord]) -> Choice:
 
     try:
         with Child("tinygraft.cli.devices:in_child", {"search": Device.path}, "choosing the default", say) as child:
-            choice = Choice(**(child.message(OPEN_LIMIT) or {}))
+            choice = ChosenDevice(**(child.message(OPEN_LIMIT) or {}))
     except ChildEnded as end:
-        return Choice(said=[f"{end}; python -m tinygraft doctor says which device that was"], wrong=True)
+        return ChosenDevice(said=[f"{end}; python -m tinygraft doctor says which device that was"], wrong=True)
     for name, distribution, detail, hint, traceback in choice.failed:
         for record in records:
             if (record.name, record.distribution) == (name, distribution):
@@ -129,7 +129,7 @@ def choose(records: Sequence[PluginRecord]) -> Choice:
 def in_child(job: dict[str, Any], tell: Tell) -> None:
     """Choose the default device, which opens it, and tell what came of it."""
     Device.path = hooks.path = job["search"]
-    choice = Choice()
+    choice = ChosenDevice()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:

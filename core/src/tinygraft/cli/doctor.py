@@ -20,16 +20,16 @@ from tinygraft.cli.checkup import STEPS
 from tinygraft.cli.devices import choose
 from tinygraft.config import DEV, TINYGRAFT_DEVICE
 from tinygraft.device import messages
-from tinygraft.device.records import PluginRecord
+from tinygraft.device.device_spec import PLUGIN_API
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
-from tinygraft.device.spec import PLUGIN_API
 from tinygraft.errors import DeviceUnavailable
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.child import Child, ChildEnded
 from tinygraft.installed.entries import CORE, normalised
+from tinygraft.installed.plugin_probe import job_of
 from tinygraft.installed.records import Record, Status
 from tinygraft.installed.requires import required, satisfies
-from tinygraft.installed.trial import job_of
 
 LIMITS = (10.0, 10.0, 10.0, 120.0, 120.0, 20.0)  # seconds that each of STEPS may take
 MARKS = {True: "[ok]  ", False: "[FAIL]", None: "[--]  "}

@@ -32,15 +32,15 @@ def add_command(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script under observation; its exit code."""
-    from tinygraft.engine.explain import explain  # late: the other commands start without the engine
-    from tinygraft.engine.record import LOOKED_AT, Recorder, Schedule
+    from tinygraft.engine.explanation import explain  # late: the other commands start without the engine
+    from tinygraft.engine.record import LOOKED_AT, Recorder, ScheduleRecord
 
     path = arguments.script
     if not is_script(path, "explain"):
         return 2
     printed: dict[int, int] = {}
 
-    def show(schedule: Schedule) -> None:
+    def show(schedule: ScheduleRecord) -> None:
         try:
             for line in explain(schedule, arguments.passes, printed):
                 print(line)

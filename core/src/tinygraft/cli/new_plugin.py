@@ -17,9 +17,9 @@ from typing import Any
 
 from tinygraft import __version__
 from tinygraft.config import SETTINGS
+from tinygraft.device.device_spec import PLUGIN_API
 from tinygraft.device.known import FIRST_PARTY, KNOWN
 from tinygraft.device.registry import Device
-from tinygraft.device.spec import PLUGIN_API
 
 TEMPLATES = Path(__file__).with_name("templates")
 # style -> what the device is at first, and its kind

@@ -13,17 +13,17 @@ from typing import Any
 from tinygraft.cli.devices import LIMIT, waiting
 from tinygraft.config import SETTINGS
 from tinygraft.device import messages
+from tinygraft.device.device_probe import record_of
 from tinygraft.device.load import load
-from tinygraft.device.records import PluginRecord
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
-from tinygraft.device.trial import record_of
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.child import Child, ChildEnded, Tell
 from tinygraft.installed.entries import CORE
+from tinygraft.installed.plugin_probe import job_of
 from tinygraft.installed.records import Status
-from tinygraft.installed.trial import job_of
 
-Row = tuple[str, str, str]  # name, value, meaning
+SettingRow = tuple[str, str, str]  # name, value, meaning
 
 
 def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _print(rows: Iterable[Row]) -> None:
+def _print(rows: Iterable[SettingRow]) -> None:
     rows = list(rows)
     width = max(len(name) for name, _, _ in rows)
     for name, value, meaning in rows:
@@ -62,7 +62,7 @@ def _print(rows: Iterable[Row]) -> None:
             print(" " * (width + 14) + line)
 
 
-def _of(record: PluginRecord) -> tuple[list[Row], str]:
+def _of(record: PluginRecord) -> tuple[list[SettingRow], str]:
     """The settings of a plugin, or why they cannot be read."""
     with Child("tinygraft.cli.settings:in_child", job_of(record), "loading it", waiting(record)) as child:
         try:

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the script and search; the script's exit code where it fails, 2 where nothing can be kept."""
     from tinygraft.codegen.lower import kernel_name
     from tinygraft.engine import compile, database  # late: the other commands start without the engine
-    from tinygraft.engine.database import Found
+    from tinygraft.engine.database import SearchResult
     from tinygraft.engine.search import search
 
     if not is_script(arguments.script, "tune"):
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     count = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}"
     print(ROW.format("kernel", "before", "after", "gain", f"actions ({count}, {seconds:g} s each)"))
 
-    def told(found: Found) -> None:
+    def told(found: SearchResult) -> None:
         database.add(found, file)
         gain = f"{found.before / found.after:.2f}"
         times = f"{found.before * 1e6:.1f} us", f"{found.after * 1e6:.1f} us"

@@ -27,8 +27,8 @@ from tinygraft.codegen.loops import mask_of, size, turns, unflatten
 from tinygraft.codegen.positions import (
     FAR,
     NEAR,
+    GridCandidate,
     Positions,
-    Way,
     cost_of,
     cycles,
     gated,
@@ -48,7 +48,7 @@ WAITING = 20.0  # cycles to wait at a barrier
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class BlockOperand:
     """A factor, and the loops of rows or columns that it depends on.
 
     across says that its loads move by one element along the innermost of these, along that they do along the terms.
@@ -66,14 +66,14 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class BlockProduct:
     """A sum of products: the first operand depends on rows and not on columns, the second on columns and not on rows.
 
     terms are the loops of the sum, outermost first. direct is how many cycles a term takes for loads beside the
     operands, other how many a result takes for what is stored in fewer loops.
     """
 
-    operands: tuple[Operand, Operand]
+    operands: tuple[BlockOperand, BlockOperand]
     outer: tuple[UOp, ...]
     terms: tuple[UOp, ...]
     direct: float
@@ -86,7 +86,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockTiling:
     """How many threads there are along rows and columns, how many of these each one computes, and terms at a time."""
 
     threads: tuple[int, int]
@@ -99,7 +99,7 @@ class Block:
         return self.threads[0] * self.each[0], self.threads[1] * self.each[1]
 
 
-def blocks(sink: UOp, target: Target) -> Iterator[Way]:
+def blocks(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     """The ways to compute a kernel's main sum of products in tiles."""
     if target.lanes < 4 or not target.shared_memory:
         return
@@ -109,12 +109,12 @@ def blocks(sink: UOp, target: Target) -> Iterator[Way]:
     loops = tuple(name_of(r) for operand in p.operands for r in operand.loops)
     for b in _blocks(p, target):
         one = Action("block", loops, (b.threads, b.each, (b.terms,)))
-        yield Way(one, _cost(p, b), lambda b=b: _Tiler(sink, p, b, target).sink())  # type: ignore[misc]
+        yield GridCandidate(one, _cost(p, b), lambda b=b: _BlockTiler(sink, p, b, target).sink())  # type: ignore[misc]
 
 
-def _product(sink: UOp) -> Product | None:
+def _product(sink: UOp) -> BlockProduct | None:
     """The operands that share most: those with the most rows and columns."""
-    best: tuple[int, Product] | None = None
+    best: tuple[int, BlockProduct] | None = None
     for one, two in itertools.combinations(contractions(sink), 2):
         rows = tuple(r for r in two.rows if one.staged.ranges >> r.arg.axis & 1)
         columns = tuple(r for r in one.rows if two.staged.ranges >> r.arg.axis & 1)
@@ -131,7 +131,7 @@ def _product(sink: UOp) -> Product | None:
         direct = NEAR * sum(n.op is Ops.LOAD for n in postorder(one.reduce.src[0]) if n not in staged)
         other = _other(sink, one, mask_of(loops))
         if other is not None:
-            best = area, Product((first, second), outer, terms, direct, other)
+            best = area, BlockProduct((first, second), outer, terms, direct, other)
     return None if best is None else best[1]
 
 
@@ -146,11 +146,11 @@ def _other(sink: UOp, c: Contraction, loops: int) -> float | None:
     return cycles(nodes, counts, {})
 
 
-def _operand(value: UOp, loops: tuple[UOp, ...], terms: tuple[UOp, ...]) -> Operand:
+def _operand(value: UOp, loops: tuple[UOp, ...], terms: tuple[UOp, ...]) -> BlockOperand:
     """A factor as it is put into shared memory: of a wider copy of something, that."""
     while value.op is Ops.CAST and value.src[0].dtype.itemsize < value.dtype.itemsize:
         value = value.src[0]
-    return Operand(value, loops, _is_near(value, loops[-1]), _is_near(value, terms[-1]))
+    return BlockOperand(value, loops, _is_near(value, loops[-1]), _is_near(value, terms[-1]))
 
 
 def _is_near(value: UOp, loop: UOp) -> bool:
@@ -159,7 +159,7 @@ def _is_near(value: UOp, loop: UOp) -> bool:
     return 1 in strides and all(s in (0, 1) for s in strides)
 
 
-def _blocks(p: Product, target: Target) -> Iterator[Block]:
+def _blocks(p: BlockProduct, target: Target) -> Iterator[BlockTiling]:
     """The tiles that registers and shared memory have room for."""
     threads = power_of_two(target.lanes)
     terms = {n for n in TERMS if n < p.count} | {n for n in range(TERMS[0], TERMS[-1] + 1) if p.count % n == 0}
@@ -168,7 +168,7 @@ def _blocks(p: Product, target: Target) -> Iterator[Block]:
             if each[0] * each[1] + sum(each) > target.registers // 2:
                 continue
             for count in sorted(terms) or [p.count]:
-                b = Block((along, threads // along), each, count)
+                b = BlockTiling((along, threads // along), each, count)
                 sides = list(zip(p.operands, b.each, b.tile, strict=True))
                 used = count * sum((length + 1) * o.value.dtype.itemsize for o, _, length in sides)
                 wasted = any(each > 1 and length >= 2 * o.length for o, each, length in sides)
@@ -176,7 +176,7 @@ def _blocks(p: Product, target: Target) -> Iterator[Block]:
                     yield b
 
 
-def _cost(p: Product, b: Block) -> float:
+def _cost(p: BlockProduct, b: BlockTiling) -> float:
     groups = turns(p.outer)
     threads, each = math.prod(b.threads), b.each[0] * b.each[1]
     filling = 2 * WAITING
@@ -187,10 +187,10 @@ def _cost(p: Product, b: Block) -> float:
     return cost_of(groups, fills * filling + p.count * (each + sum(b.each) + p.direct * each) + p.other * each)
 
 
-class _Tiler:
+class _BlockTiler:
     """The new ranges of a kernel, and what its loops become."""
 
-    def __init__(self, kernel: UOp, p: Product, b: Block, target: Target) -> None:
+    def __init__(self, kernel: UOp, p: BlockProduct, b: BlockTiling, target: Target) -> None:
         self.kernel, self.p, self.b = kernel, p, b
         self.new = Positions(kernel, target)
         tiles = [ix.const(-(-o.length // length)) for o, length in zip(p.operands, b.tile, strict=True)]
@@ -233,7 +233,7 @@ class _Tiler:
         operand = self.p.operands[side]
         return self.b.tile[side] + (operand.along and not operand.across)
 
-    def _fill(self, side: int, operand: Operand) -> UOp:
+    def _fill(self, side: int, operand: BlockOperand) -> UOp:
         """Shared memory with a block of an operand, filled in the order in which it lies in memory."""
         length, threads, terms = self.b.tile[side], math.prod(self.b.threads), self.b.terms
         dtype, count = operand.value.dtype, length * terms

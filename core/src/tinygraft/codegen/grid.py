@@ -16,8 +16,8 @@ from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.blocks import blocks
 from tinygraft.codegen.loops import size, turns, unflatten
 from tinygraft.codegen.positions import (
+    GridCandidate,
     Positions,
-    Way,
     cost_of,
     cycles,
     gated,
@@ -47,7 +47,7 @@ def offers(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]
         yield sink, ()
 
 
-def ways(sink: UOp, target: Target) -> Iterator[Way]:
+def ways(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     """The ways to compute a kernel in groups."""
     yield from blocks(sink, target)
     yield from teams(sink, target)
@@ -81,7 +81,7 @@ def _around_all(sink: UOp) -> list[UOp]:
     return [r for r in outputs(sink) if all(s.ranges >> r.arg.axis & 1 for s in sink.src)]
 
 
-def local(sink: UOp, target: Target) -> Iterator[Way]:
+def local(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     """Each thread computes results of its own: neighbours the innermost ones that all stores are around."""
     loops = _around_all(sink)
     if not loops:
@@ -95,7 +95,7 @@ def local(sink: UOp, target: Target) -> Iterator[Way]:
         others * -(-total // threads), cycles(postorder(sink), counts, {r.arg.axis: shared[-1] for r in shared})
     )
     one = Action("local", tuple(map(name_of, shared)), ((threads,),))
-    yield Way(one, cost, lambda: _local(sink, loops, shared, threads, target))
+    yield GridCandidate(one, cost, lambda: _local(sink, loops, shared, threads, target))
 
 
 def _local(sink: UOp, loops: list[UOp], shared: tuple[UOp, ...], threads: int, target: Target) -> UOp:

@@ -21,10 +21,10 @@ from tinygraft.uop.units import TileArg
 from tinygraft.uop.uop import UOp, postorder
 
 LOOPS = frozenset({AxisKind.LOOP, AxisKind.PARALLEL, AxisKind.ORDERED})
-Step = tuple[Callable[..., None], tuple[object, ...]]
+PendingStep = tuple[Callable[..., None], tuple[object, ...]]
 
 
-class Block:
+class LoopBody:
     """The body of a loop, or of the kernel. axis is the number of its range before renumbering.
 
     last is what the group waits at before the next turn fills the same shared memory again.
@@ -42,7 +42,7 @@ class Block:
 
 def linearise(sink: UOp, fuses: bool = False) -> list[UOp]:
     """The instructions of a kernel. fuses: sums of products are accumulated by FMA, which rounds once."""
-    return _Machine(sink, fuses).run()
+    return _Lineariser(sink, fuses).run()
 
 
 class Nest:
@@ -65,7 +65,7 @@ class Nest:
             yield from inner.all_stores()
 
 
-class _Machine:
+class _Lineariser:
     def __init__(self, sink: UOp, fuses: bool) -> None:
         self.sink, self.fuses = sink, fuses
         nodes = postorder(sink)
@@ -77,11 +77,11 @@ class _Machine:
         for node in nodes:
             if node.op is Ops.REDUCE:
                 self.reduces.setdefault((self.mask(node), node.src[1:]), []).append(node)
-        self.path = [Block(-1, None)]
+        self.path = [LoopBody(-1, None)]
         self.fresh = 0
         self.registers = self.tiles = 0
         self.filled: dict[UOp, list[UOp]] = {}  # AFTER -> the stores that filled its memory
-        self.steps: list[Step] = []
+        self.steps: list[PendingStep] = []
 
     def mask(self, node: UOp) -> int:
         """The loops that a node has to be inside of."""
@@ -115,14 +115,14 @@ class _Machine:
         self.early = _early(self.sink, self.nodes)
         return list(root.all_stores())
 
-    def walk(self, *steps: Step) -> None:
+    def walk(self, *steps: PendingStep) -> None:
         """Take steps, the last one given first, and whatever they ask for."""
         self.later(*steps)
         while self.steps:
             step, arguments = self.steps.pop()
             step(*arguments)
 
-    def later(self, *steps: Step) -> None:
+    def later(self, *steps: PendingStep) -> None:
         """Steps to take next, the first one given last."""
         self.steps.extend(steps)
 
@@ -154,7 +154,7 @@ class _Machine:
             self.emit(node)
         kind = loop.arg.kind if loop.arg.kind in LOOPS else AxisKind.LOOP
         opened = self.numbered(loop, self.value(loop.src[0]), kind)
-        block = Block(loop.arg.axis, opened)
+        block = LoopBody(loop.arg.axis, opened)
         block.items.append(opened)
         block.values[loop] = opened
         self.path.append(block)
@@ -256,7 +256,7 @@ class _Machine:
         made.append(store.replace(src=tuple(self.value(s) for s in store.src)))
         self.path[-1].items.append(made[-1])
 
-    def finish_fill(self, node: UOp, made: list[UOp], depth: int, saved: list[Block]) -> None:
+    def finish_fill(self, node: UOp, made: list[UOp], depth: int, saved: list[LoopBody]) -> None:
         """Close the loops; then the memory can be read, after a BARRIER where others read it too."""
         self.leave(depth)
         self.filled[node] = made
@@ -350,7 +350,7 @@ class _Machine:
         src = (register, *(self.value(v) for v in values))
         self.path[-1].items.append(UOp(Ops.ACCUM, node.dtype, src, op))
 
-    def finish_reduce(self, group: list[UOp], registers: list[UOp], depth: int, saved: list[Block]) -> None:
+    def finish_reduce(self, group: list[UOp], registers: list[UOp], depth: int, saved: list[LoopBody]) -> None:
         """Close the loop; what the registers hold is the value of each reduction."""
         self.leave(depth)
         block = self.path[-1]

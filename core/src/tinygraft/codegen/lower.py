@@ -26,7 +26,7 @@ from tinygraft.hooks.requests import CodegenPass
 from tinygraft.rules.decompose import decompose
 from tinygraft.rules.fp8 import stored
 from tinygraft.target import Target
-from tinygraft.uop import hazards, spec
+from tinygraft.uop import graph_spec, hazards
 from tinygraft.uop.linear import scratch_of
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.shape import high, sint
@@ -35,7 +35,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PassState:
     """A kernel on its way through the passes, with the actions taken so far."""
 
     sink: UOp
@@ -47,39 +47,41 @@ class Pass:
     """A step of codegen: its name and what it does."""
 
     name: str
-    run: Callable[[State, Target, Options], State]
+    run: Callable[[PassState, Target, Options], PassState]
 
 
-def collapse_loops(state: State, target: Target, options: Options) -> State:
+def collapse_loops(state: PassState, target: Target, options: Options) -> PassState:
     """Adjacent loops over contiguous memory become one."""
-    return state if options.noopt else State(collapse(state.sink), state.actions)
+    return state if options.noopt else PassState(collapse(state.sink), state.actions)
 
 
-def take_actions(state: State, target: Target, options: Options) -> State:
+def take_actions(state: PassState, target: Target, options: Options) -> PassState:
     """Loops get their kind: shared out, vectorised, unrolled, positions in a grid."""
     if options.noopt:
         return state
     if options.actions is None:
-        return State(*choose(state.sink, target))
-    return State(take(spaced(state.sink), options.actions, target), tuple(a for a in options.actions if a != STREAM))
+        return PassState(*choose(state.sink, target))
+    return PassState(
+        take(spaced(state.sink), options.actions, target), tuple(a for a in options.actions if a != STREAM)
+    )
 
 
-def shorten_sums(state: State, target: Target, options: Options) -> State:
+def shorten_sums(state: PassState, target: Target, options: Options) -> PassState:
     """Long sums of floats are taken in blocks: without optimisations too, for it is the result that is better."""
-    return State(shorten(state.sink, target), state.actions)
+    return PassState(shorten(state.sink, target), state.actions)
 
 
-def decompose_ops(state: State, target: Target, options: Options) -> State:
+def decompose_ops(state: PassState, target: Target, options: Options) -> PassState:
     """Operations and dtypes that the Target lacks are written in terms of those it has."""
-    return State(decompose(state.sink, target), state.actions)
+    return PassState(decompose(state.sink, target), state.actions)
 
 
-def stream_outputs(state: State, target: Target, options: Options) -> State:
+def stream_outputs(state: PassState, target: Target, options: Options) -> PassState:
     """Stores of large outputs go past the caches."""
     if options.noopt or (options.actions is not None and STREAM not in options.actions):
         return state
     sink, count = stream(state.sink, target)
-    return State(sink, (*state.actions, STREAM)) if count else state
+    return PassState(sink, (*state.actions, STREAM)) if count else state
 
 
 PIPELINE = (
@@ -98,7 +100,7 @@ def _with_contributed(target: Target) -> list[Pass]:
 
 
 def _contributed(one: CodegenPass) -> Pass:
-    def run(state: State, target: Target, options: Options) -> State:
+    def run(state: PassState, target: Target, options: Options) -> PassState:
         what = f"the codegen pass {one.id!r} of {hooks.owner_of(one)}"
         try:
             sink = one.run(state.sink, target)
@@ -106,7 +108,7 @@ def _contributed(one: CodegenPass) -> Pass:
             raise HookError(f"{what} raised {type(error).__name__}: {error}") from error
         if not isinstance(sink, UOp) or sink.op is not Ops.SINK:
             raise HookError(f"{what} gave {type(sink).__name__}, not the SINK of a kernel")
-        return State(sink, state.actions)
+        return PassState(sink, state.actions)
 
     return Pass(one.id, run)
 
@@ -114,15 +116,15 @@ def _contributed(one: CodegenPass) -> Pass:
 def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name: str = "") -> Linear:  # noqa: B008
     """The linear form of a kernel for a Target. Raises ActionError when the options ask for what it does not allow."""
     name = name or kernel_name(kernel)
-    state = State(kernel.sink)
-    spec.check(spec.KERNEL, state.sink, "schedule")
+    state = PassState(kernel.sink)
+    graph_spec.check(graph_spec.KERNEL, state.sink, "schedule")
     for step in _with_contributed(target) if options.passes else PIPELINE:
         state = step.run(state, target, options)
-        spec.check(spec.KERNEL, state.sink, f"pass {step.name!r}")
+        graph_spec.check(graph_spec.KERNEL, state.sink, f"pass {step.name!r}")
         if events.active:
             events.stage(f"pass: {step.name}", state.sink, name)
     uops = tuple(linearise(state.sink, target.fused_sums))
-    spec.check(spec.LINEAR, uops, "pass 'linearise'")
+    graph_spec.check(graph_spec.LINEAR, uops, "pass 'linearise'")
     hazards.check(uops, name, "pass 'linearise'")
     linear = Linear(name, uops, _signature(kernel, uops), target, tuple(map(str, state.actions)), cost(kernel.sink))
     if events.active:

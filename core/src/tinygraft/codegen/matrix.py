@@ -27,7 +27,7 @@ from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import contractions
 from tinygraft.codegen.loops import mask_of, turns, unflatten
 from tinygraft.codegen.packed import factors, suiting
-from tinygraft.codegen.positions import Positions, Way, gated, once
+from tinygraft.codegen.positions import GridCandidate, Positions, gated, once
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -42,7 +42,7 @@ COPIED, STEP, STORED = 0.3, 1.0, 0.5  # cycles for a staged element, for a row o
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class UnitProduct:
     """A sum of products: first depends on rows and not on columns, second on columns and not on rows.
 
     stores are those that are in all loops.
@@ -63,7 +63,7 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MatrixTiling:
     """Tiles of rows and of columns side by side in registers, columns and terms staged at once, shares of the rows."""
 
     unit: MatrixUnit
@@ -104,7 +104,7 @@ def take_matrix(sink: UOp, one: Action, target: Target) -> UOp:
     raise ActionError(f"{one}: the kernel has no such sum of products that a matrix unit of the Target takes in tiles")
 
 
-def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[Way]:
+def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[GridCandidate]:
     """The ways to compute a kernel's main sum of products in tiles of which at least so much is used on each side.
 
     The action is matrix(column loops, unit, tiles, columns, terms, shares).
@@ -119,14 +119,14 @@ def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[Way]:
         for plan in _plans(unit, sizes, target):
             amounts = ((place,), plan.tiles, (plan.columns,), (plan.terms,), (plan.shares,))
             action = Action("matrix", tuple(map(name_of, p.columns)), amounts)
-            yield Way(action, _cost(p, plan, target), _maker(sink, p, plan, target))
+            yield GridCandidate(action, _cost(p, plan, target), _maker(sink, p, plan, target))
 
 
-def _maker(sink: UOp, p: Product, plan: Plan, target: Target) -> Callable[[], UOp]:
-    return lambda: _Tiler(sink, p, plan, target).sink()
+def _maker(sink: UOp, p: UnitProduct, plan: MatrixTiling, target: Target) -> Callable[[], UOp]:
+    return lambda: _UnitTiler(sink, p, plan, target).sink()
 
 
-def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> Product | None:
+def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> UnitProduct | None:
     """The operands of a kernel's main reduction, if a unit takes them, and groups have loops for all other stores."""
     c = next(contractions(sink), None)
     pair = None if c is None else factors(c.reduce, unit)
@@ -139,10 +139,10 @@ def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> Product | None:
         return None
     (rows, first), (columns, second) = sorted(zip(own, pair, strict=True), key=lambda side: side[0][-1].arg.axis)
     outer = tuple(r for r in loops if r not in rows and r not in columns)
-    return Product(c.reduce, first, second, rows, columns, outer, c.stores)
+    return UnitProduct(c.reduce, first, second, rows, columns, outer, c.stores)
 
 
-def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[Plan]:
+def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[MatrixTiling]:
     """Tiles that the unit's registers hold, and blocks that scratch memory has room for."""
     room = target.shared_memory if target.grid_dims else target.local_memory
     steps = [-(-n // full) for n, full in zip(sizes, (unit.rows, unit.columns, unit.terms), strict=True)]
@@ -154,12 +154,12 @@ def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[P
                 break
             for shares in {1, 1 if target.grid_dims else target.chunks}:
                 deep = min(steps[2], 4 if target.grid_dims else DEEPEST)
-                plan = Plan(unit, tiles, block * tiles[1] * unit.columns, deep * unit.terms, shares)
+                plan = MatrixTiling(unit, tiles, block * tiles[1] * unit.columns, deep * unit.terms, shares)
                 if plan.scratch <= room and shares <= -(-steps[0] // tiles[0]):
                     yield plan
 
 
-def _cost(p: Product, plan: Plan, target: Target) -> float:
+def _cost(p: UnitProduct, plan: MatrixTiling, target: Target) -> float:
     """Cycles of the busiest thread, or of a group for all groups: to put the ways in order."""
     rows, columns, terms = (turns(loops) for loops in (p.rows, p.columns, p.terms))
     bands, blocks = -(-rows // plan.rows), -(-columns // plan.columns) * turns(p.outer)
@@ -176,10 +176,10 @@ def _cost(p: Product, plan: Plan, target: Target) -> float:
     return blocks * (bands * band + once) * idle
 
 
-class _Tiler:
+class _UnitTiler:
     """The new ranges of a kernel in the order in which they nest, and what its loops become."""
 
-    def __init__(self, kernel: UOp, p: Product, plan: Plan, target: Target) -> None:
+    def __init__(self, kernel: UOp, p: UnitProduct, plan: MatrixTiling, target: Target) -> None:
         self.kernel, self.p, self.plan, self.target = kernel, p, plan, target
         self.new = Positions(kernel, target)
         self.sizes = [turns(loops) for loops in (p.rows, p.columns, p.terms)]

@@ -21,7 +21,7 @@ Swap = dict[UOp, UOp]
 
 def tile(sink: UOp, tiling: Tiling) -> UOp:
     """The kernel computed as tiling says."""
-    return _Tiler(sink, tiling).sink()
+    return _PanelTiler(sink, tiling).sink()
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Split:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _BlockedRow:
     """A row loop in blocks: which block, how many there are, and the row in the block."""
 
     block: UOp
@@ -46,14 +46,14 @@ class _Row:
     row: UOp
 
 
-class _Tiler:
+class _PanelTiler:
     """The new ranges of a kernel, numbered in the order in which they nest."""
 
     def __init__(self, kernel: UOp, tiling: Tiling) -> None:
         self.kernel, self.tiling, self.c = kernel, tiling, tiling.contraction
         self.axis = 1 + max(n.arg.axis for n in postorder(kernel) if n.op is Ops.RANGE)
         self.split = _Split()
-        self.staged: dict[UOp, _Copy | _Pack] = {}
+        self.staged: dict[UOp, _PanelCopy | _Pack] = {}
 
     def range(self, count: int, kind: AxisKind = AxisKind.LOOP) -> UOp:
         """A new range inside of those made before; 0 where there is but one turn."""
@@ -70,7 +70,7 @@ class _Tiler:
         shares = self.range(t.split)
         block = self._outer()
         if not t.in_place:
-            self.staged[c.staged] = _Copy(self, block)
+            self.staged[c.staged] = _PanelCopy(self, block)
         rows = self._rows(shares)
         known = self.split.safe | {x: UOp.const(x.dtype, 0) for x in self.staged}
         terms = self.terms(c.reduce.src[0], c.terms, known)
@@ -92,11 +92,11 @@ class _Tiler:
         self.split.safe.update(outer)
         return block
 
-    def _rows(self, shares: UOp) -> list[_Row]:
+    def _rows(self, shares: UOp) -> list[_BlockedRow]:
         """The row loops in blocks, innermost last, and their rows side by side."""
         t = self.tiling
         blocks: list[tuple[UOp, int]] = []
-        for count in row_blocks(t):
+        for count in t.row_blocks:
             if not blocks and t.split > 1:  # the first loop in shares
                 per = count // t.split
                 blocks.append((ix.add(ix.mul(shares, per), self.range(per)), count))
@@ -104,7 +104,7 @@ class _Tiler:
                 blocks.append((self.range(count), count))
         found = []
         for loop, held, (block, count) in zip(self.c.rows, t.unrolled, blocks, strict=True):
-            found.append(_Row(block, count, self.range(held, AxisKind.UNROLL)))
+            found.append(_BlockedRow(block, count, self.range(held, AxisKind.UNROLL)))
             row = ix.add(ix.mul(block, held), found[-1].row)
             self.split.exact[loop] = row
             self.split.safe[loop] = inside(row, loop, count * held)
@@ -151,13 +151,6 @@ class _Tiler:
         return UOp(Ops.STORE, store.dtype, src, store.arg)
 
 
-def row_blocks(t: Tiling) -> list[int]:
-    """How many blocks of rows each row loop has; those of the first one can be shared out evenly."""
-    counts = [-(-size(loop) // held) for loop, held in zip(t.contraction.rows, t.unrolled, strict=True)]
-    counts[0] = -(-counts[0] // t.split) * t.split
-    return counts
-
-
 def inside(row: UOp, loop: UOp, reach: int) -> UOp:
     """row, or the last one of the loop where it lies behind that."""
     return ix.minimum(row, size(loop) - 1) if reach > size(loop) else row
@@ -180,14 +173,14 @@ def place_columns(t: Tiling, block: UOp, column: UOp, swap: Swap) -> list[UOp]:
     return gates
 
 
-class _Copy:
+class _PanelCopy:
     """The loops that fill a panel, and the panel.
 
     Where a window slides over the first column loop, the panel has the rows of that loop that the window meets, each
     once, instead of every place of the window with its own.
     """
 
-    def __init__(self, tiler: _Tiler, block: UOp) -> None:
+    def __init__(self, tiler: _PanelTiler, block: UOp) -> None:
         t, c = tiler.tiling, tiler.c
         self.tiling, self.window = t, t.window
         self.terms = [r for r in c.over(c.staged) if self.window is None or r is not self.window.loop]
@@ -202,8 +195,7 @@ class _Copy:
         swap.update(own)
         value = gated(c.staged, gates, c.columns)
         value = ix.rebuild_simplified((value,), swap)[value]
-        elements = turns(self.terms) * t.pitch + t.padded - t.block
-        self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, elements, False))
+        self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, t.panel_elements, False))
         place = self.place(own, column)
         beyond = [g for g in gates if g.ranges >> self.lane.arg.axis & 1] if len(c.columns) > 1 else []
         gate = _all(beyond)
@@ -212,7 +204,7 @@ class _Copy:
         ranges = [n for n in postorder(store.src[1]) if n.op is Ops.RANGE]
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
 
-    def _side_by_side(self, tiler: _Tiler, terms: Swap, store: UOp) -> UOp:
+    def _side_by_side(self, tiler: _PanelTiler, terms: Swap, store: UOp) -> UOp:
         """The store with terms that lie side by side in memory written out in blocks, where columns do not."""
         width = self.tiling.transposed
         loops = {n for place in terms.values() for n in postorder(place) if n.op is Ops.RANGE}
@@ -223,7 +215,7 @@ class _Copy:
         place = ix.add(block, tiler.range(width, AxisKind.UNROLL))
         return ix.rebuild_simplified((store,), {last: place})[store]
 
-    def _columns(self, tiler: _Tiler, block: UOp, swap: Swap) -> tuple[UOp, list[UOp]]:
+    def _columns(self, tiler: _PanelTiler, block: UOp, swap: Swap) -> tuple[UOp, list[UOp]]:
         """A column of the block by loops of the copy, and when there is one. Several loops are copied row by row."""
         t, columns = self.tiling, self.tiling.contraction.columns
         if len(columns) == 1:
@@ -245,7 +237,7 @@ class _Copy:
         gates += [] if last % width == 0 else [ix.lt(swap[columns[-1]], last)]
         return ix.add(column, swap[columns[-1]]), gates
 
-    def _first(self, tiler: _Tiler, block: UOp, swap: Swap, row: int) -> tuple[UOp, list[UOp]]:
+    def _first(self, tiler: _PanelTiler, block: UOp, swap: Swap, row: int) -> tuple[UOp, list[UOp]]:
         """Turns of the first column loop, and those beside them that a window meets."""
         loop, count = self.tiling.contraction.columns[0], self.tiling.block // row
         more = 0 if self.window is None else size(self.window.loop) - 1
@@ -262,7 +254,7 @@ class _Copy:
         """Where in the panel the element of a term and a column lies."""
         return flatten([*((terms[r], size(r)) for r in self.terms), (column, self.tiling.pitch)])
 
-    def read(self, terms: Swap, rows: Sequence[_Row], column: UOp) -> UOp:
+    def read(self, terms: Swap, rows: Sequence[_BlockedRow], column: UOp) -> UOp:
         """An element of the panel."""
         if self.window is not None:
             at = terms[self.window.loop]
@@ -274,26 +266,23 @@ class _Copy:
 class _Pack:
     """The loops that put an operand's rows side by side, in the order in which tiles of rows read them."""
 
-    def __init__(self, tiler: _Tiler, operand: UOp, number: int) -> None:
+    def __init__(self, tiler: _PanelTiler, operand: UOp, number: int) -> None:
         t, c = tiler.tiling, tiler.c
         self.tiling, self.terms = t, c.over(operand)
-        rows = [_Row(tiler.range(count), count, ix.const(0)) for count in row_blocks(t)]
+        rows = [_BlockedRow(tiler.range(count), count, ix.const(0)) for count in t.row_blocks]
         swap = {r: tiler.range(size(r)) for r in self.terms}
         terms = dict(swap)
-        rows = [_Row(r.block, r.blocks, tiler.range(held)) for r, held in zip(rows, t.unrolled, strict=True)]
+        rows = [_BlockedRow(r.block, r.blocks, tiler.range(held)) for r, held in zip(rows, t.unrolled, strict=True)]
         for loop, r, held in zip(c.rows, rows, t.unrolled, strict=True):
             swap[loop] = inside(ix.add(ix.mul(r.block, held), r.row), loop, r.blocks * held)
         value = ix.rebuild_simplified((operand,), swap)[operand]
-        blocks = 1
-        for r in rows:
-            blocks *= r.blocks
-        self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(number, blocks * turns(self.terms) * t.held, False))
+        self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(number, t.packed_elements(operand), False))
         place = self.place(terms, rows)
         store = UOp(Ops.STORE, src=(self.memory, place, value))
         ranges = [n for n in postorder(place) if n.op is Ops.RANGE]
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
 
-    def place(self, terms: Swap, rows: Sequence[_Row]) -> UOp:
+    def place(self, terms: Swap, rows: Sequence[_BlockedRow]) -> UOp:
         """Where the element of a term and a row lies: tile by tile, in a tile term by term."""
         return flatten([
             *((r.block, r.blocks) for r in rows),
@@ -301,7 +290,7 @@ class _Pack:
             *((r.row, held) for r, held in zip(rows, self.tiling.unrolled, strict=True)),
         ])  # fmt: skip
 
-    def read(self, terms: Swap, rows: Sequence[_Row], column: UOp) -> UOp:
+    def read(self, terms: Swap, rows: Sequence[_BlockedRow], column: UOp) -> UOp:
         """An element of the tile."""
         return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, rows)))
 

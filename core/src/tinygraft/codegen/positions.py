@@ -1,6 +1,6 @@
 """Where threads and groups of threads are: new ranges of a kernel for a Target with a grid, and what is past its edges.
 
-Costs here are in cycles of one thread, where a group's threads run side by side; see `Way`.
+Costs here are in cycles of one thread, where a group's threads run side by side; see `GridCandidate`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FULL = 4  # times the threads of a group from which the ones left over at the en
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class GridCandidate:
     """A way to compute a kernel in groups: what it is called, the cycles it should take, and the kernel made so."""
 
     action: Action
@@ -36,7 +36,7 @@ def cost_of(groups: float, cycles: float) -> float:
     return max(groups / AT_ONCE, 1.0) * cycles
 
 
-def beside(one: Action, ways: Iterable[Way]) -> Iterator[Action]:
+def beside(one: Action, ways: Iterable[GridCandidate]) -> Iterator[Action]:
     """Those of other ways that differ from one in one group of numbers, the cheapest first."""
     for way in sorted(ways, key=lambda way: way.cost):
         other = way.action

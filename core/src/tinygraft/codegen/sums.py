@@ -51,11 +51,13 @@ def _long_sums(nodes: Sequence[UOp], target: Target) -> list[UOp]:
     A block of a product costs the more the fewer registers are left: columns of a matrix by a vector took 13 % longer.
     Sums over memory that the kernel fills itself are left alone: their loops are those that fill it.
     """
-    copied = _over_copies(nodes)
     sums = (n for n in nodes if n.op is Ops.REDUCE and n.arg.op is Ops.ADD and n.dtype.kind == "float")
-    long = (n for n in sums if turns(_loops(n)) > LONG and not _is_wide(n) and n not in copied)
+    long = [n for n in sums if turns(_loops(n)) > LONG and not _is_wide(n)]
+    if not long:
+        return []
+    copied = _over_copies(nodes)
     most = {True: target.registers // 4, False: target.registers // 2}
-    return [n for n in long if _registers(n, nodes, target) <= most[_is_product(n.src[0])]]
+    return [n for n in long if n not in copied and _registers(n, nodes, target) <= most[_is_product(n.src[0])]]
 
 
 def _over_copies(nodes: Sequence[UOp]) -> set[UOp]:

@@ -18,8 +18,8 @@ from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.loops import mask_of, often, size, turns, unflatten
 from tinygraft.codegen.positions import (
+    GridCandidate,
     Positions,
-    Way,
     all_of,
     cost_of,
     cycles,
@@ -53,7 +53,7 @@ class Team:
     threads: int
 
 
-def teams(sink: UOp, target: Target) -> Iterator[Way]:
+def teams(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     """The way to compute a kernel in teams, where it has something for them to share."""
     nodes = postorder(sink)
     if target.lanes < 2 or any(n.op is Ops.RANGE and n.arg.kind is not AxisKind.LOOP for n in nodes):
@@ -70,7 +70,7 @@ def teams(sink: UOp, target: Target) -> Iterator[Way]:
     meetings = sum(often(n.ranges, counts) for n in team.reduces)
     cost = cost_of(turns(team.rows), cycles(nodes, counts, shared) + meetings * MEETING)
     loops = tuple(name_of(r) for mine in team.shares for r in mine)
-    yield Way(Action("team", loops, ((team.threads,),)), cost, lambda: _Maker(sink, team, target).sink())
+    yield GridCandidate(Action("team", loops, ((team.threads,),)), cost, lambda: _Maker(sink, team, target).sink())
 
 
 def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:

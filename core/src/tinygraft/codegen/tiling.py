@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 from tinygraft.codegen.contraction import Contraction, Window, contractions, run_of, sliding
 from tinygraft.codegen.loops import mask_of, size, turns
 from tinygraft.dtype import dtypes
+from tinygraft.helpers import round_up
 from tinygraft.target import Target
-from tinygraft.uop.linear import lane_stride
+from tinygraft.uop.linear import SCRATCH_ALIGNMENT, lane_stride
 from tinygraft.uop.ops import ELEMENTWISE, Ops
 from tinygraft.uop.uop import UOp, postorder
 
@@ -94,6 +95,23 @@ class Tiling:
         return turns([r for r in c.over(c.staged) if window is None or r is not window.loop])
 
     @property
+    def panel_elements(self) -> int:
+        """Elements of a panel: the vectors of its last term reach past the last column of its block."""
+        return self.panel_terms * self.pitch + self.padded - self.block
+
+    def packed_elements(self, operand: UOp) -> int:
+        """Elements of an operand that differs from row to row, with its rows in whole blocks."""
+        return math.prod(self.row_blocks) * turns(self.contraction.over(operand)) * self.held
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch memory, each piece of which begins at a multiple of SCRATCH_ALIGNMENT bytes."""
+        c = self.contraction
+        pieces = [] if self.in_place else [self.panel_elements * c.staged.dtype.itemsize]
+        pieces += [self.packed_elements(x) * x.dtype.itemsize for x in c.across] if self.packs else []
+        return sum(round_up(nbytes, SCRATCH_ALIGNMENT) for nbytes in pieces)
+
+    @property
     def transposed(self) -> int:
         """Terms of a column that are read at once, where they lie side by side and columns do not; 1: one by one."""
         c = self.contraction
@@ -109,6 +127,13 @@ class Tiling:
     def held(self) -> int:
         """Rows whose results are in registers at once."""
         return math.prod(self.unrolled)
+
+    @property
+    def row_blocks(self) -> list[int]:
+        """How many blocks of rows each row loop has; those of the first one can be shared out evenly."""
+        loops = self.contraction.rows
+        counts = [-(-size(loop) // held) for loop, held in zip(loops, self.unrolled, strict=True)]
+        return [round_up(counts[0], self.split), *counts[1:]]
 
     @property
     def tiles(self) -> int:
@@ -168,8 +193,10 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
         for unrolled in _row_tiles(c.rows, target.registers * 3 // 4 // vectors):
             for in_place, packs in ((True, False), (False, False), (False, True)):
                 t = Tiling(inner, width, vectors, block, unrolled, in_place, packs)
-                if (not in_place or _lies_in_vectors(t)) and (not packs or packable) and _scratch(t) <= room:
-                    yield _priced(t, prices, target)
+                if (not in_place or _lies_in_vectors(t)) and (not packs or packable) and t.scratch <= room:
+                    t = _priced(t, prices, target)  # shares of rows need room for whole ones
+                    if t.scratch <= room:
+                        yield t
 
 
 def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, int]]:
@@ -217,14 +244,6 @@ def _packable(c: Contraction) -> bool:
     """Whether the operands that differ from row to row are the same in all blocks, and numbers."""
     kept = mask_of((*c.rows, *c.terms))
     return all(x.ranges & ~kept == 0 and x.dtype is not dtypes.bool for x in c.across)
-
-
-def _scratch(t: Tiling) -> int:
-    """Bytes of scratch memory."""
-    c = t.contraction
-    panel = 0 if t.in_place else t.panel_terms * t.pitch * c.staged.dtype.itemsize
-    packed = sum(turns(c.over(x)) * t.tiles * t.held * x.dtype.itemsize for x in c.across) if t.packs else 0
-    return panel + packed
 
 
 def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:

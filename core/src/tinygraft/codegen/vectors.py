@@ -53,11 +53,11 @@ WORTH = 1 << 12  # elements below which a kernel is done before longer code is c
 
 def offers(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
     """One list of actions for any kernel, perhaps an empty one."""
-    taken = tuple(_Choice(sink, target).actions())
+    taken = tuple(_LoopFacts(sink, target).actions())
     yield take(sink, taken, target), taken
 
 
-class _Choice:
+class _LoopFacts:
     """What is known of a kernel and its loops."""
 
     def __init__(self, sink: UOp, target: Target) -> None:

@@ -11,11 +11,10 @@ from tinygraft.conformance.corpus import NAMES
 from tinygraft.conformance.kernels import param, run_kernel, store
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
-from tinygraft.engine.arithmetic import one_by_one
+from tinygraft.engine.arithmetic import Array, one_by_one
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
-Array = np.ndarray[Any, Any]
 TRUE: dict[Ops, Callable[..., Any]] = {
     Ops.EXP2: np.exp2, Ops.LOG2: np.log2, Ops.SIN: np.sin, Ops.POW: np.power, Ops.SQRT: np.sqrt, Ops.EXP: np.exp,
     Ops.EXPM1: np.expm1, Ops.LOG: np.log, Ops.LOG1P: np.log1p, Ops.COS: np.cos, Ops.TAN: np.tan, Ops.ASIN: np.arcsin,

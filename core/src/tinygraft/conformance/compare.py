@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from tinygraft.engine.arithmetic import Array
+
 SHOWN = 100  # characters of an element
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from tinygraft.engine.arithmetic import Array
 from tinygraft.tensor.tensor import Tensor
 
-Array = np.ndarray[Any, Any]
 Put = Callable[[Array], Tensor]  # an array as a tensor of the device under test
 
 

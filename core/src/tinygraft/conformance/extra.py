@@ -9,8 +9,8 @@ from typing import Any
 
 from tinygraft.conformance.levels import LEVELS
 from tinygraft.conformance.suite import Suite
+from tinygraft.device.device_spec import PLUGIN_API
 from tinygraft.device.registry import Device
-from tinygraft.device.spec import PLUGIN_API
 from tinygraft.errors import DeviceError
 from tinygraft.helpers import cache_folder, write_atomic
 from tinygraft.hooks.manager import here as hooks

@@ -92,7 +92,7 @@ def _known(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Requirement:
     """One thing that a test asks for: name, and for a size of the Target how much."""
 
     name: str
@@ -131,15 +131,15 @@ def computes(target: Target, dtype: DType) -> bool:
     return dtype in target.dtypes and native
 
 
-def needs_of(item: pytest.Item) -> Iterator[Need]:
+def needs_of(item: pytest.Item) -> Iterator[Requirement]:
     """What a test asks for: by its marks, and by parameters that are dtypes or have `needs`."""
     for mark in item.iter_markers("tinygraft_needs"):
-        yield from (Need(name) for name in mark.args)
-        yield from (Need(name, least) for name, least in mark.kwargs.items())
+        yield from (Requirement(name) for name in mark.args)
+        yield from (Requirement(name, least) for name, least in mark.kwargs.items())
     call: Any = getattr(item, "callspec", None)
     for value in call.params.values() if call is not None else ():
         asked = (value,) if isinstance(value, DType) else getattr(value, "needs", ())
-        yield from (Need(_known(ability.name if isinstance(ability, DType) else ability)) for ability in asked)
+        yield from (Requirement(_known(ability.name if isinstance(ability, DType) else ability)) for ability in asked)
 
 
 def since_of(item: pytest.Item) -> tuple[int, int]:

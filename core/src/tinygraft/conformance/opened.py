@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinygraft.device.interfaces import Backend
-from tinygraft.device.records import PluginRecord
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError, TinygraftError
 from tinygraft.installed.child import resolve

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tinygraft.conformance.batch import Job, Outcome
+from tinygraft.conformance.expression_batch import BatchedExpression, Outcome
 from tinygraft.conformance.gate import computes
 from tinygraft.dtype import DType, bits_of, dtypes
 from tinygraft.reference.python import PythonBackend
@@ -54,7 +54,7 @@ def same(op: Ops, dtype: DType, got: Any, want: Any) -> bool:
     return bits_of(got, dtype) == bits_of(want, dtype)
 
 
-def differing(op: Ops, dtype: DType, job: Job, got: Outcome, want: Outcome) -> list[str]:
+def differing(op: Ops, dtype: DType, job: BatchedExpression, got: Outcome, want: Outcome) -> list[str]:
     """The operands for which two outcomes of op on dtype are not the same. Raises what the first one ended with."""
     if isinstance(got, Exception):
         raise got

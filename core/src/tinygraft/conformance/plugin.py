@@ -15,16 +15,16 @@ import pytest
 from tinygraft.config import Context
 from tinygraft.conformance import levels
 from tinygraft.conformance.extra import suites
-from tinygraft.conformance.gate import Need, since_of
+from tinygraft.conformance.gate import Requirement, since_of
 from tinygraft.conformance.opened import Opened
-from tinygraft.conformance.report import Kind, Report, note
-from tinygraft.conformance.session import Kit, lacks_device
+from tinygraft.conformance.report import KitOutcome, Report, note
+from tinygraft.conformance.session import Kit, lacks_device, option_of
 from tinygraft.conformance.suite import KIT
 from tinygraft.device.interfaces import Backend
 from tinygraft.target import Target
 
 _device_of_option = ""  # for the module that is collected, which has no config
-_undeclared = pytest.StashKey[list[Need]]()
+_undeclared = pytest.StashKey[list[Requirement]]()
 _declared = pytest.StashKey[tuple[Backend, Target]]()
 # An assert in these says what its two sides were, as in any test file. Here, because it has to happen within a session.
 _asserting = ["tinygraft.conformance.kernels", "tinygraft.conformance.oracle"]
@@ -55,7 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not kit.device and any(argument.startswith("tinygraft.conformance") for argument in config.args):
         raise pytest.UsageError("tinygraft.conformance tests a device: give --tinygraft-device NAME")
     if not _is_worker(config):  # whose tests its controller counts with those of the others
-        config.pluginmanager.register(Report(config.getoption("--tinygraft-json")), "tinygraft.conformance.report")
+        report = Report(config.getoption("--tinygraft-json"), option_of(config, "--tinygraft-json"))
+        config.pluginmanager.register(report, "tinygraft.conformance.report")
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -142,7 +143,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         return
     note(item, missing=[str(need) for need in missing])
     if not kit.probe_undeclared:
-        note(item, kind=Kind.MISSING.value)
+        note(item, kind=KitOutcome.MISSING.value)
         pytest.skip(f"{opened.name} does not declare {', '.join(map(str, missing))}")
     item.stash[_undeclared] = missing
     _pretend(item, opened.backend, missing)
@@ -150,12 +151,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def _not_here(item: pytest.Item, opened: Opened, require: bool) -> None:
     if opened.absent and not require:
-        note(item, kind=Kind.ABSENT.value)
+        note(item, kind=KitOutcome.ABSENT.value)
         pytest.skip(opened.reason)
     pytest.fail(opened.reason, pytrace=False)
 
 
-def _pretend(item: pytest.Item, backend: Backend | None, missing: list[Need]) -> None:
+def _pretend(item: pytest.Item, backend: Backend | None, missing: list[Requirement]) -> None:
     """Let the device declare what is missing until the test is over."""
     assert backend is not None
     item.stash[_declared] = backend, backend.target
@@ -169,16 +170,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if item.config.stash[KIT].suite_of(item) is None:
         return report
-    is_over = report.when == "call" or not report.passed
-    if (missing := item.stash.get(_undeclared, None)) is not None and is_over and not hasattr(report, "wasxfail"):
+    has_ended = report.when == "call" or not report.passed
+    if (missing := item.stash.get(_undeclared, None)) is not None and has_ended and not hasattr(report, "wasxfail"):
         what = ", ".join(map(str, missing))
         failed = "" if report.passed else f"does not work either: {_last_line(report)}"
-        kind = Kind.LACKING if failed else Kind.WORKS
+        kind = KitOutcome.LACKING if failed else KitOutcome.WORKS
         _say_instead(item, report, kind, f"{what} is not declared and {failed or 'works'}")
     elif report.failed and _is_newer_than_plugin(item):
         came = ".".join(map(str, since_of(item)))
         text = f"advice: it came with plugin API {came}, after the plugin, and fails: {_last_line(report)}"
-        _say_instead(item, report, Kind.ADVICE, text)
+        _say_instead(item, report, KitOutcome.ADVICE, text)
     report.user_properties = list(item.user_properties)
     return report
 
@@ -188,7 +189,7 @@ def _last_line(report: pytest.TestReport) -> str:
     return " ".join((crash.message if crash is not None else report.longreprtext).split())
 
 
-def _say_instead(item: pytest.Item, report: pytest.TestReport, kind: Kind, text: str) -> None:
+def _say_instead(item: pytest.Item, report: pytest.TestReport, kind: KitOutcome, text: str) -> None:
     note(item, kind=kind.value)
     path, line, _ = item.location
     report.outcome, report.longrepr = "skipped", (path, line or 0, text)

@@ -18,14 +18,14 @@ import pytest
 
 from tinygraft.conformance.extra import remember
 from tinygraft.conformance.levels import LEVELS, OWN
-from tinygraft.device.spec import PLUGIN_API
+from tinygraft.device.device_spec import PLUGIN_API
 from tinygraft.installed.entries import CORE
 
 PROPERTY = "tinygraft"
 ABOUT = {"provided_by": "", "digest": "device "}  # what is printed of it
 
 
-class Kind(StrEnum):
+class KitOutcome(StrEnum):
     """How a test of the kit ended."""
 
     PASSED = "passed"
@@ -49,7 +49,7 @@ def note(item: pytest.Item, **values: object) -> None:
 
 
 @dataclass(slots=True)
-class Found:
+class DeviceFindings:
     """What was found of one device. tests are their names by kind, where that is worth a line."""
 
     about: dict[str, Any] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Found:
     tests: dict[str, list[str]] = field(default_factory=dict)
     why_absent: str = ""
 
-    def total(self, kind: Kind) -> int:
+    def total(self, kind: KitOutcome) -> int:
         """How many tests of all levels ended so."""
         return sum(counter[kind] for counter in self.counts.values())
 
@@ -66,13 +66,16 @@ class Found:
 class Report:
     """Counts as reports come in."""
 
-    def __init__(self, file: str) -> None:
-        """Raises UsageError for a file that cannot be written, before the tests run rather than after."""
+    def __init__(self, file: str, option: str) -> None:
+        """Raises UsageError for a file that cannot be written, before the tests run rather than after.
+
+        option is the name of the option that has the file.
+        """
         if file and (Path(file).is_dir() or not Path(file).absolute().parent.is_dir()):
             where = "it is a folder, or there is none to put it in"
-            raise pytest.UsageError(f"--tinygraft-json: {file} cannot be written: {where}")
+            raise pytest.UsageError(f"{option}: {file} cannot be written: {where}")
         self.file = file
-        self.found: dict[str, Found] = {}
+        self.found: dict[str, DeviceFindings] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test once: when it was called, or failed or was skipped before or after that."""
@@ -81,15 +84,15 @@ class Report:
             self._count(report, known)
 
     def _count(self, report: pytest.TestReport, known: dict[str, Any]) -> None:
-        found = self.found.setdefault(known["device"], Found())
+        found = self.found.setdefault(known["device"], DeviceFindings())
         found.about = known.get("about", found.about)
         kind = _kind_of(report, known)
         found.counts.setdefault(known["level"], Counter())[kind] += 1
-        if kind in (Kind.MISSING, Kind.WORKS, Kind.LACKING):
+        if kind in (KitOutcome.MISSING, KitOutcome.WORKS, KitOutcome.LACKING):
             found.missing.update(known["missing"])
-        if kind is Kind.ABSENT:
+        if kind is KitOutcome.ABSENT:
             found.why_absent = _reason(report)
-        if kind not in (Kind.PASSED, Kind.ABSENT):
+        if kind not in (KitOutcome.PASSED, KitOutcome.ABSENT):
             found.tests.setdefault(kind, []).append(report.nodeid.rpartition("::")[2])
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -113,7 +116,7 @@ class Report:
         here = [found for found in self.found.values() if "target" in found.about]
         if len(here) < 2:
             return []
-        return sorted(set.intersection(*(set(found.tests.get(Kind.MISSING, ())) for found in here)))
+        return sorted(set.intersection(*(set(found.tests.get(KitOutcome.MISSING, ())) for found in here)))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print a table for each device."""
@@ -126,12 +129,12 @@ class Report:
             terminalreporter.write_line(f"tests that no device here could be asked: {', '.join(never)}")
 
 
-def _kind_of(report: pytest.TestReport, known: dict[str, Any]) -> Kind:
+def _kind_of(report: pytest.TestReport, known: dict[str, Any]) -> KitOutcome:
     if hasattr(report, "wasxfail") and report.skipped:
-        return Kind.XFAILED
+        return KitOutcome.XFAILED
     if report.skipped:
-        return Kind(known.get("kind", Kind.SKIPPED))
-    return Kind.PASSED if report.passed else Kind.FAILED
+        return KitOutcome(known.get("kind", KitOutcome.SKIPPED))
+    return KitOutcome.PASSED if report.passed else KitOutcome.FAILED
 
 
 def _reason(report: pytest.TestReport) -> str:
@@ -139,14 +142,15 @@ def _reason(report: pytest.TestReport) -> str:
     return text.removeprefix("Skipped: ")
 
 
-def _about(found: Found) -> str:
+def _about(found: DeviceFindings) -> str:
     api = ".".join(map(str, PLUGIN_API))
     by = "".join(f", {word}{found.about[key]}" for key, word in ABOUT.items() if key in found.about)
     return f"kit {version(CORE)}, plugin API {api}{by}"
 
 
-def _table(found: Found) -> list[str]:
-    kinds = [kind for kind in Kind if kind in (Kind.PASSED, Kind.FAILED, Kind.MISSING) or found.total(kind)]
+def _table(found: DeviceFindings) -> list[str]:
+    always = (KitOutcome.PASSED, KitOutcome.FAILED, KitOutcome.MISSING)
+    kinds = [kind for kind in KitOutcome if kind in always or found.total(kind)]
     lines = [f"  {'level':10}" + "".join(f"{kind:>12}" for kind in kinds)]
     for number, level in enumerate((*LEVELS, OWN)):
         if (counter := found.counts.get(level)) is not None:
@@ -155,13 +159,13 @@ def _table(found: Found) -> list[str]:
     return [*lines, f"  {'all':10}" + "".join(f"{found.total(kind):12}" for kind in kinds)]
 
 
-def _remarks(found: Found) -> list[str]:
+def _remarks(found: DeviceFindings) -> list[str]:
     lines = []
     if found.missing:
         lines.append("  not declared: " + ", ".join(f"{name} ({n})" for name, n in sorted(found.missing.items())))
-    if works := found.tests.get(Kind.WORKS):
+    if works := found.tests.get(KitOutcome.WORKS):
         lines.append(f"  works but undeclared: {', '.join(works)}")
-    if advice := found.tests.get(Kind.ADVICE):
+    if advice := found.tests.get(KitOutcome.ADVICE):
         lines.append(f"  fails, but is newer than the plugin: {', '.join(advice)}")
     if found.why_absent:
         lines.append(f"  not here: {found.why_absent}")

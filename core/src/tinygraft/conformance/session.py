@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tinygraft.conformance.gate import Need, needs_of
+from tinygraft.conformance.gate import Requirement, needs_of
 from tinygraft.conformance.levels import LEVELS, OWN, level_of, parse_levels
 from tinygraft.conformance.opened import Opened, open_device
 from tinygraft.conformance.suite import Suite
@@ -16,7 +16,7 @@ from tinygraft.conformance.xfail import Xfail, XfailError, check_used, find, rea
 
 NEEDS_BACKEND = frozenset({"backend", "target"})  # a test that asks for one of these fixtures needs the device here
 COMPUTING = frozenset(LEVELS[2:])  # the levels that look at what kernels compute
-COMPUTES = (Need("computes"),)
+COMPUTES = (Requirement("computes"),)
 
 
 class Kit:
@@ -28,7 +28,7 @@ class Kit:
         self.require: bool = config.getoption("--tinygraft-require-device")
         self.probe_undeclared: bool = config.getoption("--tinygraft-probe-undeclared")
         self.xfail: str = config.getoption("--tinygraft-xfail")
-        self.levels = _levels(config.getoption("--tinygraft-level"), "--tinygraft-level")
+        self.levels = _levels(config.getoption("--tinygraft-level"), option_of(config, "--tinygraft-level"))
         self._opened: dict[str, Opened] = {}
 
     def suite_of(self, item: pytest.Item) -> type[Suite] | None:
@@ -56,7 +56,7 @@ class Kit:
         assert suite is not None
         return level_of(suite, function_of(item))
 
-    def needs(self, item: pytest.Item) -> list[Need]:
+    def needs(self, item: pytest.Item) -> list[Requirement]:
         """What a test of the kit asks for; those of most levels that the device computes at all."""
         return [*(COMPUTES if self.level(item) in COMPUTING else ()), *needs_of(item)]
 
@@ -138,6 +138,15 @@ def lacks_device(item: pytest.Item, opened: Opened) -> bool:
     if not NEEDS_BACKEND.isdisjoint(names) or not all(need.is_of_record for need in needs_of(item)):
         return opened.backend is None
     return "writing" in names and opened.writing() is None
+
+
+def option_of(config: pytest.Config, name: str) -> str:
+    """An option of the kit by the name that its user gave: `tinygraft conformance` has --level for --tinygraft-level.
+
+    That command hands itself to pytest as a plugin.
+    """
+    by_command = config.pluginmanager.has_plugin("tinygraft.cli.conformance")
+    return name.replace("--tinygraft-", "--") if by_command else name
 
 
 def _levels(text: str, what: str) -> tuple[str, ...]:

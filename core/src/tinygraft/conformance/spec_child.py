@@ -13,7 +13,7 @@ import time
 from importlib.metadata import EntryPoint
 from typing import Any
 
-SEAM, CONSTANT = "tinygraft.device.spec", "PLUGIN_API"
+SEAM, CONSTANT = "tinygraft.device.device_spec", "PLUGIN_API"
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def look(job: dict[str, Any]) -> dict[str, Any]:
 def _probe(path: str) -> dict[str, Any]:
     from importlib import import_module
 
-    from tinygraft.device.spec import Probe
+    from tinygraft.device.device_spec import Probe
 
     module, _, name = path.partition(":")
     threads, files, environment = _threads(), _files(), dict(os.environ)

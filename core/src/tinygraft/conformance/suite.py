@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tinygraft.conformance.opened import Opened, Writing
+from tinygraft.device.device_spec import DeviceSpec
 from tinygraft.device.interfaces import Backend
-from tinygraft.device.records import PluginRecord
-from tinygraft.device.spec import DeviceSpec
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.target import Target
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tinygraft import events
 from tinygraft.device.interfaces import Backend, Handle
-from tinygraft.device.pool import Block, Pool, note_lost, pool_of
+from tinygraft.device.pool import Allocation, Pool, note_lost, pool_of
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.dtype import DType
 from tinygraft.errors import DeviceLostError
@@ -50,7 +50,7 @@ class Buffer:
         self.filled = False  # whether it was made to hold data from Python
         self.offset = 0  # bytes into the memory that it is a part of
         self._handle: Handle = None
-        self._block: Block | Borrowed | None = None
+        self._block: Allocation | Borrowed | None = None
         self._lease: weakref.ref[Any] | None = None
         self._source: FilePart | None = None
         self._lock = threading.Lock()
@@ -122,7 +122,8 @@ class Buffer:
     @property
     def handle(self) -> Handle:
         """What the allocator calls this memory; allocates. None for a buffer of no elements."""
-        self.allocate()
+        if self._block is None:
+            self.allocate()
         block = self._block
         if block is not None and (block.pool.lost or block.pool.closed):
             raise DeviceLostError(block.pool.why_lost())

@@ -57,7 +57,7 @@ class GlobalCounters:
                         cls._add(*_changes.popleft())
             finally:
                 if mine:
-                    _counting = False
+                    _counting = False  # no handler runs between the end of the try and here
 
     @classmethod
     def _add(cls, device: str, nbytes: int) -> None:

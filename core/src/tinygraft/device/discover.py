@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 
 from tinygraft.config import TINYGRAFT_PROVIDER
-from tinygraft.device.records import PluginRecord
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.errors import SettingError
 from tinygraft.installed.entries import apply_lists, normalised, origin
 from tinygraft.installed.records import Status

@@ -1,4 +1,4 @@
-"""The closed table of devices that have a distribution of ours: the only place in core where a device is named.
+"""The closed table of devices that have a name without being installed: the only place in core where one is named.
 
 It serves one purpose: to say what to install. Third parties need no row; their devices are found by entry points.
 """
@@ -13,22 +13,25 @@ from tinygraft.installed.entries import CORE
 CHECKOUT = Path(__file__).parents[4]  # where this lies in a checkout; some other folder where it is installed
 KNOWN = {
     "CPU": ("tinygraft-cpu", "plugins/cpu"),
-    "CUDA": ("tinygraft-cuda", "plugins/cuda"),
     "OPENCL": ("tinygraft-opencl", "plugins/opencl"),
-    "METAL": ("tinygraft-metal", "plugins/metal"),
-    "AMD": ("tinygraft-amd", "plugins/amd"),
 }
+WITHOUT_PLUGIN = frozenset(
+    {"CUDA", "METAL", "AMD"}
+)  # names that scripts use, for which nobody has written a plugin yet
+NAMES = frozenset({*KNOWN, *WITHOUT_PLUGIN})
 FIRST_CHOICE = next(iter(KNOWN))
 INTERPRETER = "PYTHON"
 FIRST_PARTY = frozenset({CORE, *(distribution for distribution, _ in KNOWN.values())})
 
 
 def how_to_install(name: str) -> str:
-    """The command that installs a device of the table, and the one for the checkout that this is part of.
+    """Return the command that installs a device of the table, and the one for the checkout that this is part of.
 
     >>> how_to_install("METAL")
-    'pip install tinygraft-metal'
+    'there is no plugin for it yet: python -m tinygraft new-plugin metal begins one'
     """
+    if name in WITHOUT_PLUGIN:
+        return f"there is no plugin for it yet: python -m tinygraft new-plugin {name.lower()} begins one"
     distribution, folder = KNOWN[name]
     here = CHECKOUT / folder
     from_checkout = f" (or, from this checkout: pip install {here})" if (here / "pyproject.toml").is_file() else ""

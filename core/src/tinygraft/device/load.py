@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 
 from tinygraft.config import SETTINGS
+from tinygraft.device.device_spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Allocator, Backend, Compiler
-from tinygraft.device.records import PluginRecord
-from tinygraft.device.spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.errors import DeviceError, SettingError
 from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE

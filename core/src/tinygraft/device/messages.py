@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from tinygraft.device.known import FIRST_CHOICE, INTERPRETER, KNOWN, how_to_install
-from tinygraft.device.records import PluginRecord
+from tinygraft.device.known import FIRST_CHOICE, INTERPRETER, NAMES, how_to_install
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.installed.records import Status
 
 SENTENCES = {
@@ -39,9 +39,9 @@ def unusable(name: str, record: PluginRecord, installed: Iterable[str]) -> str:
 
 def not_there(name: str, installed: Iterable[str]) -> str:
     """The message for a device that no distribution provides."""
-    if name in KNOWN:
+    if name in NAMES:
         return f"{name} is not installed (installed: {_listed(installed)}); {how_to_install(name)}"
-    names = sorted({*installed, *KNOWN})
+    names = sorted({*installed, *NAMES})
     close = get_close_matches(name, names, 1)
     meant = f" Did you mean {close[0]}?" if close else ""
     return f"no plugin provides a device {name} (installed: {_listed(installed)}).{meant}"

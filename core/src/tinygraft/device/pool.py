@@ -28,7 +28,7 @@ AGE = 1024  # takes after which a kept size that nobody asked for goes back to t
 WASTE = 8  # a block that is kept serves whoever needs all of it but one part in so many
 
 
-class Block:
+class Allocation:
     """nbytes of memory of a pool, which go back there when nothing refers to this any more. size is what they take."""
 
     __slots__ = ("__weakref__", "_given", "_whole", "handle", "nbytes", "pool", "size")
@@ -94,7 +94,7 @@ class Pool:
         self._look()
         return self._kept
 
-    def take(self, nbytes: int, briefly: bool = False) -> Block:
+    def take(self, nbytes: int, briefly: bool = False) -> Allocation:
         """A block of nbytes: one that was freed, or a new one.
 
         Somebody who takes it briefly is given any kept block that is large enough, others one that fits. When the
@@ -110,14 +110,14 @@ class Pool:
                 block = self._take(nbytes, briefly)
         else:
             GlobalCounters.add_memory(self.name, nbytes)
-            block = Block(self, handle, handle, nbytes, size)
+            block = Allocation(self, handle, handle, nbytes, size)
         if self._untold:
             self._tell()
         if self._due:  # somebody could not look, because this thread had the lock
             self._look()
         return block
 
-    def _take(self, nbytes: int, briefly: bool) -> Block:
+    def _take(self, nbytes: int, briefly: bool) -> Allocation:
         """A block that was freed earlier, or a new one."""
         with self._lock:
             self._sort_in()
@@ -133,7 +133,7 @@ class Pool:
             self.peak = max(self.peak, self._used)
         GlobalCounters.add_memory(self.name, nbytes)
         part = handle if size == nbytes else self.allocator.view(handle, 0, nbytes)
-        return Block(self, part, handle, nbytes, size)
+        return Allocation(self, part, handle, nbytes, size)
 
     def _give(self, handle: Handle, nbytes: int, size: int) -> None:
         """Take a block back. The garbage collector may do so at any time, even while this thread holds the lock."""

@@ -19,13 +19,20 @@ from tinygraft import events
 from tinygraft.config import DEBUG, TINYGRAFT_STRICT_PLUGINS, finders
 from tinygraft.config import Context as Context  # `tinygraft.Context` is found here, so that it knows plugins' settings
 from tinygraft.device import messages
+from tinygraft.device.default_choice import (
+    RequestedDevice,
+    asked_by_context,
+    asked_by_environment,
+    automatic,
+    look_at,
+    wanted_by_plugins,
+)
 from tinygraft.device.discover import discover, is_name
 from tinygraft.device.interfaces import Backend
-from tinygraft.device.known import KNOWN
+from tinygraft.device.known import NAMES
 from tinygraft.device.load import STARTED, backend_class, fault_of_backend, load, owns_setting, probe, why_not_opened
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.pool import pool_of
-from tinygraft.device.records import PluginRecord
-from tinygraft.device.select import Asked, asked_by_context, asked_by_environment, automatic, look_at, wanted_by_plugins
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError, TinygraftError
 from tinygraft.events import DeviceEvent
 from tinygraft.helpers import warn_user
@@ -50,7 +57,7 @@ class Registry:
         self._opening: set[str] = set()
         self._lost: list[Backend] = []  # of the parent process; kept, so that nothing of theirs is freed here
         self._default: str | None = None
-        self._wanted: Asked | None = None  # by a hook plugin
+        self._wanted: RequestedDevice | None = None  # by a hook plugin
         _registries.add(self)
 
     # What is there
@@ -128,7 +135,7 @@ class Registry:
         base, colon, ordinal = name.strip().upper().partition(":")
         if not is_name(base) or (colon and not (ordinal.isascii() and ordinal.isdigit())):
             raise DeviceError(f"{name!r} is not the name of a device; write NAME or NAME:ordinal, such as NULL:1")
-        if base not in self._table() and base not in KNOWN:
+        if base not in self._table() and base not in NAMES:
             raise DeviceUnavailable(messages.not_there(base, self.names()))
         canonical = f"{base}:{int(ordinal)}" if colon and int(ordinal) else base
         self._names[name] = canonical
@@ -159,7 +166,7 @@ class Registry:
     def DEFAULT(self, name: str) -> None:
         self._default = self.canonicalize(name)
 
-    def _asked(self, asked: Asked) -> str:
+    def _asked(self, asked: RequestedDevice) -> str:
         """The device that was asked for: a name, or the first of a chain A,B that opens."""
         try:
             names: list[str] = [self.canonicalize(part) for part in asked.devices.split(",") if part.strip()]

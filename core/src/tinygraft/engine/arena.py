@@ -12,7 +12,7 @@ from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.pool import pool_of
 from tinygraft.dtype import dtypes
 from tinygraft.schedule.memory import ARENA, HasBuffers, Life, lifetimes, place
-from tinygraft.schedule.proof import Bytes, Use, check_places
+from tinygraft.schedule.proof import BufferUse, ByteRange, check_places
 from tinygraft.uop.uop import UOp
 
 # assumed: never measured
@@ -51,11 +51,11 @@ def give_places(calls: Sequence[Writes], kept: Collection[UOp]) -> list[Buffer]:
         give_back([*temporary.values(), *lent])
         raise
     names = dict(zip(map(id, (*temporary.values(), *lent)), (*temporary, *results), strict=True))
-    check_places([Use(c.buffers, c.written) for c in calls], _named(where, names), results)
+    check_places([BufferUse(c.buffers, c.written) for c in calls], _named(where, names), results)
     return list(temporary.values())
 
 
-def _named(places: Iterable[tuple[Buffer, Bytes]], names: Mapping[int, Hashable]) -> dict[Hashable, Bytes]:
+def _named(places: Iterable[tuple[Buffer, ByteRange]], names: Mapping[int, Hashable]) -> dict[Hashable, ByteRange]:
     """Where buffers lie, by the names that calls have for them."""
     return {names[id(buffer)]: where for buffer, where in places}
 
@@ -67,14 +67,14 @@ def give_back(placed: Sequence[Buffer]) -> None:
 
 
 def share_memory(buffers: Sequence[Buffer], lives: Sequence[Life], results: Sequence[Buffer] = (),
-                 spare: Sequence[Life] = (), briefly: bool = False) -> list[tuple[Buffer, Bytes]]:  # fmt: skip
+                 spare: Sequence[Life] = (), briefly: bool = False) -> list[tuple[Buffer, ByteRange]]:  # fmt: skip
     """Let buffers that have no memory lie where schedule/memory.py says: on each device in one block of its pool.
 
     lives are theirs, in their order. results may hold some of them before the first call of their own life (spare).
     briefly says that all of it is soon given back. On a device whose memory cannot be parted, buffers of the same size
     take turns. Gives where each of buffers and results lies, for schedule/proof.py to check.
     """
-    found: list[tuple[Buffer, Bytes]] = []
+    found: list[tuple[Buffer, ByteRange]] = []
     for device in dict.fromkeys(buffer.device for buffer in buffers):
         mine = [i for i, buffer in enumerate(buffers) if buffer.device == device]
         lent = [i for i, buffer in enumerate(results) if buffer.device == device]
@@ -88,14 +88,14 @@ def share_memory(buffers: Sequence[Buffer], lives: Sequence[Life], results: Sequ
         for i, home, offset in zip(mine, places.homes, places.offsets, strict=True):
             block = arena if home == ARENA else results[lent[home]]
             buffers[i].lie_in(block, offset)
-            found.append((buffers[i], Bytes((device, id(block)), offset, offset + lives[i].nbytes)))
-        found += [(results[i], Bytes((device, id(results[i])), 0, spare[i].nbytes)) for i in lent]
+            found.append((buffers[i], ByteRange((device, id(block)), offset, offset + lives[i].nbytes)))
+        found += [(results[i], ByteRange((device, id(results[i])), 0, spare[i].nbytes)) for i in lent]
     return found
 
 
-def _take_turns(buffers: Sequence[Buffer], lives: Sequence[Life]) -> list[tuple[Buffer, Bytes]]:
+def _take_turns(buffers: Sequence[Buffer], lives: Sequence[Life]) -> list[tuple[Buffer, ByteRange]]:
     """Let each buffer have the whole memory of an earlier one of its size that is over, where there is one."""
-    found: list[tuple[Buffer, Bytes]] = []
+    found: list[tuple[Buffer, ByteRange]] = []
     over: dict[
         int, list[tuple[int, Buffer, int]]
     ] = {}  # by size: the last call of whoever has a block, that, its block
@@ -109,5 +109,5 @@ def _take_turns(buffers: Sequence[Buffer], lives: Sequence[Life]) -> list[tuple[
             _, before, block = blocks.pop(number)
             buffer.lie_in(before, 0)
         blocks.append((life.last, buffer, block))
-        found.append((buffer, Bytes(block, 0, life.nbytes)))
+        found.append((buffer, ByteRange(block, 0, life.nbytes)))
     return found

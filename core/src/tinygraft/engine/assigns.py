@@ -25,7 +25,7 @@ class HasNode(Protocol):
         """(file, line) of the user's code that made it."""
 
 
-class Live(Protocol):
+class LiveTensors(Protocol):
     """The tensors that somebody may still read, as far as a computation may concern them."""
 
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
@@ -44,7 +44,7 @@ class Nobody:
 class With:
     """Live tensors, and more that they may not have."""
 
-    live: Live
+    live: LiveTensors
     more: Sequence[HasNode]
 
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
@@ -64,7 +64,7 @@ def assigned_to(node: UOp) -> UOp:
     return node
 
 
-def cuts(node: UOp) -> bool:
+def is_detached_write(node: UOp) -> bool:
     """Whether a node is a write that no gradient goes past: of all elements, or of a part of what had none."""
     if node.op is not Ops.ASSIGN or node.src[1].op is not Ops.DETACH:
         return False
@@ -90,19 +90,6 @@ def assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
             if node not in assigned:
                 stack += node.src
     return [node for node in order if node in assigned and node in seen]
-
-
-def asking_nodes(tensors: Iterable[HasNode]) -> set[UOp]:
-    """The nodes by which graphs know tensors with requires_grad=True: those that they have, and had before a write."""
-    found: set[UOp] = set()
-    for tensor in tensors:
-        if tensor.requires_grad:
-            node = tensor.uop
-            found.add(node)
-            while node.op is Ops.ASSIGN:
-                node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
-                found.add(node)
-    return found
 
 
 def without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNode]:

@@ -19,10 +19,10 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp, postorder, toposort
 
-Values = Mapping[str, int]  # of variables by name
+VariableValues = Mapping[str, int]  # of variables by name
 
 
-def values_in(order: Iterable[UOp]) -> Values | None:
+def values_in(order: Iterable[UOp]) -> VariableValues | None:
     """The values that variables have in a graph; None where one has two."""
     found: dict[str, int] = {}
     for node in order:
@@ -31,7 +31,7 @@ def values_in(order: Iterable[UOp]) -> Values | None:
     return found
 
 
-def together(some: Values, others: Values) -> Values | None:
+def together(some: VariableValues, others: VariableValues) -> VariableValues | None:
     """The values of two graphs; None where a variable has one value in the one and another one in the other."""
     if some is others or not others:
         return some
@@ -73,7 +73,7 @@ def before_the_rest(order: Sequence[UOp], wanted: Iterable[UOp]) -> list[UOp]:
         if node in below:
             below.update(node.src)
     first: list[UOp] = []
-    agreed: Values = {}
+    agreed: VariableValues = {}
     for node in reversed(highest):
         if (both := together(agreed, values[node] or {})) is not None:
             first.append(node)
@@ -89,11 +89,11 @@ def _ends_within(order: Iterable[UOp]) -> set[UOp]:
     return {node for node, base in bases.items() if base.op not in HELD and is_concrete(base.shape)}
 
 
-def _values_of(order: Sequence[UOp]) -> dict[UOp, Values | None]:
+def _values_of(order: Sequence[UOp]) -> dict[UOp, VariableValues | None]:
     """For each node the values of the variables in its graph; None where that is mixed."""
-    found: dict[UOp, Values | None] = {}
+    found: dict[UOp, VariableValues | None] = {}
     for node in order:
-        mine: Values | None = {node.src[0].arg.name: node.arg} if node.op is Ops.BIND else {}
+        mine: VariableValues | None = {node.src[0].arg.name: node.arg} if node.op is Ops.BIND else {}
         for source in node.src:
             theirs = found[source]
             mine = None if mine is None or theirs is None else together(mine, theirs)

@@ -46,7 +46,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class CapturedMemory:
     """What a captured buffer is like, and the buffer while it lives. data is the buffer that holds data from Python."""
 
     device: str
@@ -67,7 +67,7 @@ class Capture:
 
     launches: list[Recorded] = field(default_factory=list)
     values: dict[str, int] = field(default_factory=dict)
-    memory: dict[int, Memory] = field(default_factory=dict)
+    memory: dict[int, CapturedMemory] = field(default_factory=dict)
     nodes: dict[int, weakref.ref[UOp]] = field(default_factory=dict)
     before: dict[int, tuple[weakref.ref[Any], weakref.ref[UOp]]] = field(default_factory=dict)
     read: bool = False
@@ -83,7 +83,7 @@ class Capture:
         self.launches.append(launch)
         for uid, b in zip(launch.uids, buffers, strict=True):
             if uid not in self.memory:
-                self.memory[uid] = Memory(b.device, b.size, b.dtype, weakref.ref(b), b if b.filled else None)
+                self.memory[uid] = CapturedMemory(b.device, b.size, b.dtype, weakref.ref(b), b if b.filled else None)
 
 
 class _Open(threading.local):

@@ -1,10 +1,10 @@
 """What a realisation is about, before anything is planned: which tensors it computes, which it concerns.
 
-    collect(tensors, live) -> Request | None
+    collect(tensors, live) -> RealizeRequest | None
 
-A Request lists tensors and nodes and changes nothing. Beside the tensors that were asked for it computes those that
-have to be computed now (protect.py), and keeps what is made on the way and somebody needs: random numbers that a live
-tensor holds, which are drawn once, and memory that a live tensor asked for with contiguous().
+A RealizeRequest lists tensors and nodes and changes nothing. Beside the tensors that were asked for it computes those
+that have to be computed now (protect.py), and keeps what is made on the way and somebody needs: random numbers that a
+live tensor holds, which are drawn once, and memory that a live tensor asked for with contiguous().
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.engine.assigns import HasNode, Live, assigned_for, overwritten_by, without
+from tinygraft.engine.assigns import HasNode, LiveTensors, assigned_for, overwritten_by, without
 from tinygraft.engine.bindings import before_the_rest, values_in
 from tinygraft.engine.capture import is_from_before, open_captures
 from tinygraft.engine.protect import old_values_for, protect, readers_of
@@ -24,7 +24,7 @@ INVOLVED = frozenset({Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.THREEFRY})  # a 
 
 
 @dataclass(slots=True)
-class Request:
+class RealizeRequest:
     """The tensors and nodes of one realisation.
 
     asked are the tensors to be computed, along those that are computed with them. others are live tensors in whose
@@ -43,7 +43,7 @@ class Request:
     assigns: bool
     readers: list[HasNode]
     overwritten: set[UOp]
-    live: Live
+    live: LiveTensors
     taped: set[UOp] = field(default_factory=set)
 
     @property
@@ -68,7 +68,7 @@ class Pending:
         self.requires_grad: bool | None = None  # as far as anybody knows, a backward may come through it
 
 
-class Apart(Exception):
+class ConflictingBindings(Exception):
     """What is asked for cannot be computed at once: a variable has one value in some of it, another one in the rest.
 
     first are to be realised before rest.
@@ -79,17 +79,17 @@ class Apart(Exception):
         self.first, self.rest = first, rest
 
 
-def _apart(asked: Sequence[HasNode], order: Sequence[UOp], wanted: Sequence[UOp]) -> Apart | None:
+def _apart(asked: Sequence[HasNode], order: Sequence[UOp], wanted: Sequence[UOp]) -> ConflictingBindings | None:
     """How to take apart what is asked for, whose graph is mixed; None where that cannot be."""
     nodes = before_the_rest(order, wanted)
     mine = [tensor for tensor in asked if memory_base(tensor.uop) in nodes]
     held = {memory_base(tensor.uop) for tensor in mine}
     writes = [Pending(node, asked) for node in nodes if node not in held]
-    return Apart([*mine, *writes], without(asked, mine)) if nodes else None
+    return ConflictingBindings([*mine, *writes], without(asked, mine)) if nodes else None
 
 
-def collect(tensors: Sequence[HasNode], live: Live) -> Request | None:
-    """The Request of tensors; None where nothing has to be computed. Raises DrawFirst and Apart."""
+def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | None:
+    """The RealizeRequest of tensors, None with nothing to compute. Raises DrawFirst and ConflictingBindings."""
     asked = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)
     wanted = _wanted(asked)
     if not wanted:
@@ -101,7 +101,7 @@ def collect(tensors: Sequence[HasNode], live: Live) -> Request | None:
     assigns = Ops.ASSIGN in ops
     others = without(live.near(overwritten_by(order) if assigns else ()), asked)
     if INVOLVED.isdisjoint(ops) and not open_captures():
-        return Request(asked, [], others, [], order, {node: node for node in wanted}, False, [], set(), live)
+        return RealizeRequest(asked, [], others, [], order, {node: node for node in wanted}, False, [], set(), live)
     if Ops.BIND in ops and values_in(order) is None and (apart := _apart(asked, order, wanted)) is not None:
         raise apart
     along: list[HasNode] = [t for t in asked if isinstance(t, Pending)]
@@ -131,7 +131,9 @@ def collect(tensors: Sequence[HasNode], live: Live) -> Request | None:
         others, wanted = without(others, kept), _wanted([*asked, *along])
         order = postorder(*wanted)
     if not assigns:
-        return Request(asked, along, others, pinned, order, {node: node for node in wanted}, False, [], set(), live)
+        return RealizeRequest(
+            asked, along, others, pinned, order, {node: node for node in wanted}, False, [], set(), live
+        )
     overwritten = overwritten_by(order)
     readers += readers_of(pinned, overwritten)
     homes = _homes(order, [*wanted, *assigned_for(without(others, readers), order)])
@@ -139,15 +141,15 @@ def collect(tensors: Sequence[HasNode], live: Live) -> Request | None:
     if outputs != wanted:
         order = postorder(*outputs)
     taped = old_values_for(order, [*asked, *along], [*others, *pinned], homes)
-    return Request(asked, along, others, pinned, order, homes, True, readers, overwritten, live, taped)
+    return RealizeRequest(asked, along, others, pinned, order, homes, True, readers, overwritten, live, taped)
 
 
-def to_drop(tensors: Sequence[HasNode], live: Live) -> Request:
-    """The Request of tensors of which nothing more is computed: their pending writes are to be dropped."""
+def to_drop(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest:
+    """The RealizeRequest of tensors of which nothing more is computed: their pending writes are to be dropped."""
     order = postorder(*_wanted(tensors))
     assigns = any(node.op is Ops.ASSIGN for node in order)
     others = without(live.near(overwritten_by(order)), tensors)
-    return Request(list(tensors), [], others, [], order, {}, assigns, [], set(), live)
+    return RealizeRequest(list(tensors), [], others, [], order, {}, assigns, [], set(), live)
 
 
 def _pinned(order: Sequence[UOp], others: Sequence[HasNode],

@@ -28,7 +28,7 @@ from tinygraft.device.interfaces import Backend, Program
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine import diskcache
 from tinygraft.engine.crew import Crew
-from tinygraft.engine.show import show_compiled
+from tinygraft.engine.debug_print import show_compiled
 from tinygraft.errors import CompileError, DeviceError, DeviceLostError
 from tinygraft.events import CompileEvent, RenderEvent
 from tinygraft.uop.stages import Binary, Call, CopyCall, Cost, Kernel, Linear, Signature, Source
@@ -66,7 +66,7 @@ class Ready:
 
 
 @dataclass(slots=True)
-class _Job:
+class _Compilation:
     """A kernel on its way: lowered, then compiled, unless its equal is loaded or the disk has it."""
 
     kernel: Kernel
@@ -98,8 +98,8 @@ class _Job:
             diskcache.put(self.digest, self.binary.data)
 
 
-_Key = tuple[Backend, Kernel, Options]
-_cache: OrderedDict[_Key, tuple[Compiled, int]] = OrderedDict()  # with the instructions of each
+_CompileKey = tuple[Backend, Kernel, Options]
+_cache: OrderedDict[_CompileKey, tuple[Compiled, int]] = OrderedDict()  # with the instructions of each
 _instructions = 0  # of all that the cache has
 _loaded: WeakValueDictionary[tuple[Backend, str], Compiled] = WeakValueDictionary()
 _recorded: list[dict[tuple[Kernel, Backend], None]] = []
@@ -208,7 +208,7 @@ def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel
     return {asked: Options(actions=actions) for asked, actions in found.items()}
 
 
-def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) -> _Job:
+def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) -> _Compilation:
     """A kernel's source, and its binary if an earlier process has kept it."""
     linear = to_linear(kernel, backend.target, options)
     start = time.perf_counter()
@@ -224,7 +224,7 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
     if events.active:
         events.stage("kernel", kernel, linear.name)
         events.stage("source", source, linear.name)
-    job = _Job(kernel, backend, linear, source)
+    job = _Compilation(kernel, backend, linear, source)
     if (compiler := backend.compiler.key) is not None:
         called = f"{source.signature!r} {linear.cost!r}"
         job.digest = diskcache.digest(compiler, source.language, source.name, called, source.text)
@@ -264,7 +264,7 @@ def _tell(name: str, backend: Backend, seconds: float, size: int, cached: bool) 
     events.tell(CompileEvent(name=name, device=backend.name, seconds=seconds, bytes=size, cached=cached))
 
 
-def _finish(job: _Job, key: _Key) -> None:
+def _finish(job: _Compilation, key: _CompileKey) -> None:
     """Load what was compiled, unless its equal is loaded, and report it."""
     global _instructions
     for found in _recorded:
@@ -290,7 +290,7 @@ def _finish(job: _Job, key: _Key) -> None:
     _instructions += len(job.linear.uops)
 
 
-def _load_fresh(job: _Job) -> Program:
+def _load_fresh(job: _Compilation) -> Program:
     """The program of what was compiled now. Where it does not load, the disk does not keep it."""
     assert job.binary is not None
     try:
@@ -301,7 +301,7 @@ def _load_fresh(job: _Job) -> Program:
         raise
 
 
-def _report(job: _Job) -> None:
+def _report(job: _Compilation) -> None:
     name, binary = job.linear.name, job.binary
     if binary is None:
         return

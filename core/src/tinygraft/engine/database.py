@@ -1,6 +1,6 @@
 """The database of actions that a search found best, on disk: one line of JSON for each kernel, Target and compiler.
 
-    add(Found(...))          read() -> {key: Found}
+    add(SearchResult(...))          read() -> {key: SearchResult}
 
 It lies in the cache folder, or where tuned_file says; BEAM_DATABASE names a further file, such as one that comes with a
 program, which is only read. A line is added in one write, so any number of processes can share a file. The last line of
@@ -26,13 +26,13 @@ from tinygraft.errors import ActionError
 from tinygraft.uop.flat import flat
 from tinygraft.uop.stages import Kernel
 
-Key = tuple[str, str, str]
+DatabaseKey = tuple[str, str, str]
 # assumed: a bound on what is read, far above what a search writes
 LONGEST = 256 << 20  # bytes of a file
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The best actions for a kernel, with seconds before (as chosen without a search) and after.
 
     kernel and target are digests, compiler is the key of the compiler; name is what people call the kernel.
@@ -47,12 +47,12 @@ class Found:
     after: float
 
     @property
-    def key(self) -> Key:
+    def key(self) -> DatabaseKey:
         """What it was found for."""
         return self.kernel, self.target, self.compiler
 
 
-def key_of(kernel: Kernel, backend: Backend) -> Key:
+def key_of(kernel: Kernel, backend: Backend) -> DatabaseKey:
     """What the best actions for a kernel depend on."""
     graph = json.dumps(flat(kernel.sink), separators=(",", ":"))
     return digest("kernel", graph), digest("target", backend.target.text()), backend.compiler.key or ""
@@ -64,7 +64,7 @@ def own_file() -> Path | None:
     return None if folder is None else folder / "tuned.jsonl"
 
 
-def add(found: Found, path: Path | None) -> None:
+def add(found: SearchResult, path: Path | None) -> None:
     """Keep what was found in a file, where that is possible."""
     if path is None:
         return
@@ -79,21 +79,21 @@ def add(found: Found, path: Path | None) -> None:
             os.close(number)
 
 
-def read() -> dict[Key, Found]:
+def read() -> dict[DatabaseKey, SearchResult]:
     """All that is known here, by key."""
-    known: dict[Key, Found] = {}
+    known: dict[DatabaseKey, SearchResult] = {}
     for path in _files():
         known |= read_file(path)
     return known
 
 
-def read_file(path: Path) -> dict[Key, Found]:
+def read_file(path: Path) -> dict[DatabaseKey, SearchResult]:
     """What a file knows; nothing for one that is not there."""
-    known: dict[Key, Found] = {}
+    known: dict[DatabaseKey, SearchResult] = {}
     data = read_cached(path, LONGEST) if path == own_file() else read_plain(path, LONGEST)
     for line in (data or b"").splitlines():
         with suppress(ValueError, TypeError, ActionError, RecursionError):
-            found = Found(**json.loads(line))
+            found = SearchResult(**json.loads(line))
             texts = (found.kernel, found.target, found.compiler, found.name, found.actions)
             if all(isinstance(text, str) for text in texts) and found.before > 0 and found.after > 0:
                 parse(found.actions)

@@ -59,7 +59,7 @@ class Value:
 
 
 @dataclass(slots=True)
-class Product:
+class EvaluatedProduct:
     """A product that is summed next."""
 
     factors: list[Value]
@@ -120,7 +120,7 @@ class Evaluation:
         self.roots, self.read, self.variables, self.noise = roots, read, variables or {}, Noise(others)
         self.order = needed(roots)
         self.products = summed_at_once(self.order, roots)
-        self.found: dict[UOp, Value | Product] = {}
+        self.found: dict[UOp, Value | EvaluatedProduct] = {}
 
     def run(self) -> dict[UOp, Value]:
         """The value of each root. Raises CannotEvaluate where an op has no values."""
@@ -143,7 +143,7 @@ class Evaluation:
         assert isinstance(value, Value)
         return value
 
-    def _value(self, node: UOp) -> Value | Product:
+    def _value(self, node: UOp) -> Value | EvaluatedProduct:
         op, arg = node.op, node.arg
         if op in SIZES:
             number = self.size(node) if op in (Ops.VARIABLE, Ops.BIND) else arg
@@ -155,7 +155,7 @@ class Evaluation:
         if op in SAME:
             return self._of(node.src[0])
         if node in self.products:
-            return Product([self._of(source) for source in node.src])
+            return EvaluatedProduct([self._of(source) for source in node.src])
         if op is Ops.REDUCE_AXIS or op is Ops.SCAN or op is Ops.FOLD:
             return self._combined(node)
         if op is Ops.PLACEHOLDER:
@@ -235,7 +235,7 @@ class Evaluation:
     def _combined(self, node: UOp) -> Value:
         """REDUCE_AXIS, SCAN and FOLD."""
         value, arg = self.found[node.src[0]], node.arg
-        if isinstance(value, Product):
+        if isinstance(value, EvaluatedProduct):
             return Value(self.noise.contraction(node, [factor.samples for factor in value.factors]))
         shape = value.samples[0].shape
         combine: Callable[[Array], Array]

@@ -23,7 +23,7 @@ Point = tuple[float, float]
 
 
 @dataclass(slots=True)
-class Placed:
+class PlacedDrawing:
     """A drawing with places: corners and sizes of the boxes, lines as (from, to, points)."""
 
     boxes: list[tuple[float, float, float, float]]
@@ -38,7 +38,7 @@ def box_size(box: Box) -> tuple[float, float]:
     return longest * CHAR + 2 * PADDING, (1 + len(box.lines)) * LINE + PADDING
 
 
-def place(drawing: Drawing) -> Placed:
+def place(drawing: Drawing) -> PlacedDrawing:
     """Places for a drawing.
 
     >>> two = Drawing([Box("A", [], "math"), Box("B", [], "math", [0])])
@@ -86,7 +86,7 @@ def place(drawing: Drawing) -> Placed:
     lines = [(s, u, [(round(a - left, 1), round(b, 1)) for a, b in points]) for s, u, points in lines]
     right = max((a + w for a, _, w, _ in corners), default=0.0)
     right = max([right, *(p[0] for *_, points in lines for p in points)])
-    return Placed(corners, lines, right, max(0.0, y - GAP_Y))
+    return PlacedDrawing(corners, lines, right, max(0.0, y - GAP_Y))
 
 
 def _depths(boxes: Sequence[Box]) -> list[int]:
@@ -98,13 +98,13 @@ def _depths(boxes: Sequence[Box]) -> list[int]:
     return depth
 
 
-Path = tuple[int, int, list[int], int, int]  # source, user, the bends between, operand number, operand count
+EdgePath = tuple[int, int, list[int], int, int]  # source, user, the bends between, operand number, operand count
 
 
 def _bend(boxes: Sequence[Box], depth: list[int], deepest: int, layers: list[list[int]], widths: list[float],
-          above: list[list[int]]) -> list[Path]:  # fmt: skip
+          above: list[list[int]]) -> list[EdgePath]:  # fmt: skip
     """The lines; one that passes layers gets a bend in each, a box of no width that keeps room for it."""
-    paths: list[Path] = []
+    paths: list[EdgePath] = []
     for user, box in enumerate(boxes):
         for slot, source in enumerate(box.sources):
             bends: list[int] = []

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine.assigns import HasNode, assigned_to, writes_memory
-from tinygraft.engine.collect import Request
+from tinygraft.engine.collect import RealizeRequest
 from tinygraft.engine.replay import Torn
 from tinygraft.engine.run import Prepared, Progress, holds_value, note_launch, stored_before, writes
 from tinygraft.schedule.stored import HELD, PLAIN, buffers_of
@@ -24,7 +24,7 @@ from tinygraft.uop.ops import Ops, PlaceholderArg
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
 
-def finish(request: Request, prepared: Prepared, progress: Progress, values: Mapping[str, int]) -> None:
+def finish(request: RealizeRequest, prepared: Prepared, progress: Progress, values: Mapping[str, int]) -> None:
     """Run, of the calls behind the one that failed, those that need nothing of it and write over nothing.
 
     Where one value lies on several devices and is new on some of them, the calls that write the others are run too, and
@@ -100,12 +100,12 @@ def forget_torn(torn: Torn, live: Sequence[HasNode], because: str) -> None:
 
 
 class Left:
-    """The tensors of a Request that have no result: those whose write is dropped, those that are lost, and the others.
+    """The tensors of a RealizeRequest without a result: those whose write is dropped, those that are lost, the others.
 
     homes are the nodes whose memory is wholly written. Without prepared, nothing has run or been taken.
     """
 
-    def __init__(self, request: Request, prepared: Prepared | None, progress: Progress,
+    def __init__(self, request: RealizeRequest, prepared: Prepared | None, progress: Progress,
                  homes: Mapping[UOp, UOp]) -> None:  # fmt: skip
         self.order = request.order
         self.done = set(homes)

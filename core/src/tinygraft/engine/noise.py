@@ -28,7 +28,7 @@ from tinygraft.engine.arithmetic import NEAR, Array, rounded, wide
 from tinygraft.uop.ops import FUNCTIONS, Ops
 from tinygraft.uop.uop import UOp
 
-Samples = Sequence[Array]
+NoisySamples = Sequence[Array]
 # given: above what conformance/accuracy.py allows (0.55 to 1.4), so that right code passes
 ULPS = {**dict.fromkeys(FUNCTIONS, 2.0), Ops.POW: 3.0}
 LONGER = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
@@ -51,7 +51,7 @@ class Noise:
         self.others = others
         self._chance = np.random.default_rng(20_000 + others)
 
-    def elementwise(self, node: UOp, src: Sequence[Samples]) -> tuple[Array, ...]:
+    def elementwise(self, node: UOp, src: Sequence[NoisySamples]) -> tuple[Array, ...]:
         """An elementwise operation that rounds, in all runs."""
         found: list[Array] = []
         for run in range(max(map(len, src))):
@@ -70,7 +70,7 @@ class Noise:
                 found += [self._noisy(exact, near, error, loses, node.dtype) for _ in range(self.others)]
         return tuple(found)
 
-    def combined(self, dtype: DType, op: Ops, count: int, src: Sequence[Samples],
+    def combined(self, dtype: DType, op: Ops, count: int, src: Sequence[NoisySamples],
                  combine: Callable[..., Array]) -> tuple[Array, ...]:  # fmt: skip
         """Values combined by an op, count of them for each result at most, in all runs.
 
@@ -80,7 +80,7 @@ class Noise:
         rounds = dtype.kind == "float" and op in (Ops.ADD, Ops.MUL)
         long = _longest(dtype) if rounds else None
 
-        def widened(samples: Samples, run: int, magnitude: bool = False) -> Array:
+        def widened(samples: NoisySamples, run: int, magnitude: bool = False) -> Array:
             x = samples[run if len(samples) > 1 else 0]
             if long is None or x.dtype.kind != "f":
                 return x
@@ -96,7 +96,7 @@ class Noise:
         error = unit(dtype) * math.sqrt(max(count, 1)) * np.abs(totals[0].astype(np.float64))
         return self._spread(totals, error, totals[0] != rounded(totals[0], dtype), dtype)
 
-    def contraction(self, node: UOp, factors: Sequence[Samples]) -> tuple[Array, ...]:
+    def contraction(self, node: UOp, factors: Sequence[NoisySamples]) -> tuple[Array, ...]:
         """The sum of the products of two factors, in all runs; the products are never written down."""
         dtype, axes = node.dtype, node.arg.axes
         runs = range(max(map(len, factors)))

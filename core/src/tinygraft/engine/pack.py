@@ -25,7 +25,7 @@ from tinygraft.engine.compile import Compiled, kept
 from tinygraft.schedule import form
 from tinygraft.uop.flat import flat, whole
 
-Place = int  # number of a buffer: those that the graph names first, then those that the plan makes
+BufferNumber = int  # number of a buffer: those that the graph names first, then those that the plan makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Planned:
 
     kernel: Compiled | None
     device: str
-    places: tuple[Place, ...]
+    places: tuple[BufferNumber, ...]
     written: tuple[int, ...]
 
 
@@ -46,11 +46,11 @@ class Plan:
     """
 
     steps: tuple[Planned, ...]
-    memory: tuple[tuple[Place, ...], ...]
+    memory: tuple[tuple[BufferNumber, ...], ...]
     made: tuple[tuple[str, int, DType], ...]
 
 
-def name_of(key: form.Key, backends: Sequence[Backend], options: Options) -> str:
+def name_of(key: form.FormKey, backends: Sequence[Backend], options: Options) -> str:
     """The name of the pack of a form on backends; empty where nothing is kept on disk."""
     if not diskcache.is_kept() or any(backend.compiler.key is None for backend in backends):
         return ""

@@ -1,6 +1,6 @@
 """Plans: what the graphs of one form launch, prepared once.
 
-    work_for(order, outputs) -> Work
+    work_for(order, outputs) -> BoundPlan
 
 A plan has compiled kernels and numbers for buffers: those that the graph names first, then those that it makes. A graph
 of a form that was met before goes from its key straight to them; one that an earlier process met has a pack on disk
@@ -27,7 +27,7 @@ from tinygraft.engine import pack
 from tinygraft.engine.bindings import told_apart, values_in
 from tinygraft.engine.capture import note_varied
 from tinygraft.engine.compile import Ready, ready
-from tinygraft.engine.pack import Place, Plan, Planned
+from tinygraft.engine.pack import BufferNumber, Plan, Planned
 from tinygraft.errors import DeviceError, GraphError
 from tinygraft.events import ScheduleEvent
 from tinygraft.schedule.form import Form, form_of
@@ -35,7 +35,7 @@ from tinygraft.schedule.schedule import Schedule, schedule
 from tinygraft.schedule.shard import together
 from tinygraft.schedule.stored import buffers_of
 from tinygraft.target import Target
-from tinygraft.uop import spec
+from tinygraft.uop import graph_spec
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort
@@ -43,11 +43,11 @@ from tinygraft.uop.uop import UOp, postorder, toposort
 # assumed: bounds on memory that no usual program meets
 MOST = 256  # plans that are kept; the one used longest ago goes first
 MOST_NODES = 1_000_000  # of all their graphs together
-Key = tuple[tuple[Any, ...], tuple[Backend, ...], Options]
+PlanKey = tuple[tuple[Any, ...], tuple[Backend, ...], Options]
 
 
 @dataclass(slots=True)
-class Work:
+class BoundPlan:
     """A plan on the buffers of a graph: what runs, the memory of each output, the values of variables.
 
     memory is a BUFFER, or a MULTI over those of several devices.
@@ -61,7 +61,7 @@ class Work:
     existing: Collection[UOp]
 
 
-_plans: OrderedDict[Key, Plan] = OrderedDict()
+_plans: OrderedDict[PlanKey, Plan] = OrderedDict()
 _lock = threading.RLock()
 
 
@@ -80,7 +80,7 @@ def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
     """The schedule of some nodes, made now and shown to whoever watches."""
     if events.active:
         events.stage("tensor graph", UOp(Ops.SINK, src=tuple(outputs)))
-    spec.check(spec.TENSOR, outputs, "tensor operations")
+    graph_spec.check(graph_spec.TENSOR, outputs, "tensor operations")
     start = time.perf_counter()
     made = schedule(outputs, target_of)
     if events.on_schedule:
@@ -133,7 +133,7 @@ def _refuse_unbound(order: Sequence[UOp]) -> None:
             )
 
 
-def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
+def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan:
     """What computes outputs, whose postorder is order. Raises CompileError, and of a PLACEHOLDER or a variable without
     a value GraphError, or DeviceError where the value is lost.
     """
@@ -150,7 +150,7 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
     form = None if events.active else form_of(order, outputs)
     if form is None:
         made = shown_schedule(outputs)
-        work = Work(ready(made.calls), made.memory, made.values, made.existing)
+        work = BoundPlan(ready(made.calls), made.memory, made.values, made.existing)
     else:
         work = _on(_plan_for(form, outputs), form, outputs)
     if DEBUG.value >= 1 and len(work.calls) > 1:
@@ -158,7 +158,7 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> Work:
     return work
 
 
-def _work_of_others(others: Mapping[UOp, UOp]) -> Work:
+def _work_of_others(others: Mapping[UOp, UOp]) -> BoundPlan:
     """What computes the outputs that are computed as others: an output -> a node of equal value."""
     roots = list(others.values())
     work = work_for(postorder(*roots), roots)
@@ -203,7 +203,7 @@ def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buf
     places = {node: place for place, node in enumerate(buffers)}
     new: list[tuple[str, int, DType]] = []
 
-    def place(node: UOp) -> Place:
+    def place(node: UOp) -> BufferNumber:
         if node not in places:
             places[node] = len(places)
             new.append((node.device or "", node.arg.size, node.dtype))
@@ -214,7 +214,7 @@ def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buf
     return Plan(steps, memory, tuple(new))
 
 
-def _on(plan: Plan, form: Form, outputs: Sequence[UOp]) -> Work:
+def _on(plan: Plan, form: Form, outputs: Sequence[UOp]) -> BoundPlan:
     """A plan on the buffers of a graph of its form."""
     nodes = [*form.buffers, *[UOp.buffer(*made) for made in plan.made]]
     calls = [Ready(s.kernel, s.device, tuple([nodes[place] for place in s.places]), s.written) for s in plan.steps]
@@ -222,4 +222,4 @@ def _on(plan: Plan, form: Form, outputs: Sequence[UOp]) -> Work:
         node: together(node, [nodes[place] for place in places])
         for node, places in zip(outputs, plan.memory, strict=True)
     }
-    return Work(calls, memory, form.values, form.buffers)
+    return BoundPlan(calls, memory, form.values, form.buffers)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import HasNode, Nodes, asking_nodes, cuts, overwritten_by, writes_memory
+from tinygraft.engine.assigns import HasNode, Nodes, is_detached_write, overwritten_by, writes_memory
 from tinygraft.engine.bindings import agreeing
 from tinygraft.engine.capture import Recorded, note
 from tinygraft.engine.run import copy
@@ -54,7 +54,7 @@ def _backward_may_need(overwritten: Collection[UOp], live: Sequence[HasNode]) ->
     """Whether a backward that may still come through a tensor can need the old values, which are then kept for it."""
     if not tape.may_save(overwritten):
         return lambda tensor: False
-    asking = asking_nodes(live)
+    asking = tape.asking_nodes(live)
 
     def needs_old(tensor: HasNode) -> bool:
         node = tensor.uop
@@ -78,7 +78,7 @@ def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Se
     roots = [tensor.uop for tensor in (*computed, *lazy) if tensor.uop.dtype.kind == "float" and needs_old(tensor)]
     if not roots:
         return set()
-    inside = toposort(*roots, enter=lambda n: n not in homes or not cuts(n))
+    inside = toposort(*roots, enter=lambda n: n not in homes or not is_detached_write(n))
     return {node for node in inside if node in overwritten}
 
 
@@ -195,5 +195,7 @@ def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNo
     """
     if dropped:
         Saved([t for t in live if not dropped.isdisjoint(toposort(t.uop))], dropped).make()
-    Saved(readers_of(live, overwritten, clean), overwritten).make()
+    readers = readers_of(live, overwritten, clean)
+    if readers or tape.has_readers():
+        Saved(readers, overwritten).make()
     tape.note_writes(overwritten)

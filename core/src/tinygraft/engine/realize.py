@@ -1,6 +1,6 @@
 """Realising tensors: their graphs are scheduled and run, and they become what they were computed to.
 
-collect.py       what is asked for, and whom it concerns: a Request, and nothing has changed
+collect.py       what is asked for, and whom it concerns: a RealizeRequest, and nothing has changed
 bindings.py      which of it is to be computed before the rest, where a variable has two values
 protect.py       the others that need an old value: computed along, or given copies
 transaction.py   plan, memory, launches; then commit, or back to what was
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from tinygraft.config import VIZ
 from tinygraft.engine import viz
-from tinygraft.engine.assigns import HasNode, Live, Nobody, With
+from tinygraft.engine.assigns import HasNode, LiveTensors, Nobody, With
 from tinygraft.engine.capture import uncaptured
-from tinygraft.engine.collect import Apart, DrawFirst, collect, to_drop
+from tinygraft.engine.collect import ConflictingBindings, DrawFirst, collect, to_drop
 from tinygraft.engine.transaction import drop, run_request
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.interrupt import Guard, guarded
@@ -27,7 +27,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=exclusive.acquire, after_in_parent=exclusive.release, after_in_child=exclusive.release)
 
 
-def realize_tensors(tensors: Sequence[HasNode], live: Live | None = None) -> None:
+def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None) -> None:
     """Compute tensors and make each one its result. live are the tensors that somebody may still read.
 
     One thread at a time: a graph is shared, and so is the memory that it assigns to. Where it fails or is interrupted,
@@ -47,7 +47,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: Live | None = None) -> Non
                 realize_tensors(first.tensors, live)
             realize_tensors(tensors, live)
             return
-        except Apart as apart:
+        except ConflictingBindings as apart:
             everybody = With(live or Nobody(), tensors)
             try:
                 realize_tensors(apart.first, everybody)

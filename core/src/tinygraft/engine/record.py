@@ -47,7 +47,7 @@ class KernelRecord:
 
 
 @dataclass(slots=True)
-class Launch:
+class LaunchRecord:
     """One line of the time line. start counts seconds from the first event; key is that of the kernel's record."""
 
     name: str
@@ -60,7 +60,7 @@ class Launch:
 
 
 @dataclass(slots=True)
-class Schedule:
+class ScheduleRecord:
     """What one request for values did: its own stages, the kernels that were made for it, what was launched.
 
     calls has the key of each kernel or copy call, None where no schedule was told (a replay). where is the user's
@@ -71,7 +71,7 @@ class Schedule:
     where: str
     stages: list[Stage] = field(default_factory=list)
     kernels: list[KernelRecord] = field(default_factory=list)
-    launches: list[Launch] = field(default_factory=list)
+    launches: list[LaunchRecord] = field(default_factory=list)
     launched: int = 0
     calls: list[int] | None = None
     done: bool = False
@@ -80,17 +80,17 @@ class Schedule:
 class Recorder:
     """An observer that sorts events into Schedules, one at a time per thread.
 
-    draw says whether drawings are kept. on_done is called with each Schedule when its last launch has run, or
+    draw says whether drawings are kept. on_done is called with each ScheduleRecord when its last launch has run, or
     when the thread begins another; finish() ends those that are still open.
     """
 
-    def __init__(self, draw: bool = False, on_done: Callable[[Schedule], object] | None = None) -> None:
+    def __init__(self, draw: bool = False, on_done: Callable[[ScheduleRecord], object] | None = None) -> None:
         self.draw, self.on_done = draw, on_done
-        self.schedules: list[Schedule] = []
+        self.schedules: list[ScheduleRecord] = []
         self.left_out = 0
         self._start = time.perf_counter()
         self._lock = threading.RLock()
-        self._open: dict[int, Schedule] = {}
+        self._open: dict[int, ScheduleRecord] = {}
         self._last: dict[int, float] = {}
 
     def __call__(self, event: StageEvent | CompileEvent | LaunchEvent) -> None:
@@ -152,15 +152,15 @@ class Recorder:
         if len(schedule.launches) < MOST_LAUNCHES:
             start = max(0.0, now - launch.seconds - self._start)
             schedule.launches.append(
-                Launch(launch.name, launch.device, start, launch.seconds, launch.bytes, launch.flops, key)
+                LaunchRecord(launch.name, launch.device, start, launch.seconds, launch.bytes, launch.flops, key)
             )
         if schedule.calls is not None and schedule.launched >= len(schedule.calls):
             self._close(thread)
 
-    def _begin(self, thread: int) -> Schedule:
+    def _begin(self, thread: int) -> ScheduleRecord:
         self._close(thread)
         number = len(self.schedules) + self.left_out + 1
-        schedule = Schedule(number, "{}:{}".format(*user_line()))
+        schedule = ScheduleRecord(number, "{}:{}".format(*user_line()))
         if number > MOST_SCHEDULES:
             self.left_out += 1
         else:
@@ -235,7 +235,7 @@ def cut(text: str) -> str:
     return "\n".join([*lines[:MOST_LINES], f"... {len(lines) - MOST_LINES} more lines"])
 
 
-def bind_names(schedule: Schedule) -> None:
+def bind_names(schedule: ScheduleRecord) -> None:
     """Give the boxes of a drawn schedule the names under which its calls were launched."""
     for stage in schedule.stages:
         if stage.name == "schedule" and stage.drawing is not None:

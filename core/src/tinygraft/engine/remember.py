@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import HasNode, Live, asking_nodes
+from tinygraft.engine.assigns import HasNode, LiveTensors
 from tinygraft.engine.capture import open_captures
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
 
 
-def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Sequence[HasNode], live: Live,
+def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Sequence[HasNode], live: LiveTensors,
              held: dict[UOp, UOp], order: Sequence[UOp], written: Collection[UOp],
              saved: Mapping[UOp, UOp]) -> None:  # fmt: skip
     """Tape what was computed, where a gradient may be asked for through it, and note which memory has a new value.
@@ -34,7 +34,7 @@ def remember(computed: Sequence[HasNode], lazy: Sequence[HasNode], others: Seque
         for node in toposort(*roots, enter=lambda node: node not in held):
             if node in held and node.dtype.kind == "float":
                 wanted[node] = may or wanted.get(node, False)
-    asking = asking_nodes((*computed, *others)) if wanted else set()
+    asking = tape.asking_nodes((*computed, *others)) if wanted else set()
     if not all(wanted.values()):  # what is written into a tensor that has no gradient may have one
         nodes = [node for node, may in wanted.items() if not may]
         readers = live.near(tape.memory_behind(nodes))

@@ -24,18 +24,18 @@ from tinygraft.engine.compile import Compiled
 from tinygraft.engine.run import Launch, copy, stored_before
 from tinygraft.errors import GraphError
 from tinygraft.schedule.memory import Life
-from tinygraft.schedule.proof import Use, check_places
+from tinygraft.schedule.proof import BufferUse, check_places
 from tinygraft.uop import index as ix
 from tinygraft.uop.index import size_of
 from tinygraft.uop.shape import sint
 from tinygraft.uop.stages import Binary, Cost, Signature
 from tinygraft.uop.uop import UOp
 
-Form = tuple[str, int, DType]  # the device, size and dtype of a buffer
+BufferType = tuple[str, int, DType]  # the device, size and dtype of a buffer
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Segment:
     """Launches for one executor, from number first of all on. changing has (number among the buffers that change, place
     in the executor)."""
 
@@ -113,21 +113,21 @@ class Replay:
     time may run a Replay.
     """
 
-    def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, Form], fixed: Mapping[int, Buffer],
+    def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, BufferType], fixed: Mapping[int, Buffer],
                  held: Collection[int], changing: Sequence[int]) -> None:  # fmt: skip
         self.launches, self.forms, self.fixed, self.changing = launches, forms, fixed, tuple(changing)
         self.held = frozenset(held)
         self._numbers = {uid: number for number, uid in enumerate(self.changing)}
         lent = {uid: fixed[uid] for uid in held if not fixed[uid].is_shared()}
         self._buffers = dict(fixed) | _temporaries(launches, forms, {*fixed, *changing}, lent)
-        self._parts: list[_Part | _Across] = []
+        self._parts: list[_Segment | _Across] = []
         for group in self._groups():
             number = sum(part.count for part in self._parts)
             across = group[0].kernel is None and self._leaves(group[0])
             self._parts.append(
                 _Across(group[0].uids[0], group[0].uids[1], number) if across else self._part(group, number)
             )
-        self._count = sum(part.count for part in self._parts if isinstance(part, _Part))
+        self._count = sum(part.count for part in self._parts if isinstance(part, _Segment))
         self._flops, self._bytes = self._costs()
         self._one_each = list({b.device: b for b in self._buffers.values()}.values())
 
@@ -157,7 +157,7 @@ class Replay:
         for part in self._parts:
             if part.first + part.count <= at.number:
                 continue
-            if isinstance(part, _Part):
+            if isinstance(part, _Segment):
                 part.run(handles, values, at)
             else:
                 copy(self._buffer(part.target, buffers), self._buffer(part.source, buffers))
@@ -234,7 +234,7 @@ class Replay:
         if group:
             yield group
 
-    def _part(self, group: Sequence[Recorded], first: int) -> _Part:
+    def _part(self, group: Sequence[Recorded], first: int) -> _Segment:
         places: dict[object, int] = {}  # by number for what changes, else by buffer: temporaries share theirs
         changing: dict[int, int] = {}
         handles: list[tuple[int, Handle]] = []
@@ -255,7 +255,7 @@ class Replay:
         executor = Device[group[0].device].graph(steps)
         for place, handle in handles:
             executor.set_buffer(place, handle)
-        return _Part(executor, first, len(steps), tuple(changing.items()))
+        return _Segment(executor, first, len(steps), tuple(changing.items()))
 
     def _step(self, launch: Recorded, places: tuple[int, ...]) -> Step:
         if launch.kernel is None:
@@ -296,11 +296,11 @@ def _sum(a: sint, b: sint) -> sint:
     return a + b if isinstance(a, int) and isinstance(b, int) else ix.add(a, b)
 
 
-def _nbytes(form: Form) -> int:
+def _nbytes(form: BufferType) -> int:
     return form[1] * form[2].itemsize
 
 
-def _temporaries(launches: Sequence[Recorded], forms: Mapping[int, Form], others: set[int],
+def _temporaries(launches: Sequence[Recorded], forms: Mapping[int, BufferType], others: set[int],
                  held: Mapping[int, Buffer]) -> dict[int, Buffer]:  # fmt: skip
     """A buffer for each number that is not among others; they share memory where their times do not overlap.
 
@@ -316,7 +316,7 @@ def _temporaries(launches: Sequence[Recorded], forms: Mapping[int, Form], others
     where = share_memory([made[uid] for uid in mine], [lives[uid] for uid in mine],
                          [held[uid] for uid in lent], [lives[uid] for uid in lent])  # fmt: skip
     names = {id(buffer): uid for uid, buffer in (*made.items(), *held.items())}
-    uses = [Use(launch.uids, _written(launch)) for launch in launches]
+    uses = [BufferUse(launch.uids, _written(launch)) for launch in launches]
     check_places(uses, {names[id(buffer)]: bytes_ for buffer, bytes_ in where}, lent)
     return made
 

@@ -1,7 +1,7 @@
 """A graph as rows: what a tape keeps of a value that nothing has asked a gradient of.
 
     rows = rows_of(inside, behind, pin)
-    rows.node(leaf)          # the graph again, leaf(Memory) giving the node of each memory
+    rows.node(leaf)          # the graph again, leaf(TapedMemory) giving the node of each memory
 
 A row is an op, its dtype, its sources (numbers of rows, or whole graphs that read no memory), its arg and its tag. Of
 memory it keeps a weak reference, what it is like, and its entry on the tape; memory of up to PINNED bytes it holds, so
@@ -21,12 +21,12 @@ from tinygraft.uop.shape import Shape
 from tinygraft.uop.uop import UOp, rebuild
 
 if TYPE_CHECKING:
-    from tinygraft.engine.tape import Entry
+    from tinygraft.engine.tape import TapeEntry
 
 # assumed: never measured
 PINNED: Final = 64 << 10  # bytes
 
-Row = tuple[Ops, DType, tuple[Any, ...], Any, Any]
+NodeRow = tuple[Ops, DType, tuple[Any, ...], Any, Any]
 
 
 def is_small(memory: UOp) -> bool:
@@ -34,7 +34,7 @@ def is_small(memory: UOp) -> bool:
     return memory.op is Ops.BUFFER and memory.arg.size * memory.dtype.itemsize <= PINNED
 
 
-class Memory:
+class TapedMemory:
     """Memory that a graph reads: a BUFFER, or a MULTI over several. It may be gone; then it is only known what it was.
 
     parts has the device, the number of elements and the shape of each BUFFER, at when it was last written then.
@@ -42,7 +42,7 @@ class Memory:
 
     __slots__ = ("arg", "at", "dtype", "entry", "is_multi", "parts", "pin", "ref")
 
-    def __init__(self, node: UOp, entry: Entry | None, pin: bool, at: tuple[int, ...]) -> None:
+    def __init__(self, node: UOp, entry: TapeEntry | None, pin: bool, at: tuple[int, ...]) -> None:
         buffers = buffers_of(node)
         self.at = at
         self.ref, self.entry, self.dtype, self.arg = weakref.ref(node), entry, node.dtype, node.arg
@@ -67,25 +67,25 @@ class Rows:
 
     __slots__ = ("_rows", "memories")
 
-    def __init__(self, rows: list[Row | Memory]) -> None:
+    def __init__(self, rows: list[NodeRow | TapedMemory]) -> None:
         self._rows = rows
-        self.memories = [row for row in rows if isinstance(row, Memory)]
+        self.memories = [row for row in rows if isinstance(row, TapedMemory)]
 
-    def node(self, leaf: Callable[[Memory], UOp]) -> UOp:
+    def node(self, leaf: Callable[[TapedMemory], UOp]) -> UOp:
         """The graph, with what leaf gives in the place of memory."""
         done: list[UOp] = []
         for row in self._rows:
-            if isinstance(row, Memory):
+            if isinstance(row, TapedMemory):
                 done.append(leaf(row))
             else:
                 op, dtype, sources, arg, tag = row
                 src = tuple([done[source] if type(source) is int else source for source in sources])
                 value = src[0].src[0] if op is Ops.RESHAPE and tag is None and src[0].op is Ops.RESHAPE else None
-                read_back = value is not None and value.shape == arg and isinstance(self._rows[sources[0]], Memory)
+                read_back = value is not None and value.shape == arg and isinstance(self._rows[sources[0]], TapedMemory)
                 done.append(value if value is not None and read_back else UOp(op, dtype, src, arg, tag))
         return done[-1]
 
-    def entries(self) -> Collection[Entry]:
+    def entries(self) -> Collection[TapeEntry]:
         """The entries of the memory that it reads."""
         return [memory.entry for memory in self.memories if memory.entry is not None]
 
@@ -94,7 +94,7 @@ class Rows:
         return {b for memory in self.memories if (node := memory.ref()) is not None for b in buffers_of(node)}
 
 
-def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, Entry], pin: bool, versions: Mapping[UOp, tuple[UOp, int]],
+def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, TapeEntry], pin: bool, versions: Mapping[UOp, tuple[UOp, int]],
             new: Mapping[UOp, UOp]) -> Rows:  # fmt: skip
     """The graph whose nodes down to its memory are inside, sources before users. pin: whether small memory is held.
 
@@ -102,12 +102,12 @@ def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, Entry], pin: bool, versi
     for others.
     """
     numbers: dict[UOp, int] = {}
-    rows: list[Row | Memory] = []
+    rows: list[NodeRow | TapedMemory] = []
     for node in inside:
         if node.op in HELD:
             at = tuple([versions.get(buffer, (buffer, 0))[1] for buffer in buffers_of(node)])
             memory = rebuild((node,), dict(new))[node] if new else node
-            rows.append(Memory(memory, behind.get(node), pin, at))
+            rows.append(TapedMemory(memory, behind.get(node), pin, at))
         else:
             sources = tuple([numbers.get(source, source) for source in node.src])
             if node is not inside[-1] and not any(type(source) is int for source in sources):

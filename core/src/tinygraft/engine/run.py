@@ -21,7 +21,7 @@ from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine.arena import give_back, give_places
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
-from tinygraft.engine.show import show_launch
+from tinygraft.engine.debug_print import show_launch
 from tinygraft.errors import DeviceLostError
 from tinygraft.events import LaunchEvent
 from tinygraft.interrupt import Guard

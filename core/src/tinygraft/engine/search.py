@@ -31,7 +31,7 @@ from tinygraft.codegen.take import take
 from tinygraft.config import BEAM_BUDGET, DEBUG, SETTINGS
 from tinygraft.device.interfaces import Backend
 from tinygraft.engine import database
-from tinygraft.engine.database import Found
+from tinygraft.engine.database import SearchResult
 from tinygraft.errors import ActionError
 from tinygraft.uop.flat import flat
 from tinygraft.uop.stages import Kernel
@@ -46,21 +46,21 @@ SHOWN = ("DEBUG", "VIZ", "SPEC", "BEAM", "NOOPT")  # settings that a child does 
 FINALISTS = 10  # versions that race, at most
 COMMAND = (sys.executable, "-P", "-m", "tinygraft.engine.trial")
 
-Asked = tuple[Kernel, Backend]
+SearchedKernel = tuple[Kernel, Backend]
 
 
 class Lost(Exception):
     """The child has crashed, hangs or is not there."""
 
 
-class Child:
+class TrialProcess:
     """A process that tries versions. `ask` starts it when it is not there."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> TrialProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -125,7 +125,7 @@ class Search:
 
     kernel: Kernel
     backend: Backend
-    child: Child
+    child: TrialProcess
     seconds: float
     tried: dict[str, float | None] = field(default_factory=dict)
     end: float = 0.0
@@ -214,7 +214,7 @@ class Search:
         return dict(answer.get("seconds", {}))
 
 
-def tuned(asked: Sequence[Asked], beam: int) -> dict[Asked, tuple[Action, ...]]:
+def tuned(asked: Sequence[SearchedKernel], beam: int) -> dict[SearchedKernel, tuple[Action, ...]]:
     """The best actions for kernels, found now or earlier; those that could not be tried are left out."""
     known = database.read()
     keys = {one: database.key_of(*one) for one in dict.fromkeys(asked)}
@@ -228,7 +228,7 @@ def tuned(asked: Sequence[Asked], beam: int) -> dict[Asked, tuple[Action, ...]]:
     return best
 
 
-def _is_allowed(one: Asked, actions: tuple[Action, ...]) -> bool:
+def _is_allowed(one: SearchedKernel, actions: tuple[Action, ...]) -> bool:
     """Whether a kernel has these actions; another version of this package may have written them."""
     try:
         take(spaced(collapse(one[0].sink)), actions, one[1].target)
@@ -237,17 +237,19 @@ def _is_allowed(one: Asked, actions: tuple[Action, ...]) -> bool:
     return True
 
 
-def search(asked: Sequence[Asked], beam: int, seconds: float,
-           told: Callable[[Found], object] = lambda found: None) -> list[tuple[Asked, Found]]:  # fmt: skip
+def search(
+    asked: Sequence[SearchedKernel], beam: int, seconds: float,
+    told: Callable[[SearchResult], object] = lambda found: None,
+) -> list[tuple[SearchedKernel, SearchResult]]:  # fmt: skip
     """Search for each kernel, for as many seconds each; told hears of each result at once."""
     results = []
-    with Child() as child:
+    with TrialProcess() as child:
         for kernel, backend in asked:
             one = Search(kernel, backend, child, seconds)
             result = one.run(beam)
             if result is None:
                 continue
-            found = Found(*database.key_of(kernel, backend), kernel_name(kernel), *result)
+            found = SearchResult(*database.key_of(kernel, backend), kernel_name(kernel), *result)
             results.append(((kernel, backend), found))
             told(found)
             if DEBUG.value >= 1:

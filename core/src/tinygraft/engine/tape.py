@@ -1,7 +1,7 @@
 """The tape: how the values that memory holds were computed, so that a read never changes a gradient.
 
-A tensor that is realised becomes a BUFFER in every graph. What it was computed from is kept here, as an Entry, for as
-long as somebody can reach that value: a computed one, an assigned one, a partly written one. `unfold.py` puts the
+A tensor that is realised becomes a BUFFER in every graph. What it was computed from is kept here, as a TapeEntry, for
+as long as somebody can reach that value: a computed one, an assigned one, a partly written one. `unfold.py` puts the
 entries back into a graph for the walk of gradients.
 
 Where a tensor with requires_grad=True is behind a value, the entry holds the graph, and with it the memory that a
@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
-from tinygraft.engine.assigns import cuts
+from tinygraft.engine.assigns import HasNode, is_detached_write
 from tinygraft.engine.rows import Rows, is_small, rows_of
 from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
 from tinygraft.uop import uop as uop_table
@@ -50,14 +50,14 @@ REPLAYED = (
 )
 
 
-Version = tuple[UOp, int]  # a BUFFER, and when it was last written
+MemoryVersion = tuple[UOp, int]  # a BUFFER, and when it was last written
 _Origin = tuple[weakref.ref[UOp], int]
 # given: times are counted from 0 on
 UNTOLD: Final = -1  # the time of a value that was written over in the run that wrote it
 _NONE: Mapping[UOp, Any] = MappingProxyType({})
 
 
-class Entry:
+class TapeEntry:
     """How one version of some memory was computed.
 
     node is the graph (asks: something in it has requires_grad=True), rows is the graph where nothing asks, and lost is
@@ -79,8 +79,8 @@ class Entry:
         self.node: UOp | None = None
         self.rows: Rows | None = None
         self.lost = ""
-        self.behind: Mapping[UOp, Entry] = _NONE
-        self.versions: Mapping[UOp, Version] = _NONE
+        self.behind: Mapping[UOp, TapeEntry] = _NONE
+        self.versions: Mapping[UOp, MemoryVersion] = _NONE
         self.depends: Collection[weakref.ref[UOp]] = ()
 
     def current(self) -> dict[UOp, UOp]:
@@ -89,19 +89,21 @@ class Entry:
         pairs = [(self.versions.get(node, (node, 0)), node) for node in inside if node.op is Ops.BUFFER]
         return {buffer: node for (buffer, at), node in pairs if written_at(buffer) == at}
 
-    def entries_behind(self) -> Collection[Entry]:
+    def entries_behind(self) -> Collection[TapeEntry]:
         """The entries of what its graph reads."""
         return self.rows.entries() if self.rows is not None else self.behind.values()
 
 
-# Of what memory holds now, by the number of a BUFFER; goes when that does. A tuple is a value whose entry is made when
-# it is asked for: (node, its graph in order, weak reference to the BUFFER).
-_entries: dict[int, Any] = {}
-_multi: weakref.WeakKeyDictionary[UOp, Entry] = weakref.WeakKeyDictionary()  # the same for MULTIs
-_readers: weakref.WeakKeyDictionary[UOp, weakref.WeakSet[Entry]] = weakref.WeakKeyDictionary()  # BUFFER -> who asks
+# Of what memory holds now, by the number of a BUFFER; goes when that does. An entry of _later is made when it is asked
+# for, or before a write: (node, its graph in order, weak reference to the BUFFER).
+_entries: dict[int, TapeEntry] = {}
+_later: dict[int, tuple[UOp, Sequence[UOp], weakref.ref[UOp]]] = {}
+_multi: weakref.WeakKeyDictionary[UOp, TapeEntry] = weakref.WeakKeyDictionary()  # the same for MULTIs
+_readers: weakref.WeakKeyDictionary[UOp, weakref.WeakSet[TapeEntry]] = weakref.WeakKeyDictionary()  # BUFFER -> who asks
 _written: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # when a BUFFER was last overwritten
 _origins: weakref.WeakKeyDictionary[UOp, _Origin] = weakref.WeakKeyDictionary()  # a saved copy -> its BUFFER, and when
 _before: weakref.WeakKeyDictionary[UOp, weakref.ref[UOp]] = weakref.WeakKeyDictionary()  # memory of a leaf -> its node
+_had: weakref.WeakKeyDictionary[UOp, weakref.ref[HasNode]] = weakref.WeakKeyDictionary()  # node -> who had it, and asks
 _used: weakref.WeakSet[UOp] = weakref.WeakSet()  # nodes that a backward has gone through and that are no memory yet
 _lock = threading.RLock()
 
@@ -109,14 +111,17 @@ _lock = threading.RLock()
 def clear() -> None:
     """Forget everything."""
     with _lock:
-        for table in (_entries, _multi, _readers, _written, _origins, _before, _used):
+        for table in (_entries, _later, _multi, _readers, _written, _origins, _before, _had, _used):
             table.clear()
 
 
-def entry_of(memory: UOp) -> Entry | None:
+def entry_of(memory: UOp) -> TapeEntry | None:
     """How the value that a BUFFER or a MULTI holds now was computed; None for a leaf."""
-    found: Any = _entries.get(memory.arg.uid) if memory.op is Ops.BUFFER else _multi.get(memory)
-    entry: Entry | None = _recorded(memory.arg.uid) if type(found) is tuple else found
+    if memory.op is not Ops.BUFFER:
+        entry = _multi.get(memory)
+    else:
+        uid = memory.arg.uid
+        entry = _recorded(uid) if uid in _later else _entries.get(uid)
     if entry is None or (_written and any(_written.get(buffer, 0) > entry.at for buffer in buffers_of(memory))):
         return None
     return entry
@@ -128,7 +133,7 @@ def origin_of(buffer: UOp) -> UOp | None:
     return None if version is None else version[0]
 
 
-def version_of(buffer: UOp) -> Version | None:
+def version_of(buffer: UOp) -> MemoryVersion | None:
     """The version of the BUFFER that a saved copy has the value of; None of any other, and where that is gone."""
     origin = _origins.get(buffer)
     return None if origin is None or (old := origin[0]()) is None else (old, origin[1])
@@ -138,6 +143,37 @@ def node_before(memory: UOp) -> UOp | None:
     """The node that a leaf was before it was memory, if some graph still has it."""
     ref = _before.get(memory)
     return None if ref is None else ref()
+
+
+def asking_nodes(tensors: Iterable[HasNode]) -> set[UOp]:
+    """The nodes by which graphs know tensors with requires_grad=True: those that they have, and had before a write.
+
+    What was no memory before it was written to, and is memory now, is still the old node in graphs of then.
+    """
+    found: set[UOp] = set()
+    for tensor in tensors:
+        if tensor.requires_grad:
+            node = tensor.uop
+            found.add(node)
+            while node.op is Ops.ASSIGN:
+                node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
+                found.add(node)
+            if _before and (before := node_before(memory_base(node))) is not None:
+                found.add(before)
+    if _had:
+        with _lock:
+            found |= {node for node, tensor in _had.items() if tensor() is not None}
+    return found
+
+
+def note_asked(tensors: Iterable[HasNode]) -> None:
+    """Note the nodes of computed tensors with requires_grad=True that are about to be written to.
+
+    What was computed from one is no leaf for as long as the tensor is there, though its node is another one then.
+    """
+    with _lock:
+        for tensor in tensors:
+            _had[tensor.uop] = weakref.ref(tensor)
 
 
 def written_at(buffer: UOp) -> int:
@@ -152,6 +188,8 @@ def _forget(uid: int) -> None:
     """A BUFFER node is gone."""
     if _entries:
         _entries.pop(uid, None)
+    if _later:
+        _later.pop(uid, None)
     if _forget_buffer is not None:
         _forget_buffer(uid)
 
@@ -178,7 +216,7 @@ def record(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UO
             return
     with _lock:
         for node, read in computed.items() if written else ():
-            if cuts(node):
+            if is_detached_write(node):
                 _note_version(node, read)
         time = UOp.next_buffer()
         made = _made(computed, order, wanted, asking, Written(set(written), time), dict(saved), pin) if wanted else {}
@@ -211,14 +249,16 @@ def record_later(node: UOp, memory: UOp, order: Sequence[UOp]) -> bool:
             if not is_small(read):
                 return False
             entry_of(read)
-    _entries[memory.arg.uid] = node, order, weakref.ref(memory)
+    _later[memory.arg.uid] = node, order, weakref.ref(memory)
     return True
 
 
-def _recorded(uid: int) -> Entry | None:
+def _recorded(uid: int) -> TapeEntry | None:
     """The entry of a value that was recorded for later, which nobody has written over."""
     with _lock:
-        node, order, ref = _entries.pop(uid)
+        if (found := _later.pop(uid, None)) is None:  # another thread was faster
+            return _entries.get(uid)
+        node, order, ref = found
         entry, memory = _entry(node, order, False, True, Written(set(), 0), {}), ref()
         if memory is None:
             return None
@@ -229,9 +269,10 @@ def _recorded(uid: int) -> Entry | None:
         return entry
 
 
-def _keep(memory: UOp, entry: Entry, now: int) -> None:
+def _keep(memory: UOp, entry: TapeEntry, now: int) -> None:
     entry.at, entry.home = now, weakref.ref(memory)
     if memory.op is Ops.BUFFER:
+        _later.pop(memory.arg.uid, None)
         _entries[memory.arg.uid] = entry
     else:
         _multi[memory] = entry
@@ -262,18 +303,24 @@ class Written:
 
 
 def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp, bool], asking: Collection[UOp],
-          written: Written, saved: dict[UOp, UOp], pin: bool) -> dict[UOp, Entry]:  # fmt: skip
-    """The entry of each memory that wanted nodes are in now, where there may be a leaf behind it."""
-    made: dict[UOp, Entry] = {}
-    nodes = sorted(wanted, key=lambda node: node.serial)  # sources first
+          written: Written, saved: dict[UOp, UOp], pin: bool) -> dict[UOp, TapeEntry]:  # fmt: skip
+    """The entry of each memory that wanted nodes are in now, or those that their graphs read, where there may be a leaf
+    behind it."""
+    made: dict[UOp, TapeEntry] = {}
+    nodes = list(wanted)
+    more = any([node.dtype.kind == "float" and node not in wanted for node in computed])  # noqa: C419  faster
+    passed = toposort(*nodes, enter=_goes_on) if asking or more else ()
+    if more:  # what their graphs read as memory from now on: a value of theirs that is written over in this run, say
+        nodes += [node for node in passed if node in computed and node not in wanted and node.dtype.kind == "float"]
+    nodes.sort(key=lambda node: node.serial)  # sources first
     if asking and saved:  # a leaf whose value was saved is in these graphs by the memory that it was in
         leaves = [node for node in asking if memory_base(node).op in HELD]
         asking = {*asking, *rebuild(leaves, {copy: buffer for buffer, copy in saved.items()}).values()}
-    behind = _asked(toposort(*nodes, enter=_goes_on), asking) if asking else {}
+    behind = _asked(passed, asking) if asking else {}
     reads: dict[UOp, UOp] = {}  # what is memory now is not computed again
     for node in nodes:
         memory, asks = memory_base(computed[node]), behind.get(node, False)
-        if asks or node.op is not Ops.ASSIGN or _has_leaf(node):  # a step of an optimizer has no graph to look through
+        if asks or node.op is not Ops.ASSIGN or has_leaf(node):  # a step of an optimizer has no graph to look through
             below = [n for n in toposort(node) if n in computed and n is not node] if len(computed) > 1 else ()
             for n in below:
                 if n not in reads:
@@ -297,6 +344,19 @@ def _note_before(memory: UOp, node: UOp) -> None:
         node = node.src[0]
     if memory_base(node).op not in HELD:
         _before[memory] = weakref.ref(node)
+
+
+def note_rebuilt(done: Mapping[UOp, UOp]) -> None:
+    """Note what nodes have become in graphs that go on: those by which graphs know a tensor that was written to."""
+    with _lock:
+        for memory, ref in list(_before.items()):
+            if (node := ref()) is None:
+                del _before[memory]  # no graph has it any more
+            elif (new := done.get(node, node)) is not node:
+                _before[memory] = weakref.ref(new)
+        for node, tensor in list(_had.items()):
+            if (new := done.get(node, node)) is not node:
+                _had[new] = tensor
 
 
 def memory_behind(nodes: Sequence[UOp]) -> set[UOp]:
@@ -349,7 +409,7 @@ def passed_by(nodes: Iterable[UOp]) -> set[UOp]:
     return seen
 
 
-def _has_leaf(node: UOp) -> bool:
+def has_leaf(node: UOp) -> bool:
     """Whether memory of floats, or a leaf that is none yet, lies behind a node, by the way that a gradient goes."""
     seen, stack = {node}, list(_sources(node)) if _goes_on(node) else []
     while stack:
@@ -368,16 +428,9 @@ def _goes_on(node: UOp) -> bool:
     return node.dtype.kind == "float" and node.op is not Ops.DETACH and node.op not in HELD
 
 
-def sources_of(node: UOp) -> set[UOp]:
-    """The nodes that a gradient of a node comes to."""
-    found: set[UOp] = set()
-    stack = [node]
-    while stack:
-        for source in _sources(last) if _goes_on(last := stack.pop()) else ():
-            if source not in found:
-                found.add(source)
-                stack.append(source)
-    return found
+def behind(node: UOp) -> set[UOp]:
+    """The nodes that a gradient of a node comes to after it."""
+    return passed_by(_sources(node)) if _goes_on(node) else set()
 
 
 def _sources(node: UOp) -> tuple[UOp, ...]:
@@ -386,18 +439,18 @@ def _sources(node: UOp) -> tuple[UOp, ...]:
 
 
 def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool, written: Written,
-           made: Mapping[UOp, Entry]) -> Entry | None:  # fmt: skip
+           made: Mapping[UOp, TapeEntry]) -> TapeEntry | None:  # fmt: skip
     """The entry of a node whose graph, down to memory, is inside; None where no leaf can be behind it.
 
     written is what the run has overwritten, made are the entries of what it has computed before this.
     """
     memories = [n for n in inside if n.op in HELD]
     if not asks and (
-        not _has_leaf(node) if node.op is Ops.ASSIGN else
+        not has_leaf(node) if node.op is Ops.ASSIGN else
         not any([n.dtype.kind == "float" for n in memories]) and not any([isinstance(n.tag, Own) for n in inside])  # noqa: C419  faster
     ):  # fmt: skip
         return None
-    entry = Entry(asks)
+    entry = TapeEntry(asks)
     behind = {n: found for n in memories if (found := _entry_behind(n, written, made)) is not None}
     if behind:  # a gradient does not go on to all of them
         passed = passed_by((node,))
@@ -423,7 +476,7 @@ def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool, written: Wri
     return entry
 
 
-def _entry_behind(memory: UOp, written: Written, made: Mapping[UOp, Entry]) -> Entry | None:
+def _entry_behind(memory: UOp, written: Written, made: Mapping[UOp, TapeEntry]) -> TapeEntry | None:
     """The entry of the value that a graph reads from memory: of this run where it computed that."""
     if made:
         actual = written.actual(memory)
@@ -432,7 +485,7 @@ def _entry_behind(memory: UOp, written: Written, made: Mapping[UOp, Entry]) -> E
     return entry_of(memory)
 
 
-def _version(buffer: UOp, written: Written) -> Version | None:
+def _version(buffer: UOp, written: Written) -> MemoryVersion | None:
     """Which version of which BUFFER one in a graph is; None of one that nobody has written over."""
     if (actual := written.new.get(buffer)) is not None:
         return actual, written.time
@@ -444,7 +497,7 @@ def _is_computed(node: UOp) -> bool:
     return node.op not in HELD
 
 
-def _ends(memories: Iterable[UOp], behind: Mapping[UOp, Entry]) -> list[weakref.ref[UOp]]:
+def _ends(memories: Iterable[UOp], behind: Mapping[UOp, TapeEntry]) -> list[weakref.ref[UOp]]:
     """The memories at the ends of a graph that is not kept, those behind its own entries included."""
     found = {buffer for memory in memories for buffer in buffers_of(memory)}
     seen: set[int] = set()
@@ -469,7 +522,7 @@ def note_replayed(values: Iterable[tuple[UOp, bool]], depends: Collection[weakre
     """
     with _lock:
         for memory, asks in values:
-            entry = Entry(asks)
+            entry = TapeEntry(asks)
             entry.lost, entry.length, entry.depends = REPLAYED, 0, depends
             _keep(memory, entry, UOp.next_buffer())
 
@@ -480,7 +533,7 @@ def note_replayed(values: Iterable[tuple[UOp, bool]], depends: Collection[weakre
 def note_writes(buffers: Iterable[UOp], time: int = 0) -> None:
     """Note that BUFFERs have new values since time, or now: entries over the old ones cannot read them any more."""
     with _lock:
-        for uid in [uid for uid, entry in _entries.items() if type(entry) is tuple]:
+        for uid in list(_later):
             _recorded(uid)  # while what it reads is what it was computed from
         time = time or UOp.next_buffer()
         for buffer in buffers:
@@ -514,7 +567,12 @@ def may_save(buffers: Iterable[UOp]) -> bool:
     return nbytes <= SAVED
 
 
-def to_save(overwritten: Collection[UOp]) -> list[Entry]:
+def has_readers() -> bool:
+    """Whether any entry that a backward may still go through reads memory."""
+    return bool(_readers)
+
+
+def to_save(overwritten: Collection[UOp]) -> list[TapeEntry]:
     """The entries that a backward may still go through, and that read BUFFERs which are about to be overwritten.
 
     None where the old values, with those that were saved before, are more than SAVED bytes.
@@ -522,7 +580,7 @@ def to_save(overwritten: Collection[UOp]) -> list[Entry]:
     if not _readers or not may_save(buffer for buffer in overwritten if buffer in _readers):
         return []
     with _lock:
-        found: dict[int, Entry] = {}
+        found: dict[int, TapeEntry] = {}
         for buffer in overwritten:
             for entry in _readers.get(buffer, ()):
                 if not entry.used and buffer in entry.current():
@@ -530,7 +588,7 @@ def to_save(overwritten: Collection[UOp]) -> list[Entry]:
         return list(found.values())
 
 
-def save(entries: Iterable[Entry], copies: Mapping[UOp, UOp]) -> None:
+def save(entries: Iterable[TapeEntry], copies: Mapping[UOp, UOp]) -> None:
     """Let entries read copies in the place of BUFFERs that are about to be overwritten."""
     with _lock:
         for entry in entries:
@@ -546,7 +604,7 @@ def save(entries: Iterable[Entry], copies: Mapping[UOp, UOp]) -> None:
 # Backward
 
 
-def note_used(nodes: Iterable[UOp], entries: Iterable[Entry]) -> None:
+def note_used(nodes: Iterable[UOp], entries: Iterable[TapeEntry]) -> None:
     """Note that a backward has gone through nodes and entries: nobody is expected to ask for another one."""
     with _lock:
         for entry in entries:

@@ -17,13 +17,13 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.engine.arena import give_back
 from tinygraft.engine.assigns import HasNode
 from tinygraft.engine.capture import open_captures
-from tinygraft.engine.collect import Request
+from tinygraft.engine.collect import RealizeRequest
 from tinygraft.engine.left import Left, finish, touched, why
-from tinygraft.engine.plan import Work, work_for
+from tinygraft.engine.plan import BoundPlan, work_for
 from tinygraft.engine.protect import Saved
 from tinygraft.engine.remember import remember
 from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
-from tinygraft.engine.tape import record_later
+from tinygraft.engine.tape import note_rebuilt, record_later
 from tinygraft.interrupt import Guard
 from tinygraft.schedule.shard import in_shape
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from tinygraft.engine.validate import Checking
 
 
-def run_request(request: Request, guard: Guard) -> None:
-    """Compute what a Request is about, and give its tensors their results. Raises what any part of it raises."""
+def run_request(request: RealizeRequest, guard: Guard) -> None:
+    """Compute what a RealizeRequest is about, and give its tensors their results. Raises what any part of it raises."""
     outputs = list(request.homes.values())
     if not request.assigns and not open_captures():
         work = work_for(request.order, outputs)
@@ -55,7 +55,7 @@ def run_request(request: Request, guard: Guard) -> None:
     _run_work(request, work, guard)
 
 
-def _run_work(request: Request, work: Work, guard: Guard) -> None:
+def _run_work(request: RealizeRequest, work: BoundPlan, guard: Guard) -> None:
     """Take memory, copy old values, run and commit; or roll back."""
     progress = Progress([False] * len(work.calls))
     prepared: Prepared | None = None
@@ -87,14 +87,14 @@ def _run_work(request: Request, work: Work, guard: Guard) -> None:
         checking.compare(work)
 
 
-def _checking(request: Request) -> Checking | None:
+def _checking(request: RealizeRequest) -> Checking | None:
     """What VALIDATE=1 compares the results with, from memory as it is now."""
     from tinygraft.engine.validate import before  # NumPy is loaded only here
 
     return before(request.order, request.homes, request.computed)
 
 
-def _commit_alone(request: Request, work: Work) -> bool:
+def _commit_alone(request: RealizeRequest, work: BoundPlan) -> bool:
     """Commit one value that one tensor has and no other graph, where nobody asks for a gradient; False if it is more.
 
     Most small operations are that: what `_commit` does comes down to this.
@@ -115,7 +115,7 @@ def _commit_alone(request: Request, work: Work) -> bool:
     return True
 
 
-def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp, UOp],
+def _commit(request: RealizeRequest, work: BoundPlan, homes: dict[UOp, UOp], more: dict[UOp, UOp],
             written: Collection[UOp], saved: Saved | None) -> dict[UOp, UOp]:  # fmt: skip
     """Let all live tensors have the results of homes, and more; for each node what reads its memory.
 
@@ -133,13 +133,13 @@ def _commit(request: Request, work: Work, homes: dict[UOp, UOp], more: dict[UOp,
     return held
 
 
-def drop(request: Request) -> None:
+def drop(request: RealizeRequest) -> None:
     """Nothing has run: the pending writes of tensors that were asked for are dropped where there is an old value."""
     if request.assigns:
         Left(request, None, Progress([]), {}).rebind("", {})
 
 
-def _settle(request: Request, work: Work, prepared: Prepared, progress: Progress, saved: Saved | None,
+def _settle(request: RealizeRequest, work: BoundPlan, prepared: Prepared, progress: Progress, saved: Saved | None,
             error: BaseException) -> None:  # fmt: skip
     """Commit what was wholly written, and give each other tensor its old value, or a node that says that it is lost."""
     if progress.begun and isinstance(error, Exception):
@@ -167,10 +167,13 @@ def _rebind(swap: dict[UOp, UOp], tensors: Sequence[HasNode]) -> None:
     Shapes on the way to memory are left out, but not where a gradient may be asked for at one of them.
     """
     nodes = [tensor.uop for tensor in tensors]
-    done = swap if all(map(swap.__contains__, nodes)) else rebuild(nodes, swap)
+    done = swap
+    if not all(map(swap.__contains__, nodes)):
+        done = rebuild(nodes, swap)
+        note_rebuilt(done)
     for tensor in tensors:
-        new = done[tensor.uop]
-        base = memory_base(new)
+        new = base = done[tensor.uop]
+        while base.op is Ops.RESHAPE:  # a DETACH stays: what is made of this tensor later has no gradient beyond it
+            base = base.src[0]
         asked = tensor.requires_grad is not False and new.dtype.kind == "float"
-        short = base.op is Ops.BUFFER and new.op is Ops.RESHAPE and not asked
-        tensor.uop = _held(new, base) if short else new
+        tensor.uop = new if new is base or base.op is not Ops.BUFFER or asked else _held(new, base)

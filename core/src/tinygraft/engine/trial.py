@@ -47,7 +47,7 @@ SLOWER, UNSURE = 1.1, 2.0  # times the least seconds of all: who is slower than 
 
 
 @dataclass(slots=True)
-class Version:
+class KernelVersion:
     """A kernel compiled in some way."""
 
     program: Program
@@ -75,7 +75,7 @@ class Trial:
         copies = max(1, min(COPIES, CIRCLE // max(size, 1))) if self.cold else 1
         self.memory = [[self._memory(data) for data in self.first] for _ in range(copies)]
         self.turn = 0
-        self.versions: dict[str, Version] = {}
+        self.versions: dict[str, KernelVersion] = {}
         self.texts: dict[str, str] = {}
         self._reference()
 
@@ -103,19 +103,19 @@ class Trial:
         self.backend.allocator.copy_out(memoryview(data), self.handles[slot])
         return data
 
-    def _load(self, linear: Linear) -> Version:
+    def _load(self, linear: Linear) -> KernelVersion:
         binary = self.backend.compiler.compile(self.backend.renderer.render(linear))
         x, y, z = (size_of(size, self.values) for size in linear.signature.grid)
-        return Version(self.backend.load(binary), (x, y, z))
+        return KernelVersion(self.backend.load(binary), (x, y, z))
 
-    def _run(self, version: Version, slots: Sequence[int]) -> float:
+    def _run(self, version: KernelVersion, slots: Sequence[int]) -> float:
         """Seconds of one run on the next copy of the data, with the arguments at slots as they were first."""
         self.turn = (self.turn + 1) % len(self.memory)
         for slot in slots:
             self.backend.allocator.copy_in(self.handles[slot], memoryview(self.first[slot]))
         return self._timed(version, 1)
 
-    def _timed(self, version: Version, times: int) -> float:
+    def _timed(self, version: KernelVersion, times: int) -> float:
         program, grid, values = version.program, version.grid, [self.values[name] for name in sorted(self.values)]
         if times == 1:
             return self.backend.timed_launch(program, self.handles, values, grid)

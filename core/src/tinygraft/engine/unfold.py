@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.engine.rows import Memory
-from tinygraft.engine.tape import Entry, entry_of, origin_of, passed_by, version_of, written_at
+from tinygraft.engine.rows import TapedMemory
+from tinygraft.engine.tape import TapeEntry, entry_of, origin_of, passed_by, version_of, written_at
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.uop.ops import Ops
@@ -42,13 +42,13 @@ class Unfolded:
     inside: dict[UOp, UOp] = field(default_factory=dict)
     back: dict[UOp, UOp] = field(default_factory=dict)
     unknown: dict[UOp, tuple[str, UOp | None]] = field(default_factory=dict)
-    lost: list[Entry] = field(default_factory=list)
+    lost: list[TapeEntry] = field(default_factory=list)
     _whole: dict[int, UOp] = field(default_factory=dict)  # by the id of an entry: its graph, unfolded
     _stale: dict[tuple[UOp, int], UOp] = field(default_factory=dict)  # a BUFFER at a time -> what stands for it
-    _homes: dict[UOp, list[Entry]] = field(default_factory=dict)  # memory -> the entries of values that it has, or had
-    _entries: dict[int, Entry] = field(default_factory=dict)  # keeps ids from being given again
+    _homes: dict[UOp, list[TapeEntry]] = field(default_factory=dict)  # memory -> the entries of its values, old and new
+    _entries: dict[int, TapeEntry] = field(default_factory=dict)  # keeps ids from being given again
 
-    def entries(self) -> Collection[Entry]:
+    def entries(self) -> Collection[TapeEntry]:
         """The entries that were unfolded."""
         return self._entries.values()
 
@@ -84,7 +84,7 @@ class Unfolded:
                     self.back[whole] = _in_shape(memory, whole)
         self.inside.update(rebuild(nodes, _read_back(nodes, swap)) if swap else zip(nodes, nodes, strict=True))
 
-    def _unfold(self, entry: Entry, everyone: bool) -> None:
+    def _unfold(self, entry: TapeEntry, everyone: bool) -> None:
         """Unfold the graph of an entry, those behind it first."""
         stack = [entry]
         while stack:
@@ -106,7 +106,7 @@ class Unfolded:
                 self._homes.setdefault(home, []).append(current)
             stack.pop()
 
-    def _graph(self, entry: Entry, everyone: bool) -> UOp:
+    def _graph(self, entry: TapeEntry, everyone: bool) -> UOp:
         """The graph of an entry over what its memory was computed from, or what stands for what is not there."""
         if entry.rows is not None:
             return entry.rows.node(lambda memory: self._memory(memory, everyone))
@@ -122,7 +122,7 @@ class Unfolded:
                 swap[memory] = new
         return rebuild((entry.node,), _read_back(inside, swap))[entry.node]
 
-    def _memory(self, memory: Memory, everyone: bool) -> UOp:
+    def _memory(self, memory: TapedMemory, everyone: bool) -> UOp:
         """What stands for the memory of a row."""
         node = memory.ref()
         if node is not None:
@@ -133,7 +133,7 @@ class Unfolded:
         computed = self._computed(memory.entry, unknown, everyone)
         return unknown if computed is None else computed
 
-    def _leaf(self, memory: UOp, behind: Entry | None, at: Sequence[int], everyone: bool) -> UOp:
+    def _leaf(self, memory: UOp, behind: TapeEntry | None, at: Sequence[int], everyone: bool) -> UOp:
         """What stands for memory that an entry reads: what it was computed from, itself, or unknown values.
 
         at is when each of its BUFFERs was last written when it was read.
@@ -147,7 +147,7 @@ class Unfolded:
         stale = {buffer: self._unknown(buffer, then) for buffer, then in versions if written_at(buffer) != then}
         return rebuild((memory,), stale)[memory] if stale else memory
 
-    def _computed(self, behind: Entry | None, like: UOp, everyone: bool) -> UOp | None:
+    def _computed(self, behind: TapeEntry | None, like: UOp, everyone: bool) -> UOp | None:
         """What memory was computed from, flat as that is; None of a leaf, and where it is not known."""
         if behind is None or not (everyone or behind.asks):
             return None

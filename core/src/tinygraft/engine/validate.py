@@ -37,7 +37,7 @@ from tinygraft.engine.arithmetic import Array, of_memory
 from tinygraft.engine.assigns import assigned_to
 from tinygraft.engine.evaluate import CannotEvaluate, Evaluation, Value, work
 from tinygraft.engine.noise import least, unit
-from tinygraft.engine.plan import Work
+from tinygraft.engine.plan import BoundPlan
 from tinygraft.engine.run import writes
 from tinygraft.errors import ValidationError
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
@@ -130,7 +130,7 @@ class Checking:
         self.values = self.evaluation.run()
         self.kept = set(self.memory) - {b for n in order if n.op is Ops.ASSIGN for b in buffers_of(assigned_to(n))}
 
-    def compare(self, made: Work) -> None:
+    def compare(self, made: BoundPlan) -> None:
         """Raise ValidationError where memory does not hold what it should."""
         _counts.schedules += 1
         for node in self.homes:
@@ -145,7 +145,7 @@ class Checking:
                     node, old, new, np.asarray(old != new), "is only read, and has changed", made, [node], ""
                 )
 
-    def _compare(self, node: UOp, memory: UOp, made: Work, only: Collection[UOp] | None = None) -> None:
+    def _compare(self, node: UOp, memory: UOp, made: BoundPlan, only: Collection[UOp] | None = None) -> None:
         """Hold one output, on each of its devices, to its values; where only is given, those of its BUFFERs."""
         _counts.outputs += 1
         value, shape = self.values[node], self.evaluation.shape(node)
@@ -253,7 +253,7 @@ def _wrong(found: Array, wanted: Value, dtype: DType) -> tuple[Array, Array]:
     return np.asarray(~same), none
 
 
-def _different(node: UOp, wanted: Array, found: Array, wrong: Array, what: str, made: Work, buffers: Sequence[UOp],
+def _different(node: UOp, wanted: Array, found: Array, wrong: Array, what: str, made: BoundPlan, buffers: Sequence[UOp],
                where: str) -> ValidationError:  # fmt: skip
     """The error for an output that is not what it should be."""
     first = tuple(int(places[0]) for places in np.nonzero(np.atleast_1d(wrong)))[: wrong.ndim]

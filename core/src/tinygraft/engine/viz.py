@@ -18,7 +18,7 @@ from typing import Any
 from tinygraft import events
 from tinygraft.engine.drawing import Drawing
 from tinygraft.engine.layout import place
-from tinygraft.engine.record import LOOKED_AT, Recorder, Schedule, Stage, bind_names
+from tinygraft.engine.record import LOOKED_AT, Recorder, ScheduleRecord, Stage, bind_names
 
 FRAME = Path(__file__).with_name("page.html")
 
@@ -42,7 +42,7 @@ def install() -> None:
     atexit.register(at_exit)
 
 
-def write_page(schedules: Sequence[Schedule], path: str | Path | None = None, left_out: int = 0) -> Path:
+def write_page(schedules: Sequence[ScheduleRecord], path: str | Path | None = None, left_out: int = 0) -> Path:
     """Write the page to path, or to a new file in the folder of temporary files; the path it has."""
     text = page(schedules, left_out)
     if path is None:
@@ -54,7 +54,7 @@ def write_page(schedules: Sequence[Schedule], path: str | Path | None = None, le
     return path
 
 
-def page(schedules: Sequence[Schedule], left_out: int = 0) -> str:
+def page(schedules: Sequence[ScheduleRecord], left_out: int = 0) -> str:
     """The whole page as text."""
     kernels = sum(len(schedule.kernels) for schedule in schedules)
     data = {
@@ -67,7 +67,7 @@ def page(schedules: Sequence[Schedule], left_out: int = 0) -> str:
     return FRAME.read_text(encoding="utf-8").replace("@DATA@", packed)
 
 
-def _schedule(schedule: Schedule) -> dict[str, Any]:
+def _schedule(schedule: ScheduleRecord) -> dict[str, Any]:
     bind_names(schedule)
     return {
         "number": schedule.number,

@@ -20,7 +20,7 @@ from tinygraft.config import PROFILE, TINYGRAFT_STRICT_PLUGINS, TINYGRAFT_TRACE_
 from tinygraft.errors import HookError
 from tinygraft.events import CompileEvent, DeviceEvent, LaunchEvent, MemoryEvent, RenderEvent, ScheduleEvent
 from tinygraft.helpers import warn_user
-from tinygraft.hooks.load import examine, load, said_of, why_refused
+from tinygraft.hooks.hook_loading import examine, load, said_of, why_refused
 from tinygraft.hooks.requests import (
     STAGES,
     CodegenPass,
@@ -265,7 +265,7 @@ class Hooks:
             sinks.append((owner, sink))
         if not sinks:
             raise HookError("no hook plugin contributes a profiler (tinygraft_profiler); install or register one")
-        stops = [events.observe(_Observer(sink.take, owner, True), *OBSERVERS.values()) for owner, sink in sinks]
+        stops = [events.observe(_PluginObserver(sink.take, owner, True), *OBSERVERS.values()) for owner, sink in sinks]
         try:
             yield
         finally:
@@ -278,7 +278,7 @@ class Hooks:
                     warn_user(f"the profiler of {owner} raised {describe(error)} at its end", RuntimeWarning)
 
 
-class _Observer:
+class _PluginObserver:
     """A function that is told events, with the name of the plugin it belongs to."""
 
     __slots__ = ("_function", "_takes", "observer_name")
@@ -294,7 +294,7 @@ class _Observer:
 
 def _observe(hook: str, impl: HookImpl) -> Callable[[], None]:
     return events.observe(
-        _Observer(impl.function, f"{hook} of {impl.plugin_name}", bool(impl.argnames)), OBSERVERS[hook]
+        _PluginObserver(impl.function, f"{hook} of {impl.plugin_name}", bool(impl.argnames)), OBSERVERS[hook]
     )
 
 

@@ -28,6 +28,7 @@ from tinygraft.tensor.tensor import Tensor
 
 Archive = Tensor | str | os.PathLike[str]
 LOCAL_HEADER = 30  # bytes before the name of a member of a zip file
+UTF8 = 0x800  # the flag of a member whose name is in UTF-8
 _PIECE = 1 << 20  # bytes that are unpacked at once
 _LONGEST_HEADER = 16 << 20  # bytes that a name and other notes of a member of a tar archive may have
 _PACKED: dict[bytes, Callable[[Any], Any]] = {
@@ -226,13 +227,20 @@ class ZipFiles:
         return Tensor(self._unpack(info, size))
 
     def read(self, name: str, longest: int) -> bytes:
-        """The bytes of a file. Raises FileFormatError where it is not in the archive, or longer than that."""
+        """The bytes of a file. Raises FileFormatError where it is not in the archive, longer than that, or damaged."""
         info = self._found(name)
         if info.file_size > longest:
             raise FileFormatError(f"{name!r} in this zip archive has {info.file_size} bytes, {longest} are allowed")
-        if self._is_plain(info):
-            return bytes(self.tensor(name).data()) if info.file_size else b""
-        return bytes(self._unpack(info, info.file_size))
+        if not self._is_plain(info):
+            return bytes(self._unpack(info, info.file_size))
+        data = bytes(self.tensor(name).data()) if info.file_size else b""
+        found = zlib.crc32(data)
+        if info.CRC not in (found, 0):  # 0: PyTorch was told to write none
+            raise FileFormatError(
+                f"{name!r} in this zip archive is damaged: the checksum of its bytes is {found:08x}, and should be "
+                f"{info.CRC:08x}"
+            )
+        return data
 
     def _found(self, name: str) -> zipfile.ZipInfo:
         if name not in self.names:
@@ -245,12 +253,18 @@ class ZipFiles:
         return info.compress_type == zipfile.ZIP_STORED and not is_encrypted
 
     def _start(self, info: zipfile.ZipInfo) -> int:
-        """Where the bytes of a stored file begin: behind a header of its own, with its name once more."""
+        """Where the bytes of a stored file begin: behind a header of its own, with its name and extra fields.
+
+        Raises FileFormatError where that header is not there, or not whole: its lengths would lead anywhere.
+        """
         self._file.seek(max(info.header_offset, 0))
         header = self._file.read(LOCAL_HEADER)
         if len(header) < LOCAL_HEADER or header[:4] != b"PK\x03\x04" or info.header_offset < 0:
             raise FileFormatError(f"{info.filename!r} in this zip archive is not where the archive says")
         name, extra = struct.unpack("<HH", header[26:30])
+        is_named = self._file.read(name) == info.orig_filename.encode("utf-8" if info.flag_bits & UTF8 else "cp437")
+        if not is_named or not _is_whole(self._file.read(extra), extra):
+            raise FileFormatError(f"the header of {info.filename!r} in this zip archive is damaged")
         return int(info.header_offset + LOCAL_HEADER + name + extra)
 
     def _unpack(self, info: zipfile.ZipInfo, size: int) -> bytearray:
@@ -270,6 +284,14 @@ class ZipFiles:
                 f"{len(found)} are there"
             )
         return found
+
+
+def _is_whole(extra: bytes, length: int) -> bool:
+    """Whether extra fields fill so many bytes: each has an id and a length, and there may be zeros behind them."""
+    place = 0
+    while place + 4 <= len(extra):
+        place += 4 + int.from_bytes(extra[place + 2 : place + 4], "little")
+    return len(extra) == length and place <= length and not any(extra[place:])
 
 
 def _part(data: Tensor, what: str, start: int, size: int) -> Tensor:

@@ -7,14 +7,12 @@ axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from tinygraft.errors import ShapeError
 from tinygraft.helpers import prod
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.tensor import Tensor
-
-Sizes = int | Sequence[int]
+from tinygraft.tensor.window_reductions import Sizes
 
 
 class Conv2d:

@@ -1,7 +1,7 @@
 """Layers that normalise: BatchNorm, LayerNorm, LayerNorm2d, GroupNorm, InstanceNorm, RMSNorm.
 
 Each is (x - mean) * rsqrt(var + eps) * weight + bias, over different axes. The reductions keep their axes, so
-that the scheduler can put a normalisation into one kernel with its rows.
+that the scheduler can put a normalisation into one kernel with its rows. ValueError for an eps below 0.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class BatchNorm:
         track_running_stats: bool = True,
         momentum: float = 0.1,
     ) -> None:
+        _check_eps("BatchNorm", eps)
         self.sz, self.eps, self.track_running_stats, self.momentum = sz, eps, track_running_stats, momentum
         self.weight, self.bias = _affine((sz,), affine)
         self.num_batches_tracked = filled((), 0, dtype=dtypes.int64, requires_grad=False)
@@ -104,6 +105,7 @@ class LayerNorm:
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True
     ) -> None:
+        _check_eps(type(self).__name__, eps)
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.axis = tuple(range(-len(self.normalized_shape), 0))
         self.eps, self.elementwise_affine = eps, elementwise_affine
@@ -144,6 +146,7 @@ class GroupNorm:
     """
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
+        _check_eps(type(self).__name__, eps)
         if num_groups < 1 or num_channels % num_groups:
             raise ShapeError(f"{num_groups} groups do not divide {num_channels} channels")
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
@@ -182,6 +185,7 @@ class RMSNorm:
     """
 
     def __init__(self, dim: int, eps: float = 1e-6, elementwise_affine: bool = True) -> None:
+        _check_eps("RMSNorm", eps)
         self.dim, self.eps = dim, eps
         self.weight = filled((dim,), 1) if elementwise_affine else None
 
@@ -205,3 +209,9 @@ def _scale_and_shift(y: Tensor, weight: Tensor | None, bias: Tensor | None, shap
     if weight is not None:
         y = y * weight.reshape(shape)
     return y if bias is None else y + bias.reshape(shape)
+
+
+def _check_eps(what: str, eps: float) -> None:
+    """Raise ValueError for a number below 0, or NaN, to be added to a variance: its root may be NaN."""
+    if not eps >= 0:
+        raise ValueError(f"{what} needs eps to be at least 0, got {eps}")

@@ -191,7 +191,7 @@ def _check_views(params: Sequence[Tensor]) -> None:
                 )
     for name, tensor in zip(names, params, strict=True):
         storage, steps = tensor._storage, tensor._chain if tensor._storage is not None else ()
-        if storage and steps and storage.requires_grad is True and all(op is not Ops.DETACH for op, _, _, _ in steps):
+        if storage and steps and storage.requires_grad is True and all(op is not Ops.DETACH for op, *_ in steps):
             raise TrainingError(
                 f"{name} is a view of a tensor of shape {storage.uop.shape} that requires a gradient itself, and gets "
                 f"the gradient\n  made at {tensor._where()}\n  hint: give the optimizer that tensor"

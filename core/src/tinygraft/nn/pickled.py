@@ -2,8 +2,8 @@
 
 Python's own reader calls whatever a pickle names and sets any attribute of any object (BUILD). This one knows the
 opcodes that make numbers, text, lists, tuples, dicts and sets; what a pickle names and what it calls is up to a
-`Meaning`. Memory and time are bounded by the length of the pickle: a text is as long as what the file has of it, the
-memo is a dict, and a key of a dict is small, since hashing walks through all of it each time.
+`PickleMeaning`. Memory and time are bounded by the length of the pickle: a text is as long as what the file has of it,
+the memo is a dict, and a key of a dict is small, since hashing walks through all of it each time.
 
 Source: the documentation of pickletools, Python's standard library.
 """
@@ -35,7 +35,7 @@ class File(Protocol):
         ...
 
 
-class Meaning(Protocol):
+class PickleMeaning(Protocol):
     """What names, calls and references of a pickle stand for. Each method raises an error of ours for nonsense."""
 
     def find(self, module: str, name: str) -> Any:
@@ -51,7 +51,7 @@ class Meaning(Protocol):
         ...
 
 
-def load(file: File, meaning: Meaning) -> Any:
+def load(file: File, meaning: PickleMeaning) -> Any:
     """What the next pickle of a file describes. Raises FileFormatError for what is none, and what meaning raises."""
     try:
         return _Reader(file, meaning).load()
@@ -78,7 +78,7 @@ def key(value: Any, depth: int = 2) -> Any:
 class _Reader:
     """The machine that a pickle is a program for: a stack, the marks on it, and a memo."""
 
-    def __init__(self, file: File, meaning: Meaning) -> None:
+    def __init__(self, file: File, meaning: PickleMeaning) -> None:
         self._file, self._meaning = file, meaning
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}

@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HeaderEntry:
     """One tensor of a file: its bytes are [start, end) of what follows the header."""
 
     name: str
@@ -62,7 +62,7 @@ class Header:
     metadata: dict[str, str]
     start: int
 
-    def entry(self, name: str, label: str) -> Entry:
+    def entry(self, name: str, label: str) -> HeaderEntry:
         """One of the tensors."""
         return _entry(name, self.tensors[name], label)
 
@@ -208,7 +208,7 @@ def _as_they_should_be(tensors: Json, size: int) -> Json | None:
     return {name: tensors[name] for name in order} if last == size else None
 
 
-def _entry(name: str, fields: Any, label: str) -> Entry:
+def _entry(name: str, fields: Any, label: str) -> HeaderEntry:
     """One line of the header, checked by itself."""
     if not isinstance(fields, dict) or fields.keys() != set(_FIELDS):
         keys = sorted(fields) if isinstance(fields, dict) else fields
@@ -228,7 +228,7 @@ def _entry(name: str, fields: Any, label: str) -> Entry:
             f"{label}: tensor {name!r} of {dtype} and shape {tuple(shape)} needs {expected} bytes, its "
             f"offsets {offsets} hold {actual}"
         )
-    return Entry(name, _DTYPES[dtype], tuple(shape), offsets[0], offsets[1])
+    return HeaderEntry(name, _DTYPES[dtype], tuple(shape), offsets[0], offsets[1])
 
 
 def _are_sizes(value: Any) -> bool:
@@ -236,7 +236,7 @@ def _are_sizes(value: Any) -> bool:
     return isinstance(value, list) and all(type(item) is int and 0 <= item < _MOST for item in value)
 
 
-def _check_layout(entries: list[Entry], size: int, label: str) -> None:
+def _check_layout(entries: list[HeaderEntry], size: int, label: str) -> None:
     """The tensors must fill the size bytes after the header: no overlap, no hole, nothing missing or left."""
     end, last = 0, "the header"
     for entry in entries:

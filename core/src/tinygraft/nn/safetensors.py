@@ -23,22 +23,23 @@ from tinygraft.errors import DTypeError, FileFormatError, UnsupportedError
 from tinygraft.files import OpenFile, replacing
 from tinygraft.helpers import prod
 from tinygraft.nn.lazily import LazyTensors
-from tinygraft.nn.safeheader import METADATA, NAMES, Entry, read_header
+from tinygraft.nn.safeheader import METADATA, NAMES, HeaderEntry, read_header
 from tinygraft.tensor.ondisk import file_node
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
-Path = str | os.PathLike[str]
+FilePath = str | os.PathLike[str]
 
 _ORDER = {dtype: place for place, dtype in enumerate(NAMES)}
 
 
-def safe_save(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, str] | None = None) -> None:
+def safe_save(tensors: Mapping[str, Tensor], path: FilePath, metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors to a safetensors file at path, whole or not at all.
 
     Works for all dtypes but complex128, and any shape, also over the file that the tensors were loaded from.
-    metadata is text by text. Raises DTypeError for what is neither tensor nor text, FileFormatError for a name the
-    format keeps to itself.
+    metadata is text by text. Raises DTypeError for what is neither tensor nor text, or no dict, FileFormatError for a
+    name that the format keeps to itself or that UTF-8 does not have; and as files do, FileNotFoundError where there is
+    no folder for the file, IsADirectoryError for a folder, FileFormatError for a device or a pipe.
 
     >>> import tempfile, os
     >>> from tinygraft import Tensor
@@ -47,7 +48,7 @@ def safe_save(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, 
     >>> safe_load(path)["a"].tolist()
     [1, 2, 3]
     """
-    _check_request(tensors, metadata or {})
+    _check_request(tensors, {} if metadata is None else metadata)
     if tensors:
         first, *others = tensors.values()
         first.realize(*others)
@@ -69,7 +70,7 @@ def safe_save(tensors: Mapping[str, Tensor], path: Path, metadata: Mapping[str, 
             file.write(_to_bytes(tensor))
 
 
-def safe_load(source: Path | bytes | bytearray | memoryview, device: Place = None) -> dict[str, Tensor]:
+def safe_load(source: FilePath | bytes | bytearray | memoryview, device: Place = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file, or of its bytes, in the order of the file.
 
     A tensor is made when it is first asked for, and its bytes are read when they are needed, so that a few tensors of a
@@ -91,7 +92,7 @@ def safe_load(source: Path | bytes | bytearray | memoryview, device: Place = Non
     return LazyTensors(header.tensors, make)
 
 
-def safe_load_metadata(source: Path | bytes | bytearray | memoryview) -> dict[str, str]:
+def safe_load_metadata(source: FilePath | bytes | bytearray | memoryview) -> dict[str, str]:
     """The metadata of a safetensors file, text by text; no tensor is read. Raises as safe_load does."""
     content = _content(source)
     return read_header(content.read, content.size, _label(source)).metadata
@@ -100,7 +101,7 @@ def safe_load_metadata(source: Path | bytes | bytearray | memoryview) -> dict[st
 # Reading
 
 
-class _Bytes:
+class _BytesFile:
     """Bytes in memory, to be read as a file is. What may change is copied."""
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
@@ -112,15 +113,15 @@ class _Bytes:
         return self._data[offset : offset + count]
 
 
-def _content(source: Path | bytes | bytearray | memoryview) -> OpenFile | _Bytes:
-    return _Bytes(source) if isinstance(source, (bytes, bytearray, memoryview)) else OpenFile(source)
+def _content(source: FilePath | bytes | bytearray | memoryview) -> OpenFile | _BytesFile:
+    return _BytesFile(source) if isinstance(source, (bytes, bytearray, memoryview)) else OpenFile(source)
 
 
-def _label(source: Path | bytes | bytearray | memoryview) -> str:
+def _label(source: FilePath | bytes | bytearray | memoryview) -> str:
     return "<bytes>" if isinstance(source, (bytes, bytearray, memoryview)) else os.fspath(source)
 
 
-def _in_file(file: OpenFile, entry: Entry, start: int, device: str) -> Tensor:
+def _in_file(file: OpenFile, entry: HeaderEntry, start: int, device: str) -> Tensor:
     """A tensor whose bytes are read when they are needed."""
     is_complex = entry.dtype.kind == "complex"
     shape = (*entry.shape, 2) if is_complex else entry.shape
@@ -131,7 +132,7 @@ def _in_file(file: OpenFile, entry: Entry, start: int, device: str) -> Tensor:
 # Tensors and bytes
 
 
-def _from_bytes(data: bytes, entry: Entry, device: Place) -> Tensor:
+def _from_bytes(data: bytes, entry: HeaderEntry, device: Place) -> Tensor:
     return Tensor(_little_endian(data, entry.dtype), dtype=entry.dtype, device=device).reshape(entry.shape)
 
 
@@ -155,12 +156,16 @@ def _little_endian(data: bytes | bytearray, dtype: DType) -> bytes | bytearray:
 
 
 def _check_request(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    for what, given in (("tensors by their names", tensors), ("metadata, text by text", metadata)):
+        if not isinstance(given, Mapping):
+            raise DTypeError(f"safe_save writes a dict of {what}, got {type(given).__name__}")
     for name, tensor in tensors.items():
         if not isinstance(name, str) or name == METADATA:
             raise FileFormatError(
                 f"a tensor in a safetensors file cannot be named {name!r}; names are text, and {METADATA} is the "
                 "format's own"
             )
+        _check_text(name)
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"safe_save writes tensors, {name!r} is {type(tensor).__name__}; hint: Tensor(value)")
         if tensor.dtype not in NAMES:
@@ -169,6 +174,19 @@ def _check_request(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise DTypeError(f"safetensors metadata is text by text, {key!r} is {value!r}; hint: str({value!r})")
+        _check_text(key)
+        _check_text(value)
+
+
+def _check_text(text: str) -> None:
+    """Raise FileFormatError for text that UTF-8 does not have: half of a pair of surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise FileFormatError(
+            f"a safetensors file has its text in UTF-8, which has no {text[error.start]!r}: that is at {error.start} "
+            f"of {text!r}"
+        ) from None
 
 
 def _sizes(name: str, tensor: Tensor) -> tuple[int, ...]:

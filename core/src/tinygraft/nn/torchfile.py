@@ -105,7 +105,7 @@ def _from_zip(data: Tensor) -> Any:
         return made[key]
 
     pickle = members.read(found, max(_LONGEST_PICKLE, data.size))
-    return pickled.load(io.BytesIO(pickle), _Meaning(bytes_of, len(pickle)))
+    return pickled.load(io.BytesIO(pickle), _TorchMeaning(bytes_of, len(pickle)))
 
 
 def _from_pickles(data: Tensor) -> Any:
@@ -116,7 +116,7 @@ def _from_pickles(data: Tensor) -> Any:
     def note(key: str, dtype: DType, count: int) -> None:
         asked[key] = dtype
 
-    first_pass = _Meaning(note, data.size)
+    first_pass = _TorchMeaning(note, data.size)
     try:
         if pickled.load(file, first_pass) != MAGIC:
             raise FileFormatError("this file is not from torch.save: it does not begin with its number")
@@ -141,10 +141,10 @@ def _from_pickles(data: Tensor) -> Any:
         places[key] = data[first:end]
         file.seek(end)
     file.seek(start)
-    return pickled.load(file, _Meaning(lambda key, dtype, count: places[key], data.size))
+    return pickled.load(file, _TorchMeaning(lambda key, dtype, count: places[key], data.size))
 
 
-class _Meaning:
+class _TorchMeaning:
     """What names stand for in a file of torch.save. bytes_of(key, dtype, elements) gives the bytes of a storage.
 
     size is how long the pickle may be: all that its calls copy is no more.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.caches import cache_folder
 from tinygraft.config import DEBUG, Context, Setting
+from tinygraft.device.device_spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Allocator, Backend, Compiler, GraphExecutor, Handle, Program, Step
-from tinygraft.device.spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import (
     CompileError,

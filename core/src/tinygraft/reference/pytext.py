@@ -41,7 +41,7 @@ class PythonRenderer(Renderer):
 
     def render(self, linear: Linear) -> Source:
         """The module of one kernel."""
-        return Source(linear.name, _Text(linear).module(), self.language, linear.signature)
+        return Source(linear.name, _PythonText(linear).module(), self.language, linear.signature)
 
 
 def literal(value: bool | int | float) -> str:
@@ -121,7 +121,7 @@ def expression(op: Ops, dtype: DType, sources: Sequence[DType], names: Sequence[
     return text if op in EXACT else fitted(text, dtype)
 
 
-class _Text:
+class _PythonText:
     """The text of one Linear, as it is written."""
 
     def __init__(self, linear: Linear) -> None:

@@ -1,6 +1,6 @@
 """What core's own devices declare: PYTHON interprets any kernel, NULL accepts everything and runs nothing."""
 
-from tinygraft.device.spec import ApiRange, DeviceSpec, Probe
+from tinygraft.device.device_spec import ApiRange, DeviceSpec, Probe
 
 
 def always() -> Probe:

@@ -13,10 +13,10 @@ from collections import Counter
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.render.cstyle_expr import EXPR
-from tinygraft.render.cstyle_words import Words, bare
+from tinygraft.render.cstyle_words import DialectWords, bare
 from tinygraft.render.dialect import Dialect
 from tinygraft.render.renderer import Renderer
-from tinygraft.render.text import LOOPS, Access, Step, Walk, Writer, halves, memory
+from tinygraft.render.text import LOOPS, ElementwiseStep, LinearWalk, VectorAccess, Writer, halves, memory
 from tinygraft.uop.linear import Lane
 from tinygraft.uop.ops import AxisKind, Ops, StoreHint
 from tinygraft.uop.stages import Linear, Source
@@ -34,15 +34,15 @@ class CStyleRenderer(Renderer):
 
     def render(self, linear: Linear) -> Source:
         """The kernel with the types and helpers that it needs. Raises GraphError for what the dialect cannot say."""
-        return Source(linear.name, Kernel(linear, self.dialect).text(), self.language, linear.signature)
+        return Source(linear.name, CStyleKernel(linear, self.dialect).text(), self.language, linear.signature)
 
 
-class Kernel(Writer):
+class CStyleKernel(Writer):
     """The text of one kernel while it is written."""
 
     def __init__(self, linear: Linear, dialect: Dialect) -> None:
         super().__init__(linear, dialect.matrix)
-        self.dialect, self.words = dialect, Words(linear.name, dialect)
+        self.dialect, self.words = dialect, DialectWords(linear.name, dialect)
         self.head: list[str] = []  # declarations of memory that stand where the kernel begins
         self.lines: list[str] = []
         self.depth = 1
@@ -113,7 +113,7 @@ class Kernel(Writer):
 
     # Values
 
-    def value(self, u: UOp, step: Step, operands: list[str]) -> str:
+    def value(self, u: UOp, step: ElementwiseStep, operands: list[str]) -> str:
         """An expression where it is used once and not in a deeper loop, else a variable."""
         if u.dtype.kind == "index" and (short := _short_index(u.op, operands)) is not None:
             return short
@@ -215,7 +215,7 @@ class Kernel(Writer):
         vector, span = u.src
         size = halves(self.linear, span)
         type_ = self.words.type(u.dtype, size)
-        step = Step(u.arg.op, u.dtype, u.dtype, 1)
+        step = ElementwiseStep(u.arg.op, u.dtype, u.dtype, 1)
         one = EXPR[step.op](self.words, step, "x[k]", "x[k + apart]")
         name = self.words.helper(
             f"fold_{u.arg.op.name.lower()}_{type_}", self.words.type(u.dtype), f"{type_} x",
@@ -308,7 +308,7 @@ class Kernel(Writer):
     def _address(self, u: UOp, lane: Lane) -> str:
         return self.pointer(u.src[0], u.src[1], lane)
 
-    def _where_to(self, u: UOp, lane: Lane, access: Access) -> tuple[str, str, str, str]:
+    def _where_to(self, u: UOp, lane: Lane, access: VectorAccess) -> tuple[str, str, str, str]:
         """For a vector access: what its helper is called, its arguments, its parameters and the place of lane k."""
         long_ = self.words.type(dtypes.index)
         if access.stride == 1:
@@ -318,7 +318,7 @@ class Kernel(Writer):
         index = self.operand(u.src[1], lane, access.width)
         return "at", f"{self._memory(u)}, {bare(index)}", f", {self.words.type(dtypes.index, access.width)} i", "i[k]"
 
-    def _load_vector(self, u: UOp, lane: Lane, access: Access, gate: UOp | None) -> str:
+    def _load_vector(self, u: UOp, lane: Lane, access: VectorAccess, gate: UOp | None) -> str:
         w, width = self.words, access.width
         type_, stored = w.type(u.dtype, width), self._stored(u.dtype)
         kind, arguments, parameters, place = self._where_to(u, lane, access)
@@ -333,7 +333,7 @@ class Kernel(Writer):
         name = w.each_lane(f"{name}_if", (u.dtype, width), f"{pointer}, {mask} c", f"c[k] ? {one} : 0")
         return f"{name}({arguments}, {bare(self.operand(gate, lane, width))})"
 
-    def _store_vector(self, u: UOp, lane: Lane, access: Access, gate: UOp | None) -> None:
+    def _store_vector(self, u: UOp, lane: Lane, access: VectorAccess, gate: UOp | None) -> None:
         w, width, dtype = self.words, access.width, u.src[2].dtype
         type_, space = w.type(dtype, width), self._space(u.src[0])
         value = bare(self.operand(u.src[2], lane, width))
@@ -369,7 +369,7 @@ class Kernel(Writer):
         return name
 
 
-def _used_once(walk: Walk) -> set[UOp]:
+def _used_once(walk: LinearWalk) -> set[UOp]:
     """The nodes that one other node reads, in the same loop and in as many copies."""
     uses = Counter(source for u in walk.linear.uops for source in u.src)
     copied = sum(1 << axis for axis in walk.unrolled)

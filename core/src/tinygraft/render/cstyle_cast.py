@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
-from tinygraft.render.cstyle_words import Words
-from tinygraft.render.text import Step
+from tinygraft.render.cstyle_words import DialectWords
+from tinygraft.render.text import ElementwiseStep
 
 
-def cast(w: Words, u: Step, x: str) -> str:
+def cast(w: DialectWords, u: ElementwiseStep, x: str) -> str:
     """The conversion of x, scalar or vector."""
     old, new, width = u.operand, u.dtype, u.width
     if new is old or (w.type(old) == w.type(new) and not (w.is_bits(old) or w.is_bits(new))):
@@ -34,12 +34,12 @@ def cast(w: Words, u: Step, x: str) -> str:
     return f"{w.each_lane(name, (new, width), f'{w.type(old, width)} x', one)}({x})"
 
 
-def _is_plain(w: Words, old: DType, new: DType) -> bool:
+def _is_plain(w: DialectWords, old: DType, new: DType) -> bool:
     """Whether C's own conversion is the one that is meant."""
     return not w.is_bits(old) and not w.is_bits(new) and (old.kind != "float" or new.kind == "float")
 
 
-def _scalar(w: Words, x: str, old: DType, new: DType) -> str:
+def _scalar(w: DialectWords, x: str, old: DType, new: DType) -> str:
     if w.is_bits(old) and new is dtypes.float32:
         return f"{_widen(w, old)}({x})"
     if w.is_bits(new) and old is dtypes.float32:
@@ -56,7 +56,7 @@ def _scalar(w: Words, x: str, old: DType, new: DType) -> str:
     return f"{_saturate(w, old, new)}({x})"
 
 
-def _saturate(w: Words, old: DType, new: DType) -> str:
+def _saturate(w: DialectWords, old: DType, new: DType) -> str:
     """The helper from a float to an integer."""
     low = 0 if new.kind == "uint" else -(2 ** (new.bits - 1))
     high = 2 ** (new.bits - (new.kind != "uint"))  # the first that is too great; a power of two, so exact in any float
@@ -67,7 +67,7 @@ def _saturate(w: Words, old: DType, new: DType) -> str:
     return w.helper(f"{new.name}_from_{old.name}", w.type(new), f"{w.type(old)} x", body)
 
 
-def _widen(w: Words, old: DType) -> str:
+def _widen(w: DialectWords, old: DType) -> str:
     """The helper from the bits of a half type to float."""
     bits, float_ = w.type(dtypes.uint32), w.type(dtypes.float32)
     name, arguments = f"float_from_{old.name}", f"{w.type(old)} h"
@@ -84,7 +84,7 @@ def _widen(w: Words, old: DType) -> str:
     )))  # fmt: skip
 
 
-def _round(w: Words, new: DType) -> str:
+def _round(w: DialectWords, new: DType) -> str:
     """The helper from float to the bits of a half type, to nearest even; NaN stays NaN."""
     name, result, arguments = f"{new.name}_from_float", w.type(new), f"{w.type(dtypes.float32)} x"
     if new in w.dialect.narrow:
@@ -106,7 +106,7 @@ def _round(w: Words, new: DType) -> str:
     )))  # fmt: skip
 
 
-def bitcast(w: Words, u: Step, x: str) -> str:
+def bitcast(w: DialectWords, u: ElementwiseStep, x: str) -> str:
     """The same bits as another dtype of that width."""
     old, new = u.operand, u.dtype
     if u.width == 1:
@@ -120,7 +120,7 @@ def bitcast(w: Words, u: Step, x: str) -> str:
     return f"({w.type(new, u.width)}){x}"
 
 
-def bitcast_helper(w: Words, old: DType, new: DType) -> str:
+def bitcast_helper(w: DialectWords, old: DType, new: DType) -> str:
     """The helper that reads the bits of one scalar type as another."""
     body = f"union {{ {w.type(old)} given; {w.type(new)} wanted; }} bits = {{x}};\n    return bits.wanted;"
     return w.helper(f"bits_{new.name}_{old.name}", w.type(new), f"{w.type(old)} x", body)

@@ -1,6 +1,7 @@
 """The C family, the expressions: how each elementwise op is written.
 
-EXPR has a row for each op: a function from Words, a Step and the texts of the operands to the text of the result.
+EXPR has a row for each op: a function from DialectWords, an ElementwiseStep and the texts of the operands to the text
+of the result.
 Operands are names, literals or expressions that bind tighter than any operator.
 """
 
@@ -12,8 +13,8 @@ from dataclasses import replace
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.render.cstyle_cast import bitcast, cast
-from tinygraft.render.cstyle_words import UNSIGNED, Words, bare
-from tinygraft.render.text import Step
+from tinygraft.render.cstyle_words import UNSIGNED, DialectWords, bare
+from tinygraft.render.text import ElementwiseStep
 from tinygraft.uop.ops import FUNCTIONS, Ops
 
 OPERATORS = {
@@ -24,17 +25,17 @@ OF_BOOL = {Ops.ADD: "|", Ops.MUL: "&", Ops.SUB: "^", Ops.IDIV: "&", Ops.CMPNE: "
 
 WRAPPED = {Ops.ADD, Ops.SUB, Ops.MUL}
 
-Expression = Callable[..., str]
+CStyleExpression = Callable[..., str]
 
 
-def _small(w: Words, u: Step, text: str) -> str:
+def _small(w: DialectWords, u: ElementwiseStep, text: str) -> str:
     """text that C may compute in int or float, cut back to the type that is narrower."""
     if u.dtype.itemsize >= 4 or u.dtype is dtypes.bool or (u.width > 1 and u.dtype.kind != "float"):
         return text
     return f"({w.type(u.dtype, u.width)}){text}"
 
 
-def _operator(w: Words, u: Step, x: str, y: str) -> str:
+def _operator(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
     if u.operand is dtypes.bool and u.op in OF_BOOL:
         return f"({x} {OF_BOOL[u.op]} {y})"
     if u.op in WRAPPED and (bits := _unsigned(w, u)):
@@ -42,7 +43,7 @@ def _operator(w: Words, u: Step, x: str, y: str) -> str:
     return _small(w, u, f"({x} {OPERATORS[u.op]} {y})")
 
 
-def _unsigned(w: Words, u: Step) -> str:
+def _unsigned(w: DialectWords, u: ElementwiseStep) -> str:
     """The type in which sums and products wrap, where the language does not promise that for their own; else none."""
     if w.dialect.wraps or u.dtype.kind not in ("int", "uint"):
         return ""
@@ -54,11 +55,11 @@ def _unsigned(w: Words, u: Step) -> str:
     return w.type(UNSIGNED[size]) if u.dtype.kind == "int" else ""
 
 
-def _divide(w: Words, u: Step, x: str, y: str) -> str:
+def _divide(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
     return (_call if Ops.FDIV in w.dialect.calls else _operator)(w, u, x, y)
 
 
-def _compare(w: Words, u: Step, x: str, y: str) -> str:
+def _compare(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
     if u.width == 1:
         return f"({x} {OPERATORS[u.op]} {y})"
     if u.operand is dtypes.bool:  # lanes are 0 and -1
@@ -67,7 +68,7 @@ def _compare(w: Words, u: Step, x: str, y: str) -> str:
     return f"({mask}){text}" if u.operand.itemsize == 4 else f"__builtin_convertvector({text}, {mask})"
 
 
-def _neg(w: Words, u: Step, x: str) -> str:
+def _neg(w: DialectWords, u: ElementwiseStep, x: str) -> str:
     if u.dtype is dtypes.bool:
         return x
     if bits := _unsigned(w, u):
@@ -75,17 +76,17 @@ def _neg(w: Words, u: Step, x: str) -> str:
     return _small(w, u, f"(-{x})")
 
 
-def _not(w: Words, u: Step, x: str) -> str:
+def _not(w: DialectWords, u: ElementwiseStep, x: str) -> str:
     return f"!{x}" if u.dtype is dtypes.bool and u.width == 1 else _small(w, u, f"(~{x})")
 
 
-def _reciprocal(w: Words, u: Step, x: str) -> str:
+def _reciprocal(w: DialectWords, u: ElementwiseStep, x: str) -> str:
     one = w.literal(1.0, u.dtype)
     one = one if u.width == 1 else w.splat(one, u.dtype, u.width)
     return _divide(w, replace(u, op=Ops.FDIV), one, x)
 
 
-def _extreme(w: Words, u: Step, x: str, y: str) -> str:
+def _extreme(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
     """The greater or less of both: x when they are equal, NaN when either is NaN."""
     if u.dtype is dtypes.bool:
         return f"({x} {OF_BOOL[u.op]} {y})"
@@ -98,13 +99,13 @@ def _extreme(w: Words, u: Step, x: str, y: str) -> str:
     return f"{w.helper(name, type_, f'{type_} x, {type_} y', body)}({bare(x)}, {bare(y)})"
 
 
-def _blend(w: Words, u: Step, mask: str, x: str, y: str) -> str:
+def _blend(w: DialectWords, u: ElementwiseStep, mask: str, x: str, y: str) -> str:
     """x where the lanes of mask are -1 and y where they are 0; mask has lanes as wide as x."""
     bits = w.lane_bits(u.dtype, u.width)
     return f"({w.type(u.dtype, u.width)})((({bits}){x} & {mask}) | (({bits}){y} & ~{mask}))"
 
 
-def _where(w: Words, u: Step, c: str, x: str, y: str) -> str:
+def _where(w: DialectWords, u: ElementwiseStep, c: str, x: str, y: str) -> str:
     if u.width == 1:
         return f"({c} ? {x} : {y})"
     type_, mask = w.type(u.dtype, u.width), w.type(dtypes.bool, u.width)
@@ -116,7 +117,7 @@ def _where(w: Words, u: Step, c: str, x: str, y: str) -> str:
     )
 
 
-def _call(w: Words, u: Step, *operands: str) -> str:
+def _call(w: DialectWords, u: ElementwiseStep, *operands: str) -> str:
     """A function of the dialect, lane by lane for a vector."""
     word = w.dialect.calls.get(u.op)
     if word is None:
@@ -134,7 +135,7 @@ def _call(w: Words, u: Step, *operands: str) -> str:
     return f"{name}({', '.join(map(bare, operands))})"
 
 
-EXPR: dict[Ops, Expression] = {
+EXPR: dict[Ops, CStyleExpression] = {
     **dict.fromkeys(OPERATORS, _operator),
     Ops.FDIV: _divide,
     Ops.CMPLT: _compare,

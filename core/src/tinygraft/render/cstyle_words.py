@@ -20,7 +20,7 @@ SIGNED = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 
 
-class Words:
+class DialectWords:
     """The types and helpers of one kernel in one dialect."""
 
     def __init__(self, kernel: str, dialect: Dialect) -> None:

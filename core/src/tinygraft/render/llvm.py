@@ -14,9 +14,9 @@ from tinygraft.dtype import DType
 from tinygraft.render.dialect import MatrixWords
 from tinygraft.render.llvm_block import TYPES, literal, type_of
 from tinygraft.render.llvm_expr import EXPR
-from tinygraft.render.llvm_memory import Memory
+from tinygraft.render.llvm_memory import MemoryWriter
 from tinygraft.render.renderer import Renderer
-from tinygraft.render.text import LOOPS, Step, halves
+from tinygraft.render.text import LOOPS, ElementwiseStep, halves
 from tinygraft.uop.ops import AxisKind, Ops, StoreHint
 from tinygraft.uop.stages import Linear, Source
 from tinygraft.uop.uop import UOp
@@ -45,11 +45,11 @@ class LLVMRenderer(Renderer):
 
     def render(self, linear: Linear) -> Source:
         """The module of one kernel. Raises GraphError for an op that should have been decomposed."""
-        text = Function(linear, self.converts_half, self.matrix).text(self.attributes, self.fence)
+        text = LLVMKernel(linear, self.converts_half, self.matrix).text(self.attributes, self.fence)
         return Source(linear.name, text, self.language, linear.signature)
 
 
-class Function(Memory):
+class LLVMKernel(MemoryWriter):
     """The text of one kernel while it is written."""
 
     def __init__(self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords]) -> None:
@@ -107,7 +107,7 @@ class Function(Memory):
 
     # Values
 
-    def value(self, u: UOp, step: Step, operands: list[str]) -> str:
+    def value(self, u: UOp, step: ElementwiseStep, operands: list[str]) -> str:
         """An instruction; adding 0 to an index needs none."""
         if u.dtype.kind == "index" and u.op is Ops.ADD and "0" in operands:
             return operands[operands[0] == "0"]
@@ -204,7 +204,7 @@ class Function(Memory):
                 new = EXPR[Ops.WHERE](self, step, values[2], new, old)
             self.do(f"store {type_} {new}, ptr %{register}")
 
-    def _dot(self, u: UOp, step: Step, old: str, values: list[str]) -> str:
+    def _dot(self, u: UOp, step: ElementwiseStep, old: str, values: list[str]) -> str:
         """What adds the products of two vectors of words to a vector."""
         words, given = self.words_of(u.arg), type_of(u.arg.word, step.width)
         if words.operand and words.operand != given:
@@ -233,7 +233,7 @@ class Function(Memory):
                         self.let(f"shufflevector {type_} {value}, {type_} poison, <{half} x i32> <{picked}>", "half")
                         for picked in (_numbers(0, half), _numbers(half, width))
                     )
-                value, width = EXPR[u.arg.op](self, Step(u.arg.op, u.dtype, u.dtype, half), low, high), half
+                value, width = EXPR[u.arg.op](self, ElementwiseStep(u.arg.op, u.dtype, u.dtype, half), low, high), half
             self.names[u, self.walk.copy(u, lane)] = value
 
 

@@ -1,4 +1,4 @@
-"""LLVM IR, the words: types, exact literals, and a Block to which instructions are added.
+"""LLVM IR, the words: types, exact literals, and the BasicBlocks to which instructions are added.
 
 Used by render.llvm, which writes kernels, and by the tables of its expressions and casts.
 """
@@ -65,7 +65,7 @@ def literal(value: Any, dtype: DType) -> str:
     return (digits if "." in digits else digits + ".0") + exponent + power
 
 
-class Block:
+class BasicBlocks:
     """Instructions as they are written, in basic blocks.
 
     name is what errors call the kernel; converts_half says that the machine converts float16 by an instruction.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
-from tinygraft.render.llvm_block import TYPES, Block, literal, type_word
+from tinygraft.render.llvm_block import TYPES, BasicBlocks, literal, type_word
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 
@@ -16,7 +16,7 @@ HALVES = (dtypes.float16, dtypes.bfloat16)
 class _Lanes:
     """Words for vectors of one width."""
 
-    def __init__(self, block: Block, width: int) -> None:
+    def __init__(self, block: BasicBlocks, width: int) -> None:
         self.block, self.width = block, width
 
     def convert(self, word: str, value: str, old: str, new: str) -> str:
@@ -37,7 +37,7 @@ class _Lanes:
         return self.block.let(f"select {type_word('i1', self.width)} {test}, {type_} {x}, {type_} {y}", "cast")
 
 
-def cast(block: Block, value: str, old: DType, new: DType, width: int) -> str:
+def cast(block: BasicBlocks, value: str, old: DType, new: DType, width: int) -> str:
     """Write the conversion of value; the name of the result."""
     lanes = _Lanes(block, width)
     if new is old:

@@ -1,6 +1,7 @@
 """LLVM IR, the expressions: how each elementwise op is written.
 
-EXPR has a row for each op: a function from a Block, a Step and the names of the operands to the name of the result.
+EXPR has a row for each op: a function from BasicBlocks, an ElementwiseStep and the names of the operands to the name of
+the result.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from collections.abc import Callable
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
-from tinygraft.render.llvm_block import TYPES, Block, suffix, type_of, type_word
+from tinygraft.render.llvm_block import TYPES, BasicBlocks, suffix, type_of, type_word
 from tinygraft.render.llvm_cast import cast
-from tinygraft.render.text import Step
+from tinygraft.render.text import ElementwiseStep
 from tinygraft.uop.ops import FUNCTIONS, Ops
 
 # The instruction of an op for each kind of operand. Integers wrap, so no nsw but for indices, which never do.
@@ -35,21 +36,21 @@ GREATER = {"int": "icmp sgt", "uint": "icmp ugt", "index": "icmp sgt", "bool": "
 LESS = {kind: word.replace("gt", "lt") for kind, word in GREATER.items()}
 
 
-Expression = Callable[..., str]
+LLVMExpression = Callable[..., str]
 
 
-def _word(t: Block, u: Step, x: str, y: str) -> str:
+def _word(t: BasicBlocks, u: ElementwiseStep, x: str, y: str) -> str:
     word = WORDS[u.op].get(u.operand.kind)
     if word is None:
         raise GraphError(f"kernel {t.kernel}: {u.op.name} of {u.operand!r} has no meaning")
     return t.let(f"{word} {type_of(u.operand, u.width)} {x}, {y}", u.op.name.lower())
 
 
-def _cast(t: Block, u: Step, x: str) -> str:
+def _cast(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
     return cast(t, x, u.operand, u.dtype, u.width)
 
 
-def _bitcast(t: Block, u: Step, x: str) -> str:
+def _bitcast(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
     if u.dtype is dtypes.bool:
         return t.from_memory(x, u.dtype, u.width)
     if u.operand is dtypes.bool:
@@ -59,31 +60,31 @@ def _bitcast(t: Block, u: Step, x: str) -> str:
     return t.let(f"bitcast {type_of(u.operand, u.width)} {x} to {type_of(u.dtype, u.width)}", "bits")
 
 
-def _neg(t: Block, u: Step, x: str) -> str:
+def _neg(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
     type_ = type_of(u.dtype, u.width)
     if u.dtype.kind == "float":
         return t.let(f"fneg {type_} {x}", "neg")
     return x if u.dtype is dtypes.bool else t.let(f"sub {type_} {t.zeros(u.dtype, u.width)}, {x}", "neg")
 
 
-def _not(t: Block, u: Step, x: str) -> str:
+def _not(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
     ones = t.spread("true" if u.dtype is dtypes.bool else "-1", TYPES[u.dtype], u.width)
     return t.let(f"xor {type_of(u.dtype, u.width)} {x}, {ones}", "not")
 
 
-def _reciprocal(t: Block, u: Step, x: str) -> str:
+def _reciprocal(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
     one = t.spread("1.0", TYPES[u.dtype], u.width)
     return t.let(f"fdiv {type_of(u.dtype, u.width)} {one}, {x}", "reciprocal")
 
 
-def _intrinsic(t: Block, u: Step, *operands: str) -> str:
+def _intrinsic(t: BasicBlocks, u: ElementwiseStep, *operands: str) -> str:
     type_ = type_of(u.dtype, u.width)
     lanes = "" if u.width == 1 else f"v{u.width}"
     name = f"llvm.{u.op.name.lower()}.{lanes}{suffix(TYPES[u.dtype])}"
     return t.call(name, type_, *((type_, operand) for operand in operands))
 
 
-def _extreme(t: Block, u: Step, x: str, y: str) -> str:
+def _extreme(t: BasicBlocks, u: ElementwiseStep, x: str, y: str) -> str:
     """The greater or less of both: NaN when either is NaN, either of two zeros.
 
     y comes first because LLVM then tests y for NaN, which in a reduction is not the value that each turn waits for.
@@ -97,19 +98,19 @@ def _extreme(t: Block, u: Step, x: str, y: str) -> str:
     return t.let(f"select {type_word('i1', u.width)} {test}, {type_} {y}, {type_} {x}", hint)
 
 
-def _where(t: Block, u: Step, c: str, x: str, y: str) -> str:
+def _where(t: BasicBlocks, u: ElementwiseStep, c: str, x: str, y: str) -> str:
     type_ = type_of(u.dtype, u.width)
     return t.let(f"select {type_word('i1', u.width)} {c}, {type_} {x}, {type_} {y}", "where")
 
 
-def _decomposed(t: Block, u: Step, *operands: str) -> str:
+def _decomposed(t: BasicBlocks, u: ElementwiseStep, *operands: str) -> str:
     raise GraphError(
         f"kernel {t.kernel}: {u.op.name} has no LLVM instruction; rules.decompose writes it in other ops for a "
         "Target that does not list it in native_ops"
     )
 
 
-EXPR: dict[Ops, Expression] = {
+EXPR: dict[Ops, LLVMExpression] = {
     **dict.fromkeys(WORDS, _word),
     Ops.CAST: _cast,
     Ops.BITCAST: _bitcast,

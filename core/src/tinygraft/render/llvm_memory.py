@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tinygraft.render.dialect import MatrixWords
-from tinygraft.render.llvm_block import TYPES, Block, stored_type, suffix, type_of, type_word, zero
+from tinygraft.render.llvm_block import TYPES, BasicBlocks, stored_type, suffix, type_of, type_word, zero
 from tinygraft.render.text import Writer, memory, streamed
 from tinygraft.uop.linear import Lane
 from tinygraft.uop.ops import Ops, StoreHint
@@ -20,12 +20,12 @@ from tinygraft.uop.uop import UOp
 MOST_APART = 4  # elements from lane to lane up to which whole rows are loaded
 
 
-class Memory(Writer, Block):
+class MemoryWriter(Writer, BasicBlocks):
     """The part of a kernel's text that loads and stores."""
 
     def __init__(self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords]) -> None:
         Writer.__init__(self, linear, matrix)
-        Block.__init__(self, linear.name, converts_half)
+        BasicBlocks.__init__(self, linear.name, converts_half)
         self.slots: list[str] = []  # stack slots, at the function's entry
 
     def local(self, u: UOp) -> None:

@@ -20,7 +20,7 @@ from tinygraft.uop.stages import Linear
 from tinygraft.uop.units import MatrixUnit, TileArg
 from tinygraft.uop.uop import UOp
 
-Copy = tuple[int, ...]  # the values of a node's own UNROLL ranges, by axis
+UnrolledCopy = tuple[int, ...]  # the values of a node's own UNROLL ranges, by axis
 LOOPS = frozenset({AxisKind.LOOP, AxisKind.ORDERED, AxisKind.PARALLEL})
 EFFECTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.LOCAL, Ops.RANGE, Ops.TILE,
     Ops.PRODUCT, Ops.PUT,
@@ -28,7 +28,7 @@ EFFECTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.LO
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class VectorAccess:
     """How a LOAD or STORE meets memory: width elements whose indices are stride apart (None: anywhere).
 
     across is an UNROLL range along which copies lie side by side while lanes do not: together they are a block.
@@ -45,7 +45,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ElementwiseStep:
     """An elementwise op to write: the dtypes of its result and of its first operand, and its number of lanes."""
 
     op: Ops
@@ -54,7 +54,7 @@ class Step:
     width: int
 
 
-class Walk:
+class LinearWalk:
     """A Linear with what its text depends on, worked out once."""
 
     def __init__(self, linear: Linear) -> None:
@@ -87,16 +87,16 @@ class Walk:
         """The values of the UNROLL ranges that node has a copy for, one after another."""
         return copies(node.ranges, self.unrolled)
 
-    def copy(self, node: UOp, lane: Lane) -> Copy:
+    def copy(self, node: UOp, lane: Lane) -> UnrolledCopy:
         """Which copy of node belongs to the UNROLL values in lane."""
         return tuple(lane[axis] for axis in sorted(self.unrolled) if node.ranges >> axis & 1)
 
-    def _access(self, node: UOp) -> Access:
+    def _access(self, node: UOp) -> VectorAccess:
         vector = self.vector(node)
         if vector is None:
-            return Access(1, 0)
+            return VectorAccess(1, 0)
         width, stride = int(vector.src[0].arg), lane_stride(node.src[1], vector)
-        return Access(width, stride, self._across(node.src[1], width, stride))
+        return VectorAccess(width, stride, self._across(node.src[1], width, stride))
 
     def _across(self, index: UOp, width: int, stride: int | None) -> UOp | None:
         if stride is None or stride in (0, 1) or width & (width - 1):
@@ -125,11 +125,11 @@ class Writer(ABC):
     """One kernel while it is written, instruction by instruction; names holds the text by which each value is read."""
 
     def __init__(self, linear: Linear, matrix: Mapping[str, MatrixWords]) -> None:
-        self.linear, self.walk, self.matrix = linear, Walk(linear), matrix
+        self.linear, self.walk, self.matrix = linear, LinearWalk(linear), matrix
         self.scratch, self.scratch_bytes = scratch_of(linear.uops)
-        self.names: dict[tuple[UOp, Copy], str] = {}
-        self.bases: dict[tuple[UOp, Copy], str] = {}
-        self.tiles: dict[tuple[UOp, Copy], int] = {}  # the numbers of tile registers
+        self.names: dict[tuple[UOp, UnrolledCopy], str] = {}
+        self.bases: dict[tuple[UOp, UnrolledCopy], str] = {}
+        self.tiles: dict[tuple[UOp, UnrolledCopy], int] = {}  # the numbers of tile registers
 
     def write(self) -> None:
         """All instructions in order. Raises GraphError for what the linear form does not have."""
@@ -153,11 +153,11 @@ class Writer(ABC):
             copy = self.walk.copy(u, lane)
             if u in self.walk.base:
                 operands = [self.scalar(s, lane) for s in u.src]
-                self.bases[u, copy] = self.value(u, Step(u.op, u.dtype, u.src[0].dtype, 1), operands)
+                self.bases[u, copy] = self.value(u, ElementwiseStep(u.op, u.dtype, u.src[0].dtype, 1), operands)
             if u in self.walk.whole:
                 width = self.walk.width(u)
                 operands = [self.operand(s, lane, width) for s in u.src]
-                self.names[u, copy] = self.value(u, Step(u.op, u.dtype, u.src[0].dtype, width), operands)
+                self.names[u, copy] = self.value(u, ElementwiseStep(u.op, u.dtype, u.src[0].dtype, width), operands)
 
     def scalar(self, u: UOp, lane: Lane) -> str:
         """The value of a scalar, or of lane 0 of a vector."""
@@ -180,7 +180,7 @@ class Writer(ABC):
                 if key in names:
                     names[u, self.walk.copy(u, lane)] = names[key]
 
-    def accumulated(self, u: UOp) -> Iterator[tuple[str, list[str], Step]]:
+    def accumulated(self, u: UOp) -> Iterator[tuple[str, list[str], ElementwiseStep]]:
         """For each copy of an ACCUM its register, the value or the factors that come in, and how they combine."""
         reg, *values = u.src
         width = self.walk.width(reg)
@@ -191,7 +191,7 @@ class Writer(ABC):
         for lane in self.walk.lanes(u):
             operands = [self.operand(value, lane, width) for value in values]
             op = Ops.DOT if isinstance(u.arg, MatrixUnit) else u.arg
-            yield self.register(reg, lane), operands, Step(op, reg.dtype, reg.dtype, width)
+            yield self.register(reg, lane), operands, ElementwiseStep(op, reg.dtype, reg.dtype, width)
 
     def units(self) -> list[MatrixWords]:
         """The words of each matrix unit that the kernel uses."""
@@ -221,7 +221,7 @@ class Writer(ABC):
         tile, first, at_first, second, at_second = u.src
         unit, words = u.arg.unit, self.words_of(u.arg.unit)
         free = len(list(self.walk.lanes(tile)))
-        held: dict[tuple[UOp, Copy], int] = {}
+        held: dict[tuple[UOp, UnrolledCopy], int] = {}
         for text, place, index, row in (
             (words.first, first, at_first, u.arg.first * unit.first.itemsize),
             (words.second, second, at_second, u.arg.second * unit.word.itemsize),
@@ -256,7 +256,7 @@ class Writer(ABC):
         )
 
     @abstractmethod
-    def value(self, u: UOp, step: Step, operands: list[str]) -> str:
+    def value(self, u: UOp, step: ElementwiseStep, operands: list[str]) -> str:
         """The text of an elementwise result for its users."""
 
     @abstractmethod

@@ -8,7 +8,8 @@ float32, WHERE, BITCAST and CONST. What BASIC_OPS says of a CHECKED_OP holds aft
 - SHL and SHR have amounts from 0 below the width;
 - CAST of a float to an integer has a value inside the integer's range, and CAST of a float to bool is a CMPNE.
 
-IDIV, MOD and shifts of dtypes.index stay as they are. One walk, and none where the kernel has nothing to do.
+Shifts of dtypes.index stay as they are, and so do its IDIV and MOD of what is not negative, as nearly all are. One
+walk, and none where the kernel has nothing to do.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from tinygraft.rules.gamma import lgamma
 from tinygraft.rules.inverse import acos, asin, atan
 from tinygraft.rules.logarithm import log, log1p
 from tinygraft.rules.narrow import narrow, no_fma, odd_sum
+from tinygraft.rules.powers import exp2, log2, power, square_root
 from tinygraft.rules.threefry import threefry
-from tinygraft.rules.transcendental import exp2, log2, power, square_root
 from tinygraft.rules.trigonometric import cosine, sine, tangent
-from tinygraft.rules.words import LAYOUT, Rule, Words, magnitude
+from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, magnitude, signed
 from tinygraft.target import Target
 from tinygraft.uop.ops import FUNCTIONS, Ops
 from tinygraft.uop.uop import UOp, toposort
@@ -46,7 +47,7 @@ def decompose(sink: UOp, target: Target) -> UOp:
     nodes = toposort(sink)
     if not any(node.op in lacking for node in nodes):
         return sink
-    words = Words(target, RULES)
+    words = TargetOps(target, RULES)
     done: dict[UOp, UOp] = {}
     for node in nodes:
         src = tuple(done[s] for s in node.src)
@@ -62,44 +63,47 @@ def _lacking(native: frozenset[Ops]) -> frozenset[Ops]:
     return frozenset({*RULES, Ops.CAST}) - native
 
 
-def _rewritten(words: Words, node: UOp, src: tuple[UOp, ...]) -> UOp | None:
+def _rewritten(words: TargetOps, node: UOp, src: tuple[UOp, ...]) -> UOp | None:
     """What stands for a node whose op the Target lacks; None where the node is fine as it is."""
     if node.op is Ops.CAST:
         return checked_cast(src[0], node.dtype) if src[0].dtype.kind == "float" != node.dtype.kind else None
     dtype = src[0].dtype
-    if dtype is dtypes.index and node.op in (Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR):
+    if dtype is dtypes.index and (node.op in (Ops.SHL, Ops.SHR) or _divides_sizes(node)):
         return None
     if dtype in SMALL_FLOATS and node.op in VIA_FLOAT32:
         return words(node.op, *(s.cast(dtypes.float32) for s in src)).cast(dtype)
     return RULES[node.op](words, *src)
 
 
-def reciprocal(words: Words, x: UOp) -> UOp:
+def _divides_sizes(node: UOp) -> bool:
+    """Whether a node divides what is not negative by what is positive."""
+    return node.op in (Ops.IDIV, Ops.MOD) and node.src[0].lo >= 0 and node.src[1].lo > 0
+
+
+def reciprocal(words: TargetOps, x: UOp) -> UOp:
     """1 / x."""
     return x.const_like(1.0) / x
 
 
-def maximum(words: Words, a: UOp, b: UOp) -> UOp:
+def maximum(words: TargetOps, a: UOp, b: UOp) -> UOp:
     """The greater; NaN if either is; a of two zeros."""
     return (a < b if a.dtype.kind != "float" else (a < b) | b.ne(b)).where(b, a)
 
 
-def minimum(words: Words, a: UOp, b: UOp) -> UOp:
+def minimum(words: TargetOps, a: UOp, b: UOp) -> UOp:
     """The less; NaN if either is; a of two zeros."""
     return (b < a if a.dtype.kind != "float" else (b < a) | b.ne(b)).where(b, a)
 
 
-def truncate(words: Words, x: UOp) -> UOp:
+def truncate(words: TargetOps, x: UOp) -> UOp:
     """x without its fraction and with its sign, by way of an integer where x has a fraction."""
     form = LAYOUT[x.dtype]
     has_fraction = magnitude(x) < 2.0**form.mantissa
     whole = has_fraction.where(x, 0.0).cast(form.signed).cast(x.dtype)
-    sign = x.bitcast(form.unsigned) & form.sign
-    signed = (whole.bitcast(form.unsigned) | sign).bitcast(x.dtype)
-    return has_fraction.where(signed, x)
+    return has_fraction.where(signed(whole, x), x)
 
 
-def divide(words: Words, a: UOp, b: UOp) -> UOp:
+def divide(words: TargetOps, a: UOp, b: UOp) -> UOp:
     """a // b, which floors; by zero it gives 0, the least number by -1 wraps to itself."""
     if a.dtype.kind == "bool":
         return a & b
@@ -108,6 +112,8 @@ def divide(words: Words, a: UOp, b: UOp) -> UOp:
     zero = b.eq(0)
     if a.dtype.kind == "uint":
         return zero.where(b.const_like(0), a // zero.where(b.const_like(1), b))
+    if a.dtype is dtypes.index:
+        return _divide_index(a, b)
     if b.lo > 0:  # a // b is ~(~a // b) for a < 0
         sign = a >> (a.dtype.bits - 1)
         return (a ^ sign) // b ^ sign
@@ -120,7 +126,16 @@ def divide(words: Words, a: UOp, b: UOp) -> UOp:
     return zero.where(quotient.const_like(0), quotient)
 
 
-def remainder(words: Words, a: UOp, b: UOp) -> UOp:
+def _divide_index(a: UOp, b: UOp) -> UOp:
+    """a // b of dtypes.index, whose numbers are never the least one: by their sizes, then floored."""
+    zero = b.eq(0)
+    over, under = (a < 0).where(-a, a), zero.where(b.const_like(1), (b < 0).where(-b, b))
+    size = over // under
+    floored = (size * under).ne(over).where(-size - 1, -size)
+    return zero.where(b.const_like(0), ((a < 0) ^ (b < 0)).where(floored, size))
+
+
+def remainder(words: TargetOps, a: UOp, b: UOp) -> UOp:
     """a % b, which has the sign of b; by zero it gives 0."""
     if a.dtype.kind == "bool":
         return a.const_like(False)
@@ -133,7 +148,7 @@ def remainder(words: Words, a: UOp, b: UOp) -> UOp:
     return left if b.lo > 0 else zero.where(left.const_like(0), left)
 
 
-def shift_left(words: Words, a: UOp, b: UOp) -> UOp:
+def shift_left(words: TargetOps, a: UOp, b: UOp) -> UOp:
     """a << b; 0 for an amount of the width or more."""
     width = a.dtype.bits
     if b.lo >= 0 and b.hi < width:
@@ -141,7 +156,7 @@ def shift_left(words: Words, a: UOp, b: UOp) -> UOp:
     return _below(b, width).where(a << (b & (width - 1)), 0)
 
 
-def shift_right(words: Words, a: UOp, b: UOp) -> UOp:
+def shift_right(words: TargetOps, a: UOp, b: UOp) -> UOp:
     """a >> b; for an amount of the width or more 0, or -1 for a negative number."""
     width = a.dtype.bits
     if b.lo >= 0 and b.hi < width:
@@ -168,7 +183,7 @@ def checked_cast(x: UOp, dtype: DType) -> UOp:
     return inside.where(inside.where(x, 0.0).cast(dtype), limit)
 
 
-def fused_multiply_add(words: Words, a: UOp, b: UOp, c: UOp) -> UOp:
+def fused_multiply_add(words: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp:
     """a * b + c rounded once: in float64, where the product of two float32 is exact. Integers have nothing to round."""
     if a.dtype.kind != "float":
         return a * b + c
@@ -182,7 +197,7 @@ UNSIGNED = {
     dtypes.int8: dtypes.uint8, dtypes.int16: dtypes.uint16, dtypes.int32: dtypes.uint32, dtypes.int64: dtypes.uint64,
 }  # fmt: skip
 VIA_FLOAT32 = FUNCTIONS | {Ops.POW, Ops.FMOD, Ops.SQRT, Ops.TRUNC}
-RULES: dict[Ops, Rule] = {
+RULES: dict[Ops, LoweringRule] = {
     Ops.EXP2: exp2,
     Ops.LOG2: log2,
     Ops.SIN: sine,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from tinygraft.dtype import dtypes
 from tinygraft.rules.exponential import half_power, power_of_rest, reduced, scaled
 from tinygraft.rules.pairs import product, quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, Words, magnitude
+from tinygraft.rules.words import TargetOps, at_most, magnitude, signed
 from tinygraft.uop.uop import UOp
 
 # erf(x) / x - 1 in x*x, |x| <= 1: relative error of erf 2**-29.3 and 2**-56.3.
@@ -77,11 +77,11 @@ ERFC = {
 }  # fmt: skip
 
 
-def erf(words: Words, x: UOp) -> UOp:
+def erf(words: TargetOps, x: UOp) -> UOp:
     """x + x * P(x*x) near 0, else 1 - e**Q(|x|) with the sign of x."""
-    form, size, limit = LAYOUT[x.dtype], magnitude(x), ERF_LIMIT[x.dtype]
+    size = magnitude(x)
     near = words.multiply_add(x, words.polynomial(x * x, ERF[x.dtype]), x)
-    held = (size > limit).where(x.const_like(limit), size)
+    held = at_most(size, ERF_LIMIT[x.dtype])
     first, *others = LOG_ERFC[x.dtype]
     power, lost = product(words, held, words.polynomial(held, others))
     power, more = quick_sum(power, x.const_like(first))
@@ -89,21 +89,19 @@ def erf(words: Words, x: UOp) -> UOp:
     high, low = power_of_rest(words, part)
     low = words.multiply_add(lost + more, high + low, low)
     far = x.const_like(1.0) - (high + low) * (half_power(part) * 2.0)
-    sign = x.bitcast(form.unsigned) & form.sign
-    return (size < 1.0).where(near, (far.bitcast(form.unsigned) | sign).bitcast(x.dtype))
+    return (size < 1.0).where(near, signed(far, x))
 
 
-def erfc(words: Words, x: UOp) -> UOp:
+def erfc(words: TargetOps, x: UOp) -> UOp:
     """1 - x - x * P(x*x) near 0, else e**(-x*x) S(|x|) / (1 + 2|x|), or 2 less that for x below 0."""
     size, one = magnitude(x), x.const_like(1.0)
     high, low = quick_sum(one, -x)
     near = high + (low - x * words.polynomial(x * x, ERF_SMALL[x.dtype]))
-    limit = ERFC_LIMIT[x.dtype]
-    upper = _tail(words, (size > limit).where(x.const_like(limit), size))
+    upper = _tail(words, at_most(size, ERFC_LIMIT[x.dtype]))
     return (size < 0.5).where(near, (x < 0.0).where(x.const_like(2.0) - upper, upper))
 
 
-def _tail(words: Words, x: UOp) -> UOp:
+def _tail(words: TargetOps, x: UOp) -> UOp:
     """erfc of positive numbers from 1/2 on."""
     center, one = ERFC_CENTER[x.dtype], x.const_like(1.0)
     tail = words.polynomial((x - center) / (x + center), ERFC[x.dtype])

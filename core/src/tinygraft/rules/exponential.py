@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import halves, quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, Words, magnitude
+from tinygraft.rules.words import LAYOUT, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.uop import UOp
 
 LN2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009493")
@@ -68,7 +68,7 @@ class Reduced(NamedTuple):
     low: UOp
 
 
-def reduced(words: Words, x: UOp) -> Reduced:
+def reduced(words: TargetOps, x: UOp) -> Reduced:
     """x, no further from 0 than a little past where e**x ends, taken apart."""
     form = LAYOUT[x.dtype]
     first, second = halves(LN2, x.dtype, LN2_BITS[x.dtype])
@@ -88,10 +88,10 @@ def half_power(part: Reduced) -> UOp:
 
 def within(x: UOp, least: float, most: float) -> UOp:
     """x, or the limit that it is beyond; NaN stays."""
-    return (x < least).where(x.const_like(least), (x > most).where(x.const_like(most), x))
+    return (x < least).where(x.const_like(least), at_most(x, most))
 
 
-def exp(words: Words, x: UOp) -> UOp:
+def exp(words: TargetOps, x: UOp) -> UOp:
     """e**x: inf where it is past the greatest number, subnormal results rounded twice at most."""
     form = LAYOUT[x.dtype]
     part = reduced(words, within(x, -(form.bias + form.mantissa + 3) * math.log(2), (form.bias + 1.5) * math.log(2)))
@@ -99,7 +99,7 @@ def exp(words: Words, x: UOp) -> UOp:
     return scaled(high + low, part)
 
 
-def power_of_rest(words: Words, part: Reduced) -> tuple[UOp, UOp]:
+def power_of_rest(words: TargetOps, part: Reduced) -> tuple[UOp, UOp]:
     """e**(r + low) as a number and something smaller."""
     high, low = quick_sum(part.r.const_like(1.0), part.r)
     return high, words.multiply_add(part.r * part.r, words.polynomial(part.r, EXP[part.r.dtype]), low + part.low)
@@ -113,7 +113,7 @@ def scaled(value: UOp, part: Reduced) -> UOp:
     return value * half_power(lifted) * small.where(value.const_like(2.0 ** (1 - lift)), 2.0)
 
 
-def expm1(words: Words, x: UOp) -> UOp:
+def expm1(words: TargetOps, x: UOp) -> UOp:
     """e**x - 1 = 2**n * (e**r - 1) + (2**n - 1), all of it halved; r is far greater than the rest of e**r - 1."""
     form = LAYOUT[x.dtype]
     most = (form.bias + 1.5) * math.log(2)
@@ -127,18 +127,16 @@ def expm1(words: Words, x: UOp) -> UOp:
     return exact.where(x, (x > most).where(x.const_like(math.inf), value))
 
 
-def tanh(words: Words, x: UOp) -> UOp:
+def tanh(words: TargetOps, x: UOp) -> UOp:
     """x + x**3 * P(x*x) near 0, else 1 - 2 / (e**(2|x|) + 1) with the sign of x; the fraction is taken in pairs."""
-    form, size = LAYOUT[x.dtype], magnitude(x)
+    size = magnitude(x)
     square = size * size
     near = words.multiply_add(size, square * words.polynomial(square, TANH[x.dtype]), size)
-    limit = TANH_LIMIT[x.dtype]
-    part = reduced(words, (size > limit).where(x.const_like(limit), size) * 2.0)
+    part = reduced(words, at_most(size, TANH_LIMIT[x.dtype]) * 2.0)
     one, power = x.const_like(1.0), half_power(part)
     high, low = quick_sum(*power_of_rest(words, part))
     under, lost = quick_sum(high * power, x.const_like(0.5))
     inverse = one / under
     left = remainder(words, one, inverse, under) - inverse * words.multiply_add(low, power, lost)
     far = one - words.multiply_add(left, inverse, inverse)
-    found = (size < TANH_SMALL).where(near, far)
-    return (found.bitcast(form.unsigned) | (x.bitcast(form.unsigned) & form.sign)).bitcast(x.dtype)
+    return signed((size < TANH_SMALL).where(near, far), x)

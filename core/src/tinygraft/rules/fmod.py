@@ -14,7 +14,7 @@ import math
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import remainder
-from tinygraft.rules.words import LAYOUT, Layout, Words, magnitude
+from tinygraft.rules.words import LAYOUT, FloatLayout, TargetOps, magnitude, signed
 from tinygraft.uop.uop import UOp
 
 BITS = {dtypes.float32: 21, dtypes.float64: 50}  # of a quotient that is known to a quarter
@@ -24,25 +24,23 @@ TIMES = 3
 STEPS = {dtypes.float32: 5, dtypes.float64: 14}
 
 
-def fmod(words: Words, a: UOp, b: UOp) -> UOp:
+def fmod(words: TargetOps, a: UOp, b: UOp) -> UOp:
     """a without the whole multiples of b, with the sign of a; NaN for an infinite a and for b = 0."""
-    form = LAYOUT[a.dtype]
     x, y = magnitude(a), magnitude(b)
     short = a.dtype is dtypes.float32 and dtypes.float64 in words.target.compute_dtypes
     size = (_in_float64 if short else _scaled)(words, x, y)
-    signed = (size.bitcast(form.unsigned) | (a.bitcast(form.unsigned) & form.sign)).bitcast(a.dtype)
     defined = (x < math.inf) & (y > 0.0)
-    return (x < y).where(a, defined.where(signed, math.nan))
+    return (x < y).where(a, defined.where(signed(size, a), math.nan))
 
 
-def _in_float64(words: Words, x: UOp, y: UOp) -> UOp:
+def _in_float64(words: TargetOps, x: UOp, y: UOp) -> UOp:
     """x modulo y of positive float32, whose quotient is below 2**277: float64 has the room for all of its units."""
     bits = BITS[dtypes.float64] if words.target.fused_sums else 28  # so many that a product with them is exact
     left, divisor = x.cast(dtypes.float64), y.cast(dtypes.float64)
     return _without_multiples(words, left, divisor, bits, -(-277 // bits)).cast(x.dtype)
 
 
-def _scaled(words: Words, x: UOp, y: UOp) -> UOp:
+def _scaled(words: TargetOps, x: UOp, y: UOp) -> UOp:
     """x modulo y of positive numbers: the digits of x are scaled up as often as needed, modulo those of y each time."""
     form, bits, steps = LAYOUT[x.dtype], BITS[x.dtype], STEPS[x.dtype]
     (x_exponent, left), (exponent, divisor) = _taken_apart(form, x), _taken_apart(form, y)
@@ -59,7 +57,7 @@ def _scaled(words: Words, x: UOp, y: UOp) -> UOp:
     return left * _power(form, half) * _power(form, exponent - half)
 
 
-def _without_multiples(words: Words, left: UOp, divisor: UOp, bits: int, steps: int) -> UOp:
+def _without_multiples(words: TargetOps, left: UOp, divisor: UOp, bits: int, steps: int) -> UOp:
     """left modulo divisor, for a quotient of so many steps."""
     inverse, mantissa = left.const_like(1.0) / divisor, LAYOUT[left.dtype].mantissa
     for step in reversed(range(steps)):
@@ -69,7 +67,7 @@ def _without_multiples(words: Words, left: UOp, divisor: UOp, bits: int, steps: 
     return (left < 0.0).where(left + divisor, left)
 
 
-def _taken_apart(form: Layout, size: UOp) -> tuple[UOp, UOp]:
+def _taken_apart(form: FloatLayout, size: UOp) -> tuple[UOp, UOp]:
     """The exponent of a positive number, and its digits as a number from 1 to 2."""
     tiny = size < 2.0 ** (1 - form.bias)
     bits = tiny.where(size * 2.0 ** (form.mantissa + 1), size).bitcast(form.signed)
@@ -77,6 +75,6 @@ def _taken_apart(form: Layout, size: UOp) -> tuple[UOp, UOp]:
     return exponent, ((bits & ((1 << form.mantissa) - 1)) | form.bits(1.0)).bitcast(size.dtype)
 
 
-def _power(form: Layout, exponent: UOp) -> UOp:
+def _power(form: FloatLayout, exponent: UOp) -> UOp:
     """2 to the power of a whole number for which that is a normal number."""
     return ((exponent + form.bias) << form.mantissa).bitcast(form.dtype)

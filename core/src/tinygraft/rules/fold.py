@@ -12,10 +12,10 @@ from typing import Any
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import FACTS, FUNCTIONS, Ops
+from tinygraft.uop.shape import Sources
 from tinygraft.uop.uop import UOp
 
 APPROXIMATE = FUNCTIONS | {Ops.POW}
-Sources = tuple[UOp, ...]
 
 
 def is_const(node: UOp, value: Any) -> bool:

@@ -17,7 +17,7 @@ from fractions import Fraction
 from tinygraft.dtype import dtypes
 from tinygraft.rules.logarithm import log, log_of_large
 from tinygraft.rules.pairs import halves, product, quick_sum
-from tinygraft.rules.words import LAYOUT, Words, magnitude
+from tinygraft.rules.words import LAYOUT, TargetOps, magnitude
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -69,14 +69,14 @@ SINE = {
 }  # fmt: skip
 
 
-def lgamma(words: Words, x: UOp) -> UOp:
+def lgamma(words: TargetOps, x: UOp) -> UOp:
     """The logarithm of the magnitude of gamma."""
     if x.dtype is dtypes.float32 and dtypes.float64 in words.target.compute_dtypes:
         return _lgamma(words, x.cast(dtypes.float64), CENTRAL_SINGLE).cast(x.dtype)
     return _lgamma(words, x, CENTRAL[x.dtype])
 
 
-def _lgamma(words: Words, x: UOp, central: tuple[float, ...]) -> UOp:
+def _lgamma(words: TargetOps, x: UOp, central: tuple[float, ...]) -> UOp:
     size, one = magnitude(x), x.const_like(1.0)
     below, small = x < 0.0, size < 1.0
     moved = below | small
@@ -88,7 +88,7 @@ def _lgamma(words: Words, x: UOp, central: tuple[float, ...]) -> UOp:
     return endless.where(x.const_like(math.inf), value)
 
 
-def _central(words: Words, size: UOp, moved: UOp, coefficients: tuple[float, ...]) -> UOp:
+def _central(words: TargetOps, size: UOp, moved: UOp, coefficients: tuple[float, ...]) -> UOp:
     """log(gamma(z)) for z from 1 to 3, which is size, or moved, 1 + size: z - 1 and z - 2 are exact where z is not."""
     first, second = moved.where(size, size - 1.0), moved.where(size - 1.0, size - 2.0)
     zeros, lost = product(words, first, second)
@@ -96,7 +96,7 @@ def _central(words: Words, size: UOp, moved: UOp, coefficients: tuple[float, ...
     return words.multiply_add(zeros, curve, lost * curve)
 
 
-def _stirling(words: Words, z: UOp) -> UOp:
+def _stirling(words: TargetOps, z: UOp) -> UOp:
     """log(gamma(z)) for z from 3 on: (z - 1/2) (log(z) - 1) + log(2 pi) / 2 - 1/2 and a series in 1 / z."""
     high, low = log_of_large(words, z)
     power, lost = quick_sum(high, z.const_like(-1.0))
@@ -108,7 +108,7 @@ def _stirling(words: Words, z: UOp) -> UOp:
     return total + (series + (c_high + words.multiply_add(before, lost + low, rest)))
 
 
-def _sine_by_pi(words: Words, size: UOp) -> UOp:
+def _sine_by_pi(words: TargetOps, size: UOp) -> UOp:
     """|sin(pi size)| / pi; all numbers past the mantissa are whole."""
     form = LAYOUT[size.dtype]
     rest = magnitude(size - words(Ops.TRUNC, size + 0.5))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.pairs import quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, Words, magnitude
+from tinygraft.rules.words import LAYOUT, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -46,12 +46,11 @@ ATAN = {
 }  # fmt: skip
 
 
-def quarter(dtype: DType, turns: int = 1) -> tuple[float, float]:
-    """So many times pi/2, rounded, and what that lacks."""
-    value, form = HALF_PI * turns, LAYOUT[dtype]
-    unit = Fraction(2) ** (len(bin(int(value))) - 3 - form.mantissa)
-    high = round(value / unit) * unit
-    return float(high), float(value - high)
+def quarter(dtype: DType) -> tuple[float, float]:
+    """pi/2, rounded to the mantissa of dtype, and what that lacks."""
+    unit = Fraction(2) ** -LAYOUT[dtype].mantissa
+    high = round(HALF_PI / unit) * unit
+    return float(high), float(HALF_PI - high)
 
 
 class _Arc(NamedTuple):
@@ -62,7 +61,7 @@ class _Arc(NamedTuple):
     rest: UOp
 
 
-def _arc(words: Words, x: UOp) -> _Arc:
+def _arc(words: TargetOps, x: UOp) -> _Arc:
     size = magnitude(x)
     big = size > 0.5
     square = big.where((x.const_like(1.0) - size) * 0.5, size * size)
@@ -73,16 +72,16 @@ def _arc(words: Words, x: UOp) -> _Arc:
     return _Arc(big, root, words.multiply_add(root, curve, lost))
 
 
-def asin(words: Words, x: UOp) -> UOp:
+def asin(words: TargetOps, x: UOp) -> UOp:
     """The angle from -pi/2 to pi/2 whose sine is x."""
-    form, arc = LAYOUT[x.dtype], _arc(words, x)
+    arc = _arc(words, x)
     high, low = quarter(x.dtype)
     near, rest = quick_sum(x.const_like(high), arc.angle * -2.0)
     size = arc.big.where(near + (rest + (arc.rest * -2.0 + low)), arc.angle + arc.rest)
-    return (size.bitcast(form.unsigned) | (x.bitcast(form.unsigned) & form.sign)).bitcast(x.dtype)
+    return signed(size, x)
 
 
-def acos(words: Words, x: UOp) -> UOp:
+def acos(words: TargetOps, x: UOp) -> UOp:
     """The angle from 0 to pi whose cosine is x: pi/2 - asin(x), or 2 asin(r), or pi less that for x below -1/2."""
     arc, below = _arc(words, x), x < 0.0
     high, low = quarter(x.dtype)
@@ -95,10 +94,9 @@ def acos(words: Words, x: UOp) -> UOp:
     return near + (lost + (rest + more))
 
 
-def atan(words: Words, x: UOp) -> UOp:
+def atan(words: TargetOps, x: UOp) -> UOp:
     """The angle from -pi/2 to pi/2 whose tangent is x; above 1 it is pi/2 less that of 1 / x."""
-    form, size, one = LAYOUT[x.dtype], magnitude(x), x.const_like(1.0)
-    size = (size > 1e20).where(x.const_like(1e20), size)  # nothing more is left of 1 / x
+    size, one = at_most(magnitude(x), 1e20), x.const_like(1.0)  # nothing more is left of 1 / x
     big = size > 1.0
     t = big.where(one / size, size)
     square = t * t
@@ -109,4 +107,4 @@ def atan(words: Words, x: UOp) -> UOp:
     t_low = remainder(words, one, t, size) * t * words.multiply_add(square, x.const_like(-0.5), one)
     far = near + (lost + (low - words.multiply_add(cube, curve, t_low)))
     angle = big.where(far, words.multiply_add(cube, curve, t))
-    return (angle.bitcast(form.unsigned) | (x.bitcast(form.unsigned) & form.sign)).bitcast(x.dtype)
+    return signed(angle, x)

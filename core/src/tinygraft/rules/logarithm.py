@@ -14,7 +14,7 @@ import math
 from tinygraft.dtype import dtypes
 from tinygraft.rules.exponential import LN2, LN2_BITS
 from tinygraft.rules.pairs import halves, quick_sum
-from tinygraft.rules.words import LAYOUT, Words, magnitude
+from tinygraft.rules.words import LAYOUT, TargetOps, magnitude
 from tinygraft.uop.uop import UOp
 
 # (log((1 + s) / (1 - s)) - 2 s) / s**3 in s*s up to 0.04: relative error of the logarithm 2**-28.4 and 2**-62.6.
@@ -27,7 +27,7 @@ LOG = {
 }  # fmt: skip
 
 
-def log(words: Words, x: UOp) -> UOp:
+def log(words: TargetOps, x: UOp) -> UOp:
     """The natural logarithm: -inf at either zero, NaN below."""
     form = LAYOUT[x.dtype]
     tiny = x < 2.0 ** (1 - form.bias)
@@ -37,7 +37,7 @@ def log(words: Words, x: UOp) -> UOp:
     return _defined(x, 0.0, high + low)
 
 
-def log_of_large(words: Words, x: UOp) -> tuple[UOp, UOp]:
+def log_of_large(words: TargetOps, x: UOp) -> tuple[UOp, UOp]:
     """The natural logarithm of numbers from 2 on, as a number and what that lacks."""
     return quick_sum(*_of_parts(words, *_taken_apart(x)))
 
@@ -50,7 +50,7 @@ def _taken_apart(x: UOp) -> tuple[UOp, UOp]:
     return e.cast(x.dtype), (bits - (e << form.mantissa)).bitcast(x.dtype) - 1.0
 
 
-def log1p(words: Words, x: UOp) -> UOp:
+def log1p(words: TargetOps, x: UOp) -> UOp:
     """log(1 + x), as exact where x is small: -inf at -1, NaN below.
 
     1 + x is rounded, but only its exponent is taken of that: f is x / 2**e - (1 - 1 / 2**e), whose digits all fit where
@@ -66,7 +66,7 @@ def log1p(words: Words, x: UOp) -> UOp:
     return exact.where(x, _defined(x, -1.0, high + low))
 
 
-def _of_parts(words: Words, exponent: UOp, f: UOp) -> tuple[UOp, UOp]:
+def _of_parts(words: TargetOps, exponent: UOp, f: UOp) -> tuple[UOp, UOp]:
     """log(2**exponent * (1 + f)) as a number and something smaller."""
     first, second = halves(LN2, f.dtype, LN2_BITS[f.dtype])
     half = f * f * 0.5

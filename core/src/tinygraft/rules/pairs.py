@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cache
 
 from tinygraft.dtype import DType
-from tinygraft.rules.words import LAYOUT, Words, trimmed
+from tinygraft.rules.words import LAYOUT, TargetOps, trimmed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -30,7 +30,7 @@ def quick_sum(a: UOp, b: UOp) -> tuple[UOp, UOp]:
     return high, b - (high - a)
 
 
-def product(words: Words, a: UOp, b: UOp) -> tuple[UOp, UOp]:
+def product(words: TargetOps, a: UOp, b: UOp) -> tuple[UOp, UOp]:
     """a * b. Where FMA is no instruction, by halves of both as Dekker does: then neither may be near the largest."""
     high = a * b
     if words.target.fused_sums:
@@ -40,7 +40,7 @@ def product(words: Words, a: UOp, b: UOp) -> tuple[UOp, UOp]:
     return high, ((a_high * b_high - high) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
-def remainder(words: Words, a: UOp, q: UOp, b: UOp) -> UOp:
+def remainder(words: TargetOps, a: UOp, q: UOp, b: UOp) -> UOp:
     """a - q * b, where that is a number of the dtype and q * b is near to a, or 0: then nothing is lost."""
     if words.target.fused_sums:
         return (-q).alu(Ops.FMA, b, a)

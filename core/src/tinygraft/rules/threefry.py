@@ -7,14 +7,14 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 from __future__ import annotations
 
 from tinygraft.dtype import dtypes
-from tinygraft.rules.words import Words
+from tinygraft.rules.words import TargetOps
 from tinygraft.uop.ops import THREEFRY_PARITY, THREEFRY_ROTATIONS, Ops
 from tinygraft.uop.uop import UOp
 
 ROUNDS = 20
 
 
-def threefry(words: Words, counter: UOp, key: UOp) -> UOp:
+def threefry(words: TargetOps, counter: UOp, key: UOp) -> UOp:
     """Threefry 2x32 with 20 rounds; a key word is added before the rounds and after every fourth."""
     x0, x1 = _halves(counter)
     k0, k1 = _halves(key)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.inverse import HALF_PI
 from tinygraft.rules.pairs import halves, product, quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, Words, magnitude, trimmed
+from tinygraft.rules.words import LAYOUT, TargetOps, magnitude, trimmed
 from tinygraft.uop.uop import UOp
 
 # (sin y - y) / y**3 and (cos y - 1 + y*y/2) / y**4 in y*y, |y| <= pi/4: 2**-28.0, 2**-33.0, 2**-57.9, 2**-63.9.
@@ -50,20 +50,20 @@ class _Angle(NamedTuple):
     rest: UOp
 
 
-def sine(words: Words, x: UOp) -> UOp:
+def sine(words: TargetOps, x: UOp) -> UOp:
     """The sine of radians."""
     found = _reduced(x)
     return _signed(x, _sine_or_cosine(words, found), found.quadrant, x.bitcast(LAYOUT[x.dtype].unsigned))
 
 
-def cosine(words: Words, x: UOp) -> UOp:
+def cosine(words: TargetOps, x: UOp) -> UOp:
     """The cosine of radians: the sine a quadrant further on."""
     found = _reduced(x)
     found = found._replace(quadrant=found.quadrant + 1)
     return _signed(x, _sine_or_cosine(words, found), found.quadrant, found.quadrant.const_like(0))
 
 
-def tangent(words: Words, x: UOp) -> UOp:
+def tangent(words: TargetOps, x: UOp) -> UOp:
     """The tangent of radians: sine by cosine of the angle, or minus cosine by sine in an odd quadrant, all in pairs."""
     found = _reduced(x)
     odd = (found.quadrant & 1).ne(0)
@@ -85,7 +85,7 @@ def _signed(x: UOp, value: UOp, twice: UOp, sign: UOp) -> UOp:
     return (magnitude(x) < math.inf).where((value.bitcast(form.unsigned) ^ turned).bitcast(x.dtype), math.nan)
 
 
-def _sine_and_cosine(words: Words, found: _Angle) -> tuple[tuple[UOp, UOp], tuple[UOp, UOp]]:
+def _sine_and_cosine(words: TargetOps, found: _Angle) -> tuple[tuple[UOp, UOp], tuple[UOp, UOp]]:
     """Both of the angle, as sums of a number and something smaller."""
     y, rest = found.angle, found.rest
     z = y * y
@@ -97,7 +97,7 @@ def _sine_and_cosine(words: Words, found: _Angle) -> tuple[tuple[UOp, UOp], tupl
     return (y, sin), (near, cos)
 
 
-def _sine_or_cosine(words: Words, found: _Angle) -> UOp:
+def _sine_or_cosine(words: TargetOps, found: _Angle) -> UOp:
     """The one of both that the quadrant asks for."""
     (sin, sin_rest), (cos, cos_rest) = _sine_and_cosine(words, found)
     return (found.quadrant & 1).ne(0).where(cos + cos_rest, sin + sin_rest)

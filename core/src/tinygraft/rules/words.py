@@ -1,6 +1,6 @@
-"""Words: writes the nodes of a decomposition in the ops that a Target has.
+"""TargetOps: writes the nodes of a decomposition in the ops that a Target has.
 
-A rule of rules.decompose takes a Words and the operands of an op, and returns a node of the same value. It may use
+A rule of rules.decompose takes TargetOps and the operands of an op, and returns a node of the same value. It may use
 every op of BASIC_OPS freely; for any other it calls `words(op, ...)`, which decomposes in turn.
 """
 
@@ -15,11 +15,11 @@ from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
-Rule = Callable[..., UOp]
+LoweringRule = Callable[..., UOp]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FloatLayout:
     """How a float dtype lies in its bits; low_half masks the lower half of its mantissa."""
 
     dtype: DType
@@ -46,15 +46,15 @@ class Layout:
 
 
 LAYOUT = {
-    dtypes.float32: Layout(dtypes.float32, 23, 127, dtypes.int32, dtypes.uint32, (1 << 12) - 1),
-    dtypes.float64: Layout(dtypes.float64, 52, 1023, dtypes.int64, dtypes.uint64, (1 << 27) - 1),
+    dtypes.float32: FloatLayout(dtypes.float32, 23, 127, dtypes.int32, dtypes.uint32, (1 << 12) - 1),
+    dtypes.float64: FloatLayout(dtypes.float64, 52, 1023, dtypes.int64, dtypes.uint64, (1 << 27) - 1),
 }
 
 
-class Words:
+class TargetOps:
     """The ops of a Target, and for those it lacks the rules that write them."""
 
-    def __init__(self, target: Target, rules: Mapping[Ops, Rule]) -> None:
+    def __init__(self, target: Target, rules: Mapping[Ops, LoweringRule]) -> None:
         self.target, self.rules = target, rules
 
     def __call__(self, op: Ops, *src: UOp) -> UOp:
@@ -77,6 +77,17 @@ def magnitude(x: UOp) -> UOp:
     """x without its sign."""
     form = LAYOUT[x.dtype]
     return (x.bitcast(form.unsigned) & (form.sign - 1)).bitcast(x.dtype)
+
+
+def signed(size: UOp, x: UOp) -> UOp:
+    """size, whose sign bit is clear, with the sign of x."""
+    form = LAYOUT[x.dtype]
+    return (size.bitcast(form.unsigned) | (x.bitcast(form.unsigned) & form.sign)).bitcast(x.dtype)
+
+
+def at_most(x: UOp, limit: float) -> UOp:
+    """x, or a limit where x is beyond it; NaN stays."""
+    return (x > limit).where(x.const_like(limit), x)
 
 
 def trimmed(x: UOp) -> UOp:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tinygraft.schedule.blocks import BLOCK
+from tinygraft.schedule.blocked_scans import BLOCK
 from tinygraft.schedule.draft import Draft
-from tinygraft.schedule.lower import address, numel
+from tinygraft.schedule.kernel_body import address, numel
 from tinygraft.schedule.order import NeedsOwnMemory
 from tinygraft.schedule.stored import memory_base
 from tinygraft.schedule.views import Index, both, flatten, source_index

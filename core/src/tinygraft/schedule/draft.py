@@ -4,19 +4,19 @@
     draft.add(node, needs)       # compute node and store it
     draft.call()                 # the KernelCall
 
-kernels.py decides which nodes go into one draft; alone.py writes drafts of one node.
+fusion.py decides which nodes go into one draft; alone.py writes drafts of one node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tinygraft.schedule.lower import Lowering, NotShared, numel
+from tinygraft.schedule.kernel_body import Lowering, NotShared, numel
 from tinygraft.schedule.stored import AGAIN_HEAVY
 from tinygraft.schedule.views import ZERO, Index, flatten
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg
-from tinygraft.uop.overlap import Place, coincide
+from tinygraft.uop.overlap import GatedIndex, coincide
 from tinygraft.uop.shape import Shape, high, is_size
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
@@ -124,7 +124,7 @@ class Draft:
 
 def reads_late(load: UOp, store: UOp) -> bool:
     """Whether a load may meet a store to the same memory in another iteration of a loop around the store."""
-    same = coincide(Place(*load.src[1:]), Place(store.src[1], *store.src[3:]))
+    same = coincide(GatedIndex(*load.src[1:]), GatedIndex(store.src[1], *store.src[3:]))
     return same is not None and bool(store.ranges & ~same)
 
 

@@ -9,26 +9,25 @@ writes a form down in a way that does not depend on the process.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tinygraft.errors import GraphError
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, constant_bits
 
 # assumed: room for the eigenvectors of 64 x 64 floats, 1,300 kernels (2026-11-21)
 LARGEST = 100_000  # nodes of a graph that has a form
 OTHERS = frozenset({Ops.BUFFER, Ops.BIND})  # what two graphs of one form may differ in
-Key = tuple[Any, ...]
+FormKey = tuple[Any, ...]
 
 
 @dataclass(slots=True)
 class Form:
     """The key of a form, with what one graph of that form has: its BUFFERs, devices and values of variables."""
 
-    key: Key
+    key: FormKey
     buffers: list[UOp]
     devices: list[str]
     values: dict[str, int]
@@ -57,7 +56,7 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
             continue
         arg = node.arg
         if op is Ops.CONST:
-            arg = _bits(arg)
+            arg = constant_bits(arg)
         elif op is Ops.BUFFER:
             buffers.append(node)
             arg = arg.size
@@ -92,12 +91,7 @@ def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, .
     return tuple(found)
 
 
-def _bits(number: Any) -> Any:
-    """A constant so that equal ones give equal results: 0.0 and -0.0 do not, nor do the NaNs of both signs."""
-    return struct.pack("<d", number).hex() if isinstance(number, float) else number
-
-
-def text(key: Key) -> str:
+def text(key: FormKey) -> str:
     """A key written down: equal for equal keys, in every process."""
     numbers: dict[UOp, int] = {}
     lines = []
@@ -106,7 +100,7 @@ def text(key: Key) -> str:
             numbers[entry] = number
             arg: Any = entry.arg
             if entry.op is Ops.CONST:
-                arg = _bits(arg)
+                arg = constant_bits(arg)
             elif len(entry.src) > 1 and type(arg) is tuple:
                 arg = _with_numbers(arg, numbers)
             entry = entry.op, entry.dtype, arg, entry.tag, *[numbers[s] for s in entry.src]

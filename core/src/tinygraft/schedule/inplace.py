@@ -19,7 +19,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 # assumed: never measured
 LEAST = 1 << 16  # bytes from which it is worth another kernel than the one that equal work has elsewhere
-Pair = tuple[int, int]  # the slot that is written, and the one that is read
+SlotPair = tuple[int, int]  # the slot that is written, and the one that is read
 
 
 def in_place(calls: Sequence[Call], kept: Set[UOp]) -> list[Call]:
@@ -32,10 +32,10 @@ def placed(calls: Sequence[Call], kept: Set[UOp]) -> tuple[list[Call], dict[UOp,
     last = {buffer: i for i, call in enumerate(calls) for buffer in call.buffers}
     seen: set[UOp] = set()
     home: dict[UOp, UOp] = {}  # buffer -> the one whose memory it has taken
-    pairs: dict[Kernel, list[Pair]] = {}
+    pairs: dict[Kernel, list[SlotPair]] = {}
     done: list[Call] = []
     for i, call in enumerate(calls):
-        taken: list[Pair] = []
+        taken: list[SlotPair] = []
         if isinstance(call, KernelCall):
             if call.kernel not in pairs:
                 pairs[call.kernel] = _pairs(call.kernel)
@@ -50,7 +50,7 @@ def placed(calls: Sequence[Call], kept: Set[UOp]) -> tuple[list[Call], dict[UOp,
     return done, home
 
 
-def _pairs(kernel: Kernel) -> list[Pair]:
+def _pairs(kernel: Kernel) -> list[SlotPair]:
     """The outputs of a kernel that could take the place of something it reads."""
     nodes = postorder(kernel.sink)
     if any(n.op is Ops.REDUCE for n in nodes):
@@ -71,7 +71,7 @@ def _pairs(kernel: Kernel) -> list[Pair]:
     ]  # fmt: skip
 
 
-def _moved(call: Call, home: dict[UOp, UOp], taken: Sequence[Pair]) -> Call:
+def _moved(call: Call, home: dict[UOp, UOp], taken: Sequence[SlotPair]) -> Call:
     """A call on the memory that its buffers have now, with one slot for both of what takes the place of another."""
     buffers = tuple(home.get(buffer, buffer) for buffer in call.buffers)
     if isinstance(call, CopyCall):

@@ -1,7 +1,7 @@
 """Where the values in between lie: the lifetimes of a schedule's temporaries in, places in few blocks of memory out.
 
     lifetimes(calls, kept) -> {BUFFER: Life}
-    place(lives, spare, alignment) -> Places(homes, offsets, size)
+    place(lives, spare, alignment) -> Offsets(homes, offsets, size)
 
 A temporary lives from the first call that names it to the last one. Two that live at the same time never share a byte;
 all others may. Results, and memory that was there before, are no temporaries; but until the call that first writes it,
@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from tinygraft.uop.uop import UOp
 
-Placed = tuple[int, int, int, int]  # (start, end) in bytes, (first, last) of its life
+PlacedLife = tuple[int, int, int, int]  # (start, end) in bytes, (first, last) of its life
 # given: homes are numbers of results, from 0 on
 ARENA = -1  # the home of what lies in memory made for the temporaries
 
@@ -40,7 +40,7 @@ class Life(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Offsets:
     """Where each of some lives starts, in their order: in the spare memory of that number, or in an arena of size."""
 
     homes: tuple[int, ...]
@@ -60,7 +60,7 @@ def lifetimes(calls: Iterable[HasBuffers], kept: Collection[UOp] = ()) -> dict[U
 
 
 @functools.lru_cache(maxsize=256)
-def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int = 64) -> Places:
+def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int = 64) -> Offsets:
     """Places for lives, each at a multiple of alignment.
 
     Each is put into the smallest gap that it fits among those placed before that live at the same time (Pisarchyk and
@@ -69,12 +69,12 @@ def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int 
     own first call. The same lives give the same places in every process.
 
     >>> place((Life(64, 0, 1), Life(128, 1, 2), Life(64, 2, 3)))
-    Places(homes=(-1, -1, -1), offsets=(0, 64, 0), size=192)
+    Offsets(homes=(-1, -1, -1), offsets=(0, 64, 0), size=192)
     >>> place((Life(64, 0, 1), Life(64, 1, 2)), spare=(Life(64, 2, 5),))
-    Places(homes=(0, -1), offsets=(0, 0), size=64)
+    Offsets(homes=(0, -1), offsets=(0, 0), size=64)
     """
     least = 0 if spare else most_at_once(lives, alignment)
-    best: Places | None = None
+    best: Offsets | None = None
     for key in (_early, _long, _large):
         order = [i for _, i in sorted((key(life), i) for i, life in enumerate(lives))]
         found = _greedy(lives, spare, order, alignment)
@@ -115,10 +115,10 @@ def _aligned(nbytes: int, alignment: int) -> int:
     return -(-nbytes // alignment) * alignment
 
 
-def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], alignment: int) -> Places:
+def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], alignment: int) -> Offsets:
     """Places in this order: in the smallest spare memory with room, else in the arena."""
     homes, offsets = [ARENA] * len(lives), [0] * len(lives)
-    taken: dict[int, list[Placed]] = {ARENA: []}
+    taken: dict[int, list[PlacedLife]] = {ARENA: []}
     small_first = sorted(range(len(spare)), key=lambda k: (spare[k].nbytes, k))
     size = 0
     for i in order:
@@ -138,10 +138,10 @@ def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], 
         homes[i], offsets[i] = home, offset
         taken[home].append((offset, offset + nbytes, life.first, life.last))
         taken[home].sort(key=itemgetter(0))
-    return Places(tuple(homes), tuple(offsets), size)
+    return Offsets(tuple(homes), tuple(offsets), size)
 
 
-def _gap(taken: Iterable[Placed], nbytes: int, life: Life, limit: int | None) -> int | None:
+def _gap(taken: Iterable[PlacedLife], nbytes: int, life: Life, limit: int | None) -> int | None:
     """The start of the smallest gap between what lives at the same time, or behind it; None when limit comes first."""
     _, first, last = life
     end, best, room = 0, None, 0

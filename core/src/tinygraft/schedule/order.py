@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from tinygraft.errors import GraphError
-from tinygraft.schedule.lower import numel
+from tinygraft.schedule.kernel_body import numel
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp
@@ -83,13 +83,13 @@ def in_order(
                 after[overwriter].update(
                     task for task in [*here, writer] if task is not None and task is not overwriter
                 )
-    ordered, waiting, then = _topological(tasks, after, _Memory(tasks, kept))
+    ordered, waiting, then = _topological(tasks, after, _MemoryUse(tasks, kept))
     if len(ordered) < len(tasks):
         raise NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions, private))
     return ordered
 
 
-class _Memory:
+class _MemoryUse:
     """What each task does to the memory that is in use while only some of the others have run."""
 
     def __init__(self, tasks: list[Task], kept: Set[UOp]) -> None:
@@ -122,7 +122,7 @@ class _Memory:
 
 
 def _topological(
-    tasks: list[Task], after: dict[Task, set[Task]], memory: _Memory
+    tasks: list[Task], after: dict[Task, set[Task]], memory: _MemoryUse
 ) -> tuple[list[Task], dict[Task, int], dict[Task, list[Task]]]:
     """The tasks that can run, in order; for how many others each one waits still, and which ones come after it."""
     waiting = {task: len(first) for task, first in after.items()}

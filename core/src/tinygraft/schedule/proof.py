@@ -29,7 +29,7 @@ def visits() -> int:
     return _visits
 
 
-class Step(NamedTuple):
+class ProofStep(NamedTuple):
     """A call with the values that it reads and writes: (BUFFER, the node whose value it has to hold)."""
 
     call: Call
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     writes: Set[tuple[UOp, UOp]]
 
 
-def check_values(steps: Sequence[Step], existing: Collection[UOp], wanted: Mapping[UOp, UOp],
+def check_values(steps: Sequence[ProofStep], existing: Collection[UOp], wanted: Mapping[UOp, UOp],
                  homes: Mapping[UOp, UOp]) -> None:  # fmt: skip
     """Raise GraphError where a call reads another value than it means to.
 
@@ -82,7 +82,7 @@ def _misread(number: int, call: Call | None, buffer: UOp, value: UOp, held: set[
 # Places
 
 
-class Bytes(NamedTuple):
+class ByteRange(NamedTuple):
     """Where a buffer lies: from start to end, in bytes, in the block of that name."""
 
     block: Hashable
@@ -90,7 +90,7 @@ class Bytes(NamedTuple):
     end: int
 
 
-class Use(NamedTuple):
+class BufferUse(NamedTuple):
     """The buffers of a call, by any name, and which of them it writes."""
 
     buffers: Sequence[Hashable]
@@ -98,7 +98,7 @@ class Use(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Block:
+class _LastWriters:
     """Who wrote which bytes last: ends has the ends of stretches in ascending order, owners whose each one is."""
 
     ends: list[int] = field(default_factory=list)
@@ -121,20 +121,22 @@ class _Block:
         self.owners[first:last] = [*owners, whose]
 
 
-def check_places(uses: Iterable[Use], places: Mapping[Hashable, Bytes], kept: Collection[Hashable] = ()) -> None:
+def check_places(
+    uses: Iterable[BufferUse], places: Mapping[Hashable, ByteRange], kept: Collection[Hashable] = ()
+) -> None:
     """Raise GraphError where a call reads bytes of a buffer that another one has been written over.
 
     places has the buffers that share memory; kept are those of them that somebody has before or wants in the end.
     """
     global _visits
-    blocks: dict[Hashable, _Block] = {}
+    blocks: dict[Hashable, _LastWriters] = {}
     written: set[Hashable] = set()
 
     def look(buffer: Hashable, number: int) -> None:
         if buffer in kept and buffer not in written:
             return  # memory that was never written to, as that of Tensor.empty: anything may be in it
         where = places[buffer]
-        found = blocks.setdefault(where.block, _Block()).owner(where.start, where.end, buffer)
+        found = blocks.setdefault(where.block, _LastWriters()).owner(where.start, where.end, buffer)
         if found != buffer:
             raise GraphError(
                 f"call {number} reads buffer {buffer} where "
@@ -152,7 +154,7 @@ def check_places(uses: Iterable[Use], places: Mapping[Hashable, Bytes], kept: Co
         for slot in use.written:
             if mine[slot]:
                 where = places[use.buffers[slot]]
-                blocks.setdefault(where.block, _Block()).take(where.start, where.end, use.buffers[slot])
+                blocks.setdefault(where.block, _LastWriters()).take(where.start, where.end, use.buffers[slot])
                 written.add(use.buffers[slot])
         if any(mine[slot] for slot in use.written):  # what it writes must not lie where it reads
             _visits += sum(mine)

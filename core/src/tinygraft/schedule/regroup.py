@@ -1,4 +1,4 @@
-"""Long reductions, CATs of many sources (scans: blocks.py) in two steps: parts first, then the parts together.
+"""Long reductions, CATs of many sources (scans: blocked_scans.py) in two steps: parts first, then the parts together.
 
 A tensor graph in, the same values out. Three kinds are cut, by shapes alone, so that results do not depend on the
 number of threads:
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinygraft.schedule import blocks
-from tinygraft.schedule.lower import numel
+from tinygraft.schedule import blocked_scans
+from tinygraft.schedule.kernel_body import numel
 from tinygraft.schedule.stored import is_product
 from tinygraft.target import Target
 from tinygraft.uop.ops import MOVEMENT, Ops, ReduceArg
@@ -38,7 +38,7 @@ SLACK = 1.5  # times TERMS that a product may have without being cut
 
 def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
     """What each node of a graph (sources first) becomes; empty when nothing is cut."""
-    if not any(_parts(node) or _is_wide(node) or blocks.is_long(node) for node in order):
+    if not any(_parts(node) or _is_wide(node) or blocked_scans.is_long(node) for node in order):
         return {}
     done: dict[UOp, UOp] = {}
     for node in order:
@@ -47,8 +47,8 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
         cut = _parts(node)
         if cut:
             done[node] = in_two_steps(new, *cut)
-        elif blocks.is_long(new):
-            done[node] = blocks.rewritten(new, target)
+        elif blocked_scans.is_long(new):
+            done[node] = blocked_scans.rewritten(new, target)
         else:
             done[node] = in_groups(new) if _is_wide(node) else new
     return done

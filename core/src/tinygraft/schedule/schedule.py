@@ -2,7 +2,7 @@
 
     schedule(outputs, target_of) -> Schedule(calls, memory, values)
 
-Steps: decide what is stored (stored.py), give each stored node a buffer, put stored nodes into kernels (kernels.py, and
+Steps: decide what is stored (stored.py), give each stored node a buffer, put stored nodes into kernels (fusion.py, and
 alone.py for scans and scatters), order everything (order.py). A buffer that is assigned to holds several values one
 after another; whoever reads one of them runs after it is written and before the next is. Where that cannot be, because
 a kernel would have to read an old value after the new one is needed, the new value gets memory of its own and is copied
@@ -15,23 +15,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tinygraft.errors import GraphError
-from tinygraft.schedule import blocks
+from tinygraft.schedule import blocked_scans
 from tinygraft.schedule.alone import alone, is_alone
-from tinygraft.schedule.collect import Parts
+from tinygraft.schedule.collectives import Parts
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.form import note_value
+from tinygraft.schedule.fusion import Book, Group, StoreMore, group_nodes
 from tinygraft.schedule.inplace import placed
-from tinygraft.schedule.kernels import Book, Group, StoreMore, group_nodes
-from tinygraft.schedule.lower import numel
+from tinygraft.schedule.kernel_body import numel
 from tinygraft.schedule.order import NeedsOwnMemory, Task, assigned_late, in_order
-from tinygraft.schedule.proof import Step, check_values
+from tinygraft.schedule.proof import ProofStep, check_values
 from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.shard import take_apart, together
 from tinygraft.schedule.stored import LEAVES, decide, memory_base
 from tinygraft.schedule.views import flatten
 from tinygraft.schedule.waits import Waits, in_turn, without_waits
 from tinygraft.target import Target
-from tinygraft.uop import spec
+from tinygraft.uop import graph_spec
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call, CopyCall
 from tinygraft.uop.uop import UOp, postorder
@@ -63,7 +63,7 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
     if any(isinstance(node.device, tuple) for node in order):
         parts = take_apart(order, asked)
         outputs = list(dict.fromkeys(part for node in asked for part in parts[node]))
-        spec.check(spec.PARTED, outputs, "taking a graph apart")
+        graph_spec.check(graph_spec.PARTED, outputs, "taking a graph apart")
         order = postorder(*outputs)
     waits: Waits = {}
     if any(node.op is Ops.AFTER for node in order):
@@ -73,7 +73,7 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         order = postorder(*outputs)
     target = _target(order, outputs, target_of)
     if regrouped := regroup(order, target):
-        regrouped |= {node: blocks.in_memory(regrouped[node]) for node in outputs if blocks.is_long(node)}
+        regrouped |= {node: blocked_scans.in_memory(regrouped[node]) for node in outputs if blocked_scans.is_long(node)}
         parts = {node: tuple([regrouped[part] for part in parts[node]]) for node in asked}
         outputs = [regrouped[node] for node in outputs]
         waits = {regrouped[n]: regrouped[w] for n, w in waits.items() if n in regrouped and w in regrouped}
@@ -90,7 +90,7 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
     private: set[UOp] = set()
     book = Book()
     while True:
-        plan = _Plan(order, stored, private, wanted, waits)
+        plan = _TaskList(order, stored, private, wanted, waits)
         try:
             ordered = in_order(plan.tasks(target, book), plan.versions, plan.kept, private)
         except StoreMore as more:
@@ -100,7 +100,7 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
             _add(private, more.nodes)
             continue
         calls, homes = placed([task.make() for task in ordered], plan.kept)
-        steps = [Step(call, task.reads, task.writes) for call, task in zip(calls, ordered, strict=True)]
+        steps = [ProofStep(call, task.reads, task.writes) for call, task in zip(calls, ordered, strict=True)]
         check_values(steps, existing, plan.ends(), homes)
         memory = {node: together(node, [plan.holder(part) for part in parts[node]]) for node in asked}
         return Schedule(tuple(calls), memory, values, existing)
@@ -138,7 +138,7 @@ def _bases(order: list[UOp]) -> set[UOp]:
     return {b for b in bases if b.op is not Ops.BUFFER}
 
 
-class _Plan:
+class _TaskList:
     """Buffers for the stored nodes, and tasks that fill them."""
 
     def __init__(self, order: list[UOp], stored: set[UOp], private: set[UOp], wanted: set[UOp], waits: Waits) -> None:

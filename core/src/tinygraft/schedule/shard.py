@@ -3,25 +3,25 @@
     take_apart(order, outputs) -> {output: its parts}
 
 A pure pass at the start of the schedule. Each node that lies on several devices becomes one node for each: its
-sources are brought to the layouts that uop/sharding.py says its op needs (collect.py moves and cuts them), and the op
-does there what it would do alone. Nothing that lies on several devices is left. An output's parts are memory of their
-own, of which `together` makes one MULTI.
+sources are brought to the layouts that uop/sharding.py says its op needs (collectives.py moves and cuts them), and the
+op does there what it would do alone. Nothing that lies on several devices is left. An output's parts are memory of
+their own, of which `together` makes one MULTI.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tinygraft.schedule.collect import Parts, allreduce, delivered, laid, whole
+from tinygraft.schedule.collectives import Parts, allreduce, delivered, laid, whole
 from tinygraft.schedule.stored import LEAVES, memory_base
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, is_concrete
-from tinygraft.uop.sharding import Layout, local_args, local_shapes, way
+from tinygraft.uop.shape import Shape, is_concrete, symbolic_sizes
+from tinygraft.uop.sharding import ShardLayout, local_args, local_shapes, way
 from tinygraft.uop.uop import UOp, substitute
 
 
-class Apart:
+class PerDeviceGraph:
     """The nodes of a graph as nodes of single devices."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Apart:
                 found.add(part)
         return found
 
-    def of(self, source: UOp, wanted: Layout, devices: Sequence[str]) -> Parts:
+    def of(self, source: UOp, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
         """A source in the layout that is wanted."""
         if source in self.parts:
             return laid(self.parts[source], source.sharding, wanted, devices)
@@ -61,7 +61,7 @@ class Apart:
 
 def take_apart(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Parts]:
     """What each of outputs becomes, whose postorder is order: a node for each of its devices, in memory of its own."""
-    apart = Apart()
+    apart = PerDeviceGraph()
     for node in order:
         apart.add(node)
     found = {node: apart.parts.get(node) or (apart.alone[node],) for node in outputs}
@@ -113,8 +113,7 @@ def in_shape(buffer: UOp, shape: Shape) -> UOp:
     for size in shape:
         count = ix.mul(count, size)
     front = UOp(Ops.SHRINK, buffer.dtype, (buffer, count), ((0, count),))
-    symbols = dict.fromkeys(size for size in shape if isinstance(size, UOp))
-    return UOp(Ops.RESHAPE, buffer.dtype, (front, *symbols), shape)
+    return UOp(Ops.RESHAPE, buffer.dtype, (front, *symbolic_sizes(shape)), shape)
 
 
 def _into_copy(src: Parts) -> Parts:
@@ -132,7 +131,7 @@ def _into_copy(src: Parts) -> Parts:
 # The rules: what a node becomes on each device
 
 
-def _by_parts(apart: Apart, node: UOp) -> Parts:
+def _by_parts(apart: PerDeviceGraph, node: UOp) -> Parts:
     """The op on the parts of its sources."""
     devices, how = node.device, way(node.op, node.src, node.arg, node.shape)
     sources = [apart.of(s, wanted, devices) for s, wanted in zip(node.src, how.sources, strict=True)]
@@ -147,18 +146,18 @@ def _by_parts(apart: Apart, node: UOp) -> Parts:
     return laid(parts, None, how.result, devices) if how.whole else parts
 
 
-def _leaf(apart: Apart, node: UOp) -> Parts:
+def _leaf(apart: PerDeviceGraph, node: UOp) -> Parts:
     """CONST and IOTA: made on each device."""
     rest = tuple([apart.alone[s] for s in node.src[1:]])
     return tuple([UOp(node.op, node.dtype, (UOp.on(device), *rest), node.arg, node.tag) for device in node.device])
 
 
-def _multi(apart: Apart, node: UOp) -> Parts:
+def _multi(apart: PerDeviceGraph, node: UOp) -> Parts:
     """MULTI: its parts."""
     return tuple([apart.alone[s] for s in node.src])
 
 
-def _copy(apart: Apart, node: UOp) -> Parts:
+def _copy(apart: PerDeviceGraph, node: UOp) -> Parts:
     """COPY and SHARD to several devices: all of the value, or a part of it, on each."""
     source, layout = node.src[0], node.sharding
     parts = apart.parts.get(source)
@@ -169,7 +168,7 @@ def _copy(apart: Apart, node: UOp) -> Parts:
     return delivered(here, source.sharding, before, layout, node.device)
 
 
-def _assign(apart: Apart, node: UOp) -> Parts:
+def _assign(apart: PerDeviceGraph, node: UOp) -> Parts:
     """ASSIGN: to each part; a view that is made of parts is assigned to on each device that has some of it."""
     old, devices = node.src[0], node.device
     olds = apart.parts[old]
@@ -203,7 +202,7 @@ def _chain(view: UOp, old: UOp) -> list[UOp]:
     return found
 
 
-def _without_reshapes(apart: Apart, value: UOp, view: UOp, old: UOp) -> tuple[UOp, UOp]:
+def _without_reshapes(apart: PerDeviceGraph, value: UOp, view: UOp, old: UOp) -> tuple[UOp, UOp]:
     """A value and the view that it is assigned to, without the shapes that the view was given last."""
     while view is not old and view.op is Ops.RESHAPE and is_concrete(view.src[0].shape):
         view = view.src[0]
@@ -229,8 +228,8 @@ def _on_whole(view: UOp, old: UOp, new: UOp) -> UOp:
     return new
 
 
-Rule = Callable[[Apart, UOp], Parts]
-RULES: dict[Ops, Rule] = {
+PerDeviceRule = Callable[[PerDeviceGraph, UOp], Parts]
+RULES: dict[Ops, PerDeviceRule] = {
     Ops.CONST: _leaf,
     Ops.IOTA: _leaf,
     Ops.MULTI: _multi,

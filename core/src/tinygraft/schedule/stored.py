@@ -16,7 +16,7 @@ is how often its elements would be computed in all, were it not stored. Five rul
 Once a reduction is memory, what was made of it is a cheap chain over memory. So the rules run again on what lies above
 a reduction that they have stored, until nothing changes: GELU after a product stores the product and its own result,
 and none of the steps in between. What the rules cannot see, a reduction inside a loop that it does not depend on,
-schedule/kernels.py finds on the lowered kernel and stores as well.
+schedule/fusion.py finds on the lowered kernel and stores as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeVar
 
 from tinygraft.dtype import dtypes
 from tinygraft.schedule.effort import spend
-from tinygraft.schedule.lower import LENGTH, numel
+from tinygraft.schedule.kernel_body import LENGTH, numel
 from tinygraft.target import Target
 from tinygraft.uop.ops import COMPARE, ELEMENTWISE, FUNCTIONS, MOVEMENT, Ops
 from tinygraft.uop.shape import max_shape
@@ -65,22 +65,23 @@ ELSEWHERE = frozenset(
     {Ops.REDUCE_AXIS, Ops.EXPAND, Ops.PAD, Ops.CAT, Ops.WINDOW, Ops.GATHER, Ops.SCATTER, Ops.SCAN}
 )  # what needs its source in other loops than its own
 
-Context = tuple[UOp, UOp, int]  # the stored node that asks, the node that asks at an index of its own, for which source
+# the stored node that asks, the node that asks at an index of its own, for which source
+EvaluationContext = tuple[UOp, UOp, int]
 T = TypeVar("T")
 
 
-class Need(NamedTuple):
+class Evaluations(NamedTuple):
     """How often a context evaluates a node, at how many different indices, and whether where nothing can be hoisted."""
 
     evals: float
     indices: int
     inside: bool
 
-    def more(self, other: Need | None) -> Need:
+    def more(self, other: Evaluations | None) -> Evaluations:
         """What both need of a node at one place."""
         if other is None or other == self:
             return self
-        return Need(max(self.evals, other.evals), max(self.indices, other.indices), self.inside or other.inside)
+        return Evaluations(max(self.evals, other.evals), max(self.indices, other.indices), self.inside or other.inside)
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class Facts:
     product: UOp | None = (
         None  # the reduction in its chain that reads its operands most often, where that is many times
     )
-    contexts: dict[Context, Need] = field(default_factory=dict)  # where it is needed -> how often
+    contexts: dict[EvaluationContext, Evaluations] = field(default_factory=dict)  # where it is needed -> how often
 
 
 def decide(order: list[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
@@ -273,22 +274,22 @@ class _Rules:
     def _need(self, own: Facts, node: UOp, user: UOp, is_stored: bool) -> None:
         """Add what one user asks of a node: for which stored node, in which contexts, how often."""
         if is_stored:
-            needed = {(user, user, 0): Need(float(self.facts[user].size), 1, False)}
+            needed = {(user, user, 0): Evaluations(float(self.facts[user].size), 1, False)}
         else:
             needed = self.facts[user].contexts
         if user.op not in SAME_PLACE and user.op not in (Ops.CONTIGUOUS, Ops.ASSIGN):
             places = [i for i, source in enumerate(user.src) if source is node]
-            roots: dict[UOp, Need] = {}
+            roots: dict[UOp, Evaluations] = {}
             for (root, _, _), need in needed.items():
                 before = roots.get(root)
-                roots[root] = need if before is None else Need(
+                roots[root] = need if before is None else Evaluations(
                     need.evals + before.evals, need.indices + before.indices, need.inside or before.inside
                 )  # fmt: skip
             needed = {(r, user, i): self._flow(user, node, need) for r, need in roots.items() for i in places}
         for context, need in needed.items():
             own.contexts[context] = need.more(own.contexts.get(context))
 
-    def _flow(self, user: UOp, source: UOp, need: Need) -> Need:
+    def _flow(self, user: UOp, source: UOp, need: Evaluations) -> Evaluations:
         """How often source is evaluated when its user is evaluated as often as need says."""
         key = (user.op, user.arg, user.shape, source.shape, need)
         return self._once(key, lambda: _flow(user, source, need))
@@ -371,7 +372,7 @@ def _trailing(node: UOp) -> tuple[int, int]:
     return rows, repeats
 
 
-def _flow(user: UOp, source: UOp, need: Need) -> Need:
+def _flow(user: UOp, source: UOp, need: Evaluations) -> Evaluations:
     evals, indices, inside = need.evals, need.indices, need.inside
     if user.op is Ops.EXPAND:
         rows, repeats = _trailing(user)
@@ -389,7 +390,7 @@ def _flow(user: UOp, source: UOp, need: Need) -> Need:
             evals *= size if size != stride else 1
     elif user.op in (Ops.PAD, Ops.CAT):
         evals = min(evals, evals * numel(source.shape) / max(numel(user.shape), 1))
-    return Need(evals, indices, inside)
+    return Evaluations(evals, indices, inside)
 
 
 def _ends_a_reduction(node: UOp, own: Facts, again: float) -> bool:

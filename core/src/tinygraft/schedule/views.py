@@ -14,7 +14,7 @@ from tinygraft.uop.shape import Shape, is_concrete, is_size
 from tinygraft.uop.uop import UOp
 
 Index = tuple[UOp, ...]
-Place = tuple[Index, UOp | None]
+ViewIndex = tuple[Index, UOp | None]
 
 ZERO = ix.const(0)
 
@@ -80,22 +80,22 @@ def _group(new: Shape, i: int, old: Shape, j: int) -> tuple[int, int]:
     return (i, j) if isinstance(a, int) and isinstance(b, int) and a == b else (len(new), len(old))
 
 
-def _reshape(node: UOp, index: Index) -> Place:
+def _reshape(node: UOp, index: Index) -> ViewIndex:
     return reshape_index(index, node.shape, node.src[0].shape), None
 
 
-def _expand(node: UOp, index: Index) -> Place:
+def _expand(node: UOp, index: Index) -> ViewIndex:
     return tuple(ZERO if is_size(old, 1) else i for i, old in zip(index, node.src[0].shape, strict=True)), None
 
 
-def _permute(node: UOp, index: Index) -> Place:
+def _permute(node: UOp, index: Index) -> ViewIndex:
     moved = [ZERO] * len(index)
     for axis, i in zip(node.arg, index, strict=True):
         moved[axis] = i
     return tuple(moved), None
 
 
-def _pad(node: UOp, index: Index) -> Place:
+def _pad(node: UOp, index: Index) -> ViewIndex:
     moved: list[UOp] = []
     inside: UOp | None = None
     for i, (before, after), size in zip(index, node.arg, node.src[0].shape, strict=True):
@@ -108,18 +108,18 @@ def _pad(node: UOp, index: Index) -> Place:
     return tuple(moved), inside
 
 
-def _shrink(node: UOp, index: Index) -> Place:
+def _shrink(node: UOp, index: Index) -> ViewIndex:
     return tuple(ix.add(i, start) for i, (start, _) in zip(index, node.arg, strict=True)), None
 
 
-def _flip(node: UOp, index: Index) -> Place:
+def _flip(node: UOp, index: Index) -> ViewIndex:
     return tuple(
         ix.sub(ix.sub(size, 1), i) if axis in node.arg else i
         for axis, (i, size) in enumerate(zip(index, node.shape, strict=True))
     ), None
 
 
-def _window(node: UOp, index: Index) -> Place:
+def _window(node: UOp, index: Index) -> ViewIndex:
     arg = node.arg
     n = len(arg.length)
     kept, out, inner = index[: -2 * n], index[-2 * n : -n], index[-n:]
@@ -129,7 +129,7 @@ def _window(node: UOp, index: Index) -> Place:
     ), None
 
 
-MOVES: dict[Ops, Callable[[UOp, Index], Place]] = {
+MOVES: dict[Ops, Callable[[UOp, Index], ViewIndex]] = {
     Ops.RESHAPE: _reshape,
     Ops.EXPAND: _expand,
     Ops.PERMUTE: _permute,
@@ -147,6 +147,6 @@ def both(a: UOp | None, b: UOp | None) -> UOp | None:
     return a if b is None else ix.valid(ix.and_(a, b))
 
 
-def source_index(node: UOp, index: Index) -> Place:
+def source_index(node: UOp, index: Index) -> ViewIndex:
     """Where in its source the element at index of a movement node lies, and whether there is one."""
     return MOVES[node.op](node, index)

@@ -18,6 +18,7 @@ from tinygraft.engine.bindings import told_apart
 from tinygraft.engine.capture import note_read
 from tinygraft.engine.plan import shown_schedule, without_functions
 from tinygraft.engine.realize import exclusive, realize_tensors
+from tinygraft.engine.tape import has_leaf, note_asked
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.schedule.stored import HELD, memories, memory_base
 from tinygraft.tensor import lengths, quiet
@@ -25,11 +26,20 @@ from tinygraft.tensor.base import TensorBase, broadcast_shape, expand, here
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.data import NUMPY_NAME, bytes_node, refuse_nothing
 from tinygraft.tensor.element import element
-from tinygraft.tensor.leaves import by_itself, leaf, own_memory
-from tinygraft.tensor.live import LIVE, borrows, note_assigned
-from tinygraft.tensor.paths import is_leaf
-from tinygraft.tensor.storage import agree, is_cut, over_moves, steps_to, to_realize, whole_value, write
-from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ShardArg
+from tinygraft.tensor.leaves import by_itself, leaf, marked, own_memory
+from tinygraft.tensor.live import LIVE, borrows, has_twin, note_assigned
+from tinygraft.tensor.paths import is_detached_value, is_leaf
+from tinygraft.tensor.storage import (
+    agree,
+    check_apart,
+    is_detached,
+    over_moves,
+    steps_to,
+    to_realize,
+    whole_value,
+    write,
+)
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, Own, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, max_shape, sint
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.stages import Call
@@ -38,6 +48,7 @@ from tinygraft.uop.uop import Place, UOp, rebuild
 if TYPE_CHECKING:
     from numpy import ndarray
 
+MEMORY = HELD | {Ops.ASSIGN}  # what a tensor is in memory, or has been assigned
 _CONSTANT = ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
 
 
@@ -354,11 +365,22 @@ class Access(Casting):
         return new
 
     def requires_grad_(self, requires_grad: bool | None = True) -> Self:
-        """Set whether backward fills grad; None lets backward choose. What was computed before does not see True."""
-        node = leaf(self.uop, requires_grad)
-        if requires_grad and borrows(self) and node.dtype.kind == "float" and is_concrete(self.shape):
-            node = own_memory(self.uop)
-        if requires_grad is False and node.dtype.kind == "float" and memory_base(node).op not in (*HELD, Ops.CONST):
+        """Set whether backward fills grad; None lets backward choose. What was computed before does not see True.
+
+        A tensor that was computed from none that requires a gradient becomes a leaf: one of its own, also where another
+        was computed alike. Views, and what `detach` gives, stay views.
+
+        >>> from tinygraft import Tensor
+        >>> w = Tensor([1.0, 2.0])
+        >>> a, b = w.detach().requires_grad_(), w.detach().requires_grad_()
+        >>> (a * a + 5 * b).sum().backward().item()
+        20.0
+        >>> a.grad.tolist(), b.grad.tolist()
+        ([2.0, 4.0], [5.0, 5.0])
+        """
+        is_float = self.uop.dtype.kind == "float"
+        node = self._leaf_node() if requires_grad and is_float else leaf(self.uop, requires_grad)
+        if requires_grad is False and is_float and memory_base(node).op not in (*HELD, Ops.CONST):
             node = UOp(Ops.DETACH, node.dtype, (node,))
         if self._storage is None:
             self.uop = node
@@ -366,6 +388,23 @@ class Access(Casting):
             self._storage.ask(self, node, requires_grad)
         self.requires_grad, self._lender, self._computed = requires_grad, None, False
         return self
+
+    def _leaf_node(self) -> UOp:
+        """The node of this tensor as a leaf: one of its own where another tensor may have the one that it has."""
+        node, is_view = self.uop, self._storage is not None and bool(self._chain)
+        if self.requires_grad or isinstance(node.tag, Own):
+            return leaf(node)
+        if is_view or memory_base(node).op not in MEMORY:
+            if has_leaf(node) and not is_detached_value(node) and quiet.may_have_gradient(node, None):
+                return leaf(node)  # a gradient goes on from it, so that it stays what it is computed from
+            stays_view = is_view
+        elif borrows(self._storage or self):
+            stays_view = False
+        elif has_twin(self):
+            stays_view = self._storage is not None
+        else:
+            return leaf(node)
+        return marked(node) if stays_view or not is_concrete(self.shape) else own_memory(node)
 
     # A new value for a tensor that exists
 
@@ -421,7 +460,8 @@ class Access(Casting):
         a training step. In a block of no_grad what is written has no gradient, and the old value keeps the one it has.
         """
         old, unrecorded = self.uop, False
-        if value is (old if view is None else view) and not is_cut(self):
+        if value is (old if view is None else view) and not is_detached(self):
+            check_apart(self, () if view is None else steps_to(view, old), value.shape)  # though it has that value
             return
         if quiet.here.blocks and quiet.is_quiet():
             value, unrecorded = quiet.cut(value), quiet.may_have_gradient(*whole_value(self))
@@ -449,7 +489,9 @@ class Access(Casting):
         else:
             new = by_itself(value)
         self._wrote = here()
-        self._computed |= bool(asked and not stays)
+        if asked and not stays:
+            self._computed = True
+            note_asked([self])
         note_assigned(self)  # a signal may end this between any two lines: what waits for its memory is listed first,
         self.uop = new
         self._lender = None  # and memory is the lender's until the node is another

@@ -155,8 +155,9 @@ class Activation(Transcendental):
         >>> Tensor([-2.0, 0.5]).hardtanh().tolist()
         [-1.0, 0.5]
         """
-        if min_val > max_val:
+        if not min_val <= max_val:
             raise ValueError(f"hardtanh needs a min_val of at most max_val, got {min_val} and {max_val}")
         if not self._is_float():
-            min_val, max_val = int(min_val), int(max_val)
+            # 2**64 is beyond all integers, as infinity is
+            min_val, max_val = (int(min(max(bound, -(2**64)), 2**64)) for bound in (min_val, max_val))
         return self.clamp(min_val, max_val)

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinygraft.config import CHANGE_CODE
+from tinygraft.config import code_settings
 from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.nested import MANY, check_ends
-from tinygraft.tensor.storage import Storage
+from tinygraft.tensor.storage import SharedStorage
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
@@ -42,14 +42,14 @@ class Arguments:
     tensors: list[TensorBase] = field(default_factory=list)
     memory: list[tuple[int, ...]] = field(default_factory=list)
     varied: bool = False
-    copied: list[Storage] = field(default_factory=list)
+    copied: list[SharedStorage] = field(default_factory=list)
 
     def give_back(self) -> None:
         """After the call: let views of memory that somebody outside can write be views of it again."""
         for storage in self.copied:
             storage.become(storage.uop)
 
-    def written(self, buffers: Sequence[int]) -> list[int]:
+    def tensors_over(self, buffers: Sequence[int]) -> list[int]:
         """The numbers of the tensors that are over some of the BUFFERs, which are given by number."""
         return [number for number, mine in enumerate(self.memory) if not set(buffers).isdisjoint(mine)]
 
@@ -81,7 +81,7 @@ class Same:
         return Same, (self.item(),)
 
 
-def is_over(key: tuple[Any, ...]) -> bool:
+def is_expired(key: tuple[Any, ...]) -> bool:
     """Whether an object that a key names is gone, so that no call can have that key again."""
     return any(isinstance(item, Same) and item.item() is None for item in key)
 
@@ -94,7 +94,7 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] 
     """
     found = Arguments()
     places: list[int] = []  # of the tensors in key
-    key: list[Any] = [setting.value for setting in CHANGE_CODE]
+    key = code_settings()
     stack: list[Any] = [args]
     if kwargs:
         stack.insert(0, dict(sorted(kwargs.items())))

@@ -21,10 +21,10 @@ from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRang
 from tinygraft.schedule.stored import PLAIN
 from tinygraft.tensor import parts, quiet
 from tinygraft.tensor.inrange import beyond, check, hint, wrapped
-from tinygraft.tensor.live import Entry, enter, entry_of, wake
+from tinygraft.tensor.live import LiveEntry, enter, entry_of, wake
 from tinygraft.tensor.spellings import with_spellings
-from tinygraft.tensor.storage import MOVES, Steps, Storage, alias, is_declared
-from tinygraft.uop.index import settled
+from tinygraft.tensor.storage import MOVES, SharedStorage, Steps, alias, is_declared
+from tinygraft.uop.index import bounds_of, settled
 from tinygraft.uop.ops import COMPARE, FUNCTIONS, Ops, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, is_size, sint
 from tinygraft.uop.show import show_arg
@@ -120,11 +120,11 @@ class TensorBase:
     grad: Self | None
     _node: UOp
     _asks: bool | None
-    _lender: Entry | None  # whose node it was given as a value: the memory of that tensor, maybe
+    _lender: LiveEntry | None  # whose node it was given as a value: the memory of that tensor, maybe
     _computed: bool  # whether it was written to, and was no leaf then
     _made: Made
     _wrote: Made | None  # where it was last written to
-    _storage: Storage | None
+    _storage: SharedStorage | None
     _chain: Steps  # from the whole of the storage; there is none without one
 
     def __init_subclass__(cls) -> None:
@@ -324,6 +324,20 @@ class TensorBase:
             return type(self)(value, device=self.device)  # type: ignore[call-arg]
         raise DTypeError(
             f"cannot {verb(op)} a tensor of shape {self.shape} and {type(value).__name__}\n  made at {self._where()}"
+        )
+
+    def _argument(self, what: str, name: str, value: Any) -> Any:
+        """An argument as a tensor on this device: a number, a list or an array becomes one.
+
+        what is the method that got it, name what it is to that. Raises DTypeError for anything else.
+        """
+        if isinstance(value, TensorBase):
+            return value
+        if isinstance(value, (bool, int, float, complex, list, tuple, UOp)) or hasattr(value, "__array__"):
+            return type(self)(value, device=self.device)  # type: ignore[call-arg]
+        raise DTypeError(
+            f"{what} needs {name} that are a tensor, numbers in a list or an array, got {value!r}\n"
+            f"  beside a tensor of shape {self.shape} made at {self._where()}"
         )
 
     def _beyond(self, value: Any) -> int:
@@ -527,6 +541,8 @@ def _disagreement(op: Ops, left: TensorBase, right: TensorBase) -> str:
         f"and {show_arg(b[axis])} on the right, and neither is 1\n"
         f"  left  made at {left._where()}      right made at {right._where()}"
     )
+    if bounds := bounds_of((a[axis], b[axis])):
+        text += f"\n  where {bounds}\n  hint: sizes are equal where they are made of the same variables"
     small, large, side = (b, a, "right") if len(b) <= len(a) else (a, b, "left")
     if len(small) < len(large) and is_concrete(small) and small == large[: len(small)]:
         wanted = small + (1,) * (len(large) - len(small))

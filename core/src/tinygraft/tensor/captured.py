@@ -1,4 +1,4 @@
-"""What a call under TinyJit launched (Trace), and what is needed to do it again with other arguments (Record)."""
+"""What a call under TinyJit launched (Trace), and what it takes to do it again with other arguments (ReplayedTrace)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from tinygraft.device.buffer import bind, buffer_of
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import Nodes
-from tinygraft.engine.capture import Capture, Memory, Recorded, uncaptured
+from tinygraft.engine.capture import Capture, CapturedMemory, Recorded, uncaptured
 from tinygraft.engine.compile import Compiled
 from tinygraft.engine.left import ended_by, forget_torn
 from tinygraft.engine.protect import before_replay, copied
 from tinygraft.engine.realize import exclusive
 from tinygraft.engine.rehearse import rehearse
-from tinygraft.engine.replay import At, Form, Replay
+from tinygraft.engine.replay import At, BufferType, Replay
 from tinygraft.interrupt import Guard, guarded
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.filled import Gradients, LostGrad, is_over
+from tinygraft.tensor.filled import Gradients, LostGrad, is_made_of
 from tinygraft.tensor.live import LIVE, live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
 from tinygraft.tensor.results import Held, aliases_in, home_of, lender_of
@@ -61,10 +61,11 @@ class Met:
 
     def tells(self, arguments: Arguments) -> bool:
         """Whether a call with these values of variables and this memory is known to launch the same with them."""
-        mine, values = self.values or {}, arguments.values
-        return all(values.get(name) == mine.get(name) for name in self.same) and all(
-            arguments.buffers[i].arg.uid == self.memory[i] for i in self.stays
-        )
+        if self.same:
+            mine, values = self.values or {}, arguments.values
+            if any(values.get(name) != mine.get(name) for name in self.same):
+                return False
+        return not self.stays or all(arguments.buffers[i].arg.uid == self.memory[i] for i in self.stays)
 
 
 class Trace:
@@ -74,7 +75,7 @@ class Trace:
         """start is a number above those of all BUFFERs made before the call."""
         self.launches = [launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)]
         self.start = start
-        self.memory: dict[int, Memory] = capture.memory
+        self.memory: dict[int, CapturedMemory] = capture.memory
         mine, given = capture.values, arguments.values
         other = any(mine.get(name, value) != value for name, value in given.items())
         self.given = None if capture.varied or arguments.varied or other else given
@@ -154,7 +155,7 @@ def _is_read(launch: Recorded, capture: Capture) -> bool:
     return any(launch.uids[0] in other.uids for other in capture.launches if other is not launch)
 
 
-class Record:
+class ReplayedTrace:
     """A trace that is replayed: launches on the buffers of a call, and the result with its tensors taken out."""
 
     def __init__(self, trace: Trace, met: Met, arguments: Arguments, result: Any, taken: Sequence[parts.Claim],
@@ -171,7 +172,7 @@ class Record:
         results = dict.fromkeys(node for t in tensors_in(result) for node in buffers_of(t.uop.base))
         made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
         changing = [*arguments.buffers, *made]
-        self.made: list[Form] = [_form(trace.memory[node.arg.uid]) for node in made]
+        self.made: list[BufferType] = [_form(trace.memory[node.arg.uid]) for node in made]
         self.taped = _taped(tensors_in(result), written)
         self.reads = [trace.nodes[uid] for uid in sorted(self.outside) if uid in trace.nodes]
         self.kept = [node for node in results if node not in changing]
@@ -200,26 +201,31 @@ class Record:
         memory = {over[i].uop.base: asks for i, asks in _taped(over, written)}
         self.left = [(weakref.ref(node), asks) for node, asks in memory.items()]
         self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
-        self.grads = Gradients([t for t in filled if t.grad is not None and is_over(t.grad, held)])
+        self.grads = Gradients([t for t in filled if t.grad is not None and is_made_of(t.grad, held)])
 
     def reaches(self, arguments: Arguments) -> bool:
-        """Whether an argument is memory that the function also reaches by itself, or assigns to as both."""
-        return any(node.arg.uid in self.outside for node in arguments.buffers) or any(
-            buffer_of(arguments.buffers[number]) in self.filled for number in self.assigned
-        )
+        """Whether an argument is memory that the function also reaches by itself, or assigns to and reads or gives back
+        as that."""
+        if self.outside and not self.outside.isdisjoint([node.arg.uid for node in arguments.buffers]):
+            return True
+        if not self.assigned:
+            return False
+        assigned = [arguments.buffers[number] for number in self.assigned]
+        return any(node in self.kept or buffer_of(node) in self.filled for node in assigned)
 
     def replay(self, arguments: Arguments) -> Any:
         """Launch everything with other arguments; the result of the call, in memory of its own.
 
         Where values are written over, signals wait until all of the state is that after the call.
         """
-        values = self.values | arguments.values
+        values = self.values | arguments.values if arguments.values else self.values
         if self.parts:
             for part in self.parts:
                 part.check(values)
             parts.note(self.parts)
         overwritten = {node for ref in self.written if (node := ref()) is not None}
-        overwritten |= {arguments.buffers[number] for number in self.assigned}
+        if self.assigned:
+            overwritten |= {arguments.buffers[number] for number in self.assigned}
         lost = self.grads.lost()
         with exclusive:
             if not overwritten and not lost:
@@ -231,12 +237,14 @@ class Record:
                 guard: Guard) -> Any:  # fmt: skip
         """Launch everything, and give tensors their grads and the tape its notes; the result of the call."""
         # what an earlier call has left is written while the argument is still read
-        given = [copied(node) if buffer_of(node) in self.filled else node for node in arguments.buffers]
+        given = arguments.buffers
+        if self.filled:
+            given = [copied(node) if buffer_of(node) in self.filled else node for node in given]
         buffers = [*given, *[UOp.buffer(*form) for form in self.made]]
         if overwritten:
             if self.assigned or lost:  # other memory than in the call before
                 self.clean.clear()
-            dropped = self.grads.still_held(lost)
+            dropped = self.grads.still_held(lost) if lost else set[UOp]()
             self._run_over(buffers, values, overwritten, dropped, self._follows(arguments), guard)
         else:
             self.launches.run(buffers, values, At())
@@ -247,7 +255,21 @@ class Record:
                 if (tensor := grad.tensor()) is not None and tensor.grad is not None:
                     self.known.add(tensor.grad)
             self.clean.clear()
-        memory, new = [*buffers, *self.kept], dict[int, TensorBase]()  # a tensor that is given back twice is one
+        result, tensors = self._remade(arguments, [*buffers, *self.kept], values)
+        for aliases in self.views:
+            aliases.link(tensors)
+        if self.taped or self.given or self.left:
+            self._note_taped(arguments, tensors)
+        return result
+
+    def _remade(
+        self, arguments: Arguments, memory: Sequence[UOp], values: dict[str, int]
+    ) -> tuple[Any, list[TensorBase]]:
+        """The result of the call over other memory, and the tensors in it. One that is given back twice is one."""
+        if type(self.result) is Held:
+            tensor = self.result.alias(arguments.tensors, memory, values)
+            return tensor, [tensor]
+        new: dict[int, TensorBase] = {}
 
         def remade(held: Held) -> TensorBase:
             if id(held) not in new:
@@ -255,20 +277,18 @@ class Record:
             return new[id(held)]
 
         result = mapped(self.result, Held, remade)
-        if self.views:
-            tensors = tensors_in(result)
-            for aliases in self.views:
-                aliases.link(tensors)
-        if self.taped or self.given or self.left:
-            self._note_taped(arguments, result)
-        return result
+        return result, tensors_in(result)
 
-    def _note_taped(self, arguments: Arguments, result: Any) -> None:
-        """Tell the tape which memory has a new value without a graph: where a call of the function makes one."""
-        tensors = tensors_in(result)
+    def _note_taped(self, arguments: Arguments, tensors: Sequence[TensorBase]) -> None:
+        """Tell the tape which memory has a new value without a graph: where a call of the function makes one.
+
+        tensors are those of the result.
+        """
         found = [(tensors[i].uop.base, asks) for i, asks in self.taped]
-        found += [(arguments.tensors[i].uop.base, asks) for i, asks in self.given]
-        found += [(node, asks) for ref, asks in self.left if (node := ref()) is not None]
+        if self.given:
+            found += [(arguments.tensors[i].uop.base, asks) for i, asks in self.given]
+        if self.left:
+            found += [(node, asks) for ref, asks in self.left if (node := ref()) is not None]
         tape.note_replayed(found, [*self.reads, *[weakref.ref(node) for node in arguments.buffers]])
 
     def _follows(self, arguments: Arguments) -> Callable[[TensorBase], bool]:
@@ -309,9 +329,9 @@ class Record:
     def rehearse(self, arguments: Arguments, name: str) -> None:
         """Replay for these arguments, hold that to the launches one by one, and leave all memory as it was.
 
-        Raises ValidationError where the two differ; name is that of the function.
+        Signals wait until it is. Raises ValidationError where the two differ; name is that of the function.
         """
-        with exclusive, uncaptured():
+        with exclusive, guarded(whole=True), uncaptured():
             given = [copied(node) if buffer_of(node) in self.filled else node for node in arguments.buffers]
             made = [UOp.buffer(*form) for form in self.made]
             rehearse(self.launches, [*given, *made], self.values | arguments.values, name)
@@ -385,7 +405,7 @@ def _bytes(node: UOp) -> bytes:
     return buffer.copy_out(memoryview(bytearray(buffer.nbytes))).tobytes()
 
 
-def _form(memory: Memory) -> Form:
+def _form(memory: CapturedMemory) -> BufferType:
     return memory.device, memory.size, memory.dtype
 
 

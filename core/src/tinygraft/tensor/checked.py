@@ -9,6 +9,7 @@ A TinyJit runs its function in every call then, since the function reads values.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from tinygraft.errors import DTypeError, IndexOutOfRange
 from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.data import check_nesting
+from tinygraft.tensor.data import array_of
 from tinygraft.tensor.listening import Listening
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
@@ -27,7 +28,7 @@ from tinygraft.uop.uop import toposort
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class IndexUse:
     """An index along one axis of a shape. origin is the last line of a message about it: where both were made."""
 
     shape: Shape
@@ -61,17 +62,17 @@ def _length(shape: Shape, axis: int) -> int | None:
     return lengths.now(shape[axis] if shape else 1)
 
 
-def use(tensor: Any, axis: int, index: Any = None) -> Use:
+def use(tensor: Any, axis: int, index: Any = None) -> IndexUse:
     """The use of an index (a tensor where it has a line of its own) along an axis. Looking up lines takes time."""
     if index is None:
-        return Use(tensor.shape, axis, f"made at {tensor._where()}")
-    return Use(tensor.shape, axis, f"index made at {index._where()}      tensor made at {tensor._where()}")
+        return IndexUse(tensor.shape, axis, f"made at {tensor._where()}")
+    return IndexUse(tensor.shape, axis, f"index made at {index._where()}      tensor made at {tensor._where()}")
 
 
-_listening = Listening[tuple[Any, Use]]()
+_listening = Listening[tuple[Any, IndexUse]]()
 
 
-def waiting() -> AbstractContextManager[list[tuple[Any, Use]]]:
+def waiting() -> AbstractContextManager[list[tuple[Any, IndexUse]]]:
     """The index tensors that the block uses, in this thread, and that have no value yet; each with its use."""
     return _listening.block()
 
@@ -100,32 +101,85 @@ def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, 
     counted says which labels are looked at; all, unless given. Raises IndexOutOfRange for one that is known to be no
     class, and with CHECK_INDEX=1 for any.
     """
-    size, node = _length(predictions.shape, axis), given.uop
-    known = None if size is None or not given.size else (node.lo >= size or node.hi < 0)
-    if size is not None and node.lo >= 0 and node.hi < size:
+    size = _length(predictions.shape, axis)
+    if _is_within(given, size):
         return None
     if ignored is not None:
         counted = given.ne(ignored)
-    unknown = any(source.op is Ops.PLACEHOLDER for source in toposort(node))
-    if size is not None and not unknown and (CHECK_INDEX.value or (known and node.lo == node.hi)):
-        _check_labels(predictions, given, axis, size, counted)
+
+    def message(value: int, place: str) -> str:
+        return (
+            f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: axis {axis} of "
+            f"the predictions, shape {predictions.shape}, has {size}\n"
+            f"  labels made at {given._where()}      predictions made at {predictions._where()}"
+        )
+
+    if size is not None:
+        _check_below(given, size, message, counted)
     outside = (given < 0) | (given >= predictions.shape[axis])
     return outside if counted is None else outside & counted
 
 
-def _check_labels(predictions: Any, given: Any, axis: int, size: int, counted: Any) -> None:
-    """Raise IndexOutOfRange for the first label that counts and is no class. Reads them."""
-    values = given.numpy()
+def classes(given: Any, count: int, values: Any = None) -> None:
+    """Raise IndexOutOfRange for a number that is no class below `count`, if that is known or CHECK_INDEX=1 asks for it.
+
+    values are those of `given` as a numpy array, where somebody has read them.
+    """
+
+    def message(value: int, place: str) -> str:
+        return (
+            f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: one_hot has "
+            f"{count}\n  labels made at {given._where()}"
+        )
+
+    if not _is_within(given, count):
+        _check_below(given, count, message, values=values)
+
+
+def spans(predictions: Any, given: Any, most: int, name: str, values: Any = None) -> Any:
+    """Where the length of a sequence is below 0 or above `most`, as bools; None for nowhere.
+
+    values are the lengths as a numpy array, where they are known. Raises IndexOutOfRange for one that is known to be
+    wrong, and with CHECK_INDEX=1 for any.
+    """
+
+    def message(value: int, place: str) -> str:
+        return (
+            f"ctc_loss needs {name} from 0 to {most}, got {value}{place.rstrip(',')}\n"
+            f"  lengths made at {given._where()}      predictions made at {predictions._where()}"
+        )
+
+    if _is_within(given, most + 1):
+        return None
+    _check_below(given, most + 1, message, values=values)
+    return (given < 0) | (given > most) if values is None else None
+
+
+def _is_within(given: Any, size: int | None) -> bool:
+    """Whether integers are known to be from 0 to below a size, without a look at them."""
+    return size is not None and bool(given.uop.lo >= 0 and given.uop.hi < size)
+
+
+def _check_below(
+    given: Any, size: int, message: Callable[[int, str], str], counted: Any = None, values: Any = None
+) -> None:
+    """Raise IndexOutOfRange for the first of integers that counts and is not from 0 to below size.
+
+    values are those of `given`, where they are known. Else they are read with CHECK_INDEX=1, and where one number is
+    everywhere; not where they have no values yet. message gets the integer and its place, as in ", at (1,)," or "".
+    """
+    if values is None:
+        node = given.uop
+        is_known = bool(given.size) and bool(node.lo == node.hi and not 0 <= node.lo < size)
+        if not (CHECK_INDEX.value or is_known) or any(source.op is Ops.PLACEHOLDER for source in toposort(node)):
+            return
+        values = given.numpy()
     outside = (values < 0) | (values >= size)
     if counted is not None:
         outside &= counted.numpy()
     if outside.any():
         at = tuple(int(part[0]) for part in outside.nonzero()) if values.ndim else ()
-        place = f", at {at} of labels of shape {values.shape}," if at else ""
-        raise IndexOutOfRange(
-            f"label {values[at]}{place} is no class: axis {axis} of the predictions, shape {predictions.shape}, has "
-            f"{size}\n  labels made at {given._where()}      predictions made at {predictions._where()}"
-        )
+        raise IndexOutOfRange(message(int(values[at]), f", at {at}," if at else ""))
 
 
 def weights(given: Any, least: int) -> None:
@@ -157,8 +211,7 @@ def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
         return index
     import numpy as np
 
-    check_nesting(index)
-    places = np.asarray(index)
+    places = array_of(index)
     if places.dtype.kind not in "iu" and places.size:
         raise DTypeError(
             f"{what} needs an index of integers, got {places.dtype} for a tensor of shape {tensor.shape}\n"
@@ -169,7 +222,7 @@ def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
     return type(tensor)(places.astype(np.int64), device=tensor.device)
 
 
-def read(index: Any, use: Use) -> None:
+def read(index: Any, use: IndexUse) -> None:
     """Check the values of an index tensor; one that has none yet is kept for who waits for it."""
     if not any(source.op is Ops.PLACEHOLDER for source in toposort(index.uop)):
         use.check(index.numpy())

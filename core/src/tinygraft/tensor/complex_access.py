@@ -17,7 +17,7 @@ from tinygraft.dtype import DType, complex_of
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.data import refuse_nothing
-from tinygraft.tensor.strides import Layout, row_major
+from tinygraft.tensor.strides import StridedLayout, row_major
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.shape import Shape
 from tinygraft.uop.uop import Place, UOp
@@ -187,7 +187,7 @@ class ComplexAccess(Tensor):
             raise BufferError(f"{self.device} shares its memory as DLPack device {here}, asked for {dl_device}")
         view, _ = self.view_as_real()._lent()
         shape = tuple(self.shape)
-        return dlpack.make(view, self.dtype, Layout(0, shape, row_major(shape)), (max_version or (0, 0))[0] >= 1)
+        return dlpack.make(view, self.dtype, StridedLayout(0, shape, row_major(shape)), (max_version or (0, 0))[0] >= 1)
 
     # When and where values are computed
 

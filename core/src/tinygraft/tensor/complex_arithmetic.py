@@ -1,9 +1,9 @@
 """Arithmetic of complex numbers on their parts: what each op of the graph means for pairs of real tensors.
 
-A Pair holds two real tensors that broadcast together; its imaginary part is None where all of it is zero, as for a real
-operand, so that nothing is multiplied by zeros (and an infinity stays one). RULES gives a pair, or a tensor of bools,
-for each op that complex numbers have; functions of one number and powers are added in complex_derivatives.py, and what
-is in neither, such as an order, is a mistake.
+A ComplexPair is two real tensors that broadcast together; its imaginary part is None where all of it is zero, as for a
+real operand, so that nothing is multiplied by zeros (and an infinity stays one). RULES gives a pair, or a tensor of
+bools, for each op that complex numbers have; functions of one number and powers are added in complex_derivatives.py,
+and what is in neither, such as an order, is a mistake.
 """
 
 from __future__ import annotations
@@ -14,58 +14,58 @@ from typing import Any, NamedTuple
 from tinygraft.uop.ops import Ops
 
 
-class Pair(NamedTuple):
+class ComplexPair(NamedTuple):
     """The real and the imaginary parts; imaginary is None for real numbers."""
 
     real: Any
     imaginary: Any = None
 
 
-def full(z: Pair) -> Pair:
+def full(z: ComplexPair) -> ComplexPair:
     """The pair with zeros for an imaginary part that is not there."""
-    return z if z.imaginary is not None else Pair(z.real, z.real._const(0.0, z.real.dtype))
+    return z if z.imaginary is not None else ComplexPair(z.real, z.real._const(0.0, z.real.dtype))
 
 
-def add(a: Pair, b: Pair) -> Pair:
+def add(a: ComplexPair, b: ComplexPair) -> ComplexPair:
     """a + b."""
     if a.imaginary is None or b.imaginary is None:
-        return Pair(a.real + b.real, b.imaginary if a.imaginary is None else a.imaginary)
-    return Pair(a.real + b.real, a.imaginary + b.imaginary)
+        return ComplexPair(a.real + b.real, b.imaginary if a.imaginary is None else a.imaginary)
+    return ComplexPair(a.real + b.real, a.imaginary + b.imaginary)
 
 
-def neg(a: Pair) -> Pair:
+def neg(a: ComplexPair) -> ComplexPair:
     """-a."""
-    return Pair(-a.real, None if a.imaginary is None else -a.imaginary)
+    return ComplexPair(-a.real, None if a.imaginary is None else -a.imaginary)
 
 
-def sub(a: Pair, b: Pair) -> Pair:
+def sub(a: ComplexPair, b: ComplexPair) -> ComplexPair:
     """a - b."""
     if a.imaginary is None or b.imaginary is None:
-        return Pair(a.real - b.real, a.imaginary if b.imaginary is None else -b.imaginary)
-    return Pair(a.real - b.real, a.imaginary - b.imaginary)
+        return ComplexPair(a.real - b.real, a.imaginary if b.imaginary is None else -b.imaginary)
+    return ComplexPair(a.real - b.real, a.imaginary - b.imaginary)
 
 
-def scaled(a: Pair, by: Any) -> Pair:
+def scaled(a: ComplexPair, by: Any) -> ComplexPair:
     """a times a real tensor or number."""
-    return Pair(a.real * by, None if a.imaginary is None else a.imaginary * by)
+    return ComplexPair(a.real * by, None if a.imaginary is None else a.imaginary * by)
 
 
-def mul(a: Pair, b: Pair) -> Pair:
+def mul(a: ComplexPair, b: ComplexPair) -> ComplexPair:
     """a * b."""
     if b.imaginary is None:
         return scaled(a, b.real)
     if a.imaginary is None:
         return scaled(b, a.real)
     real = a.real * b.real - a.imaginary * b.imaginary
-    return Pair(real, a.real * b.imaginary + a.imaginary * b.real)
+    return ComplexPair(real, a.real * b.imaginary + a.imaginary * b.real)
 
 
-def div(a: Pair, b: Pair) -> Pair:
+def div(a: ComplexPair, b: ComplexPair) -> ComplexPair:
     """a / b by the method of R. L. Smith, "Algorithm 116: Complex division", Communications of the ACM 5 (1962): the
     smaller part of b is taken as a share of the larger, so that no square overflows.
     """
     if b.imaginary is None:
-        return Pair(a.real / b.real, None if a.imaginary is None else a.imaginary / b.real)
+        return ComplexPair(a.real / b.real, None if a.imaginary is None else a.imaginary / b.real)
     wide = b.real.abs() >= b.imaginary.abs()
     large, small = wide.where(b.real, b.imaginary), wide.where(b.imaginary, b.real)
     share = (large == 0).where(small, small / (large == 0).where(1.0, large))
@@ -75,35 +75,35 @@ def div(a: Pair, b: Pair) -> Pair:
     else:
         first = wide.where(a.real + a.imaginary * share, a.real * share + a.imaginary)
         second = wide.where(a.imaginary - a.real * share, a.imaginary * share - a.real)
-    return Pair(first / whole, second / whole)
+    return ComplexPair(first / whole, second / whole)
 
 
-def reciprocal(a: Pair) -> Pair:
+def reciprocal(a: ComplexPair) -> ComplexPair:
     """1 / a."""
-    return div(Pair(a.real._const(1.0, a.real.dtype)), a)
+    return div(ComplexPair(a.real._const(1.0, a.real.dtype)), a)
 
 
-def is_zero(a: Pair) -> Any:
+def is_zero(a: ComplexPair) -> Any:
     """Where both parts are 0."""
     return a.real == 0 if a.imaginary is None else (a.real == 0) & (a.imaginary == 0)
 
 
-def equal(a: Pair, b: Pair) -> Any:
+def equal(a: ComplexPair, b: ComplexPair) -> Any:
     """Whether both parts are equal."""
     a, b = full(a), full(b)
     return (a.real == b.real) & (a.imaginary == b.imaginary)
 
 
-def unequal(a: Pair, b: Pair) -> Any:
+def unequal(a: ComplexPair, b: ComplexPair) -> Any:
     """Whether a part differs."""
     a, b = full(a), full(b)
     return (a.real != b.real) | (a.imaginary != b.imaginary)
 
 
-def choose(condition: Any, a: Pair, b: Pair) -> Pair:
+def choose(condition: Any, a: ComplexPair, b: ComplexPair) -> ComplexPair:
     """a where the condition holds, else b."""
     a, b = full(a), full(b)
-    return Pair(condition.where(a.real, b.real), condition.where(a.imaginary, b.imaginary))
+    return ComplexPair(condition.where(a.real, b.real), condition.where(a.imaginary, b.imaginary))
 
 
 RULES: dict[Ops, Callable[..., Any]] = {

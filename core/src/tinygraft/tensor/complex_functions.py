@@ -13,7 +13,7 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 
-Pair = tuple[Any, Any]
+RealAndImaginary = tuple[Any, Any]
 
 
 def _infinite(x: Any) -> Any:
@@ -31,19 +31,19 @@ def _level(x: Any, y: Any) -> Any:
     return ((_infinite(x) | (x == 0)) & y.isfinite().logical_not()).where(0.0, y)
 
 
-def exp(z: Pair) -> Pair:
+def exp(z: RealAndImaginary) -> RealAndImaginary:
     """exp. Half of the power is multiplied in twice, so that it overflows only where the result does."""
     x, y = z
     half, angle = (x * 0.5).exp(), _angle(x, y)
     return half * angle.cos() * half, (y == 0).where(y, half * angle.sin() * half)
 
 
-def exp2(z: Pair) -> Pair:
+def exp2(z: RealAndImaginary) -> RealAndImaginary:
     """2 ** z."""
     return exp((z[0] * math.log(2), z[1] * math.log(2)))
 
 
-def expm1(z: Pair) -> Pair:
+def expm1(z: RealAndImaginary) -> RealAndImaginary:
     """exp(z) - 1, exact near zero."""
     x, y = z
     angle = (x == -math.inf).where(0.0, _angle(x, y))
@@ -51,7 +51,7 @@ def expm1(z: Pair) -> Pair:
     return x.expm1() * angle.cos() - turn * turn * 2.0, exp(z)[1]
 
 
-def log(z: Pair) -> Pair:
+def log(z: RealAndImaginary) -> RealAndImaginary:
     """The principal value. Where the magnitude is near 1 its logarithm is taken of what it is more than 1."""
     x, y = z
     half = (x * 0.5).hypot(y * 0.5)  # which does not overflow
@@ -62,7 +62,7 @@ def log(z: Pair) -> Pair:
     return near.where(beside, near.where(1.0, half).log() + math.log(2)), y.atan2(x)
 
 
-def log1p(z: Pair) -> Pair:
+def log1p(z: RealAndImaginary) -> RealAndImaginary:
     """log(1 + z), exact near zero."""
     x, y = z
     small = x.hypot(y) < 0.5
@@ -72,22 +72,22 @@ def log1p(z: Pair) -> Pair:
     return small.where(beside, far), angle
 
 
-def _of_base(z: Pair, base: float) -> Pair:
+def _of_base(z: RealAndImaginary, base: float) -> RealAndImaginary:
     real, imaginary = log(z)
     return real * (1 / math.log(base)), imaginary * (1 / math.log(base))
 
 
-def log2(z: Pair) -> Pair:
+def log2(z: RealAndImaginary) -> RealAndImaginary:
     """The logarithm to base 2."""
     return _of_base(z, 2.0)
 
 
-def log10(z: Pair) -> Pair:
+def log10(z: RealAndImaginary) -> RealAndImaginary:
     """The logarithm to base 10."""
     return _of_base(z, 10.0)
 
 
-def sqrt(z: Pair) -> Pair:
+def sqrt(z: RealAndImaginary) -> RealAndImaginary:
     """The root whose real part is not negative."""
     x, y = z
     root = ((x * 0.125).hypot(y * 0.125) + x.abs() * 0.125).sqrt() * 2.0  # of eighths, which do not overflow
@@ -98,17 +98,17 @@ def sqrt(z: Pair) -> Pair:
     return right.where(root, rest), right.where(rest, root).copysign(y)
 
 
-def sin(z: Pair) -> Pair:
+def sin(z: RealAndImaginary) -> RealAndImaginary:
     """The sine."""
     return _turned_back(sinh(_turned(z)))
 
 
-def cos(z: Pair) -> Pair:
+def cos(z: RealAndImaginary) -> RealAndImaginary:
     """The cosine."""
     return cosh(_turned(z))
 
 
-def sigmoid(z: Pair) -> Pair:
+def sigmoid(z: RealAndImaginary) -> RealAndImaginary:
     """1 / (1 + exp(-z)), of which on the left both sides of the fraction are multiplied by exp(z)."""
     x, y = z
     left = x < 0
@@ -118,20 +118,20 @@ def sigmoid(z: Pair) -> Pair:
     return left.where(a * c - b * d, c), left.where(a * d + b * c, d)
 
 
-def sinh(z: Pair) -> Pair:
+def sinh(z: RealAndImaginary) -> RealAndImaginary:
     """The hyperbolic sine."""
     x, y = z
     return x.sinh() * _level(x, y).cos(), (y == 0).where(y, x.cosh() * _angle(x, y).sin())
 
 
-def cosh(z: Pair) -> Pair:
+def cosh(z: RealAndImaginary) -> RealAndImaginary:
     """The hyperbolic cosine."""
     x, y = z
     zero = y * x._const(1.0).copysign(x)
     return x.cosh() * _angle(x, y).cos(), (y == 0).where(zero, x.sinh() * _level(x, y).sin())
 
 
-def tanh(z: Pair) -> Pair:
+def tanh(z: RealAndImaginary) -> RealAndImaginary:
     """The hyperbolic tangent, as Kahan has it; far from 0, where squares would overflow, it is nearly 1 or -1."""
     x, y = z
     bound = 100.0 if x.dtype is dtypes.float64 else 20.0
@@ -146,28 +146,28 @@ def tanh(z: Pair) -> Pair:
     return (x == 0).where(x, far.where(one, real)), (y == 0).where(y, far.where(rest, tangent / below))
 
 
-def tan(z: Pair) -> Pair:
+def tan(z: RealAndImaginary) -> RealAndImaginary:
     """The tangent."""
     return _turned_back(tanh(_turned(z)))
 
 
-def _turned(z: Pair) -> Pair:
+def _turned(z: RealAndImaginary) -> RealAndImaginary:
     """z times i."""
     return -z[1], z[0]
 
 
-def _turned_back(z: Pair) -> Pair:
+def _turned_back(z: RealAndImaginary) -> RealAndImaginary:
     """z divided by i."""
     return z[1], -z[0]
 
 
-def _roots(z: Pair) -> tuple[Pair, Pair]:
+def _roots(z: RealAndImaginary) -> tuple[RealAndImaginary, RealAndImaginary]:
     """The roots of 1 - z and of 1 + z."""
     x, y = z
     return sqrt((1.0 - x, -y)), sqrt((x + 1.0, y))
 
 
-def asin(z: Pair) -> Pair:
+def asin(z: RealAndImaginary) -> RealAndImaginary:
     """The inverse of sin."""
     x, y = z
     (a, b), (c, d) = _roots(z)
@@ -177,7 +177,7 @@ def asin(z: Pair) -> Pair:
     return (x == 0).where(x, real), height.asinh()
 
 
-def acos(z: Pair) -> Pair:
+def acos(z: RealAndImaginary) -> RealAndImaginary:
     """The inverse of cos."""
     x, y = z
     (a, b), (c, d) = _roots(z)
@@ -187,12 +187,12 @@ def acos(z: Pair) -> Pair:
     return (x == 0).where(math.pi / 2, angle), height.asinh()
 
 
-def asinh(z: Pair) -> Pair:
+def asinh(z: RealAndImaginary) -> RealAndImaginary:
     """The inverse of sinh."""
     return _turned_back(asin(_turned(z)))
 
 
-def acosh(z: Pair) -> Pair:
+def acosh(z: RealAndImaginary) -> RealAndImaginary:
     """The inverse of cosh whose real part is not negative."""
     x, y = z
     (a, b), (c, d) = sqrt((x - 1.0, y)), sqrt((x + 1.0, y))
@@ -202,7 +202,7 @@ def acosh(z: Pair) -> Pair:
     return size, (x == 0).where(y._const(math.pi / 2).copysign(y), angle)
 
 
-def atanh(z: Pair) -> Pair:
+def atanh(z: RealAndImaginary) -> RealAndImaginary:
     """The inverse of tanh, whose real part is half of the asinh of 2 x / |1 - z * z|. Parts of more than 1e18 are as
     good as infinite to the angle.
     """
@@ -215,6 +215,6 @@ def atanh(z: Pair) -> Pair:
     return nothing.where(x._const(0.0).copysign(x), apart.asinh() * 0.5), angle
 
 
-def atan(z: Pair) -> Pair:
+def atan(z: RealAndImaginary) -> RealAndImaginary:
     """The inverse of tan."""
     return _turned_back(atanh(_turned(z)))

@@ -20,7 +20,7 @@ from tinygraft.tensor import complex_derivatives as derivatives
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase, _common_dtype, broadcast_shape, here, verb
 from tinygraft.tensor.complex_access import ComplexAccess, partwise
-from tinygraft.tensor.complex_arithmetic import Pair
+from tinygraft.tensor.complex_arithmetic import ComplexPair
 from tinygraft.tensor.complex_linalg import ComplexLinalg
 from tinygraft.tensor.complex_reductions import ComplexReductions
 from tinygraft.tensor.storage import declare
@@ -47,19 +47,19 @@ def joined(real: Any, imaginary: Any) -> ComplexTensor:
     return new
 
 
-def of_pair(pair: Pair) -> ComplexTensor:
+def of_pair(pair: ComplexPair) -> ComplexTensor:
     """The complex tensor of a pair."""
     return joined(*arithmetic.full(pair))
 
 
-def pair_of(value: Any, like: Any, dtype: DType) -> Pair:
+def pair_of(value: Any, like: Any, dtype: DType) -> ComplexPair:
     """A real or complex tensor, or a number in the shape of like, with parts of dtype."""
     if isinstance(value, ComplexTensor):
-        return Pair(*(half._cast(dtype) for half in value._halved))
+        return ComplexPair(*(half._cast(dtype) for half in value._halved))
     if isinstance(value, TensorBase):
-        return Pair(value._cast(dtype))
+        return ComplexPair(value._cast(dtype))
     real = like._const(value.real if isinstance(value, complex) else value, dtype)
-    return Pair(real, like._const(value.imag, dtype) if isinstance(value, complex) else None)
+    return ComplexPair(real, like._const(value.imag, dtype) if isinstance(value, complex) else None)
 
 
 def elementwise(op: Ops, operands: Sequence[Any]) -> Any:
@@ -82,12 +82,12 @@ def elementwise(op: Ops, operands: Sequence[Any]) -> Any:
     like = next((half for t in tensors for half in t._parts()), None)
     pairs = [pair_of(value, like, part) for value in values]
     found = rule(operands[0], *pairs) if op is Ops.WHERE else rule(*pairs)
-    return of_pair(found) if isinstance(found, Pair) else found
+    return of_pair(found) if isinstance(found, ComplexPair) else found
 
 
 def of_real(tensor: TensorBase, dtype: DType) -> ComplexTensor:
     """Real numbers as complex ones of a dtype: `_cast` of base.py."""
-    return of_pair(Pair(tensor._cast(part_of(dtype))))
+    return of_pair(ComplexPair(tensor._cast(part_of(dtype))))
 
 
 def constant(tensor: TensorBase, value: Any, dtype: DType) -> ComplexTensor:
@@ -107,7 +107,7 @@ def _analytic(name: str) -> Callable[[ComplexTensor], ComplexTensor]:
 
     @functools.wraps(method)
     def of_complex(self: ComplexTensor) -> ComplexTensor:
-        return of_pair(function(Pair(*self._halved)))
+        return of_pair(function(ComplexPair(*self._halved)))
 
     return of_complex
 
@@ -243,7 +243,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
     def abs(self) -> Any:
         """The magnitudes, which are real; the gradient at 0 is 0."""
         a, b = self._halved
-        nothing = arithmetic.is_zero(Pair(a, b))
+        nothing = arithmetic.is_zero(ComplexPair(a, b))
         return nothing.where(0.0, nothing.where(1.0, a).hypot(b))
 
     def angle(self) -> Any:
@@ -309,7 +309,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return zero.where(1.0 - self * self, x.sin() / x)
 
     def _sigmoid(self) -> Any:
-        return of_pair(_SIGMOID(Pair(*self._halved)))
+        return of_pair(_SIGMOID(ComplexPair(*self._halved)))
 
     def ldexp(self, exponent: Any) -> Any:
         """self * 2**exponent."""

@@ -67,7 +67,7 @@ class Creation(Casting):
         """fill_value everywhere. Without a dtype it has the default one of the value's type, or one that holds it.
 
         It takes no memory until something is written into it, with either value of buffer. Raises NumberOutOfRange for
-        an integer that the dtype asked for does not hold.
+        a number that the dtype asked for, or every dtype of integers, does not hold.
 
         >>> from tinygraft import Tensor
         >>> Tensor.full((2, 2), 7).tolist()
@@ -105,8 +105,8 @@ class Creation(Casting):
     ) -> Self:  # fmt: skip
         """start, start + step, ... before stop; from 0 when only one number is given.
 
-        An int dtype that holds them unless one of the numbers is a float. Raises ShapeError for a step of 0,
-        NumberOutOfRange for a dtype of integers that does not hold them.
+        An int dtype that holds them unless one of the numbers is a float. Raises ShapeError for a step of 0 and for
+        numbers that are not finite, NumberOutOfRange for a dtype of integers that does not hold them.
 
         >>> from tinygraft import Tensor
         >>> Tensor.arange(2, 8, 3).tolist()
@@ -120,6 +120,8 @@ class Creation(Casting):
             raise DTypeError(f"arange counts with real numbers, got arange({start}, {stop}, {step})")
         if step == 0:
             raise ShapeError(f"arange needs a step other than 0, got arange({start}, {stop}, {step})")
+        if not all(math.isfinite(number) for number in (start, stop, step) if isinstance(number, float)):
+            raise ShapeError(f"arange counts between finite numbers, got arange({start}, {stop}, {step})")
         to = to_dtype(dtype or dtypes.from_py([start, stop, step]))
         if to.kind == "complex":
             real = cls.arange(start, stop, step, part_of(to), device)
@@ -158,6 +160,8 @@ class Creation(Casting):
     ) -> Self:  # fmt: skip
         """That many numbers from start to stop, both included, equally far apart.
 
+        Raises NumberOutOfRange for a dtype of integers that does not hold them.
+
         >>> from tinygraft import Tensor
         >>> Tensor.linspace(0, 1, 5).tolist()
         [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -173,6 +177,7 @@ class Creation(Casting):
         if steps == 1:
             return cls.full((1,), start, to, device, requires_grad=requires_grad)
         line = cls._iota(steps, Device.canonicalize(device))._cast(wide)
+        start, stop = (coerce(end, dtypes.float64) if isinstance(end, int) else end for end in (start, stop))
         scaled = line._op(Ops.MUL, (stop - start) / max(steps - 1, 1))._op(Ops.ADD, start)
         scaled = line._op(Ops.CMPEQ, steps - 1)._op(Ops.WHERE, stop, scaled)
         if to.kind == "complex":
@@ -226,6 +231,8 @@ class Creation(Casting):
     ) -> Self:  # fmt: skip
         """That many numbers from base**start to base**stop, each the same multiple of the one before.
 
+        Raises NumberOutOfRange for a dtype of integers that does not hold them.
+
         >>> from tinygraft import Tensor
         >>> Tensor.logspace(0, 2, 3).round(3).tolist()
         [1.0, 10.0, 100.0]
@@ -235,6 +242,8 @@ class Creation(Casting):
             powers = cls.linspace(start, stop, steps, to, device)
             return cls._in_complex(powers._const(base, to)._op(Ops.POW, powers), to, requires_grad)
         wide = dtypes.float64 if to is dtypes.float64 or to.kind != "float" else dtypes.float32
+        for end in (start, stop):
+            check(_power(base, end), to)
         powers = cls.linspace(start, stop, steps, dtype=wide, device=device)
         return cls._from(powers._const(base, wide)._op(Ops.POW, powers)._cast(to).uop, requires_grad)
 
@@ -312,8 +321,17 @@ def _place(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape, D
     if any(isinstance(size, int) and size < 0 for size in sizes):
         raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
     if not is_concrete(sizes):
-        parts.take(parts.Sizes(sizes, "a shape"))
+        parts.take(parts.CheckedSizes(sizes, "a shape"))
     return sizes, to_dtype(dtype or dtypes.default_float), Device.canonicalize(device)
+
+
+def _power(base: Any, power: Any) -> float:
+    """base**power as a float: NaN where it is complex, infinite where it is too great."""
+    try:
+        found = float(base) ** power
+    except (OverflowError, ZeroDivisionError):
+        return math.inf
+    return math.nan if isinstance(found, complex) else float(found)
 
 
 def numel(tensor: TensorBase) -> Any:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygraft.dtype import dtypes
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import checked, lengths
+from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.data import array_of
 from tinygraft.tensor.loss import Loss
 from tinygraft.tensor.operators import Operators
 from tinygraft.uop.ops import Ops
@@ -20,7 +22,7 @@ class CTC(Operators, Loss):
     __slots__ = ()
 
     def ctc_loss(
-        self, targets: Self, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+        self, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
         zero_infinity: bool = False,
     ) -> Self:  # fmt: skip
         """The negative log likelihood of label sequences under all alignments with log probabilities (T, N, classes).
@@ -28,8 +30,9 @@ class CTC(Operators, Loss):
         targets are (N, S) labels, or those of all samples one after another; lengths are tensors or lists of N
         integers (read, where they say how targets are cut). Without N in the probabilities there is one sample. A
         mean is over samples, each divided by its target length; zero_infinity gives 0 (and no gradient) where no
-        alignment fits. A label within its length that is no class is treated as in loss.py. The T steps are a loop in
-        Python, so the graph grows with T.
+        alignment fits. A label within its length that is no class, and a length of more than T steps or S labels,
+        is treated as in loss.py: IndexOutOfRange where it is known or with CHECK_INDEX=1, else NaN. The T steps are a
+        loop in Python, so the graph grows with T.
 
         Source: Graves et al., "Connectionist temporal classification", ICML 2006.
 
@@ -47,7 +50,10 @@ class CTC(Operators, Loss):
         classes = lengths.as_int(x.shape[2], "ctc_loss")
         if not 0 <= blank < classes:
             raise ValueError(f"ctc_loss needs a blank of its {classes} classes, got {blank}")
-        ends, sizes = x._lengths("input_lengths", input_lengths), x._lengths("target_lengths", target_lengths)
+        ends, late = x._lengths("input_lengths", input_lengths, lengths.as_int(x.shape[0], "ctc_loss"))
+        targets = x._argument("ctc_loss", "targets", targets)
+        most = lengths.as_int(targets.shape[-1], "ctc_loss") if targets.ndim else 0
+        sizes, long = x._lengths("target_lengths", target_lengths, most)
         labels = x._labels(targets, target_lengths, sizes)
         counted = labels._places(1) < sizes.unsqueeze(1)
         wrong = checked.labels(x, labels, 2, counted=counted)
@@ -58,7 +64,8 @@ class CTC(Operators, Loss):
         last = 2 * sizes.unsqueeze(1)
         final = ((states.eq(last)) | (states.eq(last - 1))).where(alpha, -math.inf)
         losses: Self = -_sum_of_powers(final, 1)
-        losses = losses._nan_where(None if wrong is None else wrong.any(1))
+        for sample in (None if wrong is None else wrong.any(1), late, long):
+            losses = losses._nan_where(sample)
         if zero_infinity:
             losses = losses.isinf().where(0.0, losses)
         if reduction == "mean":
@@ -66,17 +73,27 @@ class CTC(Operators, Loss):
         losses = losses if self.ndim == 3 else losses._reshape(())
         return losses._narrowed(self.dtype)._reduced(reduction)
 
-    def _lengths(self, name: str, given: Any) -> Self:
-        """A length for each sample, as a tensor."""
-        if isinstance(given, int) or (isinstance(given, Sequence) and not isinstance(given, str)):
-            found: Self = type(self)(given, device=self.device, dtype=dtypes.int32)  # type: ignore[call-arg]
-        else:
-            found = given
-        if found.dtype.kind == "float" or lengths.product(found.shape) != self.shape[1]:
-            raise ShapeError(
-                f"ctc_loss needs {name} of {self.shape[1]} integers, got shape {found.shape} of {found.dtype}"
-            )
-        return found._reshape((self.shape[1],))._cast(dtypes.int32)
+    def _lengths(self, name: str, given: Any, most: int) -> tuple[Self, Self | None]:
+        """(A length for each sample, as int32; where one is not from 0 to `most`, None for nowhere)."""
+        found, values = given, None
+        if not isinstance(given, TensorBase):
+            import numpy as np
+
+            values = array_of(given)
+            values = values.astype(np.int32) if not values.size else values
+            if values.dtype.kind in "iu":
+                found = type(self)(values, device=self.device)  # type: ignore[call-arg]
+        is_tensor = isinstance(found, TensorBase)
+        if not is_tensor or found.dtype.kind not in ("int", "uint"):
+            raise DTypeError(f"ctc_loss needs {name} of integers, got {found.dtype if is_tensor else given!r}")
+        if lengths.product(found.shape) != self.shape[1]:
+            raise ShapeError(f"ctc_loss needs {name} of {self.shape[1]} integers, got shape {found.shape}")
+        wrong = checked.spans(self, found, most, name, values)
+        line: Self = found._reshape((self.shape[1],))
+        if wrong is None:
+            return line._cast(dtypes.int32), None
+        wrong = wrong._reshape((self.shape[1],))
+        return wrong.where(0, line)._cast(dtypes.int32), wrong
 
     def _labels(self, targets: Self, given: Any, sizes: Self) -> Self:
         """Labels (N, S), also from those of all samples one after another."""
@@ -107,7 +124,10 @@ class CTC(Operators, Loss):
         emitted = self.gather(2, named.unsqueeze(0).expand(steps, count, size)).contiguous()
         before = named.pad(((0, 0), (2, 0)), value=blank)[:, :size]
         skips = named.ne(blank) & named.ne(before)
-        alpha = (named._places(1) < 2).where(emitted[0], -math.inf)
+        places = named._places(1)
+        alpha = places.eq(0).where(named._const(0.0, self.dtype), -math.inf)  # of a sample without steps
+        if steps:
+            alpha = (ends > 0).unsqueeze(1).where((places < 2).where(emitted[0], -math.inf), alpha)
         for t in range(1, steps):
             moved = alpha.pad(((0, 0), (2, 0)), value=-math.inf)
             jumped = skips.where(moved[:, :size], -math.inf)

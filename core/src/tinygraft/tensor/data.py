@@ -19,6 +19,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 NUMBERS = frozenset({bool, int, float})
+MOST = 2**28  # elements of nested lists: 2 GiB of references while they are put in a row, taken as more than is meant
 
 
 class ComplexGiven(DTypeError):
@@ -41,7 +42,7 @@ NUMPY_NAME = {dtype: name for name, dtype in NUMPY_NAMES.items() if dtype.fmt is
 def number_node(value: bool | int | float | complex, device: str, dtype: DType | None) -> UOp:
     """A CONST. Without a dtype it has the default one of its type, or a wider one if it does not fit.
 
-    Raises NumberOutOfRange for an integer that the dtype asked for does not hold.
+    Raises NumberOutOfRange for one that the dtype asked for, or every dtype of integers, does not hold.
     """
     if isinstance(value, complex):
         raise ComplexGiven
@@ -78,8 +79,8 @@ def bytes_node(data: bytes | bytearray | memoryview, shape: Sequence[int], devic
 def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp:
     """Nested lists or tuples of numbers.
 
-    Raises ShapeError for a ragged one, DTypeError for other elements, NumberOutOfRange for an integer that the dtype
-    asked for does not hold.
+    Raises ShapeError for a ragged one, DTypeError for other elements, NumberOutOfRange for a number that the dtype
+    asked for, or every dtype of integers, does not hold.
     """
     shape: tuple[int, ...] = (len(data),)
     flat, kinds = list(data), set(map(type, data))
@@ -121,13 +122,40 @@ def flatten(data: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
 
 
 def check_nesting(data: Sequence[Any]) -> None:
-    """Raise ShapeError for a list that contains itself. Where all have equal lengths, its first elements do not end."""
+    """Raise ShapeError for a list that contains itself, and for lists of more than MOST elements.
+
+    Where all have equal lengths, the first elements of a list that contains itself do not end, and those of others say
+    how many there are: a list may be an element of another one many times, which takes no memory.
+    """
     above: set[int] = set()
-    while isinstance(data, (list, tuple)) and data:
-        if id(data) in above:
+    count, item = 1, data
+    while isinstance(item, (list, tuple)) and item:
+        if id(item) in above:
             raise ShapeError(f"nested lists must end: data{'[0]' * len(above)} is a list that contains itself")
-        above.add(id(data))
-        data = data[0]
+        above.add(id(item))
+        count *= len(item)
+        item = item[0]
+    if count > MOST:
+        raise ShapeError(
+            f"nested lists hold at most {MOST} elements, these are {len(above)} lists deep and hold {count}\n"
+            "  hint: give a numpy array, or repeat a tensor by expand"
+        )
+
+
+def array_of(data: Any) -> Any:
+    """Nested lists as a numpy array, or an array as it is.
+
+    Raises ShapeError for lists of several lengths, as `flatten` does, and for more axes than numpy has.
+    """
+    import numpy as np
+
+    check_nesting(data)
+    try:
+        return np.asarray(data)
+    except ValueError as error:
+        if isinstance(data, (list, tuple)):
+            flatten(data)
+        raise ShapeError(f"nested lists and arrays must have equal lengths and few axes, numpy says: {error}") from None
 
 
 def _path(place: int, shape: Sequence[int]) -> str:
@@ -143,7 +171,7 @@ def _holds(length: int | None) -> str:
 
 
 def pack(values: Sequence[Any], dtype: DType) -> bytes:
-    """Python numbers as the bytes of dtype, each coerced. Raises NumberOutOfRange for integers it does not hold."""
+    """Python numbers as the bytes of dtype, each coerced. Raises NumberOutOfRange for one it does not hold."""
     kinds = set(map(type, values))
     if dtype.fmt is None:
         unsigned = "H" if dtype.itemsize == 2 else "B"
@@ -155,22 +183,34 @@ def pack(values: Sequence[Any], dtype: DType) -> bytes:
             return array(fmt, values).tobytes()
         except OverflowError:
             pass
-    if dtype.kind in ("int", "uint"):
-        for value in values:
+    if dtype.kind in ("int", "uint") and values:
+        is_ordered = all(value == value for value in values)  # NaN is not
+        for value in (min(values), max(values)) if is_ordered else values:
             inrange.check(value, dtype)
     return struct.pack(f"={len(values)}{fmt}", *(coerce(value, dtype) for value in values))
 
 
 def numpy_node(data: Any, device: str, dtype: DType | None) -> UOp:
-    """A copy of a numpy array (or of what numpy makes one of), in any layout and byte order."""
+    """A copy of a numpy array (or of what numpy makes one of), in any layout and byte order.
+
+    An array is cast to dtype; for numpy's numbers and lists of them NumberOutOfRange is raised as for Python's.
+    """
     import numpy as np
 
-    found = np.asarray(data)
+    found = array_of(data)
     if found.dtype.kind == "c":
         raise ComplexGiven
     own = NUMPY_NAMES.get(found.dtype.name)
     if own is None:
         raise DTypeError(f"a tensor cannot hold numpy's {found.dtype}; it holds {', '.join(NUMPY_NAMES)}")
+    if (
+        dtype is not None
+        and dtype.kind in ("int", "uint")
+        and isinstance(data, (list, tuple, np.generic))
+        and found.size
+    ):
+        for value in (found.min().item(), found.max().item()):
+            inrange.check(value, dtype)
     if found.ndim == 0 and own.fmt is not None:
         return UOp.const(dtype or own, coerce(found.item(), own), device)
     native = np.ascontiguousarray(found, dtype=found.dtype.newbyteorder("="))

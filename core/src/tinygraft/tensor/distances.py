@@ -155,7 +155,7 @@ class Distances(Operators, Loss):
             if var < 0:
                 raise ValueError(f"gaussian_nll_loss needs variances of at least 0, got {var}")
             return self._const(var, dtypes.default_float)
-        given: Self = var
+        given: Self = self._argument("gaussian_nll_loss", "variances", var)
         if given.shape == self.shape or given.shape == (*self.shape[:-1], 1):
             return given
         if given.shape == self.shape[:-1]:
@@ -203,7 +203,7 @@ class Distances(Operators, Loss):
             found = size.pow(p).sum(-1, keepdim).pow(1 / p)
         return found._cast(dtype)
 
-    def cosine_embedding_loss(self, x2: Self, target: Self, margin: float = 0.0, reduction: str = "mean") -> Self:
+    def cosine_embedding_loss(self, x2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Self:
         """1 - cos of the angle between vectors along the last axis where target is 1; how far cos is above margin
         where it is -1.
 
@@ -213,6 +213,7 @@ class Distances(Operators, Loss):
         >>> Tensor([[1.0, 0.0]]).cosine_embedding_loss(Tensor([[0.0, 1.0]]), Tensor([1])).item()
         1.0
         """
+        x2, target = (self._argument("cosine_embedding_loss", *pair) for pair in (("vectors", x2), ("targets", target)))
         if self.ndim not in (1, 2) or x2.ndim != self.ndim or target.ndim != self.ndim - 1:
             raise ShapeError(
                 f"cosine_embedding_loss needs vectors (batch, n) and targets (batch,), or (n,) and (), got "
@@ -221,7 +222,7 @@ class Distances(Operators, Loss):
         a, b, dtype = self._both(x2)
         small = 1e-12
         cos = (a * b).sum(-1) / ((a.square().sum(-1) + small) * (b.square().sum(-1) + small)).sqrt()
-        losses = target.eq(1).where(1 - cos, 0.0) + target.eq(-1).where((cos - margin).relu(), 0.0)
+        losses: Self = target.eq(1).where(1 - cos, 0.0) + target.eq(-1).where((cos - margin).relu(), 0.0)
         return losses._cast(dtype)._reduced(reduction)
 
     def hinge_embedding_loss(self, target: Any, margin: float = 1.0, reduction: str = "mean") -> Self:
@@ -242,6 +243,7 @@ class Distances(Operators, Loss):
         >>> Tensor([1.0]).margin_ranking_loss(Tensor([3.0]), Tensor([1])).item()
         2.0
         """
+        x2, target = (self._argument("margin_ranking_loss", *pair) for pair in (("inputs", x2), ("targets", target)))
         if len({self.ndim, x2.ndim, target.ndim}) > 1:
             raise ShapeError(
                 f"margin_ranking_loss needs two inputs and targets of as many axes, got shapes {self.shape}, "
@@ -252,7 +254,7 @@ class Distances(Operators, Loss):
         return (losses._cast(dtype) if dtype.kind == "float" else losses)._reduced(reduction)
 
     def triplet_margin_loss(
-        self, positive: Self, negative: Self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
+        self, positive: Any, negative: Any, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
         swap: bool = False, reduction: str = "mean",
     ) -> Self:  # fmt: skip
         """How far self is from being nearer to positive than to negative, by margin, in pairwise_distance.
@@ -268,15 +270,17 @@ class Distances(Operators, Loss):
         def distance(x: Self, y: Self) -> Self:
             return x._in_field().pairwise_distance(y._in_field(), p, eps)
 
+        positive, negative = (self._argument("triplet_margin_loss", "examples", x) for x in (positive, negative))
         dtype = promote(self.dtype, positive.dtype, negative.dtype)
         losses = self.triplet_margin_with_distance_loss(positive, negative, distance, margin, swap, "none")
         return losses._narrowed(dtype)._reduced(reduction)
 
     def triplet_margin_with_distance_loss(
-        self, positive: Self, negative: Self, distance_function: Any = None, margin: float = 1.0, swap: bool = False,
+        self, positive: Any, negative: Any, distance_function: Any = None, margin: float = 1.0, swap: bool = False,
         reduction: str = "mean",
     ) -> Self:  # fmt: skip
         """triplet_margin_loss with another distance: a function of two tensors (pairwise_distance for None)."""
+        positive, negative = (self._argument("a triplet loss", "examples", x) for x in (positive, negative))
         if len({self.ndim, positive.ndim, negative.ndim}) > 1:
             raise ShapeError(
                 f"a triplet loss needs three tensors of as many axes, got shapes {self.shape}, {positive.shape} and "

@@ -14,7 +14,7 @@ from typing import Any
 
 from tinygraft.dtype import DType, dtypes, part_of
 from tinygraft.errors import DTypeError
-from tinygraft.tensor.strides import Layout, row_major
+from tinygraft.tensor.strides import StridedLayout, row_major
 
 HOST = 1  # what dlpack.h calls host memory
 READ_ONLY = 1  # a flag of versioned tensors
@@ -51,16 +51,15 @@ class ManagedVersioned(Structure):
                 ("flags", c_uint64), ("tensor", DLTensor))  # fmt: skip
 
 
-_name = pythonapi.PyCapsule_GetName
-_name.argtypes, _name.restype = [ctypes.py_object], ctypes.c_char_p
-_pointer = pythonapi.PyCapsule_GetPointer
-_pointer.argtypes, _pointer.restype = [ctypes.py_object, ctypes.c_char_p], c_void_p
-_rename = pythonapi.PyCapsule_SetName
-_rename.argtypes, _rename.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_int
-_new = pythonapi.PyCapsule_New
-_new.argtypes, _new.restype = [c_void_p, ctypes.c_char_p, c_void_p], ctypes.py_object
-_dying_is = ctypes.CFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", pythonapi))
-_dying_pointer = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", pythonapi))
+# Functions of our own: pythonapi's are every library's in the process, and whoever sets their argtypes last decides.
+# PYFUNCTYPE keeps the GIL. A capsule that dies is passed as its address: nothing may refer to it any more.
+_capsule, _text, _address = ctypes.py_object, ctypes.c_char_p, c_void_p
+_name = ctypes.PYFUNCTYPE(_text, _capsule)(("PyCapsule_GetName", pythonapi))
+_pointer = ctypes.PYFUNCTYPE(_address, _capsule, _text)(("PyCapsule_GetPointer", pythonapi))
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, _capsule, _text)(("PyCapsule_SetName", pythonapi))
+_new = ctypes.PYFUNCTYPE(_capsule, _address, _text, _address)(("PyCapsule_New", pythonapi))
+_dying_is = ctypes.PYFUNCTYPE(ctypes.c_int, _address, _text)(("PyCapsule_IsValid", pythonapi))
+_dying_pointer = ctypes.PYFUNCTYPE(_address, _address, _text)(("PyCapsule_GetPointer", pythonapi))
 
 
 # Theirs
@@ -121,7 +120,7 @@ def _kind(dtype: DType) -> str:
 _given: dict[int, tuple[Any, ...]] = {}  # by address: what the other side has, and what keeps it alive
 
 
-def make(view: memoryview, dtype: DType, layout: Layout, versioned: bool) -> object:
+def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool) -> object:
     """A capsule of elements in the bytes of view, which stay until whoever takes it is done with them."""
     managed = ManagedVersioned(major=1) if versioned else Managed()
     ndim = len(layout.shape)

@@ -46,9 +46,7 @@ class Dropouts(Operators):
         return self._dropped(p, training, self._of_channels("dropout3d", 3))
 
     def _alpha_dropped(self, p: float, training: bool | None, shape: Any) -> Self:
-        if not 0 <= p <= 1:
-            raise ShapeError(f"dropout needs a probability from 0 to 1, got {p}")
-        if not self._is_training(training) or p == 0:
+        if not self._drops(p, training):
             return self._again()
         if p == 1:
             return self * 0

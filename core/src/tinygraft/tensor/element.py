@@ -30,15 +30,17 @@ COPIED = 2**16  # bytes of memory that the host does not see, copied for one ele
 
 _EXACT = frozenset({dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64})
 _SAME = frozenset({Ops.DETACH, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD})
-Place = tuple[int, ...]
+ElementIndex = tuple[int, ...]
 
 
-class _Copy:
+class _ReadCopy:
     """The values of a node that a tensor holds, computed for reading."""
 
-    def __init__(self, holder: TensorBase, values: list[Any], node: UOp) -> None:
-        self.holder, self.values, self.shared = weakref.ref(holder), values, Buffer.times_shared
+    def __init__(self, holder: TensorBase, node: UOp) -> None:
+        self.holder, self.shared = weakref.ref(holder), Buffer.times_shared
         self.written = {n: tape.written_at(n) for n in toposort(node) if n.op is Ops.BUFFER}
+        copy: Any = holder._wrap(node).clone()  # type: ignore[attr-defined]
+        self.values: list[Any] = copy._numbers()  # after `written`: where this carries out a write, they do not count
 
     def is_of(self, node: UOp) -> bool:
         """Whether these are still the values: the tensor has the node, and nobody has written to the memory that it
@@ -49,7 +51,7 @@ class _Copy:
         return all(tape.written_at(buffer) == time for buffer, time in self.written.items())
 
 
-_computed: weakref.WeakKeyDictionary[UOp, _Copy] = weakref.WeakKeyDictionary()
+_computed: weakref.WeakKeyDictionary[UOp, _ReadCopy] = weakref.WeakKeyDictionary()
 
 
 class _Stuck(Exception):
@@ -59,14 +61,14 @@ class _Stuck(Exception):
         self.path = path
 
 
-class _Walk:
+class _ElementWalk:
     """The way from one element to memory. picked says that it is one of several, as in t[3] + 1 but not in t + 1."""
 
     def __init__(self) -> None:
         self.steps, self.picked = STEPS, False
         self.path: list[UOp] = []
 
-    def value(self, node: UOp, place: Place) -> Any:
+    def value(self, node: UOp, place: ElementIndex) -> Any:
         """The element of a node. Raises _Stuck."""
         self.steps -= 1
         self.path.append(node)
@@ -94,7 +96,7 @@ class _Walk:
         self.path.pop()
         return found
 
-    def moved(self, node: UOp, place: Place) -> Any:
+    def moved(self, node: UOp, place: ElementIndex) -> Any:
         """The element of a movement: that of its source at another place, or 0 in its padding."""
         source, arg = node.src[0], node.arg
         shape = source.shape
@@ -123,7 +125,7 @@ class _Walk:
                 return coerce(0, node.dtype)
         return self.value(source, place)
 
-    def result(self, node: UOp, place: Place) -> Any:
+    def result(self, node: UOp, place: ElementIndex) -> Any:
         """The element of an elementwise op, rounded as a constant is that folds."""
         if node.op is Ops.WHERE:
             return self.value(node.src[1 if self.value(node.src[0], place) else 2], place)
@@ -140,7 +142,7 @@ def element(tensor: TensorBase) -> Any:
     if open_captures():
         return None
     for _ in range(4):
-        walk = _Walk()
+        walk = _ElementWalk()
         try:
             found = walk.value(tensor.uop, (0,) * tensor.ndim)
         except _Stuck as stuck:
@@ -160,8 +162,7 @@ def _compute(tensor: TensorBase, path: list[UOp]) -> bool:
         if holder is not None:
             if any(n.op is Ops.BUFFER and (b := realized(n)) is not None and b.may_change() for n in toposort(node)):
                 return False
-            copy: Any = holder._wrap(node).clone()  # type: ignore[attr-defined]
-            _computed[node] = _Copy(holder, copy._numbers(), node)
+            _computed[node] = _ReadCopy(holder, node)
             return True
     return False
 
@@ -183,7 +184,7 @@ def _in_memory(node: UOp, place: int) -> Any:
     return _number(memory, place, node.dtype)
 
 
-def _part(node: UOp, place: Place) -> tuple[UOp, Place]:
+def _part(node: UOp, place: ElementIndex) -> tuple[UOp, ElementIndex]:
     """The part of a value on several devices that has an element, and its place there."""
     axis = node.arg
     if axis is None:
@@ -203,14 +204,14 @@ def _number(memory: memoryview, place: int, dtype: DType) -> Any:
     return struct.unpack_from(f"={dtype.fmt}", memory, place * dtype.itemsize)[0]
 
 
-def _flat(shape: Any, place: Place) -> int:
+def _flat(shape: Any, place: ElementIndex) -> int:
     found = 0
     for length, i in zip(shape, place, strict=True):
         found = found * length + i
     return found
 
 
-def _unflat(shape: Any, flat: int) -> Place:
+def _unflat(shape: Any, flat: int) -> ElementIndex:
     place = []
     for length in reversed(shape):
         flat, i = divmod(flat, length)

@@ -95,6 +95,9 @@ class Elementwise(Casting):
         """self / x as floats; with a rounding_mode the quotient rounded down or towards zero, which stays integer
         for integers. An integer divided by zero gives 0, a float an infinity or NaN.
 
+        Of floats "floor" is exact, as // is, and "trunc" cuts the quotient once it is rounded, as NumPy and PyTorch do:
+        1.0 by 0.1 is 9 and 10.
+
         >>> from tinygraft import Tensor
         >>> Tensor([-7, 7]).div(2, rounding_mode="trunc").tolist()
         [-3, 3]

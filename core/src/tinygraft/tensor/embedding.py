@@ -14,7 +14,7 @@ from tinygraft.tensor import lengths
 from tinygraft.tensor.select import Select
 
 
-class Embedding(Select):
+class EmbeddingMethods(Select):
     """Methods that look up rows."""
 
     __slots__ = ()

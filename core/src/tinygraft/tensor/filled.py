@@ -55,7 +55,7 @@ class Gradients:
 
     def lost(self) -> list[LostGrad]:
         """Those that were dropped or replaced."""
-        return [grad for grad in self._all if grad.is_lost()]
+        return [grad for grad in self._all if grad.is_lost()] if self._all else []
 
     @staticmethod
     def still_held(lost: Sequence[LostGrad]) -> set[UOp]:
@@ -75,7 +75,7 @@ class Gradients:
         return nodes
 
 
-def is_over(tensor: TensorBase, numbers: Collection[int]) -> bool:
+def is_made_of(tensor: TensorBase, numbers: Collection[int]) -> bool:
     """Whether a tensor is over BUFFERs of these numbers."""
     mine = buffers_of(tensor.uop.base)
     return bool(mine) and all(node.arg.uid in numbers for node in mine)

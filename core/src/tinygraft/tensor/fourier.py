@@ -16,8 +16,8 @@ from tinygraft.dtype import DTypeLike
 from tinygraft.errors import AxisError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.operators import Operators
+from tinygraft.tensor.reduce import Axis
 
-Axes = int | Sequence[int] | None
 LARGEST = 61  # the greatest prime factor that is transformed by a matrix of its size
 
 
@@ -77,51 +77,51 @@ class Fourier(Operators):
 
     # Several axes
 
-    def fftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
+    def fftn(self, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Self:
         """fft along several axes: those of dim, or the last len(s), or all."""
         return self._transformed("fftn", dim, s, norm, inverse=False)
 
-    def ifftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
+    def ifftn(self, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Self:
         """The inverse of fftn."""
         return self._transformed("ifftn", dim, s, norm, inverse=True)
 
-    def fft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
+    def fft2(self, s: Sequence[int] | None = None, dim: Axis = (-2, -1), norm: str | None = None) -> Self:
         """fftn along two axes, the last ones unless dim says which."""
         return self.fftn(s, dim, norm)
 
-    def ifft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
+    def ifft2(self, s: Sequence[int] | None = None, dim: Axis = (-2, -1), norm: str | None = None) -> Self:
         """The inverse of fft2."""
         return self.ifftn(s, dim, norm)
 
-    def rfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
+    def rfftn(self, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Self:
         """rfft along the last of several axes, then fft along the others."""
         return self._from_real("rfftn", s, dim, norm, inverse=False)
 
-    def irfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
+    def irfftn(self, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Self:
         """The inverse of rfftn: real. The length of the last axis is even unless s says otherwise."""
         return self._to_real("irfftn", s, dim, norm, inverse=True)
 
-    def hfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
+    def hfftn(self, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Self:
         """fft along several axes and hfft along the last; real."""
         return self._to_real("hfftn", s, dim, norm, inverse=False)
 
-    def ihfftn(self, s: Sequence[int] | None = None, dim: Axes = None, norm: str | None = None) -> Self:
+    def ihfftn(self, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Self:
         """The inverse of hfftn of a real tensor."""
         return self._from_real("ihfftn", s, dim, norm, inverse=True)
 
-    def rfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
+    def rfft2(self, s: Sequence[int] | None = None, dim: Axis = (-2, -1), norm: str | None = None) -> Self:
         """rfftn along two axes, the last ones unless dim says which."""
         return self.rfftn(s, dim, norm)
 
-    def irfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
+    def irfft2(self, s: Sequence[int] | None = None, dim: Axis = (-2, -1), norm: str | None = None) -> Self:
         """The inverse of rfft2."""
         return self.irfftn(s, dim, norm)
 
-    def hfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
+    def hfft2(self, s: Sequence[int] | None = None, dim: Axis = (-2, -1), norm: str | None = None) -> Self:
         """hfftn along two axes, the last ones unless dim says which."""
         return self.hfftn(s, dim, norm)
 
-    def ihfft2(self, s: Sequence[int] | None = None, dim: Axes = (-2, -1), norm: str | None = None) -> Self:
+    def ihfft2(self, s: Sequence[int] | None = None, dim: Axis = (-2, -1), norm: str | None = None) -> Self:
         """The inverse of hfft2."""
         return self.ihfftn(s, dim, norm)
 
@@ -148,7 +148,7 @@ class Fourier(Operators):
         """
         return cls([k / (n * d) for k in range(n // 2 + 1)], device=device, dtype=dtype)  # type: ignore[call-arg]
 
-    def fftshift(self, dim: Axes = None) -> Self:
+    def fftshift(self, dim: Axis = None) -> Self:
         """The frequency 0 moved from the front to the middle, along some axes or all.
 
         >>> from tinygraft import Tensor
@@ -160,7 +160,7 @@ class Fourier(Operators):
             self.roll([lengths.as_int(self.shape[a], "fftshift") // 2 for a in axes], axes) if axes else self._again()
         )
 
-    def ifftshift(self, dim: Axes = None) -> Self:
+    def ifftshift(self, dim: Axis = None) -> Self:
         """The inverse of fftshift."""
         axes = self._axes(dim)
         return (
@@ -171,7 +171,7 @@ class Fourier(Operators):
 
     # What they are made of
 
-    def _chosen_axes(self, what: str, dim: Axes, s: Sequence[int] | None, ndim: int) -> tuple[list[int], list[int]]:
+    def _chosen_axes(self, what: str, dim: Axis, s: Sequence[int] | None, ndim: int) -> tuple[list[int], list[int]]:
         """The axes of a transform and its length along each."""
         if dim is None:
             chosen = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
@@ -213,7 +213,7 @@ class Fourier(Operators):
         """The real and the imaginary parts, None for what is real."""
         return self._in_float(), None
 
-    def _transformed(self, what: str, dim: Axes, s: Sequence[int] | None, norm: str | None, inverse: bool) -> Self:
+    def _transformed(self, what: str, dim: Axis, s: Sequence[int] | None, norm: str | None, inverse: bool) -> Self:
         """fft or its inverse along some axes."""
         real, imaginary = self._halves()
         axes, sizes = self._chosen_axes(what, dim, s, real.ndim)
@@ -223,7 +223,7 @@ class Fourier(Operators):
         found = _several(real, imaginary, axes, inverse)
         return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))  # type: ignore[no-any-return]
 
-    def _from_real(self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, inverse: bool) -> Self:
+    def _from_real(self, what: str, s: Sequence[int] | None, dim: Axis, norm: str | None, inverse: bool) -> Self:
         """The half of the transform of a real tensor that determines the other half."""
         axes, sizes = self._chosen_axes(what, dim, s, self.ndim)
         x = self._in_float()
@@ -235,7 +235,7 @@ class Fourier(Operators):
         found = _several(real, imaginary, axes[:-1], inverse)
         return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))  # type: ignore[no-any-return]
 
-    def _to_real(self, what: str, s: Sequence[int] | None, dim: Axes, norm: str | None, inverse: bool) -> Self:
+    def _to_real(self, what: str, s: Sequence[int] | None, dim: Axis, norm: str | None, inverse: bool) -> Self:
         """The transform of the half of a spectrum whose other half mirrors it."""
         real, imaginary = self._halves()
         imaginary = real._const(0.0) if imaginary is None else imaginary

@@ -18,7 +18,7 @@ from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.schedule.stored import memories
 from tinygraft.tensor import lengths
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.paths import Leaves, Path
+from tinygraft.tensor.paths import GradientPath, Leaves
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -56,7 +56,9 @@ class Gradient(TensorBase):
     def gradient(self, *targets: TensorBase, gradient: TensorBase | None = None) -> list[Self]:
         """The gradients of this tensor with respect to targets; zeros for one that it does not depend on.
 
-        gradient is that of this tensor itself, needed unless it has one element. Raises ShapeError and DTypeError.
+        gradient is that of this tensor itself, needed unless it has one element. A target that was computed is a value:
+        what went through another tensor that was computed alike, or through a view of all of it, counts too. Leaves are
+        told apart. Raises ShapeError and DTypeError.
 
         >>> from tinygraft import Tensor
         >>> x = Tensor([3.0], requires_grad=True)
@@ -74,7 +76,7 @@ class Gradient(TensorBase):
                     f"  made at {target._where()}\n"
                     "  hint: cast it before it is used, as in f = t.float(), and ask for the gradient by f"
                 )
-        path = Path(self.uop, everyone=True)
+        path = GradientPath(self.uop, everyone=True)
         path.unfolded.check_lost({buffer for part in parts for buffer in memories(part.uop)}, always=False)
         wanted = [path.nodes_of(part.uop) or [path.unfolded.of(part.uop)] for part in parts]
         nodes = path.gradients(wanted, seed)

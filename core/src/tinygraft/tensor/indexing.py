@@ -18,9 +18,10 @@ from tinygraft.tensor import checked, lengths, ondisk
 from tinygraft.tensor.access import Access
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.creation import Creation
-from tinygraft.tensor.data import refuse_nothing
+from tinygraft.tensor.data import array_of, refuse_nothing
+from tinygraft.tensor.index_picks import AxisElement, AxisIndices, AxisSlice, Gap, Pick, basic, parse
+from tinygraft.tensor.inrange import check
 from tinygraft.tensor.joining import Joining
-from tinygraft.tensor.positions import Gap, One, Part, Pick, Places, basic, parse
 from tinygraft.uop.ops import FACTS, Ops, ScanArg, ScatterArg
 from tinygraft.uop.shape import Shape, sint
 
@@ -29,7 +30,7 @@ REDUCE_OPS = {"sum": Ops.ADD, "prod": Ops.MUL, "mean": Ops.ADD, "amax": Ops.MAX,
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GatherPlan:
     """How an index with tensors is one GATHER or SCATTER.
 
     The axes of the view are put in `order`, which brings the indexed ones together at `axis`, where they become
@@ -279,7 +280,8 @@ class Indexing(Joining, Creation, Access):
     def masked_select(self, mask: TensorBase, size: int | None = None, fill_value: Scalar = 0) -> Self:
         """The elements where mask is true, one-dimensional. Reads the mask, unless size says how many there are.
 
-        With size the result has that length, filled up with fill_value.
+        With size the result has that length, filled up with fill_value. Raises NumberOutOfRange for one that a dtype of
+        integers does not hold.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3]).masked_select(Tensor([True, False, True])).tolist()
@@ -297,6 +299,9 @@ class Indexing(Joining, Creation, Access):
         if size is None:
             return flat._join(Ops.GATHER, places, arg=0)
         found = flat._join(Ops.GATHER, places, arg=0)
+        check(fill_value, self.dtype)
+        if self.dtype.kind in ("int", "uint"):
+            fill_value = int(fill_value)  # type: ignore[arg-type]
         return places._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, found)._cast(self.dtype)  # type: ignore[no-any-return]
 
     def nonzero(self, size: int | None = None, fill_value: int = 0, as_tuple: bool = False) -> Any:
@@ -340,9 +345,10 @@ class Indexing(Joining, Creation, Access):
         return base._join(Ops.SCATTER, target, line, arg=ScatterArg(0, None))
 
     def one_hot(self, num_classes: int = -1) -> Self:
-        """A last axis that is 1 at the class each element names and 0 elsewhere.
+        """A last axis that is 1 at the class each element names and 0 elsewhere: all 0 for a number that is no class.
 
-        -1 reads the tensor to find how many classes there are.
+        -1 reads the tensor to find how many classes there are. Raises IndexOutOfRange for a number that is known to be
+        no class, and with CHECK_INDEX=1 for any; ShapeError for classes less than none.
 
         >>> from tinygraft import Tensor
         >>> Tensor([0, 2]).one_hot(3).tolist()
@@ -350,7 +356,16 @@ class Indexing(Joining, Creation, Access):
         """
         if self.dtype.kind not in ("int", "uint"):
             raise DTypeError(f"one_hot needs integers, got {self.dtype}\n  made at {self._where()}")
-        count = int(self._reduce(Ops.MAX, None).item()) + 1 if num_classes == -1 else num_classes
+        if num_classes < -1:
+            raise ShapeError(f"one_hot needs a number of classes, or -1 to look for the greatest, got {num_classes}")
+        values = self.numpy() if num_classes == -1 else None
+        if values is not None and not values.size:
+            raise ShapeError(
+                f"one_hot finds no greatest class in shape {self.shape}\n  made at {self._where()}\n"
+                "  hint: give it the number of classes"
+            )
+        count = num_classes if values is None else max(int(values.max()) + 1, 0)
+        checked.classes(self, count, values)
         line = type(self)._iota(count, self.device)
         return self.unsqueeze(-1)._op(Ops.CMPEQ, line)._cast(dtypes.default_int)
 
@@ -362,9 +377,7 @@ def _lined(tensor: Any) -> Any:
 
 def _is_mask(data: Any) -> bool:
     """Whether a list or array holds bools."""
-    import numpy as np
-
-    return np.asarray(data).dtype.kind == "b"
+    return bool(array_of(data).dtype.kind == "b")
 
 
 def _is_whole(picks: Sequence[Pick], shape: Shape) -> bool:
@@ -372,8 +385,8 @@ def _is_whole(picks: Sequence[Pick], shape: Shape) -> bool:
     picks = [pick for pick in picks if not isinstance(pick, Gap)]
     if len(picks) != len(shape):
         return False
-    whole = [Part(0, size) for size in shape]
-    return all(isinstance(pick, Places) or pick == part for pick, part in zip(picks, whole, strict=True))
+    whole = [AxisSlice(0, size) for size in shape]
+    return all(isinstance(pick, AxisIndices) or pick == part for pick, part in zip(picks, whole, strict=True))
 
 
 def wrapped(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
@@ -389,10 +402,10 @@ def wrapped(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
     return place, place._op(Ops.CMPLT, 0)._op(Ops.NOT)._op(Ops.AND, place._op(Ops.CMPLT, size))
 
 
-def _plan(view: Any, picks: Sequence[Pick]) -> Plan | None:
+def _plan(view: Any, picks: Sequence[Pick]) -> GatherPlan | None:
     """How to read or write the view at the picks that are tensors; None when there are none."""
-    kept = [pick for pick in picks if not isinstance(pick, (One, Gap))]
-    chosen = [(axis, pick) for axis, pick in enumerate(kept) if isinstance(pick, Places)]
+    kept = [pick for pick in picks if not isinstance(pick, (AxisElement, Gap))]
+    chosen = [(axis, pick) for axis, pick in enumerate(kept) if isinstance(pick, AxisIndices)]
     if not chosen:
         return None
     shapes = [pick.index.shape for _, pick in chosen]
@@ -406,10 +419,10 @@ def _plan(view: Any, picks: Sequence[Pick]) -> Plan | None:
     order = (*range(first), *at, *(axis for axis in range(first, view.ndim) if axis not in at))
     total = lengths.product(view.shape[axis] for axis in at)
     merged = (*view.shape[:first], total, *(view.shape[axis] for axis in order[first + len(at) :]))
-    fancy = [i for i, pick in enumerate(picks) if isinstance(pick, (Places, One))]
+    fancy = [i for i, pick in enumerate(picks) if isinstance(pick, (AxisIndices, AxisElement))]
     front = fancy[-1] - fancy[0] + 1 != len(fancy)
     if len(chosen) == 1:
-        return Plan(order, first, merged, wrapped(chosen[0][1].index, total, chosen[0][1].known)[0], front)
+        return GatherPlan(order, first, merged, wrapped(chosen[0][1].index, total, chosen[0][1].known)[0], front)
     place, inside = None, None
     for axis, pick in chosen:
         size = view.shape[axis]
@@ -419,4 +432,4 @@ def _plan(view: Any, picks: Sequence[Pick]) -> Plan | None:
         place = part if place is None else place._op(Ops.MUL, size)._op(Ops.ADD, part)
         if fits is not None:
             inside = fits if inside is None else inside._op(Ops.AND, fits)
-    return Plan(order, first, merged, place if inside is None else inside._op(Ops.WHERE, place, -1), front)
+    return GatherPlan(order, first, merged, place if inside is None else inside._op(Ops.WHERE, place, -1), front)

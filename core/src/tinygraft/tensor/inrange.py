@@ -1,34 +1,42 @@
-"""Python integers that a dtype does not hold: refused where they would have wrapped to another number.
+"""Python numbers that a dtype of integers does not hold: refused where they would have become another number.
 
     fitting(dtype, values)     dtype, or a wider integer dtype that holds them: what constructors take by themselves
     check(value, dtype)        raises NumberOutOfRange
     beyond(value, dtype)       on which side of all values of a dtype a number is: decides comparisons with it
     wrapped(op, value, dtype)  a number beside an op on bits, where wrapping is what was asked for
 
-A bool holds every number (whether it is 0), a float rounds or is infinite.
+A bool holds every number (whether it is 0), a float rounds or is infinite. A float given for an integer is cut to a
+whole number, as a cast does, but does not saturate.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from tinygraft.dtype import DType, coerce, dtypes
-from tinygraft.errors import DTypeError, NumberOutOfRange
+from tinygraft.errors import NumberOutOfRange
 from tinygraft.uop.ops import Ops
 
 _WHOLE = ("int", "uint")
 
 
 def fitting(dtype: DType, values: Sequence[Any]) -> DType:
-    """dtype, or a 64-bit integer where it is an integer type that cannot hold the values. Raises DTypeError."""
+    """dtype, or a 64-bit integer where it is an integer type that cannot hold the values. Raises NumberOutOfRange."""
     if dtype.kind not in _WHOLE or not values:
         return dtype
     low, high = min(values), max(values)
     for wider in (dtype, dtypes.int64, dtypes.uint64):
         if wider.min <= low and high <= wider.max:
             return wider
-    raise DTypeError(f"no integer dtype holds {low if low < 0 else high}")
+    least, most = dtypes.int64.min, dtypes.uint64.max
+    beyond_all = [str(value) for value in (low, high) if not least <= value <= most]
+    what = beyond_all[0] if beyond_all else f"{low} beside {high}"
+    raise NumberOutOfRange(
+        f"{what} is out of range for every integer dtype: dtypes.long holds {least} to {dtypes.int64.max}, "
+        f"dtypes.ulong 0 to {most}\n  hint: ask for a float, which rounds it, as in dtype='double'"
+    )
 
 
 def beyond(value: Any, dtype: DType) -> int:
@@ -39,13 +47,23 @@ def beyond(value: Any, dtype: DType) -> int:
 
 
 def check(value: Any, dtype: DType) -> None:
-    """Raise NumberOutOfRange for an integer that an integer dtype does not hold."""
-    if beyond(value, dtype):
+    """Raise NumberOutOfRange for a number that an integer dtype does not hold; of a float the whole part counts."""
+    if dtype.kind not in _WHOLE:
+        return
+    if isinstance(value, float):
+        if not (math.isfinite(value) and dtype.min <= int(value) <= dtype.max):
+            raise NumberOutOfRange(
+                f"{value} is out of range for {dtype}, which holds {dtype.min} to {dtype.max}\n"
+                f"  hint: a cast takes the nearest, and 0 for NaN, as in Tensor({value}).cast({dtype.name!r})"
+            )
+    elif beyond(value, dtype):
         raise NumberOutOfRange(f"{value} is out of range for {dtype}, which holds {dtype.min} to {dtype.max}")
 
 
-def hint(value: int) -> str:
+def hint(value: Any) -> str:
     """What to do about a number that is out of range beside tensors."""
+    if isinstance(value, float):
+        return "  hint: cast the tensors beside it to a float"
     found = next((to for to in (dtypes.int32, dtypes.int64, dtypes.uint64) if not beyond(value, to)), dtypes.float64)
     return f"  hint: a number takes the dtype of the tensors beside it, or the default one: cast them to {found.name!r}"
 

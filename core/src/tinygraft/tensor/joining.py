@@ -14,10 +14,12 @@ from tinygraft.tensor import lengths
 from tinygraft.tensor import parts as claims
 from tinygraft.tensor.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.lengths import as_ints, as_sizes
-from tinygraft.tensor.movement import Movement, Pair
+from tinygraft.tensor.movement import BeforeAfter, Movement
+from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape, high, is_concrete, low, sint
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.uop import UOp
 
 
 class Joining(Movement):
@@ -28,14 +30,16 @@ class Joining(Movement):
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Self:
         """Elements moved along axes, those that leave at the end coming back at the start.
 
+        A shift may be symbolic. Raises ShapeError for another number of shifts than of axes.
+
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2, 3, 4]).roll(1).tolist()
         [4, 1, 2, 3]
         """
         if dims is None:
             return self.flatten().roll(shifts, 0)._reshape(self.shape)
-        steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
-        axes = (dims,) if isinstance(dims, int) else tuple(dims)
+        steps = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+        axes = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
         if len(steps) != len(axes):
             raise ShapeError(
                 f"roll needs one shift for each axis, got {shifts} and {dims} for shape {self.shape}\n"
@@ -45,7 +49,15 @@ class Joining(Movement):
         for step, dim in zip(steps, axes, strict=True):
             axis = self._own_axis("roll", dim)
             size = lengths.as_int(self.shape[axis], "roll")
-            if size and (cut := -step % size):
+            if isinstance(step, UOp) and step.dtype is dtypes.index and size:
+                cut = lengths.mod(lengths.mul(settled(step), -1), size)
+                result = result.cat(result, dim=axis)._part(axis, cut, lengths.add(cut, size))
+                continue
+            if not hasattr(step, "__index__"):
+                raise DTypeError(
+                    f"roll moves by whole numbers, got {step!r} for shape {self.shape}\n  made at {self._where()}"
+                )
+            if size and (cut := -step.__index__() % size):
                 result = result._part(axis, cut, size).cat(result._part(axis, 0, cut), dim=axis)
         return result
 
@@ -121,6 +133,11 @@ class Joining(Movement):
         before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
         if isinstance(repeats, (TensorBase, list, tuple)):
             return x._each_repeated(repeats, axis)
+        if not isinstance(repeats, UOp) and not hasattr(repeats, "__index__"):
+            raise DTypeError(
+                f"repeat_interleave needs a whole number of times, got {repeats!r} for shape {self.shape}\n"
+                f"  made at {self._where()}"
+            )
         if isinstance(repeats, int) and repeats < 0:
             raise ShapeError(
                 f"repeat_interleave needs a number of 0 or more, got {repeats} for shape {self.shape}\n"
@@ -195,7 +212,7 @@ class Joining(Movement):
                 result = result._pad_axis(axis, before, after, mode)
         return self._again() if result is self else result
 
-    def _pad_pairs(self, padding: Any) -> list[Pair]:
+    def _pad_pairs(self, padding: Any) -> list[BeforeAfter]:
         """(before, after) for each axis, from either way of writing them."""
         given = tuple(padding)
         if any(pair is None or isinstance(pair, (tuple, list)) for pair in given):
@@ -214,7 +231,7 @@ class Joining(Movement):
         flat = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
         return [(0, 0)] * (self.ndim - len(flat)) + flat[::-1]
 
-    def _pad_constant(self, pairs: Sequence[Pair], value: Scalar) -> Self:
+    def _pad_constant(self, pairs: Sequence[BeforeAfter], value: Scalar) -> Self:
         cut = tuple(
             (-before if _negative(before) else 0, lengths.add(size, after) if _negative(after) else size)
             for (before, after), size in zip(pairs, self.shape, strict=True)
@@ -224,7 +241,7 @@ class Joining(Movement):
         if all(lengths.same(side, 0) for pair in grow for side in pair):
             return x
         if any(not is_concrete(pair) for pair in grow):
-            claims.take(claims.Sizes(tuple(side for pair in grow for side in pair), "a padding", self._where()))
+            claims.take(claims.CheckedSizes(tuple(side for pair in grow for side in pair), "a padding", self._where()))
         padded = x._move(Ops.PAD, grow)
         if value == 0:
             return padded

@@ -8,7 +8,7 @@ import math
 from tinygraft.schedule.shard import together
 from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.shape import is_concrete, symbolic_sizes
 from tinygraft.uop.sharding import local_shapes
 from tinygraft.uop.uop import UOp
 
@@ -31,6 +31,8 @@ def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
 
 def _reads_memory(node: UOp) -> bool:
     """Whether a BUFFER is among what a node is computed from."""
+    if node.base.op is Ops.BUFFER:
+        return True
     seen, stack = {node}, [node]
     while stack:
         found = stack.pop()
@@ -62,6 +64,12 @@ def own_memory(node: UOp) -> UOp:
     """The value of node in new memory, as a node that equals no other: a leaf, whatever the value was computed from."""
     value = UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" else node
     return UOp(Ops.ASSIGN, node.dtype, (new_memory(node), value))
+
+
+def marked(node: UOp) -> UOp:
+    """The value of node, detached, as a node that equals no other over the same memory: a leaf that is a view."""
+    source = UOp(Ops.DETACH, node.dtype, (node,))
+    return UOp(Ops.RESHAPE, node.dtype, (source, *symbolic_sizes(node.shape)), node.shape, Own(next(_owners)))
 
 
 def new_memory(node: UOp) -> UOp:

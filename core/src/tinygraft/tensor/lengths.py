@@ -41,6 +41,11 @@ def div(a: sint, b: sint) -> sint:
     return a // b if isinstance(a, int) and isinstance(b, int) else _known(index.idiv(a, b))
 
 
+def mod(a: sint, b: sint) -> sint:
+    """a % b."""
+    return a % b if isinstance(a, int) and isinstance(b, int) else _known(index.mod(a, b))
+
+
 def most(a: sint, b: sint) -> sint:
     """The greater of both."""
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else _known(index.maximum(a, b))

@@ -21,10 +21,10 @@ from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.tensor.base import TensorBase
-    from tinygraft.tensor.storage import Storage
+    from tinygraft.tensor.storage import SharedStorage
 
 
-class Entry(weakref.ref["TensorBase"]):
+class LiveEntry(weakref.ref["TensorBase"]):
     """A live tensor. number counts those that were made: the order is the same in every process."""
 
     __slots__ = ("number",)
@@ -46,7 +46,7 @@ class _Waiting(threading.local):
         self.tensors: dict[int, _Assigned] = {}
 
 
-Entries = dict[int, Entry]  # by the id of the tensor
+Entries = dict[int, LiveEntry]  # by the id of the tensor
 
 
 class _Growth:
@@ -77,24 +77,39 @@ _by_number = itemgetter(0)
 
 def enter(tensor: TensorBase) -> None:
     """List a tensor that is being made, awake."""
-    entry = Entry(tensor)
+    entry = LiveEntry(tensor)
     entry.number = next(_numbers)
     _all[id(tensor)] = _awake[id(tensor)] = entry
     if _all_grown.is_due():
         _all_grown.pruned(len(live_tensors()))
 
 
-def entry_of(tensor: TensorBase) -> Entry:
+def entry_of(tensor: TensorBase) -> LiveEntry:
     """The entry of a live tensor."""
     return _all[id(tensor)]
 
 
-def borrows(holder: TensorBase | Storage) -> bool:
+def borrows(holder: TensorBase | SharedStorage) -> bool:
     """Whether the memory of a tensor, or a storage, or what is written there soon, is that of another tensor, whose
-    value it was given."""
+    value it was given. That may have been written to since: its memory is still its own."""
     lender = None if holder._lender is None else holder._lender()
-    base = memory_base(holder.uop)
-    return lender is not None and (base.op in HELD or base.op is Ops.ASSIGN) and memory_base(lender.uop) is base
+    if lender is None:
+        return False
+    mine, base = memory_base(holder.uop), memory_base(lender.uop)
+    while base is not mine and base.op is Ops.ASSIGN:
+        base = memory_base(base.src[0])
+    return base is mine and (base.op in HELD or base.op is Ops.ASSIGN)
+
+
+def has_twin(tensor: TensorBase) -> bool:
+    """Whether another live tensor has the same node by itself: a view of all of it, or one that was computed alike."""
+    node = tensor.uop
+    with exclusive:
+        entries = list(_awake.values())
+        for buffer in buffers_of(node.base) if node.base.op in HELD else ():
+            entries += _resting.get(buffer.arg.uid, {}).values()
+        others = [other for entry in entries if (other := entry()) is not None and other is not tensor]
+        return any(other.uop is node and not borrows(other) for other in others)
 
 
 def wake(tensor: TensorBase) -> None:
@@ -116,7 +131,7 @@ def live_tensors() -> list[TensorBase]:
     return found
 
 
-def live_holders() -> list[TensorBase | Storage]:
+def live_holders() -> list[TensorBase | SharedStorage]:
     """Every live tensor, and after them each storage that some share: all whose node a result may replace."""
     return _with_storages(live_tensors())
 
@@ -125,7 +140,7 @@ class Live:
     """The live tensors and storages, as realising asks for them."""
 
     @staticmethod
-    def near(memory: Collection[UOp]) -> list[TensorBase | Storage]:
+    def near(memory: Collection[UOp]) -> list[TensorBase | SharedStorage]:
         """Those that are awake and those over some BUFFERs, with the storages that some of them share.
 
         All others read memory besides these and nothing else, and none of them asks for a gradient.
@@ -154,7 +169,7 @@ class Live:
 LIVE = Live()
 
 
-def _rests(tensor: TensorBase, entry: Entry) -> bool:
+def _rests(tensor: TensorBase, entry: LiveEntry) -> bool:
     """Whether a tensor rests; it is put where it belongs."""
     if not _may_rest(tensor):
         return False
@@ -198,12 +213,12 @@ def _prune() -> None:
     _resting_grown.pruned(left)
 
 
-def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | Storage]:
+def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | SharedStorage]:
     """Tensors, and after them each storage that some of them share.
 
     A realised tensor that has outlived the others of its storage lets go of that here: nobody reads the rest of it.
     """
-    storages: dict[int, Storage] = {}
+    storages: dict[int, SharedStorage] = {}
     for tensor in tensors:
         storage = tensor._storage
         if storage is not None and storage.is_shared(tensor):
@@ -216,6 +231,8 @@ def assigned_tensors() -> list[TensorBase]:
 
     They stay listed until they have: whoever asked may be interrupted.
     """
+    if not _assigned.tensors:
+        return []
     found = []
     for key, entry in reversed(list(_assigned.tensors.items())):
         tensor = entry()

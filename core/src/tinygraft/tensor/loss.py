@@ -67,7 +67,7 @@ class Loss(Reduce):
         return loss._narrowed(self.dtype)._reduced(reduction)
 
     def sparse_categorical_crossentropy(
-        self, Y: Self, ignore_index: int = -1, label_smoothing: float = 0.0, reduction: str = "mean"
+        self, Y: Any, ignore_index: int = -1, label_smoothing: float = 0.0, reduction: str = "mean"
     ) -> Self:
         """The cross entropy of logits (..., classes) and integer labels Y (...): the class axis is the last.
 
@@ -79,18 +79,19 @@ class Loss(Reduce):
         0.09392
         """
         check_reduction(reduction)
+        Y = self._argument("sparse_categorical_crossentropy", "labels", Y)
         wrong = self._wrong_labels(Y, self.ndim - 1, ignore_index)
-        losses = self._in_float()._label_loss(Y, self.ndim - 1, label_smoothing)._nan_where(wrong)
+        losses: Self = self._in_float()._label_loss(Y, self.ndim - 1, label_smoothing)._nan_where(wrong)
         if ignore_index < 0 and Y.dtype.kind == "uint":  # no label can be negative
             return losses._narrowed(self.dtype)._reduced(reduction)
-        counted = Y._op(Ops.CMPNE, ignore_index)
+        counted: Self = Y._op(Ops.CMPNE, ignore_index)
         losses = counted._op(Ops.WHERE, losses, 0.0)
         if reduction == "mean":
             return losses.sum()._op(Ops.FDIV, counted.sum())._narrowed(self.dtype)
         return losses._narrowed(self.dtype)._reduced(reduction)
 
     def cross_entropy(
-        self, Y: Self, reduction: str = "mean", label_smoothing: float = 0.0, weight: Self | None = None,
+        self, Y: Any, reduction: str = "mean", label_smoothing: float = 0.0, weight: Any = None,
         ignore_index: int | None = None,
     ) -> Self:  # fmt: skip
         """The cross entropy of logits (batch, classes, ...) and labels (batch, ...), or probabilities in the shape of
@@ -105,6 +106,7 @@ class Loss(Reduce):
         0.09392
         """
         check_reduction(reduction)
+        Y = self._argument("cross_entropy", "labels", Y)
         axis, x = min(1, self.ndim - 1), self._in_float()
         wide = None if weight is None else self._by_class("cross_entropy", weight, axis)._cast(x.dtype)
         if Y.shape != self.shape:
@@ -124,14 +126,15 @@ class Loss(Reduce):
         losses = x.log_softmax(axis)._op(Ops.MUL, likely)._reduce(Ops.ADD, axis)._op(Ops.NEG)
         return losses._narrowed(self.dtype)._reduced(reduction)
 
-    def _by_class(self, what: str, weight: Self, axis: int) -> Self:
+    def _by_class(self, what: str, weight: Any, axis: int) -> Self:
         """A number for each class in the shape of this tensor. Raises ShapeError for another number of them."""
+        weight = self._argument(what, "weights", weight)
         if weight.shape != self.shape[axis : axis + 1]:
             raise ShapeError(
                 f"{what} of shape {self.shape} needs a weight for each of {self.shape[axis]} classes, "
                 f"got shape {weight.shape}\n  weight made at {weight._where()}"
             )
-        return weight._reshape((*weight.shape, *(1,) * (self.ndim - 1 - axis))).expand(self.shape)
+        return weight._reshape((*weight.shape, *(1,) * (self.ndim - 1 - axis))).expand(self.shape)  # type: ignore[no-any-return]
 
     def _scaled_label_loss(
         self, Y: Self, axis: int, smoothing: float, wide: Self | None, ignore_index: int | None, wrong: Self | None
@@ -150,9 +153,7 @@ class Loss(Reduce):
         counted = Y._op(Ops.CMPNE, ignore_index)
         return counted._op(Ops.WHERE, losses, 0.0), counted._op(Ops.WHERE, scale, 0.0)
 
-    def nll_loss(
-        self, Y: Self, weight: Self | None = None, ignore_index: int | None = None, reduction: str = "mean"
-    ) -> Self:
+    def nll_loss(self, Y: Any, weight: Any = None, ignore_index: int | None = None, reduction: str = "mean") -> Self:
         """The negative log likelihood of labels (batch, ...) under log probabilities (batch, classes, ...).
 
         weight (classes,) scales the loss of each class; the mean is over the weights of the samples that count.
@@ -163,6 +164,8 @@ class Loss(Reduce):
         0.09392
         """
         check_reduction(reduction)
+        Y = self._argument("nll_loss", "labels", Y)
+        weight = None if weight is None else self._argument("nll_loss", "weights", weight)
         axis = min(1, self.ndim - 1)
         wrong = self._wrong_labels(Y, axis, ignore_index)
         losses = self._picked(Y, axis, wrong)._op(Ops.NEG)

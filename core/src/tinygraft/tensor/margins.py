@@ -20,13 +20,14 @@ class Margins(Distances, Scan):
 
     __slots__ = ()
 
-    def binary_cross_entropy(self, target: Self, weight: Any = None, reduction: str = "mean") -> Self:
+    def binary_cross_entropy(self, target: Any, weight: Any = None, reduction: str = "mean") -> Self:
         """binary_crossentropy of targets in the shape of self; weight scales each loss.
 
         >>> from tinygraft import Tensor
         >>> round(Tensor([0.9, 0.2]).binary_cross_entropy(Tensor([1.0, 0.0])).item(), 5)
         0.16425
         """
+        target = self._argument("binary_cross_entropy", "targets", target)
         if self.shape != target.shape:
             raise ShapeError(
                 f"binary_cross_entropy needs targets in the shape of the probabilities, {self.shape}, got "
@@ -36,7 +37,7 @@ class Margins(Distances, Scan):
         return (losses if weight is None else losses * weight)._reduced(reduction)
 
     def binary_cross_entropy_with_logits(
-        self, target: Self, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+        self, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
     ) -> Self:
         """binary_cross_entropy of sigmoid(self), without overflow; pos_weight scales the loss of positive targets.
 
@@ -44,6 +45,7 @@ class Margins(Distances, Scan):
         >>> round(Tensor([0.0]).binary_cross_entropy_with_logits(Tensor([1.0])).item(), 5)
         0.69315
         """
+        target = self._argument("binary_cross_entropy_with_logits", "targets", target)
         if self.shape != target.shape:
             raise ShapeError(
                 f"binary_cross_entropy_with_logits needs targets in the shape of the logits, {self.shape}, got "
@@ -92,7 +94,7 @@ class Margins(Distances, Scan):
             )
 
     def multi_margin_loss(
-        self, target: Self, p: int = 1, margin: float = 1.0, weight: Self | None = None, reduction: str = "mean"
+        self, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
     ) -> Self:
         """The mean over the classes of max(0, margin - score of the label + score)**p, the label's own left out.
 
@@ -103,6 +105,8 @@ class Margins(Distances, Scan):
         >>> Tensor([[0.0, 2.0, 1.5]]).multi_margin_loss(Tensor([1])).item()
         0.1666666716337204
         """
+        target = self._argument("multi_margin_loss", "labels", target)
+        weight = None if weight is None else self._argument("multi_margin_loss", "weights", weight)
         scores = self._in_float()._scores("multi_margin_loss")
         count, classes = scores.shape
         if target.shape != ((count,) if self.ndim == 2 else ()) and (self.ndim == 2 or target.shape != (1,)):
@@ -128,7 +132,7 @@ class Margins(Distances, Scan):
         losses: Self = (short.sum(1) / classes)._nan_where(wrong)
         return losses._reshape(self.shape[:-1])._narrowed(self.dtype)._reduced(reduction)
 
-    def multilabel_margin_loss(self, target: Self, reduction: str = "mean") -> Self:
+    def multilabel_margin_loss(self, target: Any, reduction: str = "mean") -> Self:
         """For each label and each class that is none, max(0, 1 - score of the label + score of the class), summed
         over both, over the number of classes.
 
@@ -138,6 +142,7 @@ class Margins(Distances, Scan):
         >>> Tensor([[0.5, 0.25, 0.0]]).multilabel_margin_loss(Tensor([[0, -1, 1]])).item()
         0.4166666567325592
         """
+        target = self._argument("multilabel_margin_loss", "labels", target)
         scores = self._in_float()._scores("multilabel_margin_loss")
         if target.shape != self.shape and (self.ndim or target.shape != (1,)):
             raise ShapeError(
@@ -161,7 +166,7 @@ class Margins(Distances, Scan):
         return losses._reshape(self.shape[:-1])._narrowed(self.dtype)._reduced(reduction)
 
     def linear_cross_entropy(
-        self, linear_weight: Self, target: Self, linear_bias: Self | None = None, weight: Self | None = None,
+        self, linear_weight: Any, target: Any, linear_bias: Any = None, weight: Any = None,
         reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0,
     ) -> Self:  # fmt: skip
         """cross_entropy of self @ linear_weight.T + linear_bias: the logits never need memory of their own.
@@ -174,6 +179,9 @@ class Margins(Distances, Scan):
         >>> round(x.linear_cross_entropy(w, Tensor([1])).item(), 5)
         0.31326
         """
+        linear_weight = self._argument("linear_cross_entropy", "weights", linear_weight)
+        target = self._argument("linear_cross_entropy", "labels", target)
+        linear_bias = None if linear_bias is None else self._argument("linear_cross_entropy", "biases", linear_bias)
         if self.ndim not in (1, 2) or linear_weight.ndim < 2 or not lengths.same(
             self.shape[-1], linear_weight.shape[-1]
         ):  # fmt: skip

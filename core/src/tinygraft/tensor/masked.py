@@ -8,17 +8,15 @@ for the elements where the mask is True out. Over none of them a result is what 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.base import Scalar, broadcast_shape
 from tinygraft.tensor.norms import Norms
+from tinygraft.tensor.reduce import Axis
 from tinygraft.tensor.scan import Scan
 from tinygraft.tensor.statistics import Statistics
-
-Axis = int | Sequence[int] | None
 
 
 class Masked(Norms, Statistics, Scan):

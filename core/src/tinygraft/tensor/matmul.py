@@ -19,6 +19,7 @@ from tinygraft.tensor.base import TensorBase, broadcast_shape
 from tinygraft.tensor.random import Random
 from tinygraft.tensor.reduce import Reduce
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.show import show_arg
 
 
 class Matmul(Reduce, Random):
@@ -68,8 +69,8 @@ class Matmul(Reduce, Random):
         inner = -1 if x.ndim == 1 else -2
         if not lengths.same(self.shape[-1], x.shape[inner]):
             raise ShapeError(
-                f"cannot multiply shapes {self.shape} and {x.shape} as matrices: "
-                f"axis -1 of the left is {self.shape[-1]} and axis {inner} of the right is {x.shape[inner]}\n"
+                f"cannot multiply shapes {show_arg(self.shape)} and {show_arg(x.shape)} as matrices: axis -1 of the "
+                f"left is {show_arg(self.shape[-1])} and axis {inner} of the right is {show_arg(x.shape[inner])}\n"
                 f"  left  made at {self._where()}      right made at {x._where()}"
             )
         self._check_batches(x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinygraft.device.known import KNOWN
+from tinygraft.device.known import NAMES
 from tinygraft.device.registry import Device
 
 _INSTEAD = {
@@ -19,6 +19,6 @@ def hint(name: str, owner: type) -> str:
     found = _INSTEAD.get(name, "")
     if not found and name.endswith("_") and name[:-1] in dir(owner):
         found = f"assign(t.{name[:-1]}(...)) writes the result into this tensor"
-    if not found and (name.upper() in KNOWN or any(record.name == name.upper() for record in Device.records())):
+    if not found and (name.upper() in NAMES or any(record.name == name.upper() for record in Device.records())):
         found = "to(NAME) moves it; python -m tinygraft devices lists the names"
     return f"\n  hint: {found}" if found else ""

@@ -19,7 +19,7 @@ from tinygraft.uop.ops import Ops, WindowArg
 from tinygraft.uop.shape import Shape, is_concrete, sint
 from tinygraft.uop.show import show_arg
 
-Pair = tuple[sint, sint]
+BeforeAfter = tuple[sint, sint]
 
 
 class Movement(TensorBase):
@@ -142,7 +142,7 @@ class Movement(TensorBase):
                     f"  made at {self._where()}"
                 )
         if not is_concrete(new):
-            parts.take(parts.Sizes(new, "a shape", self._where()))
+            parts.take(parts.CheckedSizes(new, "a shape", self._where()))
         wide = self._reshape(old)
         return wide if wide.shape == new else wide._move(Ops.EXPAND, new)
 
@@ -193,8 +193,10 @@ class Movement(TensorBase):
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """Axes moved to other places; the others keep their order."""
-        from_axes = [self._axis(a) for a in ((source,) if isinstance(source, int) else source)]
-        to_axes = [self._axis(a) for a in ((destination,) if isinstance(destination, int) else destination)]
+        from_axes, to_axes = (
+            [self._axis(a) for a in (axes if isinstance(axes, (tuple, list)) else (axes,))]
+            for axes in (source, destination)
+        )
         if len(from_axes) != len(to_axes):
             raise ShapeError(
                 f"movedim needs as many sources as destinations, got {source} and {destination} for shape "
@@ -216,7 +218,7 @@ class Movement(TensorBase):
 
     # Parts
 
-    def shrink(self, arg: Sequence[Pair | None]) -> Self:
+    def shrink(self, arg: Sequence[BeforeAfter | None]) -> Self:
         """The part from start to end along each axis, given as pairs; None keeps an axis.
 
         >>> from tinygraft import Tensor
@@ -235,7 +237,7 @@ class Movement(TensorBase):
             return self._again()
         for axis, (size, (start, end)) in enumerate(zip(self.shape, pairs, strict=True)):
             if not is_concrete((size, start, end)):  # others are checked with the node
-                parts.take(parts.Part(self.shape, axis, start, end, self._where()))
+                parts.take(parts.AxisBounds(self.shape, axis, start, end, self._where()))
         if self._is_data() and (found := ondisk.part(self.uop, pairs)) is not None:
             return self._wrap(found)
         return self._move(Ops.SHRINK, pairs)

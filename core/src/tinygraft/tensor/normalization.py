@@ -1,7 +1,8 @@
 """Normalisation: values less their mean and over their standard deviation, along several choices of axes.
 
 Tensors of shape (batch, channels, *spatial) in, or of any shape where a method says so; the same shape out. Half types
-are computed in float32 and rounded once. eps is added to a variance before its root.
+are computed in float32 and rounded once. eps is added to a variance before its root; as in PyTorch's functions it may
+be any number.
 """
 
 from __future__ import annotations

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Self
 
 from tinygraft.dtype import DTypeLike, part_of
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor import lengths
+from tinygraft.tensor.reduce import Axis
 from tinygraft.tensor.solve import Solve
-
-Axes = int | Sequence[int] | None
 
 
 class Norms(Solve):
@@ -20,14 +18,18 @@ class Norms(Solve):
     __slots__ = ()
 
     def _measured(self, what: str, dtype: DTypeLike | None) -> Self:
-        """This tensor in the dtype that it is measured in. Raises DTypeError for integers and bools."""
-        found = self if dtype is None else self._cast(dtype)
+        """This tensor in the dtype that it is measured in: integers and bools become the default float.
+
+        Raises DTypeError where another dtype is asked for that is none of floats.
+        """
+        to = self._in_field().dtype if dtype is None and self.dtype.kind not in ("float", "complex") else dtype
+        found = self if to is None else self._cast(to)
         if found.dtype.kind not in ("float", "complex"):
-            raise DTypeError(f"{what} measures floats, got {found.dtype}; cast first\n  made at {self._where()}")
+            raise DTypeError(f"{what} measures floats, asked for {found.dtype}\n  made at {self._where()}")
         return found
 
     def vector_norm(
-        self, ord: Any = 2, dim: Axes = None, keepdim: bool = False, dtype: DTypeLike | None = None
+        self, ord: Any = 2, dim: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
     ) -> Self:
         """The norm of order ord along some axes: the sum of |x|**ord, to the power 1/ord; None for all axes.
 
@@ -92,7 +94,7 @@ class Norms(Solve):
         return found._cast(part_of(x.dtype))
 
     def linalg_norm(
-        self, ord: Any = None, dim: Axes = None, keepdim: bool = False, dtype: DTypeLike | None = None
+        self, ord: Any = None, dim: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
     ) -> Self:
         """The norm of a vector, or of matrices: by ord as matrix_norm has it over two axes, else as vector_norm has it.
 
@@ -111,7 +113,7 @@ class Norms(Solve):
             return self.matrix_norm(ord, (axes[0], axes[1]), keepdim, dtype)
         return self.vector_norm(ord, tuple(axes), keepdim, dtype)
 
-    def norm(self, p: Any = "fro", dim: Axes = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
+    def norm(self, p: Any = "fro", dim: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """The p-norm along some axes, of all elements for None; fro is 2, and nuc the sum of singular values.
 
         >>> from tinygraft import Tensor

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tinygraft.dtype import DType
-from tinygraft.errors import NumberOutOfRange, ShapeError
+from tinygraft.errors import AxisError, IndexOutOfRange, NumberOutOfRange, ShapeError
 from tinygraft.tensor import inrange, lengths
 from tinygraft.tensor.listening import Listening
+from tinygraft.uop.index import bounds_of, with_values
 from tinygraft.uop.shape import Shape, high, low, no_reshape, sint
+from tinygraft.uop.show import show_arg
 
 
 class Claim(Protocol):
@@ -33,7 +35,7 @@ class Claim(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AxisBounds:
     """start to end along one axis of a shape lie in it. made says where the tensor was made."""
 
     shape: Shape
@@ -53,9 +55,64 @@ class Part:
         if start is not None and end is not None and size is not None and not 0 <= start <= end <= size:
             shape = tuple(lengths.now(n, values) for n in self.shape)
             raise ShapeError(
-                f"cannot shrink axis {self.axis} of {shape} to ({start}, {end}), as its variables are bound\n"
+                f"cannot shrink axis {self.axis} of {shape} to ({start}, {end}), "
+                f"{with_values((*self.shape, self.start, self.end), values)}\n"
                 f"  made at {self.made}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBounds:
+    """A place of one axis of a shape lies in it. front is counted from the front, asked is what was written."""
+
+    shape: Shape
+    axis: int
+    front: sint
+    asked: sint
+    made: str
+
+    def certain(self) -> bool:
+        """Whether it lies in its axis for all values of its variables."""
+        return low(self.front) >= 0 and low(lengths.sub(self.shape[self.axis], self.front)) > 0
+
+    def check(self, values: Mapping[str, int]) -> None:
+        """Raise IndexOutOfRange where it does not, for these values or else those bound; or for all that there are."""
+        front, size = (lengths.now(n, values) for n in (self.front, self.shape[self.axis]))
+        never = high(self.front) < 0 or high(lengths.sub(self.shape[self.axis], self.front)) <= 0
+        if front is None or size is None:
+            if never:
+                raise IndexOutOfRange(
+                    f"index {show_arg(self.asked)} is out of range for axis {self.axis} of shape "
+                    f"{show_arg(self.shape)}, where {bounds_of((*self.shape, self.asked))}\n  made at {self.made}"
+                )
+        elif not 0 <= front < size:
+            shape = tuple(lengths.now(n, values) for n in self.shape)
+            raise IndexOutOfRange(
+                f"index {lengths.now(self.asked, values)} is out of range for axis {self.axis} of shape {shape}: it "
+                f"has {size} elements, {with_values((*self.shape, self.asked), values)}\n  made at {self.made}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Some axes of a shape have elements. what says what chooses one of them."""
+
+    shape: Shape
+    axes: tuple[int, ...]
+    what: str
+    made: str
+
+    def certain(self) -> bool:
+        """Whether they have for all values of their variables."""
+        return all(low(self.shape[axis]) > 0 for axis in self.axes)
+
+    def check(self, values: Mapping[str, int]) -> None:
+        """Raise AxisError where one has none, for these values or else those bound; unbound ones pass."""
+        if self.certain() or not any(lengths.now(self.shape[axis], values) == 0 for axis in self.axes):
+            return
+        shape = tuple(lengths.now(n, values) for n in self.shape)
+        bound = "" if shape == self.shape else f", {with_values(self.shape, values)}"
+        raise AxisError(f"{self.what} of shape {shape} has no elements to choose from{bound}\n  made at {self.made}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +133,11 @@ class Elements:
         old, new = (tuple([lengths.now(n, values) for n in shape]) for shape in (self.old, self.new))
         known = [tuple([n for n in shape if n is not None]) for shape in (old, new)]
         if known == [old, new] and (why := no_reshape(*known)):
-            raise ShapeError(f"{why}\n  made at {self.made}")
+            raise ShapeError(f"{why}, {with_values((*self.old, *self.new), values)}\n  made at {self.made}")
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class CheckedSizes:
     """None of some sizes is negative. what says whose they are."""
 
     sizes: Shape
@@ -96,7 +153,7 @@ class Sizes:
         found = tuple([lengths.now(size, values) for size in self.sizes])
         if any(high(size) < 0 for size in self.sizes) or any(n is not None and n < 0 for n in found):
             raise ShapeError(
-                f"{self.what} is made of sizes that are not negative, got {found}, as its variables are bound"
+                f"{self.what} is made of sizes that are not negative, got {found}, {with_values(self.sizes, values)}"
                 + (f"\n  made at {self.made}" if self.made else "")
             )
 
@@ -123,7 +180,7 @@ class Fits:
             inrange.check(found, self.dtype)
         except NumberOutOfRange as error:
             made = f"\n  made at {self.made}" if self.made else ""
-            raise NumberOutOfRange(f"{error}, as its variables are bound{made}") from None
+            raise NumberOutOfRange(f"{error}, {with_values((self.value, self.count), values)}{made}") from None
 
 
 _listening = Listening[Claim]()

@@ -11,11 +11,11 @@ from typing import Self
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.operators import Operators
-from tinygraft.tensor.pool import Pool, Sizes, each_axis, each_side
+from tinygraft.tensor.window_reductions import Sizes, WindowReductions, each_axis, each_side
 from tinygraft.uop.ops import Ops, WindowArg
 
 
-class Patches(Operators, Pool):
+class Patches(Operators, WindowReductions):
     """Methods that take images apart and put them together."""
 
     __slots__ = ()

@@ -1,7 +1,7 @@
 """The way from a result to the tensors that its gradient is asked for: which nodes of its graph each tensor is.
 
 A tensor is found by what it is, not by the node that it has now. It may have been realised, assigned to, or saved
-under another number since the result was computed: `Path.nodes_of` finds all nodes of the unfolded graph
+under another number since the result was computed: `GradientPath.nodes_of` finds all nodes of the unfolded graph
 (engine/unfold.py) that are one tensor, and `Leaves` the tensors that backward fills.
 """
 
@@ -12,18 +12,18 @@ from collections.abc import Iterable, Sequence
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import asking_nodes, assigned_to, cuts
+from tinygraft.engine.assigns import assigned_to, is_detached_write
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
 from tinygraft.tensor.base import TensorBase, place
 from tinygraft.tensor.live import LIVE, borrows, live_tensors
-from tinygraft.tensor.storage import Storage
-from tinygraft.uop.ops import Ops
+from tinygraft.tensor.storage import MOVES, SharedStorage
+from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
 
-class Path:
+class GradientPath:
     """The graph of a result, unfolded. everyone: also where no tensor with requires_grad=True is behind a value."""
 
     def __init__(self, root: UOp, everyone: bool) -> None:
@@ -31,9 +31,13 @@ class Path:
         self.root = self.unfolded.inside.get(root, root)
         self.graph = set(toposort(self.root))
         self._same: dict[UOp, list[UOp]] = {}  # a node over memory -> the same over saved or unknown values of it
+        self._marked: dict[Own, list[UOp]] = {}  # of leaves that are views: over each value that the memory had
+        for node in self.graph:
+            if node.op is Ops.RESHAPE and isinstance(node.tag, Own):
+                self._marked.setdefault(node.tag, []).append(node)
         self._versions: dict[UOp, list[UOp]] = {}  # memory of a leaf -> what was written into it, in graphs of then
         origins = self.unfolded.origins(self.graph)
-        for node in filter(cuts, self.graph):
+        for node in filter(is_detached_write, self.graph):
             root = assigned_to(node)
             self._versions.setdefault(rebuild((root,), origins)[root], []).append(node)
         if origins:
@@ -47,6 +51,8 @@ class Path:
         A tensor that was assigned to was another node before. A leaf is both, for what is written into a leaf is
         detached; any other tensor is the newest of its nodes that the graph has.
         """
+        if isinstance(node.tag, Own) and node.op is Ops.RESHAPE:
+            return _newest(sorted(self._marked.get(node.tag, ()), key=lambda n: -n.serial))
         found: dict[UOp, None] = {}
         while True:
             memory = memory_base(node)
@@ -56,13 +62,14 @@ class Path:
             old = self.unfolded.stand_in(memory)  # it was moved to a copy when another tensor wrote to its memory
             moved = None if old is None else rebuild((node,), {memory: old})[node]
             versions = [v for root in (memory, before) if root is not None for v in self._versions.get(root, ())]
-            for known in (inside, before, moved, *self._same.get(node, ()), *versions):
-                if known is not None and known in self.graph:
+            whole = [before, *versions] if _is_whole(node) else ()  # what a view is of is another tensor
+            for known in (inside, moved, *self._same.get(node, ()), *whole):
+                if known is not None and known.shape == node.shape and known in self.graph:
                     found[known] = None
             if node.op is not Ops.ASSIGN and not found and memory.op in HELD:  # what was assigned is there by now
                 old_ones = [n for n in self.unfolded.before(memory) if n.shape == node.shape and n in self.graph]
                 return old_ones[:1]
-            if node.op is not Ops.ASSIGN or (found and not cuts(node)):
+            if node.op is not Ops.ASSIGN or (found and not is_detached_write(node)):
                 return _newest(list(found))
             node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
 
@@ -88,15 +95,22 @@ class Path:
         return found
 
 
+def _is_whole(node: UOp) -> bool:
+    """Whether a node has the elements of memory in their order, or was assigned to."""
+    while node.op is Ops.RESHAPE:
+        node = node.src[0]
+    return node.op in HELD or node.op is Ops.ASSIGN
+
+
 def _newest(found: list[UOp]) -> list[UOp]:
     """Nodes without those that a gradient comes to through another one: what was written there is made of these."""
     if len(found) < 2:
         return found
-    behind: set[UOp] = set().union(*map(tape.sources_of, found))
+    behind: set[UOp] = set().union(*map(tape.behind, found))
     return [node for node in found if node not in behind]
 
 
-class Leaves(Path):
+class Leaves(GradientPath):
     """The tensors that backward of a result fills, each with its nodes: found.
 
     Those with requires_grad=True, or all whose flag is None where there is none of these; and of these only leaves: a
@@ -145,7 +159,14 @@ def _lines(buffer: UOp) -> str:
     return ""
 
 
-def is_leaf(tensor: TensorBase | Storage) -> bool:
+def is_detached_value(node: UOp) -> bool:
+    """Whether a node is what detach() gave, or movements of that."""
+    while node.op in MOVES:
+        node = node.src[0]
+    return node.op is Ops.DETACH
+
+
+def is_leaf(tensor: TensorBase | SharedStorage) -> bool:
     """Whether a tensor with requires_grad=True is computed from no other such one that is still there.
 
     What was computed when it was written to first is no leaf from then on, whatever it has been overwritten by; nor is
@@ -154,9 +175,11 @@ def is_leaf(tensor: TensorBase | Storage) -> bool:
     if tensor._computed or borrows(tensor):
         return False
     node = tensor.uop
+    if is_detached_value(node):
+        return True
     while node.op in (Ops.ASSIGN, Ops.RESHAPE, Ops.DETACH):
         node = node.src[0]
     if node.op in HELD:
         entry = tape.entry_of(node)
         return entry is None or not entry.asks
-    return not tape.is_asked(tensor.uop, asking_nodes(LIVE.near(())) - {tensor.uop})
+    return not tape.is_asked(tensor.uop, tape.asking_nodes(LIVE.near(())) - {tensor.uop})

@@ -1,7 +1,8 @@
 """Pooling over one and three axes, to a given size, by other means, and by random windows.
 
 Tensors of shape (batch, channels, *spatial) or (channels, *spatial) in and out. Padding, stride and dilation are given
-as in `pool.py`; what follows the stride is named, because the order of the two-dimensional ones is not PyTorch's.
+as in `window_reductions.py`; what follows the stride is named, because the order of the two-dimensional ones is not
+PyTorch's.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.operators import Operators
-from tinygraft.tensor.pool import Pool, Sizes, each_axis
+from tinygraft.tensor.window_reductions import Sizes, WindowReductions, each_axis
 from tinygraft.uop.ops import Ops
 
 
-class Pooling(Operators, Pool):
+class Pooling(Operators, WindowReductions):
     """Methods that combine the values of windows."""
 
     __slots__ = ()

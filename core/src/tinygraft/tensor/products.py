@@ -9,7 +9,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, Self
 
-from tinygraft.dtype import dtypes, promote
+from tinygraft.dtype import promote
 from tinygraft.errors import AxisError, ShapeError
 from tinygraft.tensor import lengths
 from tinygraft.tensor.operators import Operators
@@ -28,7 +28,7 @@ class Products(Operators):
                 raise ShapeError(f"{what} needs {rank} axes, got shape {tensor.shape}\n  made at {tensor._where()}")
 
     def outer(self, vec2: Self) -> Self:
-        """The products of all elements of one vector with all of another, of shape (n, m).
+        """The products of all elements of one vector with all of another, of shape (n, m); of bools, as `*`, bools.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 2]).outer(Tensor([3, 4])).tolist()
@@ -109,7 +109,7 @@ class Products(Operators):
         scaled = product if alpha == 1 else product * alpha
         if beta != 0:
             scaled = (self if beta == 1 else self * beta) + scaled
-        return scaled._cast(self.dtype if self.dtype is dtypes.bool else dtype)
+        return scaled._cast(dtype)
 
     def addmm(self, mat1: Self, mat2: Self, *, beta: Any = 1, alpha: Any = 1) -> Self:
         """beta * self + alpha * (mat1 @ mat2)."""
@@ -170,7 +170,7 @@ class Products(Operators):
         return tuple(self._axis(axis) for axis in ([axes] if isinstance(axes, int) else axes))
 
     def kron(self, other: Self) -> Self:
-        """The Kronecker product: each element of this times all of other, block by block.
+        """The Kronecker product: each element of this times all of other, block by block; of bools, as `*`, bools.
 
         >>> from tinygraft import Tensor
         >>> Tensor([1, 10]).kron(Tensor([1, 2])).tolist()

@@ -11,7 +11,6 @@ from contextlib import ContextDecorator
 from weakref import ReferenceType, ref
 
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import asking_nodes
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor.leaves import by_itself
 from tinygraft.tensor.live import LIVE
@@ -67,7 +66,7 @@ def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
     if memory.op in HELD and not any(tape.origin_of(buffer) for buffer in buffers_of(memory)):
         entry = tape.entry_of(memory)
         return entry is not None and entry.asks
-    return tape.is_asked(node, asking_nodes(LIVE.near(())))
+    return tape.is_asked(node, tape.asking_nodes(LIVE.near(())))
 
 
 def unrecorded(value: UOp, old: UOp) -> UOp:

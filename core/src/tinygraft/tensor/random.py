@@ -230,6 +230,9 @@ class Random(Sorting, Creation):
             # the distance may be more than the dtype holds; what is added to it wraps to where it fits
             wide = fitting(to, [high - low - 1])
             return cls._from(scaled._cast(wide)._op(Ops.ADD, coerce(low, wide))._cast(to).uop, requires_grad)
+        if all(isinstance(bound, (int, float)) for bound in (low, high)):
+            check(low, to)
+            check(math.nextafter(high, low), to)
         return cls._from(scaled._cast(to)._op(Ops.ADD, low)._cast(to).uop, requires_grad)
 
     @classmethod
@@ -255,7 +258,7 @@ class Random(Sorting, Creation):
     @classmethod
     def randperm(cls, n: int, device: Place = None, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Self:
         """The numbers 0 to n - 1 in random order. Raises NumberOutOfRange for a dtype that does not hold them."""
-        check(n - 1, to_dtype(dtype))
+        check(max(n - 1, 0), to_dtype(dtype))
         return cls.rand(n, device=device, **kwargs).argsort()._cast(dtype)
 
     # First values of weights
@@ -316,11 +319,15 @@ class Random(Sorting, Creation):
         """
         return self._dropped(p, training, self.shape)
 
+    def _drops(self, p: float, training: bool | None) -> bool:
+        """Whether elements are dropped. Raises ValueError for a probability outside [0, 1]."""
+        if not 0 <= p <= 1:
+            raise ValueError(f"dropout needs a probability from 0 to 1, got {p}")
+        return p > 0 and self._is_training(training)
+
     def _dropped(self, p: float, training: bool | None, shape: Shape) -> Self:
         """dropout with one draw for all elements that a shape with sizes of 1 puts together."""
-        if not 0 <= p <= 1:
-            raise ShapeError(f"dropout needs a probability from 0 to 1, got {p}")
-        if not self._is_training(training) or p == 0:
+        if not self._drops(p, training):
             return self._again()
         if p == 1:
             return self._op(Ops.WHERE, self._const(0), self._const(0)) if self.dtype is dtypes.bool else self._const(0)

@@ -15,7 +15,7 @@ from tinygraft.tensor.movement import Movement
 from tinygraft.uop.shape import sint
 
 _TOKEN = re.compile(r"\.\.\.|[()]|\w+|\S")
-Groups = list[list[str]]
+AxisGroups = list[list[str]]
 
 
 class Rearrange(Movement):
@@ -45,7 +45,7 @@ class Rearrange(Movement):
         moved = split.permute([names.index(name) for name in found])
         return moved._reshape(tuple(lengths.product(known[name] for name in group) for group in right))
 
-    def _sides(self, formula: str) -> tuple[Groups, Groups]:
+    def _sides(self, formula: str) -> tuple[AxisGroups, AxisGroups]:
         """The groups of axes on both sides, with the ellipsis written out."""
         formula = formula.replace("…", "...")
         sides = formula.split("->")
@@ -77,9 +77,9 @@ class Rearrange(Movement):
             known[unknown[0]] = lengths.div(size, rest)
 
 
-def _groups(side: str, formula: str, extra: int, spread: bool = False) -> Groups:
+def _groups(side: str, formula: str, extra: int, spread: bool = False) -> AxisGroups:
     """One list of names per axis; 1 and () are axes without a name. spread writes ... out as that many names."""
-    groups: Groups = []
+    groups: AxisGroups = []
     inside: list[str] | None = None
     for token in _TOKEN.findall(side):
         if token == "(" and inside is None:

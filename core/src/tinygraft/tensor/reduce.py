@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Self
 
 from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, to_dtype
-from tinygraft.errors import AxisError, DTypeChoiceError
-from tinygraft.tensor import lengths
+from tinygraft.errors import DTypeChoiceError
+from tinygraft.tensor import lengths, parts
 from tinygraft.tensor.activation import Activation
 from tinygraft.tensor.creation import Creation
 from tinygraft.tensor.joining import Joining
@@ -66,11 +66,8 @@ class Reduce(Activation, Joining, Creation):
     def _not_empty(self, what: str, axis: Axis) -> tuple[int, ...]:
         """The axes. Raises AxisError if one of them has no elements to choose from."""
         axes = self._axes(axis)
-        if any(isinstance(self.shape[a], int) and self.shape[a] == 0 for a in axes):
-            raise AxisError(
-                f"{what} over axis {axis} of shape {self.shape} has no elements to choose from\n"
-                f"  made at {self._where()}"
-            )
+        if any(not isinstance(self.shape[a], int) or self.shape[a] == 0 for a in axes):
+            parts.take(parts.Filled(self.shape, axes, f"{what} over axis {axis}", self._where()))
         return axes
 
     def max(self, axis: Axis = None, keepdim: bool = False) -> Self:

@@ -16,7 +16,7 @@ from tinygraft.dtype import DType
 from tinygraft.schedule.stored import HELD
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.live import borrows, entry_of
-from tinygraft.tensor.storage import Storage, join, over, share
+from tinygraft.tensor.storage import SharedStorage, join, over, share
 from tinygraft.tensor.strides import have_common
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
@@ -68,9 +68,9 @@ def aliases_in(tensors: Sequence[TensorBase], homes: Mapping[int, Home]) -> list
     return found
 
 
-def _by_storage(tensors: Sequence[TensorBase]) -> list[tuple[Storage, list[TensorBase]]]:
+def _by_storage(tensors: Sequence[TensorBase]) -> list[tuple[SharedStorage, list[TensorBase]]]:
     """The storages of tensors, each with its tensors, named once."""
-    found: dict[int, tuple[Storage, list[TensorBase]]] = {}
+    found: dict[int, tuple[SharedStorage, list[TensorBase]]] = {}
     for tensor in {id(tensor): tensor for tensor in tensors}.values():
         if (storage := tensor._storage) is not None:
             found.setdefault(id(storage), (storage, []))[1].append(tensor)
@@ -79,7 +79,7 @@ def _by_storage(tensors: Sequence[TensorBase]) -> list[tuple[Storage, list[Tenso
 
 def _are_aliases(tensors: Sequence[TensorBase]) -> bool:
     """Whether a write to one tensor of a storage may show in another one, or elsewhere in the same one."""
-    repeats = any(op in (Ops.EXPAND, Ops.WINDOW) for tensor in tensors for op, _, _, _ in tensor._chain)
+    repeats = any(op in (Ops.EXPAND, Ops.WINDOW) for tensor in tensors for op, *_ in tensor._chain)
     return repeats or any(not (a._chain and b._chain) or have_common(a, b) for a, b in combinations(tensors, 2))
 
 
@@ -96,7 +96,7 @@ class Aliases:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _ResultRow:
     """A node. Of a BUFFER arg is its number among the buffers of a call, of a BIND there is none.
 
     What depends on neither is the same in every call: there arg is the node itself, and op is CONST.
@@ -110,7 +110,7 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _Size:
+class _SizeRow:
     """A symbolic size in an arg: the number of its row."""
 
     row: int
@@ -134,7 +134,7 @@ class Held:
                 changes.add(node)
         needed = {tensor.uop}.union(*(node.src for node in changes if node.op is not Ops.BUFFER))
         place: dict[UOp, int] = {}
-        self.rows: list[_Row] = []
+        self.rows: list[_ResultRow] = []
         for node in order:
             if node in needed:
                 place[node] = len(self.rows)
@@ -147,9 +147,9 @@ class Held:
     def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
         """The tensor, as memory of an argument or of a tensor from outside where it was that."""
         new = self.tensor(buffers, values)
-        if (home := _found(self.home, arguments)) is not None:
+        if self.home is not None and (home := _found(self.home, arguments)) is not None:
             join(home, new)
-        elif (lender := _found(self.lender, arguments)) is not None:
+        elif self.lender is not None and (lender := _found(self.lender, arguments)) is not None:
             new._lender = entry_of(lender)
         return new
 
@@ -168,7 +168,7 @@ class Held:
                 src = tuple([done[number] for number in row.src])
                 node = UOp(row.op, row.dtype, src, _with_nodes(row.arg, done) if len(src) > 1 else row.arg, row.tag)
             done.append(node)
-        return Tensor(done[-1], requires_grad=self.requires_grad)
+        return Tensor._from(done[-1], self.requires_grad)  # Tensor(node) looks at what it is given for 4 us
 
 
 def _found(home: Home, arguments: Sequence[TensorBase]) -> TensorBase | None:
@@ -176,24 +176,24 @@ def _found(home: Home, arguments: Sequence[TensorBase]) -> TensorBase | None:
     return arguments[home] if isinstance(home, int) else None if home is None else home()
 
 
-def _same(node: UOp) -> _Row:
-    return _Row(Ops.CONST, node.dtype, (), node, None)
+def _same(node: UOp) -> _ResultRow:
+    return _ResultRow(Ops.CONST, node.dtype, (), node, None)
 
 
-def _row(node: UOp, place: Mapping[UOp, int], numbers: Mapping[UOp, int]) -> _Row:
+def _row(node: UOp, place: Mapping[UOp, int], numbers: Mapping[UOp, int]) -> _ResultRow:
     if node.op is Ops.BUFFER:
-        return _Row(node.op, node.dtype, (), numbers[node], None)
+        return _ResultRow(node.op, node.dtype, (), numbers[node], None)
     src = tuple([place[source] for source in node.src])
-    return _Row(node.op, node.dtype, src, None if node.op is Ops.BIND else _with_rows(node.arg, place), node.tag)
+    return _ResultRow(node.op, node.dtype, src, None if node.op is Ops.BIND else _with_rows(node.arg, place), node.tag)
 
 
 def _with_rows(arg: Any, place: Mapping[UOp, int]) -> Any:
     if isinstance(arg, tuple):
         return tuple([_with_rows(item, place) for item in arg])
-    return _Size(place[arg]) if isinstance(arg, UOp) else arg
+    return _SizeRow(place[arg]) if isinstance(arg, UOp) else arg
 
 
 def _with_nodes(arg: Any, done: Sequence[UOp]) -> Any:
     if isinstance(arg, tuple):
         return tuple([_with_nodes(item, done) for item in arg])
-    return done[arg.row] if isinstance(arg, _Size) else arg
+    return done[arg.row] if isinstance(arg, _SizeRow) else arg

@@ -65,16 +65,36 @@ class Scan(Reduce):
     def logcumsumexp(self, axis: int = 0) -> Self:
         """log of the running sum of exp, without overflow or underflow.
 
-        Each of log2(n) steps combines every element with the one 1, 2, 4, ... places before it.
+        It is of exp(x - m) for the running maximum m: each of log2(n) steps adds to every element the one 1, 2, 4, ...
+        places before it, times exp(m' - m), where m' is the maximum there.
         """
         if not self.ndim:
             return self._in_field()._narrowed(self.dtype)._again()
-        axis, x, step = self._axis(axis), self._in_field(), 1
-        length = lengths.as_int(self.shape[axis], "logcumsumexp")
-        while step < length:
-            kept = [(0, length - step if a == axis else size) for a, size in enumerate(self.shape)]
-            before = [(step if a == axis else 0, 0) for a in range(self.ndim)]
-            earlier = x._move(Ops.SHRINK, tuple(kept)).pad(before, value=-math.inf)
-            x = x.logaddexp(earlier)._move(Ops.CONTIGUOUS, None)
+        axis, x = self._axis(axis), self._in_field()
+        if x.dtype.kind == "complex":
+            return x._added_up(axis)._narrowed(self.dtype)
+        most = x._move(Ops.DETACH, None)._scan(Ops.MAX, axis)._move(Ops.CONTIGUOUS, None)
+        base = most.isfinite()._op(Ops.WHERE, most, 0.0)
+        total, step = x._op(Ops.SUB, base)._exp()._move(Ops.CONTIGUOUS, None), 1
+        while step < lengths.as_int(x.shape[axis], "logcumsumexp"):
+            scale = most._later(axis, step, -math.inf)._op(Ops.SUB, base)._exp()
+            total = total._op(Ops.ADD, total._later(axis, step, 0.0)._op(Ops.MUL, scale))._move(Ops.CONTIGUOUS, None)
             step *= 2
-        return x._narrowed(self.dtype)
+        none = total._op(Ops.CMPEQ, 0.0)
+        found = none._op(Ops.WHERE, -math.inf, none._op(Ops.WHERE, 1.0, total)._log()._op(Ops.ADD, base))
+        return found._narrowed(self.dtype)
+
+    def _later(self, axis: int, step: int, value: float) -> Self:
+        """The elements moved towards the end of an axis, with a value in front of them."""
+        kept = [(0, size - step if a == axis else size) for a, size in enumerate(self.shape)]
+        return self._move(Ops.SHRINK, tuple(kept)).pad(
+            [(step if a == axis else 0, 0) for a in range(self.ndim)], value=value
+        )
+
+    def _added_up(self, axis: int) -> Self:
+        """logcumsumexp of complex numbers: the same steps by logaddexp."""
+        x, step = self, 1
+        while step < lengths.as_int(self.shape[axis], "logcumsumexp"):
+            x = x.logaddexp(x._later(axis, step, -math.inf))._move(Ops.CONTIGUOUS, None)
+            step *= 2
+        return x

@@ -22,7 +22,7 @@ from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.data import bytes_node
 from tinygraft.tensor.indexing import Indexing
-from tinygraft.tensor.strides import Layout, layout_of, row_major
+from tinygraft.tensor.strides import StridedLayout, layout_of, row_major
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp
@@ -62,7 +62,7 @@ class Sharing(Indexing):
         array: Any = np.ndarray(layout.shape, np.dtype(fmt), view, layout.offset * self.dtype.itemsize, strides)
         return memoryview(array).toreadonly()
 
-    def _lent(self) -> tuple[memoryview, Layout]:
+    def _lent(self) -> tuple[memoryview, StridedLayout]:
         """The bytes of the memory, and where in it the elements are; of a copy where the host cannot see the memory.
 
         A view is a part of its base's memory. Raises BufferError for one that no strides describe.
@@ -74,7 +74,7 @@ class Sharing(Indexing):
             view = buffer.share()
             if view is None:
                 view = buffer.copy_out(memoryview(bytearray(buffer.nbytes)))
-            return view, Layout(0, shape, row_major(shape))
+            return view, StridedLayout(0, shape, row_major(shape))
         assert self._storage is not None
         layout = layout_of(lengths.as_ints(self._storage.uop.shape, "data"), self._chain)
         if layout is None:

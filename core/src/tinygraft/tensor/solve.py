@@ -270,7 +270,7 @@ class Solve(Spectral):
         [[1, 5], [0, 1]]
         """
         size = self._square("matrix_power")
-        base = self.inv() if n < 0 else self._again()
+        base = self.inv() if n < 0 else self._cast(self._wide(None, self)[1])
         result: Self | None = None
         rest = abs(n)
         while rest:
@@ -279,7 +279,7 @@ class Solve(Spectral):
             rest >>= 1
             base = base @ base if rest else base
         if result is None:
-            result = self._identity_of(size, size)
+            result = base._identity_of(size, size)
             result.requires_grad = self.requires_grad
         return result
 

@@ -1,9 +1,9 @@
 """Storage: what a tensor and its views share, so that a write through any of them shows in all.
 
 The graph is immutable: a write makes one new node for the whole value, and every tensor over it becomes its own chain
-of movements over that node. A Storage holds the node of the whole and refers weakly to the tensors; each of these knows
-its steps from the whole: none for the tensor that the first view was made of. There is a Storage only where there is a
-view, from the first one on.
+of movements over that node. A SharedStorage holds the node of the whole and refers weakly to the tensors; each of these
+knows its steps from the whole: none for the tensor that the first view was made of. There is a SharedStorage only where
+there is a view, from the first one on.
 
 Which methods give views is a closed table, VIEWS. `is_declared` says whether a tensor was made by one of them because
 the user called it: what a method of this library moves on the way to its result is never an alias.
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.device.buffer import realized
 from tinygraft.engine.realize import exclusive, realize_tensors
+from tinygraft.engine.tape import note_asked
 from tinygraft.errors import ShapeError
 from tinygraft.interrupt import come_again, guarded
 from tinygraft.schedule.stored import HELD, LEAVES, buffers_of, memory_base
@@ -24,7 +25,8 @@ from tinygraft.tensor import quiet
 from tinygraft.tensor.leaves import by_itself, leaf
 from tinygraft.tensor.lengths import now
 from tinygraft.tensor.live import LIVE, borrows, note_assigned, wake
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import Ops, Own
+from tinygraft.uop.shape import Shape, symbolic_sizes
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
@@ -38,8 +40,8 @@ VIEWS = frozenset(f"{_SHAPES} {_ORDER} {_PARTS} {_CUTS} detach bitcast real imag
 MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.EXPAND, Ops.WINDOW})
 _WHOLE = frozenset({Ops.RESHAPE, Ops.DETACH})  # steps that keep every element at its index
 
-Step = tuple[Ops, Any, tuple[UOp, ...], Any]  # op, dtype, symbolic sizes, arg
-Steps = tuple[Step, ...]
+ViewStep = tuple[Ops, Any, tuple[UOp, ...], Any, Any]  # op, dtype, symbolic sizes, arg, tag
+Steps = tuple[ViewStep, ...]
 
 _declared: set[int] = set()  # ids of the code of the methods of VIEWS, which live as long as their classes
 _around: set[int] = set()  # ids of the code of wrappers around methods
@@ -67,7 +69,7 @@ class _Member(weakref.ref["TensorBase"]):
     """A tensor of a storage, listed there under key."""
 
     __slots__ = ("home", "key")
-    home: weakref.ref[Storage]
+    home: weakref.ref[SharedStorage]
     key: int
 
 
@@ -83,7 +85,7 @@ def _forget(member: _Member) -> None:
         come_again()
 
 
-class Storage:
+class SharedStorage:
     """The whole value that some tensors are views of.
 
     uop is its node, requires_grad the flag of the tensor that the first view was made of. version counts the writes,
@@ -157,7 +159,7 @@ class Storage:
         """
         if self.has_several() or memory_base(tensor.uop).op not in HELD:
             return True
-        if any(op in (Ops.EXPAND, Ops.WINDOW) for op, _, _, _ in tensor._chain):
+        if any(op in (Ops.EXPAND, Ops.WINDOW) for op, *_ in tensor._chain):
             return True
         tensor._lender, tensor._computed, tensor._wrote = self._lender, self._computed, self._wrote
         self.leave(tensor)
@@ -201,7 +203,10 @@ class Storage:
 
     def ask(self, tensor: TensorBase, node: UOp, requires_grad: bool | None) -> None:
         """Let a tensor over this value have another flag, and node, which is made for that, as its node."""
-        if node.op is Ops.DETACH and requires_grad is False:
+        if requires_grad and isinstance(node.tag, Own):  # a leaf of its own over this value
+            tensor._chain += steps_to(node, tensor.uop)
+            self.become(leaf(self.uop, requires_grad))
+        elif node.op is Ops.DETACH and requires_grad is False:
             tensor._chain += steps_to(node, tensor.uop)
             tensor.uop = node
         elif node is not tensor.uop and not tensor._chain:
@@ -214,16 +219,16 @@ class Storage:
 
 def over(steps: Steps, node: UOp) -> UOp:
     """The chain of steps over a node."""
-    for op, dtype, sizes, arg in steps:
-        node = UOp(op, dtype, (node, *sizes), arg)
+    for op, dtype, sizes, arg, tag in steps:
+        node = UOp(op, dtype, (node, *sizes), arg, tag)
     return node
 
 
 def steps_to(view: UOp, base: UOp) -> Steps:
     """The steps from a node to one that was made of it by movements."""
-    found: list[Step] = []
+    found: list[ViewStep] = []
     while view is not base:
-        found.append((view.op, view.dtype, view.src[1:], view.arg))
+        found.append((view.op, view.dtype, view.src[1:], view.arg, view.tag))
         view = view.src[0]
     return tuple(reversed(found))
 
@@ -250,7 +255,7 @@ def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
     with exclusive:
         storage = base._storage
         if storage is None:
-            storage = base._storage = Storage(base.uop, base.requires_grad, base)
+            storage = base._storage = SharedStorage(base.uop, base.requires_grad, base)
             base._chain = ()
         view.uop = made if base.uop is old else over(steps, base.uop)
         view._storage, view._chain = storage, base._chain + steps
@@ -263,7 +268,7 @@ def join(base: TensorBase, new: TensorBase) -> None:
     Where base is a view that has its elements by itself for now, that may be the memory of these.
     """
     if base._storage is None:
-        base._storage, base._chain = Storage(base.uop, base.requires_grad, base), ()
+        base._storage, base._chain = SharedStorage(base.uop, base.requires_grad, base), ()
     storage, bottom = base._storage, new.uop
     before: Steps = ()
     while bottom is not storage.uop and bottom.op not in HELD:
@@ -274,14 +279,19 @@ def join(base: TensorBase, new: TensorBase) -> None:
             if memory_base(base.uop) is not bottom:
                 return
             before = base._chain
-        chain = (*before, (Ops.RESHAPE, bottom.dtype, (), bottom.shape), *chain)
+        chain = (*before, (Ops.RESHAPE, bottom.dtype, (), bottom.shape, None), *chain)
     new._storage, new._chain = storage, chain
     storage.add(new)
 
 
-def is_cut(tensor: TensorBase) -> bool:
-    """Whether what is written to a view has no gradient, be it the value that it has: it is made by detach."""
-    return tensor._storage is not None and any(op is Ops.DETACH for op, _, _, _ in tensor._chain)
+def is_detached(tensor: TensorBase) -> bool:
+    """Whether what is written to a view has no gradient, be it the value that it has."""
+    return tensor._storage is not None and _detaches(tensor._chain)
+
+
+def _detaches(steps: Steps) -> bool:
+    """Whether what goes through some steps is detached: a view that is a leaf has such a step too."""
+    return any(op is Ops.DETACH for op, *_ in steps)
 
 
 def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None) -> None:
@@ -290,7 +300,7 @@ def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None)
     node = first.uop
     for _ in range(count):
         node = node.src[0]
-    storage = Storage(node, requires_grad, first)
+    storage = SharedStorage(node, requires_grad, first)
     for tensor, _ in tensors:
         tensor._storage, tensor._chain = storage, steps_to(tensor.uop, node)
         if tensor is not first:
@@ -311,9 +321,9 @@ def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable
     storage with one, follow: views read their memory again.
     """
     stay: list[Any] = []
-    written: dict[int, Storage] = {}
+    written: dict[int, SharedStorage] = {}
     for holder in holders:
-        storage = None if isinstance(holder, Storage) else holder._storage
+        storage = None if isinstance(holder, SharedStorage) else holder._storage
         base = memory_base(holder.uop if storage is None else storage.uop)
         if base.op not in HELD or overwritten.isdisjoint(buffers_of(base)) or not known(holder):
             stay.append(holder)
@@ -322,10 +332,12 @@ def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable
     for storage in written.values():
         storage.version += 1
         storage.become(storage.uop)
-    return [h for h in stay if id(h if isinstance(h, Storage) else h._storage) not in written] if written else stay
+    if not written:
+        return stay
+    return [h for h in stay if id(h if isinstance(h, SharedStorage) else h._storage) not in written]
 
 
-def to_realize(tensor: TensorBase) -> TensorBase | Storage:
+def to_realize(tensor: TensorBase) -> TensorBase | SharedStorage:
     """What to compute when a tensor is realised: what waits to be written to its storage, where others read that too.
 
     The tensor's own elements are then kept when they are first read; never where somebody else can write the memory.
@@ -337,7 +349,7 @@ def to_realize(tensor: TensorBase) -> TensorBase | Storage:
     return storage if waits else tensor
 
 
-def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf: Callable[[Storage], bool],
+def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf: Callable[[SharedStorage], bool],
           where: Made) -> None:  # fmt: skip
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
@@ -349,25 +361,22 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
     assert storage is not None
     with exclusive:
         _adopt(storage)
+        check_apart(tensor, part, value.shape)
         steps, old = tensor._chain + part, storage.uop
-        if _overlaps(old, steps):
-            raise ShapeError(
-                f"cannot write to a view of shape {value.shape} that has elements in common: it was made by expand or "
-                f"unfold from a tensor of shape {old.shape}\n"
-                f"  made at {tensor._where()}\n  hint: write to a copy, as in t = t.clone(), or to the tensor itself"
-            )
         if 0 in value.shape:
             return
-        moves = tuple([(op, old.dtype, sizes, arg) for op, _, sizes, arg in steps if op in MOVES])
+        moves = tuple([(op, old.dtype, sizes, arg, None) for op, _, sizes, arg, _ in steps if op in MOVES])
         if value.dtype is not old.dtype:
             value = UOp(Ops.BITCAST, old.dtype, (value,))
-        whole = all(op is Ops.RESHAPE for op, _, _, _ in moves)
+        whole = all(op is Ops.RESHAPE for op, *_ in moves)
         if whole and value.shape != old.shape:  # before it is detached: by that the tape knows what goes into a leaf
-            value = UOp(Ops.RESHAPE, value.dtype, (value, *_sizes(old.shape)), old.shape)
+            value = UOp(Ops.RESHAPE, value.dtype, (value, *symbolic_sizes(old.shape)), old.shape)
         asked = old.dtype.kind == "float" and storage.requires_grad is True
         stays = asked and is_leaf(storage)
         storage._computed |= asked and not stays
-        if stays or (old.dtype.kind == "float" and any(op is Ops.DETACH for op, _, _, _ in steps)):
+        if asked and not stays:
+            note_asked(member for member in storage.members() if member.requires_grad)
+        if stays or (old.dtype.kind == "float" and _detaches(steps)):
             value = UOp(Ops.DETACH, value.dtype, (value,))
         if stays and not whole:
             old = UOp(Ops.DETACH, old.dtype, (old,))
@@ -389,11 +398,18 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
                 note_assigned(member)
 
 
-def _sizes(shape: Any) -> tuple[UOp, ...]:
-    return tuple(dict.fromkeys(size for size in shape if isinstance(size, UOp)))
+def check_apart(tensor: TensorBase, part: Steps, shape: Shape) -> None:
+    """Raise ShapeError where two places of a part of a tensor, of that shape, are one element of its storage."""
+    storage = tensor._storage
+    if storage is not None and _overlaps(storage.uop, tensor._chain + part):
+        raise ShapeError(
+            f"cannot write to a view of shape {shape} that has elements in common: it was made by expand or "
+            f"unfold from a tensor of shape {storage.uop.shape}\n"
+            f"  made at {tensor._where()}\n  hint: write to a copy, as in t = t.clone(), or to the tensor itself"
+        )
 
 
-def _adopt(storage: Storage) -> None:
+def _adopt(storage: SharedStorage) -> None:
     """Let the whole be where a tensor has it in memory, if it was only an expression here."""
     if memory_base(storage.uop).op not in HELD:
         for tensor in storage.members():
@@ -404,7 +420,7 @@ def _adopt(storage: Storage) -> None:
 
 def _overlaps(whole: UOp, steps: Steps) -> bool:
     """Whether two places of a view are one element of the whole, with the values that variables are bound to."""
-    for op, _, _, arg in steps:
+    for op, _, _, arg, _ in steps:
         if op is Ops.EXPAND:
             break
         if op is Ops.WINDOW and any(
@@ -414,8 +430,8 @@ def _overlaps(whole: UOp, steps: Steps) -> bool:
             break
     else:
         return False
-    view = over(tuple([(op, whole.dtype, sizes, arg) for op, _, sizes, arg in steps if op in MOVES]), whole)
-    ends = [end for op, _, _, arg in steps if op is Ops.SHRINK for pair in arg for end in pair]
+    view = over(tuple([(op, whole.dtype, sizes, arg, None) for op, _, sizes, arg, _ in steps if op in MOVES]), whole)
+    ends = [end for op, _, _, arg, _ in steps if op is Ops.SHRINK for pair in arg for end in pair]
     if any(not isinstance(size, int) for size in (*view.shape, *whole.shape)) or any(now(end) is None for end in ends):
         return True
     import numpy as np
@@ -429,7 +445,7 @@ def indices(shape: Any, steps: Steps) -> Any:
     import numpy as np
 
     index = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
-    for op, _, _, arg in steps:
+    for op, _, _, arg, _ in steps:
         index = _moved(index, op, arg)
     return index
 

@@ -18,7 +18,7 @@ from tinygraft.uop.shape import is_concrete, sint
 from tinygraft.uop.uop import UOp
 
 
-class Layout(NamedTuple):
+class StridedLayout(NamedTuple):
     """Elements of memory: the index of the first one, and for each axis the distance from one to the next."""
 
     offset: int
@@ -48,45 +48,45 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(accumulate(shape[:0:-1], lambda a, b: a * b, initial=1))[::-1] if shape else ()
 
 
-def layout_of(shape: tuple[int, ...], steps: Steps) -> Layout | None:
+def layout_of(shape: tuple[int, ...], steps: Steps) -> StridedLayout | None:
     """Where a view is, that many steps from row-major memory of a shape; None where no strides say that.
 
     A Variable counts as what it is bound to.
     """
-    found: Layout | None = Layout(0, shape, row_major(shape))
-    for op, _, _, arg in steps:
+    found: StridedLayout | None = StridedLayout(0, shape, row_major(shape))
+    for op, _, _, arg, _ in steps:
         if found is None or op in (Ops.DETACH, Ops.BITCAST):
             continue
         found = _reshaped(found, arg) if op is Ops.RESHAPE else _moved(found, op, arg)
     return found
 
 
-def _moved(old: Layout, op: Ops, arg: Any) -> Layout:
+def _moved(old: StridedLayout, op: Ops, arg: Any) -> StridedLayout:
     """A layout after any step but a reshape."""
     offset, shape, strides = old
     if op is Ops.EXPAND:
         repeats = [size == 1 and wanted != 1 for size, wanted in zip(shape, arg, strict=True)]
-        return Layout(offset, arg, tuple([0 if r else s for r, s in zip(repeats, strides, strict=True)]))
+        return StridedLayout(offset, arg, tuple([0 if r else s for r, s in zip(repeats, strides, strict=True)]))
     if op is Ops.PERMUTE:
-        return Layout(offset, tuple([shape[axis] for axis in arg]), tuple([strides[axis] for axis in arg]))
+        return StridedLayout(offset, tuple([shape[axis] for axis in arg]), tuple([strides[axis] for axis in arg]))
     if op is Ops.FLIP:
         offset += sum(max(shape[axis] - 1, 0) * strides[axis] for axis in arg)
-        return Layout(offset, shape, tuple([-s if axis in arg else s for axis, s in enumerate(strides)]))
+        return StridedLayout(offset, shape, tuple([-s if axis in arg else s for axis, s in enumerate(strides)]))
     if op is Ops.SHRINK:
         bounds = [(_known(start), _known(end)) for start, end in arg]
         offset += sum(start * stride for (start, _), stride in zip(bounds, strides, strict=True))
-        return Layout(offset, tuple([end - start for start, end in bounds]), strides)
+        return StridedLayout(offset, tuple([end - start for start, end in bounds]), strides)
     assert op is Ops.WINDOW, op
     kept = len(shape) - len(arg.size)
     between = [stride * step for stride, step in zip(strides[kept:], arg.stride, strict=True)]
     within = [stride * dilation for stride, dilation in zip(strides[kept:], arg.dilation, strict=True)]
-    return Layout(offset, (*shape[:kept], *arg.count, *arg.size), (*strides[:kept], *between, *within))
+    return StridedLayout(offset, (*shape[:kept], *arg.count, *arg.size), (*strides[:kept], *between, *within))
 
 
-def _reshaped(old: Layout, shape: tuple[int, ...]) -> Layout | None:
+def _reshaped(old: StridedLayout, shape: tuple[int, ...]) -> StridedLayout | None:
     """A layout in another shape; None where axes are merged that do not follow one another in memory."""
     if 0 in shape:
-        return Layout(old.offset, shape, row_major(shape))
+        return StridedLayout(old.offset, shape, row_major(shape))
     sizes = [size for size in old.shape if size != 1]
     strides = [stride for size, stride in zip(old.shape, old.strides, strict=True) if size != 1]
     found: list[int] = []
@@ -105,12 +105,12 @@ def _reshaped(old: Layout, shape: tuple[int, ...]) -> Layout | None:
         step = strides[axes - 1]
         found += [step * stride for stride in row_major(tuple(shape[len(found) : len(found) + count]))]
         del sizes[:axes], strides[:axes]
-    return Layout(old.offset, shape, (*found, *[1] * (len(shape) - len(found))))
+    return StridedLayout(old.offset, shape, (*found, *[1] * (len(shape) - len(found))))
 
 
 def _is_placed(view: TensorBase) -> bool:
     """Whether each step of a view is known, as one that begins at a Variable is not."""
-    return is_concrete(view.shape) and not any(_has_nodes(arg) for _, _, _, arg in view._chain)
+    return is_concrete(view.shape) and not any(_has_nodes(arg) for _, _, _, arg, _ in view._chain)
 
 
 def _has_nodes(arg: Any) -> bool:

@@ -17,14 +17,14 @@ from tinygraft.tensor import data as from_data
 from tinygraft.tensor import lengths, parts
 from tinygraft.tensor.base import on_device
 from tinygraft.tensor.ctc import CTC
+from tinygraft.tensor.custom_kernels import CustomKernels
 from tinygraft.tensor.digest import Digest
 from tinygraft.tensor.distinct import Distinct
 from tinygraft.tensor.dropouts import Dropouts
-from tinygraft.tensor.embedding import Embedding
+from tinygraft.tensor.embedding import EmbeddingMethods
 from tinygraft.tensor.gates import Gates
 from tinygraft.tensor.gradient import Gradient
 from tinygraft.tensor.heads import Heads
-from tinygraft.tensor.kernels import Kernels
 from tinygraft.tensor.leaves import leaf, own_memory
 from tinygraft.tensor.margins import Margins
 from tinygraft.tensor.masked import Masked
@@ -53,9 +53,9 @@ __all__ = ["Tensor"]
 
 
 class Tensor(
-    Masked, Windows, Embedding, Margins, CTC, Heads, Sampling, Normalization, Patches, Dropouts, Gates, Distinct,
+    Masked, Windows, EmbeddingMethods, Margins, CTC, Heads, Sampling, Normalization, Patches, Dropouts, Gates, Distinct,
     Samples, Searching, Shaping, Spectrum, Reflectors, Products, Versions, Resize, Gradient, Rearrange, Sharing,
-    Digest, Kernels, Moving, metaclass=TensorType,
+    Digest, CustomKernels, Moving, metaclass=TensorType,
 ):  # fmt: skip
     """A lazy array of one dtype on one device.
 
@@ -124,7 +124,8 @@ def _node(data: Any, device: Place, dtype: Any) -> UOp:
         return from_data.numpy_node(data, name, dtype)
     if isinstance(data, (bool, int, float, complex)):
         return from_data.number_node(data, name, dtype)
-    raise DTypeError(f"a tensor is made of numbers, lists, bytes or numpy arrays, got {type(data).__name__}")
+    hint = "\n  hint: Tensor(Path(name)) is the bytes of a file, with pathlib's Path" if isinstance(data, str) else ""
+    raise DTypeError(f"a tensor is made of numbers, lists, bytes or numpy arrays, got {type(data).__name__}{hint}")
 
 
 def _file(path: Path, device: str, dtype: DType) -> UOp:

@@ -11,17 +11,26 @@ so that no gradient becomes NaN.
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Any, Self
 
 from tinygraft.dtype import dtypes
+from tinygraft.tensor.custom import with_derivative
 from tinygraft.tensor.elementwise import Elementwise
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
 
 LOG2_E, LN_2, LOG10_2 = 1 / math.log(2), math.log(2), math.log10(2)
 # e**x / 2 is e**(x - _HALVED) times a number a little above 1. _HALVED is ln(2) but for digits that an x below 128
 # lacks.
 _HALVED = 90853 / 2**17
 _AND_MORE = math.exp(_HALVED - LN_2)
+
+
+def _of_acosh(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
+    """The derivative of acosh: infinite at 1, where that of its root times what is added to it would be NaN."""
+    x = gradient._wrap(node.src[1])
+    roots = [x._op(Ops.ADD, number)._op(Ops.SQRT) for number in (-1.0, 1.0)]
+    return [gradient._op(Ops.FDIV, roots[0])._op(Ops.FDIV, roots[1])]
 
 
 class Transcendental(Elementwise):
@@ -212,10 +221,10 @@ class Transcendental(Elementwise):
         """The inverse of cosh; NaN below 1."""
         x = self._in_float()
         large = x._is_large(x)
-        some = large._op(Ops.WHERE, 2.0, x)
-        over = some._op(Ops.SUB, 1.0)
-        root = over._op(Ops.SQRT)._op(Ops.MUL, some._op(Ops.ADD, 1.0)._op(Ops.SQRT))
-        return x._log1p_or_twice(large, over._op(Ops.ADD, root))._narrowed(self.dtype)
+        over = large._op(Ops.WHERE, 2.0, x)._op(Ops.SUB, 1.0)
+        square = over._op(Ops.FMA, over.abs(), over._op(Ops.MUL, 2.0))  # x*x - 1 rounded once, negative below 1
+        found = x._log1p_or_twice(large, over._op(Ops.ADD, square._op(Ops.SQRT)))
+        return with_derivative("acosh", found, [x], _of_acosh)._narrowed(self.dtype)
 
     def atanh(self) -> Self:
         """The inverse of tanh; infinite at -1 and 1, NaN outside."""

@@ -16,7 +16,7 @@ from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths, missing
 from tinygraft.tensor.access import Access, _by_parts, _is_constant, _is_stored
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.conv import Conv
+from tinygraft.tensor.convolution import Conv
 from tinygraft.tensor.custom import with_derivative
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call

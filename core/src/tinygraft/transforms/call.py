@@ -27,7 +27,7 @@ def stand_in(node: UOp) -> UOp:
     return UOp(Ops.RESHAPE, node.dtype, (node,), node.shape, Own(-next(_numbers)))
 
 
-class Call:
+class TransformCall:
     """A call of function for the transformation what, by which the arguments at places are looked at; all for None.
 
     given are the tensors in those arguments, tensors those that stood for them in the call, and inside the nodes of

@@ -18,15 +18,15 @@ from tinygraft.errors import DTypeError, GraphError, ShapeError
 from tinygraft.helpers import prod
 from tinygraft.tensor.nested import has_complex, mapped, tensors_in
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.transforms.call import Call
+from tinygraft.transforms.call import TransformCall
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, substitute, toposort
 
-Function = Callable[..., Any]
+TensorFunction = Callable[..., Any]
 Argnums = int | Sequence[int]
 
 
-def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool = False) -> TensorFunction:
     """A function that gives the gradient of function with respect to its argument number argnums, or to several.
 
     function gives a tensor of one float; with has_aux a pair of that and anything else, which comes with the gradient.
@@ -47,7 +47,7 @@ def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Fun
     return wrapped
 
 
-def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def value_and_grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool = False) -> TensorFunction:
     """Like grad, for a pair of what function gives and its gradient.
 
     >>> from tinygraft import Tensor, value_and_grad
@@ -58,7 +58,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        call = Call("grad", function, args, kwargs, _places("grad", argnums, args))
+        call = TransformCall("grad", function, args, kwargs, _places("grad", argnums, args))
         if has_aux and not (isinstance(call.result, tuple) and len(call.result) == 2):
             raise DTypeError(f"with has_aux {call.name} must give a pair (value, anything else)")
         value = call.scalar(call.result[0] if has_aux else call.result)
@@ -84,7 +84,7 @@ def _per_argument(argnums: Argnums, args: Sequence[Any], change: Callable[[Tenso
     return tuple(mapped(args[place], Tensor, change) for place in argnums)
 
 
-def vjp(function: Function, *primals: Any) -> tuple[Any, Function]:
+def vjp(function: TensorFunction, *primals: Any) -> tuple[Any, TensorFunction]:
     """What function gives for primals, and a function from gradients of that to a tuple of gradients of primals.
 
     The gradients that it takes are nested as the result is. Raises DTypeError for what is no float, ShapeError.
@@ -94,7 +94,7 @@ def vjp(function: Function, *primals: Any) -> tuple[Any, Function]:
     >>> back(Tensor([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
     """
-    call = Call("vjp", function, primals, {}, None)
+    call = TransformCall("vjp", function, primals, {}, None)
     call.only_floats()
 
     def back(gradients: Any) -> tuple[Any, ...]:
@@ -117,7 +117,7 @@ def _alike(what: str, nested: Any, wanted: Sequence[Tensor]) -> list[Tensor]:
     return [tensor._cast(like.dtype) for tensor, like in zip(given, wanted, strict=True)]  # type: ignore[misc]
 
 
-def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(function: TensorFunction, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """What function gives for primals, and how that changes when they change by tangents, nested alike.
 
     Raises ShapeError, DTypeError for what is no float, and GraphError where a Function has a backward that is not
@@ -128,7 +128,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
     >>> value.tolist(), change.tolist()
     ([1.0, 4.0], [2.0, 40.0])
     """
-    call = Call("jvp", function, tuple(primals), {}, None)
+    call = TransformCall("jvp", function, tuple(primals), {}, None)
     call.only_floats()
     given = tensors_in(tuple(primals))
     by_tensor = dict(zip(given, _alike("jvp", tuple(tangents), given), strict=True))  # type: ignore[arg-type]
@@ -136,7 +136,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
     return call.value(), call.put_back(changes)
 
 
-def _pushed(call: Call, result: Tensor, tangents: Sequence[UOp]) -> UOp:
+def _pushed(call: TransformCall, result: Tensor, tangents: Sequence[UOp]) -> UOp:
     """How one result of a call changes when what stands for its arguments changes by tangents."""
     seed = _unknown(result)
     total: UOp | None = None
@@ -172,7 +172,7 @@ def _unknown(like: Tensor) -> Tensor:
     return like._wrap(UOp.placeholder(like.shape, like.dtype, like.uop.device, "a derivative"))
 
 
-def jacobian(function: Function, argnums: Argnums = 0) -> Function:
+def jacobian(function: TensorFunction, argnums: Argnums = 0) -> TensorFunction:
     """A function that gives the derivatives of all elements of function's result by all of its argument's.
 
     Each has the shape of the result followed by that of the argument. They come in the nesting of the result, and in it
@@ -188,7 +188,7 @@ def jacobian(function: Function, argnums: Argnums = 0) -> Function:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         places = _places("jacobian", argnums, args)
-        call = Call("jacobian", function, args, kwargs, places)
+        call = TransformCall("jacobian", function, args, kwargs, places)
         call.only_floats()
         if has_complex([args[place] for place in places]) and has_complex(call.result):
             raise DTypeError(
@@ -206,7 +206,7 @@ def jacobian(function: Function, argnums: Argnums = 0) -> Function:
     return wrapped
 
 
-def _derivatives(call: Call, result: Tensor, place: int) -> UOp:
+def _derivatives(call: TransformCall, result: Tensor, place: int) -> UOp:
     """The Jacobian of one result by one argument: a shape of the result's axes followed by the argument's."""
     argument = call.before[place]
     for tensor in (argument, result):
@@ -231,7 +231,7 @@ def _for_each_unit(node: UOp, unit: UOp, count: int) -> UOp:
     return found if has_axis else expand(reshape(found, (1, *found.shape)), (count, *found.shape))
 
 
-def hessian(function: Function, argnums: Argnums = 0) -> Function:
+def hessian(function: TensorFunction, argnums: Argnums = 0) -> TensorFunction:
     """A function that gives the second derivatives of function, which gives one float, by its argument.
 
     For one tensor of shape s they have shape s + s; several arguments, or nested ones, give all pairs, nested twice.

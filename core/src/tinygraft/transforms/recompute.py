@@ -17,7 +17,7 @@ from tinygraft.engine.assigns import assigned_to
 from tinygraft.tensor.custom import with_derivative
 from tinygraft.tensor.nested import mapped
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.transforms.call import Call, stand_in
+from tinygraft.transforms.call import TransformCall, stand_in
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -38,7 +38,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        call = Call("checkpoint", function, args, kwargs, None)
+        call = TransformCall("checkpoint", function, args, kwargs, None)
         result = mapped(call.result, Tensor, lambda result: _forgetful(call, result))
         written = [place for place, node in enumerate(call.inside) if call.tensors[place].uop is not node]
         for place, value in zip(written, call.known([call.tensors[place].uop for place in written]), strict=True):
@@ -48,7 +48,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _forgetful(call: Call, result: Tensor) -> Tensor:
+def _forgetful(call: TransformCall, result: Tensor) -> Tensor:
     """A result of a call as a value whose gradient is that of its graph made once more."""
     value = call.tensor(result.uop)
     if value.dtype.kind != "float":

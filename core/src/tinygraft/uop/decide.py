@@ -30,7 +30,7 @@ from tinygraft.uop.pattern import UPat
 from tinygraft.uop.uop import UOp
 
 Decide = Callable[[UOp, Any], "tuple[UOp, int] | None"]
-Work = list[tuple[UPat, str]]
+MatchWork = list[tuple[UPat, str]]
 
 _codes: dict[str, CodeType] = {}
 LOOPS = 18  # Python allows 20 loops inside each other
@@ -43,9 +43,9 @@ def same_number(a: Any, b: Any) -> bool:
     return bool(a != 0) or math.copysign(1.0, a) == math.copysign(1.0, b)
 
 
-def decision(op: Ops, rules: Sequence[tuple[int, UPat, Call]]) -> tuple[Decide, str]:
+def decision(op: Ops, rules: Sequence[tuple[int, UPat, RuleCall]]) -> tuple[Decide, str]:
     """The decision function of the rules, given as (number, pattern, call), and its text."""
-    writer = _Writer()
+    writer = _DecisionWriter()
     text = writer.decision(op, rules)
     if text not in _codes:
         _codes[text] = compile(text, f"<rules for {op.name}>", "exec")
@@ -55,7 +55,7 @@ def decision(op: Ops, rules: Sequence[tuple[int, UPat, Call]]) -> tuple[Decide, 
     return decide, text
 
 
-class Call:
+class RuleCall:
     """How a rule's function is called: the names that it takes (None: any) and whether it takes ctx."""
 
     __slots__ = ("accepts", "ctx", "function")
@@ -64,11 +64,11 @@ class Call:
         self.function, self.accepts, self.ctx = function, accepts, ctx
 
 
-class _Never(Exception):
+class _ImpossiblePattern(Exception):
     """What is asked for cannot be: an op with fixed sources asked for another number of them, or another op."""
 
 
-class _Writer:
+class _DecisionWriter:
     """Writes the text of one decision function. constants are the values that the text names, in order."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class _Writer:
         """A line."""
         self.lines.append("    " * indent + text)
 
-    def decision(self, op: Ops, rules: Sequence[tuple[int, UPat, Call]]) -> str:
+    def decision(self, op: Ops, rules: Sequence[tuple[int, UPat, RuleCall]]) -> str:
         """The whole text."""
         arity = FACTS[op].arity
         if arity:
@@ -115,11 +115,11 @@ class _Writer:
 class _Matcher:
     """Writes the tests of one rule and the call of its function."""
 
-    def __init__(self, writer: _Writer, number: int, call: Call) -> None:
+    def __init__(self, writer: _DecisionWriter, number: int, call: RuleCall) -> None:
         self.writer, self.number, self.call = writer, number, call
 
     def match(
-        self, asked: Work, opened: Work, bound: dict[str, str], ops: dict[str, Ops], indent: int, loops: int
+        self, asked: MatchWork, opened: MatchWork, bound: dict[str, str], ops: dict[str, Ops], indent: int, loops: int
     ) -> None:
         """Write the tests of the patterns asked, then those below opened, breadth first, then the call.
 
@@ -150,12 +150,12 @@ class _Matcher:
                 loops += any(text.startswith("for ") for text in line)
                 if loops > LOOPS:
                     raise ValueError(f"a pattern has more than {LOOPS} nodes with sources in any order")
-        except _Never:
+        except _ImpossiblePattern:
             write(indent, "pass")
             return
         self.finish(bound, indent)
 
-    def tests(self, asked: Work, bound: dict[str, str], ops: dict[str, Ops]) -> list[str]:
+    def tests(self, asked: MatchWork, bound: dict[str, str], ops: dict[str, Ops]) -> list[str]:
         """What must be true of the nodes themselves, cheapest first; binds their names."""
         constant = self.writer.constant
         found: list[tuple[int, str]] = []
@@ -163,7 +163,7 @@ class _Matcher:
             if pattern.ops is not None:
                 if var in ops:
                     if ops[var] not in pattern.ops:
-                        raise _Never
+                        raise _ImpossiblePattern
                 else:
                     opcode = self.writer.opcodes.get(var, f"{var}.op")
                     if len(pattern.ops) == 1:
@@ -184,7 +184,7 @@ class _Matcher:
                 found.append((4, f"{constant('W', id(pattern.when), pattern.when)}({var})"))
         return [text for _, text in sorted(found, key=lambda test: test[0])]
 
-    def children(self, pattern: UPat, var: str, ops: dict[str, Ops]) -> tuple[Work, list[str]]:
+    def children(self, pattern: UPat, var: str, ops: dict[str, Ops]) -> tuple[MatchWork, list[str]]:
         """The patterns of var's sources with their variables, and the lines that fill these."""
         src, op = pattern.src, ops.get(var)
         arity = FACTS[op].arity if op is not None else None
@@ -195,7 +195,7 @@ class _Matcher:
         assert src is not None
         count = len(src)
         if arity is not None and (arity < count if pattern.allow_any_len else arity != count):
-            raise _Never
+            raise _ImpossiblePattern
         lines = []
         if arity is None:
             lines.append(f"if len({var}.src) {'>=' if pattern.allow_any_len else '=='} {count}:")
@@ -255,7 +255,7 @@ class _Predicate:
     """Whether a node matches a pattern without names; made into code for each op when it is first seen."""
 
     def __init__(self, pattern: UPat) -> None:
-        self.call = Call(lambda: True, frozenset(), False)
+        self.call = RuleCall(lambda: True, frozenset(), False)
         self.pattern = pattern
         self.decisions: dict[Ops, Decide] = {}
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from tinygraft.errors import GraphError
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops
-from tinygraft.uop.overlap import Place, coincide
+from tinygraft.uop.overlap import GatedIndex, coincide
 from tinygraft.uop.show import algebra
 from tinygraft.uop.terms import difference
 from tinygraft.uop.uop import UOp
@@ -44,12 +44,12 @@ def visits() -> int:
     return _visits
 
 
-class Access(NamedTuple):
+class MemoryAccess(NamedTuple):
     """A load or a store: where in the list, what it reaches, and the loops around it."""
 
     number: int
     node: UOp
-    place: Place
+    place: GatedIndex
     loops: tuple[UOp, ...]
 
 
@@ -82,7 +82,7 @@ def check(uops: Sequence[UOp], name: str, stage: str) -> None:
 
 def first_hazard(uops: Sequence[UOp]) -> Hazard | None:
     """The first load that cannot be proved to read what was there before the kernel's stores."""
-    walk = _Walk(uops)
+    walk = _HazardWalk(uops)
     return walk.hazard() if walk.both else None
 
 
@@ -94,14 +94,14 @@ def _memory(u: UOp) -> UOp:
     return memory
 
 
-class _Walk:
+class _HazardWalk:
     """The accesses to memory that is both read and written, and what else counts for their order."""
 
     def __init__(self, uops: Sequence[UOp]) -> None:
         global _visits
         _visits += len(uops)
-        self.loads: dict[UOp, list[Access]] = {}
-        self.stores: dict[UOp, list[Access]] = {}
+        self.loads: dict[UOp, list[MemoryAccess]] = {}
+        self.stores: dict[UOp, list[MemoryAccess]] = {}
         self.threads = 0  # the ranges that number threads and thread blocks
         self.known: dict[tuple[object, ...], int | None] = {}
         kinds: set[AxisKind] = set()
@@ -122,7 +122,7 @@ class _Walk:
                 if memory.op is Ops.PARAM:
                     gate = u.src[-1] if len(u.src) > (2 if op is Ops.LOAD else 3) else None
                     here = self.loads if op is Ops.LOAD else self.stores
-                    here.setdefault(memory, []).append(Access(number, u, Place(u.src[1], gate), loops))
+                    here.setdefault(memory, []).append(MemoryAccess(number, u, GatedIndex(u.src[1], gate), loops))
         self.both = self.loads.keys() & self.stores.keys()
         self.parallel = AxisKind.PARALLEL in kinds
         # memory whose loads reach more than stores to it
@@ -139,7 +139,7 @@ class _Walk:
                         return Hazard(memory, store.node, load.node, why)
         return None
 
-    def fault(self, load: Access, store: Access) -> str | None:
+    def fault(self, load: MemoryAccess, store: MemoryAccess) -> str | None:
         """Why a load may come after a store to the same element; None where it never does."""
         common = _common(load.loops, store.loops)
         together = any(loop.arg.kind is AxisKind.PARALLEL for loop in common) or not self.parallel
@@ -158,14 +158,14 @@ class _Walk:
             return None
         return BEHIND
 
-    def coincide(self, load: Access, store: Access, fixed: int) -> int | None:
+    def coincide(self, load: MemoryAccess, store: MemoryAccess, fixed: int) -> int | None:
         """coincide of two places, looked up where it was asked before: copies of a body have the same ones."""
         key = (load.place, store.place, fixed)
         if key not in self.known:
             self.known[key] = coincide(load.place, store.place, fixed)
         return self.known[key]
 
-    def is_declared(self, load: Access, store: Access, common: Sequence[UOp]) -> bool:
+    def is_declared(self, load: MemoryAccess, store: MemoryAccess, common: Sequence[UOp]) -> bool:
         """Whether a load is meant to read what earlier iterations of an ORDERED loop have stored."""
         ordered = _ordered(common)
         if not ordered or _memory(load.node) in self.leaks or load.number > store.number:

@@ -20,7 +20,7 @@ from tinygraft.uop.terms import Operand, const, node, terms_of
 from tinygraft.uop.uop import UOp, toposort
 
 __all__ = [
-    "Operand", "add", "and_", "build", "clauses", "const", "dot", "eq", "ge", "idiv", "lt", "maximum",
+    "Operand", "add", "and_", "bounds_of", "build", "clauses", "const", "dot", "eq", "ge", "idiv", "lt", "maximum",
     "minimum", "mod", "mul", "node", "not_", "or_", "rebuild_simplified", "settled", "simplify", "size_of", "sub",
     "terms_of", "truth", "valid", "value_of", "where",
 ]  # fmt: skip
@@ -120,6 +120,31 @@ def value_of(size: sint, values: Mapping[str, int]) -> int | None:
     bound = {node: const(int(values.get(node.src[0].arg.name, node.arg))) for node in binds}
     found = rebuild_simplified((size,), bound)[size]
     return int(found.arg) if found.op is Ops.CONST else None
+
+
+def bounds_of(sizes: Iterable[sint]) -> str:
+    """The variables of some sizes and their bounds, as a part of a message.
+
+    >>> bounds_of((3, UOp.variable("n", 1, 9) + UOp.variable("m", 0, 4)))
+    'n is from 1 to 9, m is from 0 to 4'
+    """
+    variables = [n for n in toposort(*[size for size in sizes if isinstance(size, UOp)]) if n.op is Ops.VARIABLE]
+    return ", ".join([f"{node.arg.name} is from {node.arg.low} to {node.arg.high}" for node in variables])
+
+
+def with_values(sizes: Iterable[sint], values: Mapping[str, int]) -> str:
+    """The variables of some sizes and what value_of takes for them, as a part of a message.
+
+    >>> n, m = UOp.variable("n", 1, 9), UOp.variable("m", 1, 9)
+    >>> with_values((3, n.bind(4) + m.bind(2)), {"m": 5})
+    'with n = 4, m = 5'
+    """
+    found: dict[str, int] = {}
+    for each in toposort(*[size for size in sizes if isinstance(size, UOp)]):
+        if each.op is Ops.BIND:
+            name = each.src[0].arg.name
+            found[name] = int(values.get(name, each.arg))
+    return "with " + ", ".join([f"{name} = {value}" for name, value in found.items()])
 
 
 def size_of(size: sint, values: Mapping[str, int]) -> int:

@@ -142,6 +142,8 @@ def idiv(a: Operand, b: Operand) -> UOp:
     a, b = node(a), node(b)
     if a.op is b.op is Ops.CONST:
         return const(_python(Ops.IDIV)(a.arg, b.arg))
+    if b.hi < 0:
+        return idiv(mul(a, -1), mul(b, -1))
     if b.lo <= 0:
         return UOp(Ops.IDIV, dtypes.index, (a, b))
     if b.op is Ops.CONST and b.arg == 1:
@@ -161,6 +163,8 @@ def mod(a: Operand, b: Operand) -> UOp:
     a, b = node(a), node(b)
     if a.op is b.op is Ops.CONST:
         return const(_python(Ops.MOD)(a.arg, b.arg))
+    if b.hi < 0:
+        return mul(mod(mul(a, -1), mul(b, -1)), -1)
     if b.lo <= 0:
         return UOp(Ops.MOD, dtypes.index, (a, b))
     if b.op is Ops.CONST and b.arg == 1:
@@ -308,7 +312,10 @@ def _factor_mod(a: UOp, b: UOp) -> UOp | None:
 
 
 def _shift(a: UOp, b: UOp) -> int:
-    """How many times b must be added to a so that it is never negative; 0 when that is not known."""
+    """How many times b must be added to a so that it is never negative; 0 when that is not known.
+
+    Nor where b is no constant: the bounds of that quotient would be much wider.
+    """
     if b.op is not Ops.CONST or a.lo >= 0 or a.lo < -_BIG or a.hi > _BIG or b.arg > _BIG:
         return 0
     times: int = -(a.lo // b.arg)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tinygraft.helpers import round_up
 from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.terms import terms_of
 from tinygraft.uop.uop import UOp, toposort
 
+SCRATCH_ALIGNMENT = 64  # bytes, which the widest vector of a processor has
 Lane = dict[int, int]  # axis of an UNROLL range -> its value
 
 
@@ -63,12 +65,12 @@ def starts_aligned(index: UOp, vector: UOp) -> bool:
 
 
 def scratch_of(uops: Sequence[UOp]) -> tuple[dict[UOp, int], int]:
-    """Where the LOCALs of a thread lie in its scratch memory, at multiples of 64 bytes, and its size in bytes."""
+    """Return where the LOCALs of a thread lie in its scratch memory, aligned, and its size in bytes."""
     places, end = {}, 0
     for u in uops:
         if u.op is Ops.LOCAL and not u.arg.shared:
             places[u] = end
-            end += -(-u.arg.size * u.dtype.itemsize // 64) * 64
+            end += round_up(u.arg.size * u.dtype.itemsize, SCRATCH_ALIGNMENT)
     return places, end
 
 

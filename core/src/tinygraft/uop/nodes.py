@@ -1,7 +1,7 @@
 """What must be true of a node at every stage: the number of its sources, the type of its arg, its dtypes.
 
 In: a node. Out: what is wrong with it, in words, or None. NODE has a row for each op whose sources or dtype are
-not free; number of sources and type of arg come from FACTS. uop/spec.py says which ops a stage may use.
+not free; number of sources and type of arg come from FACTS. uop/graph_spec.py says which ops a stage may use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tinygraft.uop.ops import COMPARE, FACTS, FUNCTIONS, MOVEMENT, REDUCIBLE, Ax
 from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 
-Rule = Callable[[UOp], "str | None"]
+SpecRule = Callable[[UOp], "str | None"]
 VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose number is not fixed
     Ops.CONST: (0, 1), Ops.PLACEHOLDER: (0, 1), Ops.IOTA: (1, 2),
     Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
@@ -99,7 +99,7 @@ def choice(u: UOp) -> str | None:
     return None
 
 
-def of_kind(*kinds: str) -> Rule:
+def of_kind(*kinds: str) -> SpecRule:
     """The result's dtype is of one of kinds."""
 
     def rule(u: UOp) -> str | None:
@@ -110,7 +110,7 @@ def of_kind(*kinds: str) -> Rule:
     return rule
 
 
-def of_dtype(*wanted: DType) -> Rule:
+def of_dtype(*wanted: DType) -> SpecRule:
     """The result has one of these dtypes."""
 
     def rule(u: UOp) -> str | None:
@@ -121,7 +121,7 @@ def of_dtype(*wanted: DType) -> Rule:
     return rule
 
 
-def source_ops(place: int, *ops: Ops) -> Rule:
+def source_ops(place: int, *ops: Ops) -> SpecRule:
     """The source at place has one of ops."""
 
     def rule(u: UOp) -> str | None:
@@ -133,7 +133,7 @@ def source_ops(place: int, *ops: Ops) -> Rule:
     return rule
 
 
-def source_dtype(place: int, dtype: DType) -> Rule:
+def source_dtype(place: int, dtype: DType) -> SpecRule:
     """The source at place has this dtype."""
 
     def rule(u: UOp) -> str | None:
@@ -326,7 +326,7 @@ _VOID = of_dtype(dtypes.void)
 _INDEX = of_dtype(dtypes.index)
 _VALUE = of_kind("bool", "int", "uint", "float", "index")
 
-NODE: dict[Ops, tuple[Rule, ...]] = {
+NODE: dict[Ops, tuple[SpecRule, ...]] = {
     Ops.CONST: (constant, source_ops(0, Ops.DEVICE)),
     Ops.DEVICE: (_VOID, names),
     Ops.BUFFER: (source_ops(0, Ops.DEVICE), one_device),

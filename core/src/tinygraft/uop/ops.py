@@ -1,7 +1,7 @@
 """The operations a graph is made of, and one table of the facts about each that need no graph.
 
 Ops is the vocabulary of all stages: the tensor graph, the kernel graph and the linear form use subsets of it,
-which uop.spec states. An op's arg has one type, declared here; the small frozen classes below are those types.
+which uop.graph_spec states. An op's arg has one type, declared here; the small frozen classes below are those types.
 """
 
 from __future__ import annotations
@@ -320,7 +320,7 @@ class RegArg:
 
 
 NoneType = type(None)
-Meaning = Callable[..., Any]
+ScalarFunction = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +333,7 @@ class OpFacts:
 
     arity: int | None
     arg: tuple[type, ...] = (NoneType,)
-    python: Meaning | None = None
+    python: ScalarFunction | None = None
     commutative: bool = False
     identity: Callable[[DType], Any] | None = None
 

@@ -2,8 +2,8 @@
 
     coincide(first, second) -> a mask of ranges, or None
 
-In: two `Place`s, each an index with the gate under which it is reached. Each access happens once for every value of
-the ranges that its place depends on, and the two run through these values independently. Out: the ranges that surely
+In: two of `GatedIndex`, each an index with the gate under which it is reached. Each access happens once for every value
+of the ranges that its place depends on, and the two run through these values independently. Out: the ranges that surely
 have the same value in both whenever the two places are equal; None where they never are equal.
 
 An index is a sum of terms with constant factors. Where the smaller terms of both sides together stay below a factor,
@@ -28,7 +28,7 @@ from tinygraft.uop.uop import UOp
 Limits = dict[UOp, tuple[int, int]]  # node -> its least and greatest value, where a gate says more than the node
 
 
-class Place(NamedTuple):
+class GatedIndex(NamedTuple):
     """The index of an access, and the gate under which it happens."""
 
     element: UOp
@@ -43,27 +43,27 @@ class Equation(NamedTuple):
     constant: int
 
 
-class _Never(Exception):
+class _NoSolution(Exception):
     """The equation has no solution."""
 
 
-def coincide(first: Place, second: Place, fixed: int = 0) -> int | None:
+def coincide(first: GatedIndex, second: GatedIndex, fixed: int = 0) -> int | None:
     """The ranges that have one value in both accesses where they reach one element; None where they never do.
 
     fixed are ranges whose values are taken to be the same in both; they are part of the answer.
 
     >>> row, column, other = UOp.range(5, 0), UOp.range(8, 1), UOp.range(8, 2)
-    >>> bin(coincide(Place(row * 8 + column), Place(row * 8 + other)))
+    >>> bin(coincide(GatedIndex(row * 8 + column), GatedIndex(row * 8 + other)))
     '0b1'
-    >>> bin(coincide(Place(column), Place(column)))
+    >>> bin(coincide(GatedIndex(column), GatedIndex(column)))
     '0b10'
-    >>> coincide(Place(row * 8 + column), Place(row * 8 + other + 40)) is None
+    >>> coincide(GatedIndex(row * 8 + column), GatedIndex(row * 8 + other + 40)) is None
     True
     """
     proof = _Proof(fixed, limits(first.gate), limits(second.gate))
     try:
         return proof.solve(first.element, second.element)
-    except _Never:
+    except _NoSolution:
         return None
 
 
@@ -125,10 +125,10 @@ class _Proof:
         self.todo: list[Equation] = []
 
     def solve(self, left: UOp, right: UOp) -> int:
-        """The mask of the ranges that are the same. Raises _Never."""
+        """The mask of the ranges that are the same. Raises _NoSolution."""
         for limit in (self.left, self.right):
             if any(low > high for low, high in limit.values()):
-                raise _Never  # the gate is never open
+                raise _NoSolution  # the gate is never open
         self.add(left, right, 0)
         progress = True
         while progress:
@@ -155,16 +155,16 @@ class _Proof:
         return terms, constant
 
     def step(self, equation: Equation) -> bool:
-        """Take an equation apart; False where that cannot be done now. Raises _Never."""
+        """Take an equation apart; False where that cannot be done now. Raises _NoSolution."""
         left, right, constant = self.cancelled(equation)
         factors = [*left.values(), *right.values()]
         if not factors:
             if constant:
-                raise _Never
+                raise _NoSolution
             return True
         common = math.gcd(*factors)
         if constant % common:
-            raise _Never
+            raise _NoSolution
         if all(factor < 0 for factor in factors):
             common = -common
         if common != 1:
@@ -172,9 +172,9 @@ class _Proof:
             constant //= common
         low, high = self.span(left, right)
         if low + constant > 0 or high + constant < 0:
-            raise _Never
+            raise _NoSolution
         if _past_the_end(left, right, constant):
-            raise _Never
+            raise _NoSolution
         if len(left) <= 1 and len(right) <= 1 and {*left.values(), *right.values()} <= {1}:
             self.known(next(iter(left), None), next(iter(right), None), constant)
             return True
@@ -214,7 +214,7 @@ class _Proof:
             low, high = self.span(small_left, small_right)
             first, last = -(-(low + constant) // factor), (high + constant) // factor
             if first > last:
-                raise _Never
+                raise _NoSolution
             if first == last:
                 big_left, big_right = ({n: f // factor for n, f in terms.items() if not f % factor}
                                        for terms in (left, right))  # fmt: skip

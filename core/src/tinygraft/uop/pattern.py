@@ -17,7 +17,7 @@ from tinygraft.uop.uop import UOp
 
 OpLike = Ops | Iterable[Ops] | None
 DTypes = DType | tuple[DType, ...] | None
-Sources = "tuple[UPat, ...] | list[UPat] | UPat | None"
+SourcePatterns = "tuple[UPat, ...] | list[UPat] | UPat | None"
 
 
 class UPat:

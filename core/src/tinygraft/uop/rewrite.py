@@ -13,7 +13,7 @@ from typing import Any
 
 from tinygraft import events
 from tinygraft.errors import GraphError
-from tinygraft.uop.decide import Call, Decide, decision
+from tinygraft.uop.decide import Decide, RuleCall, decision
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.pattern import UPat
 from tinygraft.uop.show import brief
@@ -54,7 +54,7 @@ class Rule:
         return f"<rule {self.name}>"
 
 
-def _call(rule: Rule) -> Call:
+def _call(rule: Rule) -> RuleCall:
     """How a rule's function is called. Raises ValueError when it asks for a node that its pattern does not name."""
     parameters = inspect.signature(rule.function).parameters.values()
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -65,7 +65,7 @@ def _call(rule: Rule) -> Call:
             f"rule {rule.name} needs {', '.join(sorted(missing))}, which its pattern does not name: {rule.pattern}"
         )
     accepts = None if anything else frozenset(p.name for p in named) - {"ctx"}
-    return Call(rule.function, accepts, any(p.name == "ctx" for p in named))
+    return RuleCall(rule.function, accepts, any(p.name == "ctx" for p in named))
 
 
 def rule(pattern: UPat) -> Callable[[Function], Rule]:

@@ -44,6 +44,11 @@ def is_concrete(shape: Sequence[sint]) -> bool:
     return True
 
 
+def symbolic_sizes(shape: Sequence[sint]) -> tuple[UOp, ...]:
+    """The dimensions of a shape that are no ints, each once: they are sources of a movement to that shape."""
+    return tuple(dict.fromkeys(size for size in shape if not isinstance(size, int)))
+
+
 def is_size(size: sint, value: int) -> bool:
     """Whether a dimension is known to be value; a symbolic one is not."""
     return isinstance(size, int) and size == value
@@ -81,18 +86,18 @@ def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
     elif old != arg:
         had, has = as_bound(old), as_bound(arg)
         if None not in had and None not in has and (why := no_reshape(had, has)):
-            raise ShapeError(why)
+            from tinygraft.uop import index as ix  # builds on this file
+
+            raise ShapeError(f"{why}, {ix.with_values((*old, *arg), {})}")
     return arg
 
 
 def no_reshape(old: tuple[int, ...], new: tuple[int, ...]) -> str:
-    """Why old is not reshaped to new, which are symbolic shapes as their variables are bound; empty where it is."""
+    """Why old is not reshaped to new, which are symbolic shapes with values for their variables; empty where it is."""
     before, after = math.prod(old), math.prod(new)
     if before == after and min(new, default=0) >= 0:
         return ""
-    return (
-        f"cannot reshape {old}, which has {before} elements, to {new}, which has {after}, as their variables are bound"
-    )
+    return f"cannot reshape {old}, which has {before} elements, to {new}, which has {after}"
 
 
 def as_bound(shape: Sequence[sint]) -> tuple[Any, ...]:

@@ -15,13 +15,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.uop.ops import ELEMENTWISE, Ops, ShardArg
-from tinygraft.uop.shape import Shape, is_concrete
+from tinygraft.uop.shape import Shape, Sources, is_concrete
 
 if TYPE_CHECKING:
     from tinygraft.uop.uop import UOp
 
-Layout = ShardArg | None
-Sources = tuple["UOp", ...]
+ShardLayout = ShardArg | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +31,13 @@ class Way:
     op that makes the result of what the devices have computed, each from its part of the sources.
     """
 
-    result: Layout
-    sources: tuple[Layout, ...]
+    result: ShardLayout
+    sources: tuple[ShardLayout, ...]
     whole: bool = False
     combine: Ops | None = None
 
 
-def sharding(op: Ops, src: Sources, arg: Any, shape: Shape) -> Layout:
+def sharding(op: Ops, src: Sources, arg: Any, shape: Shape) -> ShardLayout:
     """How the value of a node on several devices lies."""
     if op is Ops.SHARD or op is Ops.MULTI:
         return _given(src, arg)
@@ -72,7 +71,7 @@ def even(length: int, count: int) -> tuple[int, ...]:
     return tuple(max(0, min(each, length - each * i)) for i in range(count))
 
 
-def _given(src: Sources, arg: Any) -> Layout:
+def _given(src: Sources, arg: Any) -> ShardLayout:
     """The layout that a SHARD asks for, or that the parts of a MULTI have."""
     if isinstance(arg, ShardArg) or arg is None:
         return arg
@@ -83,11 +82,11 @@ def _at(layout: ShardArg, axis: int) -> ShardArg:
     return layout if axis == layout.axis else ShardArg(axis, layout.sizes)
 
 
-def _gathered(src: Sources, result: Layout = None) -> Way:
+def _gathered(src: Sources, result: ShardLayout = None) -> Way:
     return Way(result, (None,) * len(src), whole=result is not None)
 
 
-def _alike(src: Sources, layout: Layout) -> Way:
+def _alike(src: Sources, layout: ShardLayout) -> Way:
     """The first source as it lies; others are symbolic sizes."""
     return Way(layout, (src[0].sharding, *[None] * (len(src) - 1)))
 
@@ -265,8 +264,8 @@ def given(src: Sources, arg: Any, shape: Shape) -> Way:
     return Way(_given(src, arg), (None,) * len(src))
 
 
-Rule = Callable[[Sources, Any, Shape], Way]
-WAYS: dict[Ops, Rule] = {
+ShardingRule = Callable[[Sources, Any, Shape], Way]
+WAYS: dict[Ops, ShardingRule] = {
     **dict.fromkeys(ELEMENTWISE, each_place),
     **dict.fromkeys(
         (Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.PLACEHOLDER, Ops.SINK, Ops.COPY),
@@ -293,7 +292,7 @@ WAYS: dict[Ops, Rule] = {
 }
 
 
-def local_args(op: Ops, arg: Any, layout: Layout, shapes: Sequence[Shape]) -> list[Any]:
+def local_args(op: Ops, arg: Any, layout: ShardLayout, shapes: Sequence[Shape]) -> list[Any]:
     """The arg of an op on each device. layout is that of its first source, shapes those of the results."""
     if op in (Ops.RESHAPE, Ops.EXPAND):
         return list(shapes)
@@ -309,7 +308,7 @@ def local_args(op: Ops, arg: Any, layout: Layout, shapes: Sequence[Shape]) -> li
     return [(*arg[:axis], pair, *arg[axis + 1 :]) for pair in own]
 
 
-def local_shapes(shape: Shape, layout: Layout, count: int) -> list[Shape]:
+def local_shapes(shape: Shape, layout: ShardLayout, count: int) -> list[Shape]:
     """The shape of each part of a value on count devices."""
     if layout is None:
         return [shape] * count

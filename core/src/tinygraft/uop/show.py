@@ -157,14 +157,14 @@ _INFIX: dict[Ops, tuple[str, int]] = {
 }  # fmt: skip
 _PREFIX = {Ops.NEG: "-", Ops.NOT: "~"}
 _CHOICE, _UNARY, _ATOM = 0, 8, 10
-Text = tuple[str, int]  # an expression and how tightly it holds together
+ExpressionText = tuple[str, int]  # an expression and how tightly it holds together
 
 _LEAVES = frozenset({Ops.CONST, Ops.PARAM, Ops.LOCAL, Ops.RANGE, Ops.VARIABLE, Ops.DEVICE, Ops.BUFFER})
 _LONG = 100  # an expression longer than this gets a name and a line of its own
 _FEW = 20  # an index that is used again is written again when it is not longer than this
 
 
-def _wrapped(text: Text, least: int) -> str:
+def _wrapped(text: ExpressionText, least: int) -> str:
     return text[0] if text[1] >= least else f"({text[0]})"
 
 
@@ -184,7 +184,7 @@ def _leaf(u: UOp) -> str:
     return repr(u.arg)
 
 
-def _expression(u: UOp, src: Sequence[Text]) -> Text:
+def _expression(u: UOp, src: Sequence[ExpressionText]) -> ExpressionText:
     """A node as algebra, from what its sources are called."""
     op = u.op
     if op in _LEAVES:
@@ -231,7 +231,7 @@ def algebra(root: UOp) -> str:
     >>> algebra((UOp.range(4, 0) * 3 + 1) % 5 < 2)
     '(r0 * 3 + 1) % 5 < 2'
     """
-    texts: dict[UOp, Text] = {}
+    texts: dict[UOp, ExpressionText] = {}
     for u in postorder(root):
         text, rank = _expression(u, [texts[s] for s in u.src])
         texts[u] = (text, rank) if len(text) < 4 * _LONG else ("...", _ATOM)
@@ -250,7 +250,7 @@ class _Names:
         for u in self.nodes:
             for source in u.src:
                 self.uses[source] = self.uses.get(source, 0) + 1
-        self.texts: dict[UOp, Text] = {}
+        self.texts: dict[UOp, ExpressionText] = {}
         self.count = 0
 
     def name(self) -> str:
@@ -312,7 +312,7 @@ def show_kernel(sink: UOp) -> str:
     return "\n".join(_declarations(names.nodes, names.texts) + lines)
 
 
-def _store(u: UOp, src: Sequence[Text]) -> str:
+def _store(u: UOp, src: Sequence[ExpressionText]) -> str:
     """memory[index] = value, where a gate is open, with the hint at its end."""
     gate = f" if {src[3][0]}" if len(src) == 4 else ""
     value = src[2][0] if not gate else _wrapped(src[2], 1)
@@ -320,7 +320,7 @@ def _store(u: UOp, src: Sequence[Text]) -> str:
     return f"{src[0][0]}[{src[1][0]}] = {value}{gate}{hint}"
 
 
-def _declarations(nodes: Sequence[UOp], texts: dict[UOp, Text]) -> list[str]:
+def _declarations(nodes: Sequence[UOp], texts: dict[UOp, ExpressionText]) -> list[str]:
     """A line for each argument, variable, scratch memory and range of a kernel."""
     written = {_memory(u.src[0]) for u in nodes if u.op is Ops.STORE}
     lines = []
@@ -364,7 +364,7 @@ def show_linear(uops: Sequence[UOp]) -> str:
       p0[r0] = v0
     end r0
     """
-    texts: dict[UOp, Text] = {}
+    texts: dict[UOp, ExpressionText] = {}
     lines: list[str] = []
     indent = count = 0
     for u in uops:
@@ -399,7 +399,7 @@ def _name(u: UOp) -> str:
     return f"reg{u.arg.number}" if u.op is Ops.REG else _leaf(u) if u.op in _LEAVES else ""
 
 
-def _statement(u: UOp, src: Sequence[Text]) -> str:
+def _statement(u: UOp, src: Sequence[ExpressionText]) -> str:
     """An instruction that is no expression."""
     words = [text for text, _ in src]
     match u.op:

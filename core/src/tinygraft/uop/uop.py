@@ -36,27 +36,27 @@ from tinygraft.uop.ops import (
 from tinygraft.uop.shape import SHAPE, Shape, sint
 from tinygraft.uop.sharding import sharding
 
-Key = tuple[Any, ...]
+NodeKey = tuple[Any, ...]
 Place = Any  # the name of a device, the names of several as a tuple, or None
 
 
-class _Entry(weakref.ref["UOp"]):
+class _InternedNode(weakref.ref["UOp"]):
     """A weak reference that knows under which key its node is interned."""
 
     __slots__ = ("key",)
-    key: Key
+    key: NodeKey
 
 
-_table: dict[Key, _Entry] = {}
+_table: dict[NodeKey, _InternedNode] = {}
 _lock = threading.RLock()
 _serials = itertools.count(1)
 _buffer_ids = itertools.count(1)
-check_node: Callable[[UOp], None] | None = None  # set by uop.spec: what SPEC=2 does with each new node
+check_node: Callable[[UOp], None] | None = None  # set by uop.graph_spec: what SPEC=2 does with each new node
 memory_of: Callable[[UOp], Any] | None = None  # set by device.buffer: the Buffer of a BUFFER node that has memory
 forget_memory: Callable[[int], None] | None = None  # set by device.buffer: the BUFFER node of that number is gone
 
 
-def _forget(entry: _Entry) -> None:
+def _forget(entry: _InternedNode) -> None:
     try:
         with _lock:
             known = _table.pop(entry.key, entry)
@@ -136,7 +136,7 @@ class UOp:
 
     def __new__(cls, op: Ops, dtype: DType = dtypes.void, src: tuple[UOp, ...] = (), arg: Any = None,  # noqa: D102
                 tag: Any = None) -> UOp:  # fmt: skip
-        key = (op, dtype, src, _bits(arg) if op is Ops.CONST else arg, tag)
+        key = (op, dtype, src, constant_bits(arg) if op is Ops.CONST else arg, tag)
         entry = _table.get(key)
         if entry is not None and (found := entry()) is not None:
             return found
@@ -245,7 +245,10 @@ class UOp:
         return UOp(Ops.RANGE, dtypes.index, (bound,), RangeArg(axis, kind, dim))
 
     def bind(self, value: int) -> UOp:
-        """This variable with the value it has now. Raises ValueError outside its bounds and for what is no integer."""
+        """This variable with the value it has now.
+
+        Raises ValueError outside its bounds and for what is no integer; True and False are none.
+        """
         if self.op is not Ops.VARIABLE:
             raise ValueError(f"only a variable can be bound, this is {self.op}")
         number = _whole(value)
@@ -323,7 +326,19 @@ class UOp:
         return self.const_like(other).alu(Ops.MUL, self)
 
     def __truediv__(self, other: Any) -> UOp:
-        return self._with(Ops.FDIV, other)
+        return self._no_fraction(other)._with(Ops.FDIV, other)
+
+    def __rtruediv__(self, other: Any) -> UOp:
+        return self._no_fraction(other).const_like(other).alu(Ops.FDIV, self)
+
+    def _no_fraction(self, other: Any) -> UOp:
+        """This node; raises DTypeError for a symbolic integer, unless other is a tensor, which has its own division."""
+        if self.dtype is dtypes.index and (isinstance(other, UOp) or not hasattr(other, "uop")):
+            raise DTypeError(
+                "a symbolic integer is divided by //, which gives one; / would give a fraction\n"
+                "  hint: as a float it is another value: n.cast(dtypes.float), or Tensor(n)"
+            )
+        return self
 
     def __floordiv__(self, other: Any) -> UOp:
         return self._with(Ops.IDIV, other)
@@ -390,29 +405,31 @@ class UOp:
 
 
 def _whole(value: Any) -> Any:
-    """An integer of any kind as an int; anything else stays what it is, for an error to show."""
+    """An integer of any kind as an int; anything else, and a bool, stays what it is, for an error to show."""
+    if isinstance(value, bool):
+        return value
     try:
         return int(operator.index(value))
     except TypeError:
         return value
 
 
-class _Draft(UOp):
+class _MutableUOp(UOp):
     """A node that is being made: its fields can still be set, three times as fast as past UOp's own __setattr__."""
 
     __slots__ = ()
     __setattr__ = object.__setattr__  # type: ignore[assignment]
 
 
-def _bits(value: Any) -> Any:
+def constant_bits(value: Any) -> Any:
     """What tells two constants apart: 1, True and 1.0 differ, so do 0.0 and -0.0; a NaN equals itself."""
     return struct.pack("d", value) if isinstance(value, float) else (type(value), value)
 
 
-def _make(key: Key, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: Any) -> UOp:
+def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: Any) -> UOp:
     """A node that is not interned yet."""
     global _last_serial
-    node: UOp = object.__new__(_Draft)
+    node: UOp = object.__new__(_MutableUOp)
     node.op, node.dtype, node.src, node.arg, node.tag = op, dtype, src, arg, tag
     if check_node is not None:
         check_node(node)
@@ -427,7 +444,7 @@ def _make(key: Key, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: 
         device = arg if op is Ops.DEVICE else tuple([s.device for s in src]) if op is Ops.MULTI else src[1].device
     node.sharding = sharding(op, src, arg, node.shape) if type(device) is tuple else None
     node.device, node.ranges = device, _ranges(op, src, arg) if op in _OWN_RANGES else ranges
-    entry = _Entry(node, _forget)
+    entry = _InternedNode(node, _forget)
     entry.key = key
     with _lock:
         _last_serial = node.serial = next(_serials)
@@ -528,7 +545,10 @@ def _same_view(view: UOp, old: UOp, done: dict[UOp, UOp]) -> UOp:
         view = view.src[0]
     new = done[old]
     for node in reversed(chain):
-        new = UOp(node.op, node.dtype, (new, *(done[s] for s in node.src[1:])), node.arg, node.tag)
+        sizes = node.src[1:]
+        if sizes and not done.keys() >= set(sizes):  # nobody came to them where the view itself is replaced
+            done.update(rebuild(sizes, done))
+        new = UOp(node.op, node.dtype, (new, *(done[s] for s in sizes)), node.arg, node.tag)
     return new
 
 

@@ -27,7 +27,7 @@ class HostMemory:
         return f"<{self.nbytes} bytes of host memory at {self.address:#x}>"
 
 
-class HostAllocator(Allocator):
+class ProcessAllocator(Allocator):
     """Memory of this process. A handle is a HostMemory."""
 
     def __init__(self, name: str) -> None:

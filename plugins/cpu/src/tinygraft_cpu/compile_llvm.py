@@ -38,7 +38,7 @@ class Machine:
         self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
         self.version = ".".join(map(str, llvm.llvm_version_info))
         self.lock = threading.Lock()
-        self.idle: list[tuple[Any, Any, Any]] = []  # target machines, passes and their builders that no thread uses
+        self.idle: list[tuple[Any, Any]] = []  # target machines and passes that no thread uses
         self.loaded = 0
         self.jit: Any = None  # what has the objects that were loaded last
         locked = llvm.ffi.lib.LLVMPY_TargetMachineEmitToMemory
@@ -51,13 +51,21 @@ class Machine:
             cpu=self.cpu, features=self.features, opt=2, reloc="pic", codemodel="small", jit=True
         )
 
-    def tools(self) -> tuple[Any, Any, Any]:
-        """A new target machine with the passes for it. They are used again: 1.7 kB of each builder are never freed."""
-        llvm, target = self.llvm, self.target_machine()
-        passes = llvm.create_new_module_pass_manager()
+    def tools(self) -> tuple[Any, Any]:
+        """A new target machine with the passes for it; both serve many modules."""
+        passes = self.llvm.create_new_module_pass_manager()
         for name in PASSES:
             getattr(passes, f"add_{name}_pass")()
-        return target, passes, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=1))
+        return self.target_machine(), passes
+
+    def optimize(self, module: Any, target: Any, passes: Any) -> None:
+        """Run the passes over a module, with a builder of its own.
+
+        llvmlite's run leaves in the builder what calls into the stack of this run, and the next run with the same
+        builder calls it: some of these jump anywhere. So none is used twice, though 1.7 kB of each are never freed.
+        """
+        options = self.llvm.create_pipeline_tuning_options(speed_level=1)
+        passes.run(module, self.llvm.create_pass_builder(target, options))
 
     def link(self, binary: Binary) -> tuple[Any, Any]:
         """The code of an object file in memory, and the linker it goes with. Raises RuntimeError with LLVM's words.
@@ -77,11 +85,11 @@ class Machine:
             tools = self.idle.pop()
         except IndexError:
             tools = self.tools()
-        target, passes, builder = tools
+        target, passes = tools
         try:  # the module goes before its context, whatever happens: afterwards that would end the process
             with self.llvm.create_context() as context, self.llvm.parse_assembly(text, context) as module:
                 module.verify()
-                passes.run(module, builder)
+                self.optimize(module, target, passes)
                 detail = target.emit_assembly(module) if assembly else ""
                 return self._object(module, target), detail
         finally:

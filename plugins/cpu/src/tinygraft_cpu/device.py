@@ -19,7 +19,7 @@ from tinygraft.plugin import (
     Target,
 )
 from tinygraft_cpu import extension, machine, units
-from tinygraft_cpu.allocator import ALIGNMENT, HostAllocator
+from tinygraft_cpu.allocator import ALIGNMENT, ProcessAllocator
 from tinygraft_cpu.program import CpuProgram, NativeGraph
 from tinygraft_cpu.spec import CPU_COMPILER, CPU_THREADS
 
@@ -39,7 +39,7 @@ class CpuBackend(Backend):
         self.threads = CPU_THREADS.value if CPU_THREADS.value > 0 else machine.thread_limit()
         shared = self.threads if extension.library() is not None else 1  # without the pool a launch is one thread
         self.target = host_target(shared, self.compiler_name)
-        self.allocator = HostAllocator(name)
+        self.allocator = ProcessAllocator(name)
         self.renderer, self.compiler = _route(self.compiler_name, self.target)
 
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:

@@ -143,12 +143,14 @@ static void prepare(void) { pthread_atfork(0, 0, after_fork); }
 
 static void hire(int wanted) {
     pthread_attr_t attributes;
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
     sigset_t all, old;
     pthread_once(&prepared, prepare);
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, WORKER_STACK);
-    sigfillset(&all); /* signals belong to Python's threads */
+    sigfillset(&all); /* signals belong to Python's threads, but a fault to who made it: blocked, it ends all in silence */
+    for (int i = 0; i < (int)(sizeof faults / sizeof *faults); i++) sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (atomic_load(&state.workers) < wanted) {
         pthread_t thread;

@@ -64,7 +64,7 @@ class ClAllocator(Allocator):
     def free(self, handle: ClMemory, nbytes: int) -> None:
         """Give memory back. Host memory goes at once, so whatever still computes with it ends first."""
         if handle.host is not None:
-            self._wait()
+            self.wait()
 
     def copy_in(self, target: ClMemory, source: memoryview) -> None:
         """Copy host bytes into a buffer, behind what was launched before; the source may have gaps."""
@@ -72,7 +72,7 @@ class ClAllocator(Allocator):
         if not data.nbytes:
             return
         if target.host is not None:
-            self._wait()
+            self.wait()
             target.host[: data.nbytes] = data.cast("B")
         else:
             self._transfer(target.buffer, data, data.nbytes)
@@ -82,7 +82,7 @@ class ClAllocator(Allocator):
         if not target.nbytes:
             return
         if source.host is not None:
-            self._wait()
+            self.wait()
             target.cast("B")[:] = source.host[: target.nbytes]
         else:
             self._transfer(target, source.buffer, target.nbytes)
@@ -93,7 +93,8 @@ class ClAllocator(Allocator):
         if target.borrowed or source.borrowed:
             event.wait()
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
+        """Until everything that was launched has finished. Raises DeviceLostError where some of it failed."""
         try:
             self.queue.finish()
         except self.cl.Error as error:

@@ -32,8 +32,8 @@ class ClCompiler(Compiler):
 
         Raises CompileError with the driver's log.
         """
-        if pocl.is_pocl(self.device.platform.name) and (missing := pocl.why_unusable()):
-            raise CompileError(f"kernel {source.name} cannot be compiled: {missing}; {pocl.GET_LINKER}", source.text)
+        if why := pocl.why_unusable(self.device):
+            raise CompileError(f"kernel {source.name} cannot be compiled: {why}", source.text)
         program = self.cl.Program(self.context, source.text)
         try:
             program = program.build(self.options, devices=[self.device], cache_dir=False)

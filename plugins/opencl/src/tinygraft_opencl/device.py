@@ -8,7 +8,6 @@ from typing import Any
 from tinygraft.plugin import (
     Backend,
     Binary,
-    DeviceError,
     GraphExecutor,
     Handle,
     Ops,
@@ -32,6 +31,8 @@ MOST_GROUPS = 65535  # along the second and third dimension
 
 class OpenCLBackend(Backend):
     """An OpenCL device. device is pyopencl's; groups says that kernels run in groups of threads."""
+
+    allocator: ClAllocator
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
@@ -58,11 +59,8 @@ class OpenCLBackend(Backend):
         return ClGraph(self, steps)
 
     def synchronize(self) -> None:
-        """Wait until everything that was launched has finished. Raises DeviceError where something failed."""
-        try:
-            self.queue.finish()
-        except binding().Error as error:
-            raise DeviceError(f"{self.name} failed while it computed: {error}") from error
+        """Wait until everything that was launched has finished. Raises DeviceLostError where some of it failed."""
+        self.allocator.wait()
 
     def timed_launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int],
                      grid: tuple[int, int, int]) -> float:  # fmt: skip

@@ -1,7 +1,7 @@
 """Which OpenCL device an ordinal is: those that the settings allow, GPUs before processors.
 
-Ordinals number the devices. A processor may be opened any number of times: where all devices are processors, ordinals
-past their number are the same devices again, each time with a context and a queue of its own.
+Ordinals number the devices that can run kernels here. A processor may be opened any number of times: where all devices
+are processors, ordinals past their number are the same devices again, each time with a context and a queue of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def loaded_by() -> int:
 
 
 def choose(ordinal: int) -> Any:
-    """The device of an ordinal. Raises DeviceUnavailable, which says what there is instead."""
+    """Return the device of an ordinal, pyopencl's. Raises DeviceUnavailable, which says what there is instead."""
     cl = binding()
     if loaded_by() != os.getpid():
         raise DeviceUnavailable(
@@ -42,17 +42,17 @@ def choose(ordinal: int) -> Any:
             "processes with the spawn method, or use OpenCL in the child only"
         )
     found = _matching(cl, _platforms(cl))
+    usable = [device for device in found if not pocl.why_unusable(device)]
+    if not usable:
+        raise DeviceUnavailable(pocl.why_unusable(found[0]))
     ranks = {cl.device_type.GPU: 0, cl.device_type.ACCELERATOR: 1}
-    usable = not pocl.why_unusable()
-    found.sort(key=lambda d: (not usable and pocl.is_pocl(d.platform.name), ranks.get(d.type & ~1, 2)))
-    if ordinal >= len(found) and not all(d.type & cl.device_type.CPU for d in found):
+    usable.sort(key=lambda d: ranks.get(d.type & ~1, 2))
+    if ordinal >= len(usable) and not all(d.type & cl.device_type.CPU for d in usable):
+        others = "".join(f"; not {named(d)}: {why}" for d in found if (why := pocl.why_unusable(d)))
         raise DeviceUnavailable(
-            f"there is no OpenCL device {ordinal}; there are {len(found)}: {'; '.join(map(named, found))}"
+            f"there is no OpenCL device {ordinal}; there are {len(usable)}: {'; '.join(map(named, usable))}{others}"
         )
-    device = found[ordinal % len(found)]
-    if pocl.is_pocl(device.platform.name):
-        _prepare_pocl(device)
-    return device
+    return usable[ordinal % len(usable)]
 
 
 def named(device: Any) -> str:
@@ -93,9 +93,3 @@ def _devices(cl: Any, platform: Any) -> list[Any]:
         return list(platform.get_devices())
     except cl.Error:  # a platform without devices
         return []
-
-
-def _prepare_pocl(device: Any) -> None:
-    if missing := pocl.why_unusable():
-        raise DeviceUnavailable(f"{missing}; {pocl.GET_LINKER}")
-    pocl.name_processor(device)

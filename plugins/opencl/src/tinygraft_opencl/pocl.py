@@ -1,16 +1,16 @@
 """PoCL, OpenCL on the processor, and what its builds need before they can be used.
 
 - It runs an external `ld` for every kernel, and ends the process where there is none.
-- It compiles a kernel anew for each size of a group unless told not to, so that a binary would not spare that.
-- Its LLVM knows the processors of its own time. It calls any other one "generic", which its own compiler then refuses
-  ("unknown target CPU 'generic'", pocl issue 1049). The name is kept in its description of the device, and is
-  replaced there by one that its LLVM knows and that has no instruction which the processor lacks.
+- It compiles a kernel anew for each work-group size unless told not to, so that a binary would not spare that.
+- Its LLVM knows the processors of its own time and calls any other one "generic". On x86-64 its own compiler then
+  refuses that name ("unknown target CPU 'generic'", pocl issue 1049), so such a device cannot compile any kernel.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,11 @@ from typing import Any
 NAME = "Portable Computing Language"
 LINKER = "ld"
 GET_LINKER = "install binutils (apt-get install binutils), or choose another platform with OPENCL_PLATFORM"
-UNKNOWN = b"generic\0"
-REFUSAL = "unknown target CPU"  # what PoCL's compiler says of a processor that it does not know
+REFUSAL = "unknown target CPU"  # what PoCL's compiler writes about a processor that it does not know
+INTEL = Path(sys.prefix, "lib", "libintelocl.so")  # where pip puts Intel's runtime; it registers the library nowhere
 GET_OTHER = (
     "this PoCL does not know the processor; install a newer one, or Intel's runtime (pip install intel-opencl-rt "
-    "intel-cmplr-lib-rt)"
-)
-SIZE = 4096  # bytes of a description that are searched
-
-# Names no longer than the one they replace, the most able first, each with what a processor of that name has.
-PROCESSORS = (
-    ("skx", {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "bmi1", "bmi2", "f16c"}),
-    ("haswell", {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"}),
-    ("x86-64", {"sse2"}),
+    f"intel-cmplr-lib-rt, then set OCL_ICD_VENDORS={INTEL})"
 )
 
 
@@ -39,59 +31,40 @@ def is_pocl(platform: str) -> bool:
     return platform == NAME
 
 
-def why_unusable() -> str:
-    """Why PoCL cannot compile kernels here; empty when it can."""
-    if shutil.which(LINKER):
+def missing_linker() -> str:
+    """Why PoCL cannot link kernels here; empty where it can."""
+    return "" if shutil.which(LINKER) else f"PoCL needs the linker {LINKER} for every kernel, and none is on the PATH"
+
+
+def unknown_processor(device: Any) -> str:
+    """Why PoCL cannot compile for the processor `device` (pyopencl's); empty where it can.
+
+    Elsewhere than on x86-64 "generic" is the name of a processor that its compiler takes.
+    """
+    described = device.version.strip()
+    known = "x86_64" not in described or not described.endswith("-generic")
+    return "" if known else f"PoCL cannot compile for {device.name.strip()} ({described})"
+
+
+def why_unusable(device: Any) -> str:
+    """Why a device of pyopencl cannot run kernels here, and what to do; empty where it can, or is not PoCL's."""
+    if not is_pocl(device.platform.name):
         return ""
-    return f"PoCL needs the linker {LINKER} for every kernel, and none is on the PATH"
+    if missing := missing_linker():
+        return f"{missing}; {GET_LINKER}"
+    unknown = unknown_processor(device)
+    return unknown and f"{unknown}; {GET_OTHER}"
 
 
 def prepare() -> None:
-    """Settle how PoCL compiles, before it is loaded: once for all sizes of a group. What the user has set holds."""
+    """Have PoCL compile a kernel once for all work-group sizes, before it is loaded. What the user has set stays."""
     os.environ.setdefault("POCL_WORK_GROUP_SPECIALIZATION", "0")
 
 
-def name_processor(device: Any) -> str:
-    """Give a device whose processor PoCL does not know a name that it does; that name, empty where there is none.
-
-    device is pyopencl's. It is looked at through the system's own door to this process, where a wrong address is an
-    error and no crash; nothing is written unless exactly one place holds the name that is replaced. Where it fails, the
-    compiler refuses, or does not: newer ones of PoCL know what to do.
-    """
-    if not device.version.endswith("-generic"):
-        return ""
-    has = features()
-    name = next((name for name, needed in PROCESSORS if needed <= has), "")
-    if not name:
-        return ""
-    with suppress(OSError, OverflowError):
-        memory = os.open("/proc/self/mem", os.O_RDWR)
-        try:
-            for text in (UNKNOWN, new := name.encode() + b"\0"):  # the second where it was replaced before
-                if len(places := _places(memory, device.int_ptr, text)) == 1:
-                    os.pwrite(memory, new, places.pop())
-                    return name
-        finally:
-            os.close(memory)
-    return ""
-
-
 def features() -> set[str]:
-    """What the processor can do, in the words of Linux."""
+    """The processor's instruction sets, as Linux names them."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("flags"):
                 return set(line.partition(":")[2].split())
     return set()
-
-
-def _places(memory: int, description: int, text: bytes) -> set[int]:
-    """The addresses, among those that a description holds, of a text."""
-    words = os.pread(memory, SIZE, description)
-    found = set()
-    for start in range(0, len(words) - 7, 8):
-        address = int.from_bytes(words[start : start + 8], "little")
-        with suppress(OSError, OverflowError):
-            if SIZE < address < 1 << 47 and os.pread(memory, len(text), address) == text:
-                found.add(address)
-    return found

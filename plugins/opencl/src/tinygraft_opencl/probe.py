@@ -21,7 +21,10 @@ GET_DRIVER = (
 
 
 def probe() -> Probe:
-    """Usable when pyopencl is installed and at least one registered driver can work; says which are there."""
+    """Usable when pyopencl is installed and at least one registered driver can work; says which are there.
+
+    Whether PoCL knows the processor only PoCL can tell, so that is told where a device is opened.
+    """
     found = find_spec("pyopencl")
     if found is None:
         return Probe(ok=False, detail=NO_BINDING, hint=GET_BINDING)
@@ -32,21 +35,26 @@ def probe() -> Probe:
     if not drivers:
         places = ", ".join(map(str, folders))
         return Probe(ok=False, detail=f"no OpenCL driver is registered (no .icd file in {places})", hint=GET_DRIVER)
-    if all("pocl" in name for name in drivers) and (missing := pocl.why_unusable()):
+    if all("pocl" in name for name in drivers) and (missing := pocl.missing_linker()):
         return Probe(ok=False, detail=missing, hint=pocl.GET_LINKER)
     return Probe(ok=True, detail=f"registered drivers: {', '.join(drivers)}", count=None)
 
 
 def driver_folders(package: Iterable[str]) -> list[Path]:
-    """Where the loader of pyopencl, which lies in the folders of package, looks for drivers: beside itself too."""
+    """Return where the loader of pyopencl, installed in the folders `package`, looks for drivers.
+
+    Beside itself too, unless OCL_ICD_VENDORS names a file: an .icd file or a driver's library is then the only driver.
+    """
     chosen = os.environ.get("OCL_ICD_VENDORS") or os.environ.get("OPENCL_VENDOR_PATH")
+    if chosen and Path(chosen).is_file():
+        return [Path(chosen)]
     return [Path(chosen) if chosen else SYSTEM, *(Path(folder) / ".libs" for folder in package)]
 
 
 def registered(folders: list[Path]) -> list[str]:
-    """The names of the drivers in folders; a folder may be a single .icd file as well."""
+    """Return the names of the drivers in `folders`; an .icd file or a driver's library may stand for a folder."""
     names = []
     for folder in folders:
-        files = [folder] if folder.suffix == ".icd" and folder.is_file() else sorted(folder.glob("*.icd"))
+        files = [folder] if folder.is_file() else sorted(folder.glob("*.icd"))
         names += [file.stem for file in files]
     return names

@@ -24,7 +24,7 @@ from tinygraft.plugin import (
 from tinygraft_opencl.allocator import ClMemory
 from tinygraft_opencl.platforms import binding
 
-Sizes = tuple[int, int, int]
+WorkSizes = tuple[int, int, int]
 
 
 class ClProgram(Program):
@@ -41,13 +41,13 @@ class ClProgram(Program):
         """The kernel with arguments of its own."""
         return self.cl.Kernel(self.program, self.name)
 
-    def launch(self, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: Sizes) -> None:
+    def launch(self, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: WorkSizes) -> None:
         """Run the kernel; returns before it has finished, unless somebody else's memory is among the buffers."""
         event = self.enqueue(self.queue, buffers, variables, grid)
         if event is not None and any(b is not None and b.borrowed for b in buffers):
             event.wait()
 
-    def enqueue(self, queue: Any, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: Sizes) -> Any:
+    def enqueue(self, queue: Any, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: WorkSizes) -> Any:
         """Put a launch behind the others of a queue; its event, None for an empty grid."""
         with self.lock, errors_of(self.name):
             for place, buffer in enumerate(buffers):
@@ -56,7 +56,7 @@ class ClProgram(Program):
                 self.kernel.set_arg(place, np.int64(value))
             return self.start(queue, self.kernel, grid)
 
-    def start(self, queue: Any, kernel: Any, grid: Sizes) -> Any:
+    def start(self, queue: Any, kernel: Any, grid: WorkSizes) -> Any:
         """Put a kernel whose arguments are set behind the others of a queue; its event, None for an empty grid."""
         lanes = self.signature.lanes
         whole = (grid[0] * lanes * self.units, grid[1], grid[2])

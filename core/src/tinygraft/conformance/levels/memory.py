@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tinygraft.codegen.lower import to_linear
-from tinygraft.conformance.gate import Need, computes, needs
+from tinygraft.conformance.gate import Requirement, computes, needs
 from tinygraft.conformance.kernels import map_kernel, programs
 from tinygraft.conformance.opened import Opened
 from tinygraft.device.buffer import Buffer
@@ -289,7 +289,7 @@ class MemoryLevel:
             "at_address": lambda: backend.allocator.at_address(ctypes.addressof(others), 64),
         }
         use = uses[ability]
-        if Need(ability).is_met(opened):
+        if Requirement(ability).is_met(opened):
             assert use() is not None
         elif ability == "host_view":
             assert use() is None

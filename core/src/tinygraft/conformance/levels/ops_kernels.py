@@ -16,14 +16,14 @@ from tinygraft.conformance.compare import same
 from tinygraft.conformance.corpus import NAMES
 from tinygraft.conformance.kernels import Run, load, pack, param, run_all, run_kernel, store, unpack
 from tinygraft.conformance.oracle import report
-from tinygraft.conformance.products import matmul, product, run_matmul, small
+from tinygraft.conformance.product_cases import matmul, product, run_matmul, small
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
+from tinygraft.engine.arithmetic import Array
 from tinygraft.uop.ops import REDUCIBLE, Ops, ReduceArg
 from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
 
-Array = np.ndarray[Any, Any]
 ROWS, LENGTH, LENGTHS = 5, 131, (1, 2, 7, 32, 33, 64, 257, 1031)
 OF_FLOAT = (Ops.ADD, Ops.MUL, Ops.MAX, Ops.MIN)
 COMBINE: dict[Ops, Any] = {

@@ -13,12 +13,12 @@ from tinygraft.conformance.expressions import (
     PRODUCTS,
     SHAPES,
     SUMS,
-    Array,
     Expression,
     numbers,
     of_shape,
 )
 from tinygraft.dtype import BY_NAME, DType, dtypes
+from tinygraft.engine.arithmetic import Array
 from tinygraft.tensor.tensor import Tensor
 
 SHAPED = [pytest.param(shape, name, id=f"{name}-{'x'.join(map(str, shape))}")

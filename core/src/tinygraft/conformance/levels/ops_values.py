@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tinygraft.conformance.batch import Job, Outcome, outcomes
 from tinygraft.conformance.corpus import CASES, NAMES, apply, constants, convertible, edges, operands, takes
+from tinygraft.conformance.expression_batch import BatchedExpression, Outcome, outcomes
 from tinygraft.conformance.oracle import can_compute, differing, python, report
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
@@ -17,7 +17,7 @@ from tinygraft.target import Target
 from tinygraft.uop.ops import FACTS, Ops
 from tinygraft.uop.uop import UOp
 
-Jobs = Callable[[DType], list[Job]]
+Jobs = Callable[[DType], list[BatchedExpression]]
 OPERATIONS = [pytest.param(op, dtype, id=f"{op.name}-{NAMES[dtype]}") for op, dtype in CASES]
 PAIRS = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for b in dtypes.all]
 ALIKE = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for b in dtypes.all
@@ -42,9 +42,9 @@ class Judged:
         self.backend, self.jobs = backend, jobs
         self.got: dict[DType, dict[Hashable, Outcome]] = {}
         self.want: dict[DType, dict[Hashable, Outcome]] = {}
-        self.by_key: dict[DType, dict[Hashable, Job]] = {}
+        self.by_key: dict[DType, dict[Hashable, BatchedExpression]] = {}
 
-    def __call__(self, dtype: DType, key: Hashable) -> tuple[Job, Outcome, Outcome]:
+    def __call__(self, dtype: DType, key: Hashable) -> tuple[BatchedExpression, Outcome, Outcome]:
         """A job, what the backend makes of it, and what PYTHON makes of it."""
         if dtype not in self.got:
             jobs = self.jobs(dtype)
@@ -58,12 +58,12 @@ def operation(op: Ops) -> Callable[..., UOp]:
     return lambda *src: apply(op, *src)
 
 
-def of_buffers(dtype: DType) -> list[Job]:
+def of_buffers(dtype: DType) -> list[BatchedExpression]:
     """Every op with all operands from buffers."""
-    return [Job(op, operation(op), operands(op, dtype)) for op in takes(dtype)]
+    return [BatchedExpression(op, operation(op), operands(op, dtype)) for op in takes(dtype)]
 
 
-def of_constants(dtype: DType) -> list[Job]:
+def of_constants(dtype: DType) -> list[BatchedExpression]:
     """Every op with constants: alone, on the right, one on the left."""
     jobs, values = [], edges(dtype)
     for op in takes(dtype):
@@ -74,11 +74,11 @@ def of_constants(dtype: DType) -> list[Job]:
                 2: lambda x, op=op, c=c: apply(op, x, x.const_like(c)),
                 3: lambda x, op=op, c=c: chosen(op, x, c),
             }[arity or 0]
-            jobs.append(Job((op, place), build, ((dtype, values),)))
+            jobs.append(BatchedExpression((op, place), build, ((dtype, values),)))
         if arity == 2:
             c = constants(dtype)[len(jobs) % len(constants(dtype))]
             build = lambda x, op=op, c=c: apply(op, x.const_like(c), x)  # noqa: E731
-            jobs.append(Job((op, "left"), build, ((dtype, values),)))
+            jobs.append(BatchedExpression((op, "left"), build, ((dtype, values),)))
     return jobs
 
 
@@ -87,22 +87,22 @@ def chosen(op: Ops, x: UOp, c: Any) -> UOp:
     return x.eq(x).where(x.const_like(c), x) if op is Ops.WHERE else apply(op, x, x.const_like(c), x)
 
 
-def of_casts(dtype: DType) -> list[Job]:
+def of_casts(dtype: DType) -> list[BatchedExpression]:
     """A dtype as every other."""
     columns = ((dtype, tuple(convertible(dtype))),)
-    return [Job(to, lambda x, to=to: x.cast(to), columns) for to in dtypes.all]
+    return [BatchedExpression(to, lambda x, to=to: x.cast(to), columns) for to in dtypes.all]
 
 
-def of_bitcasts(dtype: DType) -> list[Job]:
+def of_bitcasts(dtype: DType) -> list[BatchedExpression]:
     """The bits of a dtype as every other of its width. NaN is left out, whose bits may change."""
     columns = ((dtype, tuple(x for x in edges(dtype) if x == x)),)
     alike = [to for to in dtypes.all if to.itemsize == dtype.itemsize and to.kind != "bool"]
-    return [Job(to, lambda x, to=to: x.bitcast(to), columns) for to in alike]
+    return [BatchedExpression(to, lambda x, to=to: x.bitcast(to), columns) for to in alike]
 
 
-def of_expressions(dtype: DType) -> list[Job]:
+def of_expressions(dtype: DType) -> list[BatchedExpression]:
     """What is written, on every pair of edge values."""
-    return [Job(name, build, operands(Ops.ADD, dtype)) for name, build in WRITTEN.items()]
+    return [BatchedExpression(name, build, operands(Ops.ADD, dtype)) for name, build in WRITTEN.items()]
 
 
 class Values:

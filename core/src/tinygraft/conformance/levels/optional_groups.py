@@ -13,13 +13,13 @@ from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.heuristics import offered
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
-from tinygraft.conformance import actions, shared
+from tinygraft.conformance import action_cases, shared
 from tinygraft.conformance.compare import same
 from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import map_kernel, pack, run_kernel, run_linear, unpack
 from tinygraft.conformance.linears import KERNELS
 from tinygraft.conformance.oracle import python
-from tinygraft.conformance.products import matmul, product, small
+from tinygraft.conformance.product_cases import matmul, product, small
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import ActionError
@@ -29,7 +29,7 @@ from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp, toposort
 
 ACTIONS = [pytest.param(kernel, case, id=f"{kernel.__name__}-{case.replace(', ', '+').replace(' ', '-')}")
-           for kernel, case in actions.RUNS]  # fmt: skip
+           for kernel, case in action_cases.RUNS]  # fmt: skip
 OFFERED = 40  # ways to compute a product that are looked at
 REPEATS = 5  # launches of a kernel whose threads might be too early
 NEEDED: dict[str, Sequence[pytest.MarkDecorator]] = {
@@ -64,13 +64,13 @@ class Groups:
     @pytest.mark.parametrize(("kernel", "case"), ACTIONS)
     def test_action(self, backend: Backend, target: Target, kernel: Callable[[], UOp], case: str) -> None:
         """Each action changes no value, at prime sizes; a Target without the means for one refuses it in words."""
-        columns = actions.COLUMNS_OF.get(case, actions.COLUMNS)
-        sink = actions.matmul(columns) if kernel is actions.matmul else kernel()
-        options = Options(actions=parse(actions.actions_of(case, sink, target)))
-        if actions.allowed(case, sink, options, target):
-            inputs = actions.given(kernel, columns)
-            found = actions.computed(backend, sink, options, inputs, actions.ROWS * columns)
-            same(found, actions.expected(kernel, columns))
+        columns = action_cases.COLUMNS_OF.get(case, action_cases.COLUMNS)
+        sink = action_cases.matmul(columns) if kernel is action_cases.matmul else kernel()
+        options = Options(actions=parse(action_cases.actions_of(case, sink, target)))
+        if action_cases.allowed(case, sink, options, target):
+            inputs = action_cases.given(kernel, columns)
+            found = action_cases.computed(backend, sink, options, inputs, action_cases.ROWS * columns)
+            same(found, action_cases.expected(kernel, columns))
             return
         with pytest.raises(ActionError, match=r"the Target has no|a group has|cannot be computed so|no such"):
             to_linear(Kernel(sink), target, options)

@@ -11,7 +11,7 @@ import pytest
 
 from tinygraft.codegen.lower import to_linear
 from tinygraft.conformance.compare import same
-from tinygraft.conformance.expressions import Array, numbers
+from tinygraft.conformance.expressions import numbers
 from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import load, pack, param, programs, store, unpack
 from tinygraft.conformance.linears import Build
@@ -20,6 +20,7 @@ from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Handle, Step
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
+from tinygraft.engine.arithmetic import Array
 from tinygraft.target import Target
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
@@ -56,7 +57,7 @@ def spinning(turns: int) -> Linear:
     return b.done()
 
 
-class Memory:
+class BackendMemory:
     """Buffers of whole numbers on a backend."""
 
     def __init__(self, backend: Backend) -> None:
@@ -83,7 +84,7 @@ class Memory:
 class Graph:
     """A captured list of launches, as TinyJit makes them: x + 1 to y, y to z by a copy, z * n + a to w below n."""
 
-    def __init__(self, backend: Backend, memory: Memory) -> None:
+    def __init__(self, backend: Backend, memory: BackendMemory) -> None:
         linears = [to_linear(Kernel(sink), backend.target) for sink in (mapped(lambda x: x + 1), counting())]
         add, count = programs(backend, linears)
         grids: list[tuple[sint, sint, sint]] = [linear.signature.grid for linear in linears]
@@ -118,11 +119,11 @@ class Launches:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def memory(cls, backend: Backend) -> Memory:
+    def memory(cls, backend: Backend) -> BackendMemory:
         """Buffers on the device under test."""
-        return Memory(backend)
+        return BackendMemory(backend)
 
-    def test_graph_runs_in_order(self, backend: Backend, memory: Memory) -> None:
+    def test_graph_runs_in_order(self, backend: Backend, memory: BackendMemory) -> None:
         """Each step sees what the steps before it wrote, a copy among them."""
         graph = Graph(backend, memory)
         places = {0: memory.make(range(SIZE))} | {place: memory.make([-1] * SIZE) for place in (1, 2, 3)}
@@ -131,7 +132,7 @@ class Launches:
         plus = list(range(1, SIZE + 1))
         same([memory.read(places[p]) for p in (1, 2, 3)], [plus, plus, below(SIZE, plus, -1)])
 
-    def test_graph_takes_other_values(self, backend: Backend, memory: Memory) -> None:
+    def test_graph_takes_other_values(self, backend: Backend, memory: BackendMemory) -> None:
         """A replay uses the values that were set last, also for the size of its grid."""
         graph = Graph(backend, memory)
         places = {0: memory.make(range(SIZE))} | {place: memory.make([-1] * SIZE) for place in (1, 2)}
@@ -141,7 +142,7 @@ class Launches:
             graph.run(n)
             same(memory.read(out), below(n, range(1, SIZE + 1), -1), f"n = {n}")
 
-    def test_graph_takes_other_buffers(self, backend: Backend, memory: Memory) -> None:
+    def test_graph_takes_other_buffers(self, backend: Backend, memory: BackendMemory) -> None:
         """A replay uses the buffers that were given last; the others stay as they were."""
         graph = Graph(backend, memory)
         first = {place: memory.make([place] * SIZE) for place in range(4)}
@@ -154,7 +155,7 @@ class Launches:
         same(memory.read(first[3]), below(3, [1] * SIZE, 3))
         same(memory.read(out), below(4, range(101, 101 + SIZE), -1))
 
-    def test_graph_of_many_steps(self, backend: Backend, memory: Memory) -> None:
+    def test_graph_of_many_steps(self, backend: Backend, memory: BackendMemory) -> None:
         """Two hundred launches that each need the one before, run again and again."""
         (add,) = programs(backend, [linear := to_linear(Kernel(mapped(lambda x: x + 1)), backend.target)])
         executor = backend.graph([Step(add, ((i + 1) % 2, i % 2), grid=linear.signature.grid) for i in range(200)])
@@ -168,7 +169,7 @@ class Launches:
                 done = executor.run(done)
             same(memory.read(a), [x + 200 * turn for x in range(SIZE)])
 
-    def test_time(self, backend: Backend, memory: Memory) -> None:
+    def test_time(self, backend: Backend, memory: BackendMemory) -> None:
         """A timed launch has run when it returns, took no longer than the clock says, and more work takes longer."""
         x, out = memory.make([7]), memory.make([0])
         times = []
@@ -188,7 +189,7 @@ class Launches:
 
     @needs(chunks=2)
     @pytest.mark.parametrize("size", [1, 2, 67])
-    def test_parts(self, backend: Backend, memory: Memory, target: Target, size: int) -> None:
+    def test_parts(self, backend: Backend, memory: BackendMemory, target: Target, size: int) -> None:
         """A loop that threads share is cut into parts, each of them is run, and each element written by one of them."""
         (program,) = programs(backend, [replace(parted(size, 1000), target=target)])
         out = memory.make([-1] * size)
@@ -205,7 +206,7 @@ class Launches:
         )
 
     @needs(chunks=2)
-    def test_each_part_once(self, backend: Backend, memory: Memory, target: Target) -> None:
+    def test_each_part_once(self, backend: Backend, memory: BackendMemory, target: Target) -> None:
         """No element of memory that is changed in place is changed by two parts, alone or in a graph of launches."""
         (program,) = programs(backend, [replace(once(SIZE), target=target)])
         x, want = memory.make(range(SIZE)), [2 * i + 1 for i in range(SIZE)]
@@ -220,7 +221,7 @@ class Launches:
         same(memory.read(x), [4 * v + 3 for v in want])
 
     @pytest.mark.parametrize("most", [1, 37])
-    def test_variable(self, backend: Backend, memory: Memory, most: int) -> None:
+    def test_variable(self, backend: Backend, memory: BackendMemory, most: int) -> None:
         """A kernel of two variables, one of them the end of its loop, from none to all of its elements."""
         (program,) = programs(backend, [counted(most)])
         for n in sorted({0, 1, most // 2, most}):
@@ -228,7 +229,7 @@ class Launches:
             program.launch([out, x], [5, n], (1, 1, 1))
             same(memory.read(out, most), [5 * (i + 1) if i < n else -1 for i in range(most)])
 
-    def test_indices_have_64_bits(self, backend: Backend, memory: Memory) -> None:
+    def test_indices_have_64_bits(self, backend: Backend, memory: BackendMemory) -> None:
         """Variables and what is computed from loop counters are not cut to 32 bits."""
         (program,) = programs(backend, [far(SIZE)])
         out = memory.make([-1] * SIZE)
@@ -263,10 +264,10 @@ class Launches:
         same((there.to(device) + x).tolist(), [2 * (v + 1) + v for v in values])
 
     @needs("ordinals")
-    def test_peers(self, backend: Backend, device: str, memory: Memory) -> None:
+    def test_peers(self, backend: Backend, device: str, memory: BackendMemory) -> None:
         """A peer's bytes are copied once its kernels have written them, both ways and again."""
         other = Device[f"{device.partition(':')[0]}:{0 if device.endswith(':1') else 1}"]
-        there, launches = Memory(other), []
+        there, launches = BackendMemory(other), []
         for one in (backend, other):
             (program,) = programs(one, [linear := to_linear(Kernel(mapped(lambda x: x + 1)), one.target)])
             x, y, z = (int(n) for n in linear.signature.grid)

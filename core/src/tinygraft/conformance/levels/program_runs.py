@@ -11,10 +11,11 @@ import pytest
 from tinygraft.codegen.lower import to_linear
 from tinygraft.config import Context
 from tinygraft.conformance.compare import same
-from tinygraft.conformance.expressions import Array, numbers
+from tinygraft.conformance.expressions import numbers
 from tinygraft.conformance.kernels import programs
-from tinygraft.conformance.levels.optional_launches import SIZE, Memory, mapped, spinning
+from tinygraft.conformance.levels.optional_launches import SIZE, BackendMemory, mapped, spinning
 from tinygraft.device.interfaces import Backend
+from tinygraft.engine.arithmetic import Array
 from tinygraft.jit import TinyJit
 from tinygraft.nn.dense import Linear
 from tinygraft.nn.optim import SGD, Adam, Optimizer
@@ -79,11 +80,11 @@ class Runs:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def held(cls, backend: Backend) -> Memory:
+    def held(cls, backend: Backend) -> BackendMemory:
         """Buffers on the device under test."""
-        return Memory(backend)
+        return BackendMemory(backend)
 
-    def test_dependent_kernels(self, backend: Backend, held: Memory) -> None:
+    def test_dependent_kernels(self, backend: Backend, held: BackendMemory) -> None:
         """A hundred launches that nobody waits for, each on the result of the one before."""
         (add,) = programs(backend, [linear := to_linear(Kernel(mapped(lambda x: x * 3 + 1)), backend.target)])
         x, y, z = (int(n) for n in linear.signature.grid)
@@ -93,7 +94,7 @@ class Runs:
             want = [(v * 3 + 1 + 2**31) % 2**32 - 2**31 for v in want]
         same(held.read(pair[0]), want)
 
-    def test_reading_waits(self, backend: Backend, held: Memory) -> None:
+    def test_reading_waits(self, backend: Backend, held: BackendMemory) -> None:
         """copy_out gives what a kernel writes that was launched just before and takes its time."""
         (slow,) = programs(backend, [spinning(SPINS)])
         x, out = held.make([7]), held.make([0])
@@ -102,7 +103,7 @@ class Runs:
             slow.launch([out, x], [], (1, 1, 1))
             assert held.read(out, 1) == [spun(first)]
 
-    def test_synchronize_waits(self, backend: Backend, held: Memory) -> None:
+    def test_synchronize_waits(self, backend: Backend, held: BackendMemory) -> None:
         """After synchronize() the result is there, also for who looks at the memory without a copy."""
         (slow,) = programs(backend, [spinning(SPINS)])
         x, out = held.make([9]), held.make([0])
@@ -110,7 +111,7 @@ class Runs:
         backend.synchronize()
         assert held.see(out) == spun(9)
 
-    def test_writing_waits(self, backend: Backend, held: Memory) -> None:
+    def test_writing_waits(self, backend: Backend, held: BackendMemory) -> None:
         """copy_in does not change a buffer before a kernel has read it that was launched earlier."""
         (slow,) = programs(backend, [spinning(SPINS)])
         x, out, other = held.make([3]), held.make([0]), held.make([0])

@@ -21,8 +21,8 @@ from tinygraft.conformance.gate import PROFILE, needs
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.linears import KERNELS
 from tinygraft.conformance.opened import Opened, Writing
+from tinygraft.device.device_spec import DeviceSpec
 from tinygraft.device.interfaces import Backend
-from tinygraft.device.spec import DeviceSpec
 from tinygraft.dtype import dtypes
 from tinygraft.errors import CompileError
 from tinygraft.installed.child import resolve

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,11 +18,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
+
 from tinygraft.conformance import spec_child
 from tinygraft.conformance.gate import needs
+from tinygraft.device.device_spec import DeviceSpec
 from tinygraft.device.interfaces import Backend
-from tinygraft.device.records import PluginRecord
-from tinygraft.device.spec import DeviceSpec
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE
 from tinygraft.installed.requires import required, satisfies
@@ -179,9 +180,10 @@ def fault_of_requirement(distribution: Distribution | None) -> str:
     bounds = required(CORE, distribution.requires or ()) if distribution is not None else None
     if bounds is None:
         return f"does not require {CORE}"
-    if not re.search(r">|={2}|~=", bounds):
+    operators = {bound.operator for bound in SpecifierSet(bounds)}
+    if operators.isdisjoint({">", ">=", "==", "===", "~="}):
         return f"requires {CORE}{bounds} without a lower bound"
-    if not re.search(r"<|={2}|~=", bounds):
+    if operators.isdisjoint({"<", "<=", "==", "===", "~="}):
         return f"requires {CORE}{bounds} without an upper bound"
     here = version(CORE)
     return "" if satisfies(here, bounds) else f"requires {CORE}{bounds}, and this is {CORE} {here}"

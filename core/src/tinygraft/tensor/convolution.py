@@ -3,7 +3,7 @@
 Tensors of shape (batch, channels, *spatial), or without the batch, in and out. Windows are one WINDOW node, and what
 slides back is one FOLD; then a multiplication and a sum over the last axes, as in a matrix product.
 
-Stride, dilation and padding are given as for pooling, see `pool.py`.
+Stride, dilation and padding are given as for pooling, see `window_reductions.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Self
 from tinygraft.dtype import DTypeLike
 from tinygraft.errors import ShapeError
 from tinygraft.tensor import lengths
-from tinygraft.tensor.pool import Pool, Sizes, each_axis, each_side
+from tinygraft.tensor.window_reductions import Sizes, WindowReductions, each_axis, each_side
 from tinygraft.uop.ops import Ops, WindowArg
 
 
-class Conv(Pool):
+class Conv(WindowReductions):
     """Methods that slide a window over the spatial axes."""
 
     __slots__ = ()

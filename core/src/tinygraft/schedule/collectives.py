@@ -11,7 +11,7 @@ from math import prod
 
 from tinygraft.uop.ops import Ops, ShardArg
 from tinygraft.uop.shape import is_concrete
-from tinygraft.uop.sharding import Layout, cut, starts
+from tinygraft.uop.sharding import ShardLayout, cut, starts
 from tinygraft.uop.uop import UOp
 
 Parts = tuple[UOp, ...]
@@ -64,7 +64,7 @@ def _renumbered(node: UOp, shape: tuple[int, ...], device: str | None) -> UOp:
     return UOp(Ops.EXPAND, node.dtype, (UOp(Ops.RESHAPE, node.dtype, (number,), (1,) * len(shape)),), shape)
 
 
-def whole(parts: Parts, layout: Layout, devices: Sequence[str], device: str) -> UOp:
+def whole(parts: Parts, layout: ShardLayout, devices: Sequence[str], device: str) -> UOp:
     """All of a value on one device."""
     if layout is None:
         here = devices.index(device) if device in devices else 0
@@ -73,7 +73,7 @@ def whole(parts: Parts, layout: Layout, devices: Sequence[str], device: str) -> 
                    layout.axis)  # fmt: skip
 
 
-def laid(parts: Parts, layout: Layout, wanted: Layout, devices: Sequence[str]) -> Parts:
+def laid(parts: Parts, layout: ShardLayout, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
     """The parts of a value in another layout on the same devices."""
     if layout == wanted:
         return parts
@@ -86,7 +86,9 @@ def laid(parts: Parts, layout: Layout, wanted: Layout, devices: Sequence[str]) -
                  for where, device in zip(bounds, devices, strict=True))  # fmt: skip
 
 
-def delivered(parts: Parts, layout: Layout, before: Sequence[str], wanted: Layout, devices: Sequence[str]) -> Parts:
+def delivered(
+    parts: Parts, layout: ShardLayout, before: Sequence[str], wanted: ShardLayout, devices: Sequence[str]
+) -> Parts:
     """The parts that other devices (before) have of a value, in a layout on these devices."""
     if wanted is None:
         return tuple(whole(parts, layout, before, device) for device in devices)

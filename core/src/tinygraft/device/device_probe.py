@@ -10,18 +10,18 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from tinygraft import hooks
+from tinygraft.device.device_spec import PLUGIN_API, Probe
 from tinygraft.device.load import probe
-from tinygraft.device.records import PluginRecord
-from tinygraft.device.spec import PLUGIN_API, Probe
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.installed.child import Tell
+from tinygraft.installed.plugin_probe import told, verdict_on
 from tinygraft.installed.records import Status, blame
-from tinygraft.installed.trial import told, verdict_on
 
 
 def examine(record: PluginRecord, limit: float | None = None, on_wait: Callable[[float], object] | None = None) -> None:
     """Move a declared record to where its trial got; where no child process can be started, take the steps here."""
     try:
-        verdict = verdict_on(record, "tinygraft.device.trial:in_child", str(PLUGIN_API), limit, on_wait)
+        verdict = verdict_on(record, "tinygraft.device.device_probe:in_child", str(PLUGIN_API), limit, on_wait)
     except OSError:
         probe(record)
         return

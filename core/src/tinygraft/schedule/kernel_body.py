@@ -23,11 +23,15 @@ from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, AxisKind, Ops, Param
 from tinygraft.uop.shape import Shape, high, is_size, sint
 from tinygraft.uop.uop import UOp
 
-Request = tuple[UOp, Index, UOp | None]
-Answer = Generator[list[Request], list[UOp], UOp]
+ValueRequest = tuple[UOp, Index, UOp | None]
+Answer = Generator[list[ValueRequest], list[UOp], UOp]
 # Instructions that an operation becomes where the Target lacks it (rules/).
-# measured: counted in linear kernels of one of them (2026-11-22)
-LENGTH = {Ops.SIN: 128, Ops.POW: 180, Ops.THREEFRY: 100, Ops.LOG2: 95, Ops.EXP2: 40, Ops.MOD: 28, Ops.IDIV: 24}
+# measured: counted in linear kernels of one of them, in float64, which takes more (2026-11-22)
+LENGTH = {
+    Ops.SIN: 128, Ops.COS: 128, Ops.TAN: 150, Ops.ASIN: 42, Ops.ACOS: 48, Ops.ATAN: 45, Ops.TANH: 64, Ops.ERF: 78,
+    Ops.ERFC: 110, Ops.LGAMMA: 167, Ops.EXP: 34, Ops.EXP2: 40, Ops.EXPM1: 41, Ops.LOG: 39, Ops.LOG2: 95, Ops.LOG1P: 44,
+    Ops.POW: 180, Ops.FMOD: 245, Ops.MOD: 28, Ops.IDIV: 24, Ops.THREEFRY: 100,
+}  # fmt: skip
 IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and itself they give the value
 
 
@@ -46,7 +50,7 @@ class Lowering:
         self.memory = memory
         self.members: dict[UOp, Index] = {}
         self.slots: dict[UOp, int] = {}
-        self.values: dict[Request, UOp] = {}
+        self.values: dict[ValueRequest, UOp] = {}
         self.length = 0  # instructions that its operations are more than one each
         self.loops: list[UOp] = []
         self.sizes: dict[int, sint] = {}  # of every range, by axis
@@ -75,7 +79,7 @@ class Lowering:
         wanted = (node, index, gate)
         if (known := self.values.get(wanted)) is not None:
             return known
-        stack: list[tuple[Request, Answer, list[Request]]] = []
+        stack: list[tuple[ValueRequest, Answer, list[ValueRequest]]] = []
         self._begin(wanted, stack)
         while stack:
             request, answer, needs = stack[-1]
@@ -91,7 +95,7 @@ class Lowering:
                     stack.pop()
         return self.values[wanted]
 
-    def _begin(self, request: Request, stack: list[tuple[Request, Answer, list[Request]]]) -> None:
+    def _begin(self, request: ValueRequest, stack: list[tuple[ValueRequest, Answer, list[ValueRequest]]]) -> None:
         node, index, gate = request
         if node in self.memory:
             home = self.members.get(node)
@@ -222,15 +226,16 @@ class Lowering:
 
     def _reduced(self, node: UOp, op: Ops, value: UOp, ranges: tuple[UOp, ...]) -> UOp:
         """value combined by op over ranges. Over those that it does not depend on no loop runs."""
-        around, ranges = ranges, tuple(r for r in ranges if not _repeats(op, value, r))
-        times = math.prod(r.src[0].arg for r in around if r not in ranges)
-        if ranges:
-            if value.op is Ops.REDUCE and value.arg.op is op and not _invariant(value, ranges):
+        moving = tuple(r for r in ranges if not _repeats(op, value, r))
+        times = math.prod(r.src[0].arg for r in ranges if r not in moving)
+        if moving:
+            terms, over = value, moving
+            if value.op is Ops.REDUCE and value.arg.op is op and not _invariant(value, moving):
                 self.reduces.pop(value, None)
-                value, ranges = value.src[0], ranges + value.src[1:]
-            value = UOp(Ops.REDUCE, value.dtype, (value, *ranges), ReduceArg(op))
+                terms, over = value.src[0], moving + value.src[1:]
+            value = UOp(Ops.REDUCE, value.dtype, (terms, *over), ReduceArg(op))
             self._name(value, node)
-        return _times(value, times) if op is Ops.ADD and len(ranges) < len(around) else value
+        return _times(value, times) if op is Ops.ADD and len(moving) < len(ranges) else value
 
     def _name(self, reduce: UOp, node: UOp) -> None:
         self.reduces[reduce] = self._computes[reduce] = node

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tinygraft import events
-from tinygraft.device.spec import DeviceSpec, Probe
+from tinygraft.device.device_spec import DeviceSpec, Probe
 from tinygraft.events import DeviceEvent
 from tinygraft.installed.records import Record, Status
 

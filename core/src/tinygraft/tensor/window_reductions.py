@@ -21,7 +21,7 @@ from tinygraft.uop.ops import Ops, WindowArg
 Sizes = int | Sequence[int]
 
 
-class Pool(Matmul):
+class WindowReductions(Matmul):
     """Methods that combine the values of each window."""
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class Pool(Matmul):
         >>> Tensor.arange(4).reshape(1, 1, 2, 2).avg_pool2d().tolist()
         [[[[1.5]]]]
         """
-        p = _Pool.of("avg_pool", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
+        p = _PoolingSizes.of("avg_pool", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
         x = self._in_float()
         total = x._padded(p.sides)._windows(p.kernel, p.stride, p.dilation)._reduce(Ops.ADD, p.last)
         if divisor_override is not None:
@@ -88,7 +88,7 @@ class Pool(Matmul):
         >>> Tensor.arange(16).reshape(1, 1, 4, 4).max_pool2d().tolist()
         [[[[5, 7], [13, 15]]]]
         """
-        p = _Pool.of("max_pool", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
+        p = _PoolingSizes.of("max_pool", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
         windows = self._padded(p.sides, dtypes.min(self.dtype))._windows(p.kernel, p.stride, p.dilation)
         if not return_indices:
             return windows._reduce(Ops.MAX, p.last)
@@ -139,13 +139,13 @@ class Pool(Matmul):
         return zeros.scatter(-1, places, flat)._reshape((*lead, *size))
 
 
-class _Pool:
+class _PoolingSizes:
     """The numbers of a pooling: sides are the padding with what ceil_mode adds, asked is without."""
 
     @classmethod
     def of(
         cls, what: str, shape: Any, kernel: Sizes, stride: Sizes | None, dilation: Sizes, padding: Sizes, ceil: bool
-    ) -> _Pool:
+    ) -> _PoolingSizes:
         self = cls()
         self.kernel = (kernel, kernel) if isinstance(kernel, int) else tuple(kernel)
         n = len(self.kernel)

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import halves
-from tinygraft.rules.words import LAYOUT, Words, magnitude, trimmed
+from tinygraft.rules.words import LAYOUT, TargetOps, magnitude, trimmed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -43,12 +43,12 @@ LOG = {
 TWO_OVER_3_LN2 = Fraction("0.9617966939259756049066164540012614249511")
 
 
-def exp2(words: Words, x: UOp) -> UOp:
+def exp2(words: TargetOps, x: UOp) -> UOp:
     """2**x: inf from the greatest exponent on, subnormal results rounded once."""
     return _exp2_pair(words, x, None)
 
 
-def _exp2_pair(words: Words, x: UOp, low: UOp | None) -> UOp:
+def _exp2_pair(words: TargetOps, x: UOp, low: UOp | None) -> UOp:
     """2**(x + low), low much smaller than x.
 
     x = n + f with |f| <= 1/2. Adding 1.5 * 2**mantissa rounds x to n in the low bits of the sum, from where a shift
@@ -70,14 +70,14 @@ def _exp2_pair(words: Words, x: UOp, low: UOp | None) -> UOp:
     return doubled * power * small.where(x.const_like(2.0**-lift), 1.0)
 
 
-def log2(words: Words, x: UOp) -> UOp:
+def log2(words: TargetOps, x: UOp) -> UOp:
     """The binary logarithm: -inf at either zero, NaN below."""
     high, low = _log2_pair(words, x)
     special = x.eq(0.0).where(x.const_like(-math.inf), math.nan)
     return (x > 0.0).where((x < math.inf).where(high + low, x), special)
 
 
-def _log2_pair(words: Words, x: UOp) -> tuple[UOp, UOp]:
+def _log2_pair(words: TargetOps, x: UOp) -> tuple[UOp, UOp]:
     """The binary logarithm of a positive finite x as a pair, to about twice the precision of its dtype less ten bits.
 
     x = 2**e * (1+f) with 1+f from sqrt(1/2) to sqrt(2); log(1+f) = 2/3 s (3 + z + z*z*R(z)), s = f / (2+f), z = s*s.
@@ -110,7 +110,7 @@ def _log2_pair(words: Words, x: UOp) -> tuple[UOp, UOp]:
     return high, l_low - ((high - exponent) - l_high)
 
 
-def power(words: Words, x: UOp, y: UOp) -> UOp:
+def power(words: TargetOps, x: UOp, y: UOp) -> UOp:
     """x to the y, as C's pow: 1 for y = 0 and for x = 1 even with NaN; NaN for x < 0 unless y is a whole number."""
     if x.dtype.kind != "float":
         return _integer_power(x, y)
@@ -135,7 +135,7 @@ def power(words: Words, x: UOp, y: UOp) -> UOp:
     return (y.eq(0.0) | x.eq(1.0)).where(x.const_like(1.0), undefined.where(x.const_like(math.nan), signed))
 
 
-def _exp2_pair_sum(words: Words, high: UOp, low: UOp) -> UOp:
+def _exp2_pair_sum(words: TargetOps, high: UOp, low: UOp) -> UOp:
     """2**(high + low) for parts of any relative size."""
     total = high + low
     return _exp2_pair(words, total, low - (total - high))
@@ -153,7 +153,7 @@ def _integer_power(x: UOp, y: UOp) -> UOp:
     return (y < 0).where(unit, result)
 
 
-def square_root(words: Words, x: UOp) -> UOp:
+def square_root(words: TargetOps, x: UOp) -> UOp:
     """The square root, rounded right: Newton's iteration for its inverse, and one step by the exact remainder.
 
     The remainder is taken in integers, in squared units of the last place; it is small although its parts wrap.

@@ -12,9 +12,9 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
-from tinygraft.tensor import checked, lengths
+from tinygraft.tensor import checked, lengths, parts
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.data import check_nesting
+from tinygraft.tensor.data import array_of
 from tinygraft.uop.index import settled
 from tinygraft.uop.shape import Shape, high, sint
 from tinygraft.uop.show import show_arg
@@ -22,7 +22,7 @@ from tinygraft.uop.uop import UOp
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AxisSlice:
     """A slice of an axis: from start to end (in memory order), reversed, then each step-th element."""
 
     start: sint
@@ -32,7 +32,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class One:
+class AxisElement:
     """A single place of an axis, which is then gone."""
 
     place: sint
@@ -44,7 +44,7 @@ class New:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class AxisIndices:
     """A tensor of integers: places along an axis. known says that all of them lie in it and are not negative.
 
     new says that the axis is one of size 1 that the tensor does not have: a mask without axes is its place 0, once or
@@ -61,7 +61,7 @@ class Gap:
     """An ellipsis that stands for no axis. It still parts the index tensors on its two sides, as numpy has it."""
 
 
-Pick = Part | One | New | Places | Gap
+Pick = AxisSlice | AxisElement | New | AxisIndices | Gap
 
 
 def parse(tensor: Any, index: Any) -> list[Pick]:
@@ -88,7 +88,7 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
     axis = 0
     for item in items:
         if not _axes_of(item):
-            picks.append(item if isinstance(item, Places) else Gap() if item is Ellipsis else New())
+            picks.append(item if isinstance(item, AxisIndices) else Gap() if item is Ellipsis else New())
             continue
         picks.append(_pick(tensor, item, axis))
         axis += 1
@@ -125,14 +125,14 @@ def _as_index(tensor: Any, item: Any) -> Any:
     return _new_places(tensor, int(mask.item()))
 
 
-def _new_places(tensor: Any, count: int) -> Places:
+def _new_places(tensor: Any, count: int) -> AxisIndices:
     """The first place of a new axis, or none of it."""
-    return Places(type(tensor).zeros(count, dtype=dtypes.int32, device=tensor.device), True, new=True)
+    return AxisIndices(type(tensor).zeros(count, dtype=dtypes.int32, device=tensor.device), True, new=True)
 
 
 def _axes_of(item: Any) -> int:
     """How many axes of the tensor an item of an index stands for."""
-    if item is None or item is Ellipsis or (isinstance(item, Places) and item.new):
+    if item is None or item is Ellipsis or (isinstance(item, AxisIndices) and item.new):
         return 0
     return item.ndim if isinstance(item, TensorBase) and item.dtype is dtypes.bool else 1
 
@@ -146,8 +146,7 @@ def _array(tensor: Any, item: Any) -> Any:
     """A list or array of integers as a numpy array, one of bools as a mask on the tensor's device."""
     import numpy as np
 
-    check_nesting(item)
-    found = np.asarray(item)
+    found = array_of(item)
     if found.dtype.kind == "b":
         return type(tensor)(found, device=tensor.device)
     if found.size == 0:
@@ -178,18 +177,20 @@ def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
     where = np.nonzero(mask.numpy())
     wide = [np.int32 if size < 2**31 else np.int64 for size in covered]
     return [
-        Places(type(tensor)(part.astype(to), device=tensor.device), True) for part, to in zip(where, wide, strict=True)
+        AxisIndices(type(tensor)(part.astype(to), device=tensor.device), True)
+        for part, to in zip(where, wide, strict=True)
     ]
 
 
 def _pick(tensor: Any, item: Any, axis: int) -> Pick:
     size = tensor.shape[axis]
-    if isinstance(item, Places):
+    if isinstance(item, AxisIndices):
         return item
     if isinstance(item, slice):
         return _part(tensor, item, axis)
     if isinstance(item, UOp) and item.dtype is dtypes.index:
-        return One(lengths.from_front(settled(item), size))
+        asked = settled(item)
+        return _one(tensor, axis, asked, lengths.from_front(asked, size))
     if isinstance(item, UOp):
         item = type(tensor)(item, device=tensor.device)
     if isinstance(item, TensorBase):
@@ -198,7 +199,7 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
                 f"an index is made of integers or bools, got a tensor of {item.dtype}\n  made at {item._where()}"
             )
         checked.check(tensor, item, axis)
-        return Places(item, False)
+        return AxisIndices(item, False)
     if _is_array(item) and item.ndim:
         return _listed(tensor, item, axis)
     try:
@@ -206,10 +207,16 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
     except (AttributeError, TypeError):
         raise DTypeError(_no_index(tensor, type(item).__name__)) from None
     if not isinstance(size, int):
-        return One(place if place >= 0 else lengths.add(size, place))
+        return _one(tensor, axis, place, place if place >= 0 else lengths.add(size, place))
     if not -size <= place < size:
         checked.use(tensor, axis).check(place)
-    return One(place % size)
+    return AxisElement(place % size)
+
+
+def _one(tensor: Any, axis: int, asked: sint, front: sint) -> AxisElement:
+    """A place that is symbolic, or is one of an axis of symbolic length. Raises IndexOutOfRange."""
+    parts.take(parts.IndexBounds(tensor.shape, axis, front, asked, tensor._where()))
+    return AxisElement(front)
 
 
 def _no_index(tensor: Any, found: object) -> str:
@@ -219,17 +226,17 @@ def _no_index(tensor: Any, found: object) -> str:
     )
 
 
-def _listed(tensor: Any, places: Any, axis: int) -> Places:
+def _listed(tensor: Any, places: Any, axis: int) -> AxisIndices:
     """An array of integers, every one of them checked."""
     import numpy as np
 
     size = lengths.as_int(tensor.shape[axis], "a list as an index")
     checked.use(tensor, axis).check(places)
     front = np.where(places < 0, places.astype(np.int64) + size, places)
-    return Places(type(tensor)(front.astype(np.int32 if size < 2**31 else np.int64), device=tensor.device), True)
+    return AxisIndices(type(tensor)(front.astype(np.int32 if size < 2**31 else np.int64), device=tensor.device), True)
 
 
-def _part(tensor: Any, item: slice, axis: int) -> Part:
+def _part(tensor: Any, item: slice, axis: int) -> AxisSlice:
     size = tensor.shape[axis]
     for part in (item.start, item.stop, item.step):
         symbolic = isinstance(part, UOp) and part.dtype is dtypes.index and part is not item.step
@@ -250,11 +257,11 @@ def _part(tensor: Any, item: slice, axis: int) -> Part:
         start, stop, step = slice(first, end, step).indices(size)
         count = len(range(start, stop, step))
         if count == 0:
-            return Part(0, 0)
+            return AxisSlice(0, 0)
         last = start + (count - 1) * step
-        return Part(start, last + 1, step) if step > 0 else Part(last, start + 1, -step, True)
+        return AxisSlice(start, last + 1, step) if step > 0 else AxisSlice(last, start + 1, -step, True)
     if step == -1 and item.start is item.stop is None:
-        return Part(0, size, reverse=True)
+        return AxisSlice(0, size, reverse=True)
     if step != 1:
         raise ShapeError(
             f"a slice with symbolic bounds needs a step of 1, got {step} on axis {axis} of shape "
@@ -266,30 +273,32 @@ def _part(tensor: Any, item: slice, axis: int) -> Part:
     places = [default if end is None else end for end, default in zip(ends, (0, size), strict=True)]
     start, end = (lengths.slice_end(place, size) for place in places)
     if high(lengths.sub(end, start)) <= 0 and not any(isinstance(bound, UOp) for bound in bounds):
-        return Part(0, 0)
-    return Part(start, end)  # symbolic bounds that are the wrong way round are refused where the part is taken
+        return AxisSlice(0, 0)
+    return AxisSlice(start, end)  # symbolic bounds that are the wrong way round are refused where the part is taken
 
 
 def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
     """The view that the picks without tensors make; axes with places stay whole."""
-    axes = [pick for pick in picks if not isinstance(pick, (New, Gap)) and not (isinstance(pick, Places) and pick.new)]
+    axes = [
+        pick for pick in picks if not isinstance(pick, (New, Gap)) and not (isinstance(pick, AxisIndices) and pick.new)
+    ]
     pairs: list[tuple[sint, sint] | None] = []
     for place in axes:
-        if isinstance(place, Part):
+        if isinstance(place, AxisSlice):
             pairs.append((place.start, place.end))
         else:
-            pairs.append((place.place, lengths.add(place.place, 1)) if isinstance(place, One) else None)
+            pairs.append((place.place, lengths.add(place.place, 1)) if isinstance(place, AxisElement) else None)
     view = tensor.shrink(pairs)
-    backward = [axis for axis, pick in enumerate(axes) if isinstance(pick, Part) and pick.reverse]
+    backward = [axis for axis, pick in enumerate(axes) if isinstance(pick, AxisSlice) and pick.reverse]
     if backward:
         view = view.flip(backward)
-    view = view._every([pick.step if isinstance(pick, Part) else 1 for pick in axes])
+    view = view._every([pick.step if isinstance(pick, AxisSlice) else 1 for pick in axes])
     sizes = iter(view.shape)
     shape: list[sint] = []
     for pick in picks:
         if isinstance(pick, Gap):
             continue
-        size = 1 if isinstance(pick, New) or (isinstance(pick, Places) and pick.new) else next(sizes)
-        if not isinstance(pick, One):
+        size = 1 if isinstance(pick, New) or (isinstance(pick, AxisIndices) and pick.new) else next(sizes)
+        if not isinstance(pick, AxisElement):
             shape.append(size)
     return view._reshape(tuple(shape))

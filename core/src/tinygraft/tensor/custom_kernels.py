@@ -16,14 +16,14 @@ from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor import lengths
 from tinygraft.tensor.access import Access, _is_stored
 from tinygraft.tensor.custom import with_derivative
-from tinygraft.uop import spec
+from tinygraft.uop import graph_spec
 from tinygraft.uop.ops import Ops, ParamArg
 from tinygraft.uop.show import brief
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, toposort
 
 
-class Kernels(Access):
+class CustomKernels(Access):
     """custom_kernel."""
 
     __slots__ = ()
@@ -86,7 +86,7 @@ def _checked(sink: Any, params: Sequence[UOp]) -> list[int]:
     if not isinstance(sink, UOp) or sink.op is not Ops.SINK:
         found = brief(sink) if isinstance(sink, UOp) else type(sink).__name__
         raise GraphError(f"a kernel of one's own is a SINK over STOREs, its function gave {found}")
-    if (fault := spec.first_fault(spec.KERNEL, sink)) is not None:
+    if (fault := graph_spec.first_fault(graph_spec.KERNEL, sink)) is not None:
         raise GraphError(f"this is no kernel: {fault[1]}\n  node: {brief(fault[0])}")
     nodes = toposort(sink)
     unused = [param.arg.slot for param in params if param not in nodes]

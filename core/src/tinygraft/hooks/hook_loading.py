@@ -9,8 +9,8 @@ from typing import Any
 from tinygraft.errors import HookError
 from tinygraft.events import KINDS
 from tinygraft.installed.child import Tell
+from tinygraft.installed.plugin_probe import told, verdict_on
 from tinygraft.installed.records import Record, Status, blame
-from tinygraft.installed.trial import told, verdict_on
 
 KEY = " ".join(f"{kind.__name__}{tuple(kind.__annotations__.items())}" for kind in KINDS)
 
@@ -21,7 +21,7 @@ def examine(record: Record, limit: float | None = None, on_wait: Callable[[float
     Where no child process can be started it is taken for loaded, and what load() finds decides.
     """
     try:
-        verdict_on(record, "tinygraft.hooks.load:in_child", KEY, limit, on_wait).apply(record)
+        verdict_on(record, "tinygraft.hooks.hook_loading:in_child", KEY, limit, on_wait).apply(record)
     except OSError:
         record.move(Status.LOADED)
 

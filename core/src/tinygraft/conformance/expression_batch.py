@@ -22,7 +22,7 @@ MOST = 24  # jobs in one kernel
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BatchedExpression:
     """An expression of one UOp for each column; the columns are of one length. key names it."""
 
     key: Hashable
@@ -33,9 +33,9 @@ class Job:
 Outcome = list[Any] | Exception  # the values of a job, or why there are none
 
 
-def outcomes(backend: Backend, jobs: Sequence[Job]) -> dict[Hashable, Outcome]:
+def outcomes(backend: Backend, jobs: Sequence[BatchedExpression]) -> dict[Hashable, Outcome]:
     """What each job gives on a backend, by its key."""
-    groups: dict[Columns, list[Job]] = {}
+    groups: dict[Columns, list[BatchedExpression]] = {}
     for job in jobs:
         groups.setdefault(job.columns, []).append(job)
     batches = []
@@ -45,7 +45,7 @@ def outcomes(backend: Backend, jobs: Sequence[Job]) -> dict[Hashable, Outcome]:
     return _together(backend, batches)
 
 
-def _together(backend: Backend, batches: Sequence[Sequence[Job]]) -> dict[Hashable, Outcome]:
+def _together(backend: Backend, batches: Sequence[Sequence[BatchedExpression]]) -> dict[Hashable, Outcome]:
     """The outcomes of batches; where one of several fails, each by itself, and then each of its jobs by itself."""
     try:
         return _run(backend, batches)
@@ -59,7 +59,7 @@ def _together(backend: Backend, batches: Sequence[Sequence[Job]]) -> dict[Hashab
     return found
 
 
-def _run(backend: Backend, batches: Sequence[Sequence[Job]]) -> dict[Hashable, Outcome]:
+def _run(backend: Backend, batches: Sequence[Sequence[BatchedExpression]]) -> dict[Hashable, Outcome]:
     runs, kinds = [], []
     for batch in batches:
         sink, buffers, dtypes = map_kernel([job.build for job in batch], batch[0].columns)

@@ -17,7 +17,7 @@ from typing import Any
 
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.effort import spend
-from tinygraft.schedule.lower import NotShared, numel, output_loops
+from tinygraft.schedule.kernel_body import NotShared, numel, output_loops
 from tinygraft.schedule.stored import MIN_ROWS, MUCH, is_product, memory_base
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
@@ -43,7 +43,7 @@ class StoreMore(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FusionState:
     """What a kernel has become by the nodes put into it: how many values and buffers it has, and its reductions."""
 
     number: int
@@ -73,7 +73,7 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KernelPart:
     """A stored node as a part of a kernel: its form, and the memory it reads, in the order in which the form does."""
 
     node: UOp
@@ -90,10 +90,10 @@ class Group:
         self.needs: set[UOp] = set()
         self.sizes: list[sint] = []
         self.places: dict[UOp, int] = {}  # buffer -> its number in this kernel, in the order in which parts name them
-        self.state = State(-1)
+        self.state = FusionState(-1)
         self._draft: Draft | None = None
 
-    def join(self, part: Part, needs: set[UOp]) -> bool:
+    def join(self, part: KernelPart, needs: set[UOp]) -> bool:
         """Compute and store a node here, unless that cannot be. Raises StoreMore."""
         entry, buffers = self._entry(part)
         state = self.book.once((self.state.number, entry), lambda: self._extended(part, needs, entry))
@@ -108,7 +108,7 @@ class Group:
         self.sizes = sizes if len(sizes) > len(self.sizes) else self.sizes
         return True
 
-    def _entry(self, part: Part) -> tuple[Hashable, dict[UOp, int]]:
+    def _entry(self, part: KernelPart) -> tuple[Hashable, dict[UOp, int]]:
         """How a part is wired to what is here: which buffers it reads and writes, and which of these are nodes here."""
         buffers = dict(self.places)
         labels = []
@@ -118,7 +118,7 @@ class Group:
             labels.append((buffers.setdefault(buffer, len(buffers)), buffer.arg.size, here))
         return (part.form, tuple(labels)), buffers
 
-    def _extended(self, part: Part, needs: set[UOp], entry: Hashable) -> State | None:
+    def _extended(self, part: KernelPart, needs: set[UOp], entry: Hashable) -> FusionState | None:
         """The state with one more node, None where that cannot be."""
         node = part.node
         if self.state.product and (
@@ -145,7 +145,7 @@ class Group:
             raise StoreMore(again)
         number, lowering = self.book.number((self.state.number, entry)), draft.lowering
         ops = len(lowering.values) + lowering.length
-        return State(number, ops, len(lowering.slots), len(reduces), product or self.state.product)
+        return FusionState(number, ops, len(lowering.slots), len(reduces), product or self.state.product)
 
     def draft(self) -> Draft:
         """The kernel written down."""
@@ -218,7 +218,7 @@ class Group:
         return call.kernel, tuple(self.places[buffer] for buffer in call.buffers), call.written
 
 
-def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> Part:
+def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> KernelPart:
     """A stored node as a part of kernels: what it computes from memory, with that memory by number."""
     root = node.src[1] if node.op is Ops.ASSIGN else node
     key: list[Hashable] = [(node.op is Ops.ASSIGN, node.dtype, node.shape)]
@@ -243,7 +243,7 @@ def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> Part:
             key.append((current.op, current.dtype, current.arg, *[numbers[source] for source in current.src]))
         numbers[current] = len(numbers)
         stack.pop()
-    return Part(node, book.number(tuple(key)), tuple(leaves))
+    return KernelPart(node, book.number(tuple(key)), tuple(leaves))
 
 
 def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
@@ -254,7 +254,7 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
     """
     groups: list[Group] = []
     home: dict[UOp, Group] = {}
-    reading, waits = _Reading(), _Waits(needs, home)
+    reading, waits = _Reading(), _KernelWaits(needs, home)
     readers: dict[UOp, list[UOp]] = {}
     for node in stored:
         for need in needs[node]:
@@ -310,7 +310,7 @@ def _candidates(node: UOp, needs: set[UOp], home: Mapping[UOp, Group], reading: 
     return sorted(producers, key=lambda g: -g.number) + sorted(sharers, key=lambda g: -g.number)
 
 
-class _Waits:
+class _KernelWaits:
     """Which kernels have to wait for which. home gives the kernel of a node; one without is a kernel of its own.
 
     Nodes come in an order in which none needs a later one. `latest` has, for each kernel, the place of the last node in
@@ -360,7 +360,7 @@ class _Waits:
         return {self.home.get(need, need) for need in self.needs[node] if need in self.needs}
 
 
-def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], waits: _Waits) -> bool:
+def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], waits: _KernelWaits) -> bool:
     """Whether no other kernel that reads the value which node replaces has to wait for group."""
     old, home = memory_base(node.src[0]), waits.home
     return not any(

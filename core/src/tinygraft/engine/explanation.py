@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tinygraft.engine.record import KernelRecord, Launch, Schedule, Stage
+from tinygraft.engine.record import KernelRecord, LaunchRecord, ScheduleRecord, Stage
 
 # assumed: columns of text that a terminal has
 WIDTH = 100  # of a printed record
 BAR = 40  # of the whole time, as a bar
 
 
-def explain(schedule: Schedule, passes: bool = False, bodies: dict[int, int] | None = None) -> Iterator[str]:
+def explain(schedule: ScheduleRecord, passes: bool = False, bodies: dict[int, int] | None = None) -> Iterator[str]:
     """The lines for one schedule.
 
     passes also prints the kernel graph after each pass. bodies remembers in which schedule a kernel was
     printed: one that was compiled before is not compiled again, and the text says where to look.
 
-    >>> from tinygraft.engine.record import Launch
-    >>> replay = Schedule(2, "train.py:7", launches=[Launch("E_4", "DEV", 0.0, 2e-6, 32, 4)], launched=1)
+    >>> from tinygraft.engine.record import LaunchRecord
+    >>> replay = ScheduleRecord(2, "train.py:7", launches=[LaunchRecord("E_4", "DEV", 0.0, 2e-6, 32, 4)], launched=1)
     >>> print(list(explain(replay))[1].strip("= "))
     replay 2, asked for at train.py:7
     """
@@ -74,7 +74,7 @@ def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
                 yield f"  {one.name.removeprefix('pass: '):30} {one.about:>12} {duration(one.seconds):>10}"
 
 
-def timeline(schedule: Schedule, bodies: dict[int, int]) -> Iterator[str]:
+def timeline(schedule: ScheduleRecord, bodies: dict[int, int]) -> Iterator[str]:
     """What was launched, in order, each with a bar in proportion to its time."""
     launches = schedule.launches
     if not launches:
@@ -98,7 +98,7 @@ def timeline(schedule: Schedule, bodies: dict[int, int]) -> Iterator[str]:
         yield f"  ... {schedule.launched - len(launches)} more"
 
 
-def rates(launch: Launch) -> str:
+def rates(launch: LaunchRecord) -> str:
     """How fast a launch computed and moved bytes, empty where neither is known."""
     if not launch.seconds or not (launch.flops or launch.bytes):
         return ""

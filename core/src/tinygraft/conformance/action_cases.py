@@ -51,10 +51,10 @@ def transposed() -> UOp:
     return UOp(Ops.SINK, src=(store(param(0, F, ROWS * COLUMNS), row(i, j, COLUMNS), value),))
 
 
-Inputs = list[list[float]]
+OperandValues = list[list[float]]
 
 
-def given(kernel: Callable[[], UOp], columns: int) -> Inputs:
+def given(kernel: Callable[[], UOp], columns: int) -> OperandValues:
     """The inputs of a kernel."""
     if kernel is transposed:
         return [numbers(ROWS * COLUMNS, 5)]
@@ -72,7 +72,7 @@ def expected(kernel: Callable[[], UOp], columns: int) -> list[float]:
     ]  # fmt: skip
 
 
-def computed(backend: Backend, sink: UOp, options: Options, inputs: Inputs, size: int) -> list[float]:
+def computed(backend: Backend, sink: UOp, options: Options, inputs: OperandValues, size: int) -> list[float]:
     """What a kernel with options gives on a backend; every share of it, where it is shared out."""
     linear = to_linear(Kernel(sink), backend.target, options)
     x, y, z = (int(n) for n in linear.signature.grid)

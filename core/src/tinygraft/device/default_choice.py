@@ -12,10 +12,10 @@ from functools import partial
 from typing import NamedTuple
 
 from tinygraft.config import DEV, SETTINGS, TINYGRAFT_DEVICE
+from tinygraft.device.device_probe import examine
 from tinygraft.device.known import FIRST_PARTY
 from tinygraft.device.load import probe
-from tinygraft.device.records import PluginRecord
-from tinygraft.device.trial import examine
+from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.errors import SettingError
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import Candidate, DefaultRequest
@@ -24,23 +24,23 @@ from tinygraft.installed.entries import CORE
 from tinygraft.installed.records import Status
 
 
-class Asked(NamedTuple):
+class RequestedDevice(NamedTuple):
     """What a setting asks for: a device or a chain of them, and how that was written, such as DEV=A,B."""
 
     devices: str
     written: str
 
 
-def asked_by_context() -> Asked | None:
+def asked_by_context() -> RequestedDevice | None:
     """What a Context of this thread asks for."""
     if text := TINYGRAFT_DEVICE.in_context:  # asked for each tensor that is made: no loop
-        return Asked(text, f"TINYGRAFT_DEVICE={text}")
+        return RequestedDevice(text, f"TINYGRAFT_DEVICE={text}")
     if text := DEV.in_context:
-        return Asked(text, f"DEV={text}")
+        return RequestedDevice(text, f"DEV={text}")
     return None
 
 
-def asked_by_environment(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> Asked | None:
+def asked_by_environment(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> RequestedDevice | None:
     """What the environment asks for.
 
     NAME=1 counts only for the name of a declared device that is no setting of ours, and the value 1. Raises
@@ -48,24 +48,24 @@ def asked_by_environment(names: Iterable[str], environment: Mapping[str, str] = 
     """
     for setting in (TINYGRAFT_DEVICE, DEV):
         if text := setting.value:
-            return Asked(text, f"{setting.name}={text}")
+            return RequestedDevice(text, f"{setting.name}={text}")
     chosen = sorted(name for name in names if environment.get(name) == "1" and name not in SETTINGS)
     if len(chosen) > 1:
         settings = " and ".join(f"{name}=1" for name in chosen)
         raise SettingError(
             f"{settings} are both set; set one of them, or DEV={','.join(chosen)} for an order of preference"
         )
-    return Asked(chosen[0], f"{chosen[0]}=1") if chosen else None
+    return RequestedDevice(chosen[0], f"{chosen[0]}=1") if chosen else None
 
 
-def wanted_by_plugins(records: Sequence[PluginRecord]) -> Asked | None:
+def wanted_by_plugins(records: Sequence[PluginRecord]) -> RequestedDevice | None:
     """What a hook plugin wants as the default device. Nobody's device is looked at where no plugin asks."""
     hooks.load()
     if not hooks.has_choice:
         return None
     look_at(records)
     found = hooks.choose_default(default_request(records))
-    return None if found is None else Asked(found[0], f"{found[1]} chooses {found[0]}")
+    return None if found is None else RequestedDevice(found[0], f"{found[1]} chooses {found[0]}")
 
 
 def default_request(records: Sequence[PluginRecord]) -> DefaultRequest:
