@@ -722,6 +722,34 @@ def test_a_shard_of_a_leaf_that_is_written_before_it_is_memory(read: bool, make:
     np.testing.assert_array_equal(t.grad.numpy(), np.full(t.shape, 2.0))
 
 
+@pytest.mark.parametrize("view", ["reshaped", "a slice", "a symbolic slice", "turned"])
+@pytest.mark.parametrize("axis", [None, 1])
+@pytest.mark.parametrize("make", ["data", "ones", "rand"])
+def test_a_value_of_a_view_is_read_before_the_leaf_is_memory(make: str, axis: int | None, view: str) -> None:
+    """The graph on the tape has the leaf's first node, that of the view the memory: the leaf is known by both."""
+    w = {
+        "data": lambda: Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True),
+        "ones": lambda: Tensor.ones(2, 2, requires_grad=True),
+        "rand": lambda: Tensor.rand(2, 2, requires_grad=True),
+    }[make]().shard(("CPU", "CPU:1"), axis)
+    part = {
+        "reshaped": lambda: w.reshape(4),
+        "a slice": lambda: w[:, :1],
+        "a symbolic slice": lambda: w[: Variable("n", 1, 2).bind(1)],
+        "turned": lambda: w.T,
+    }[view]()
+    loss = (part * part).sum().realize()
+    w.realize()
+    loss.backward()
+    assert w.grad is not None, "there is no gradient"
+    reached = {"a slice": [[1, 0], [1, 0]], "a symbolic slice": [[1, 1], [0, 0]]}.get(view, [[1, 1], [1, 1]])
+    np.testing.assert_array_equal(w.grad.numpy(), 2 * w.numpy() * reached)
+    w.grad = None
+    (part.sum() + loss.detach()).backward()
+    assert w.grad is not None
+    np.testing.assert_array_equal(w.grad.numpy(), reached)
+
+
 @pytest.mark.parametrize("read", [False, True])
 def test_a_leaf_on_two_devices_that_is_written_before_it_is_memory(read: bool) -> None:
     """What was computed between two writes has its gradient, also once the last one is memory."""

@@ -102,7 +102,7 @@ _multi: weakref.WeakKeyDictionary[UOp, TapeEntry] = weakref.WeakKeyDictionary() 
 _readers: weakref.WeakKeyDictionary[UOp, weakref.WeakSet[TapeEntry]] = weakref.WeakKeyDictionary()  # BUFFER -> who asks
 _written: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # when a BUFFER was last overwritten
 _origins: weakref.WeakKeyDictionary[UOp, _Origin] = weakref.WeakKeyDictionary()  # a saved copy -> its BUFFER, and when
-_before: weakref.WeakKeyDictionary[UOp, weakref.ref[UOp]] = weakref.WeakKeyDictionary()  # memory of a leaf -> its node
+_before: weakref.WeakKeyDictionary[UOp, list[weakref.ref[UOp]]] = weakref.WeakKeyDictionary()  # of a leaf -> its nodes
 _had: weakref.WeakKeyDictionary[UOp, weakref.ref[HasNode]] = weakref.WeakKeyDictionary()  # node -> who had it, and asks
 _used: weakref.WeakSet[UOp] = weakref.WeakSet()  # nodes that a backward has gone through and that are no memory yet
 _lock = threading.RLock()
@@ -139,10 +139,12 @@ def version_of(buffer: UOp) -> MemoryVersion | None:
     return None if origin is None or (old := origin[0]()) is None else (old, origin[1])
 
 
-def node_before(memory: UOp) -> UOp | None:
-    """The node that a leaf was before it was memory, if some graph still has it."""
-    ref = _before.get(memory)
-    return None if ref is None else ref()
+def nodes_before(memory: UOp) -> list[UOp]:
+    """The nodes that a leaf was before it was memory, those that some graph still has.
+
+    They are several where a graph that goes on was put over new memory, and another one, on the tape, was not.
+    """
+    return [node for ref in _before.get(memory, ()) if (node := ref()) is not None]
 
 
 def asking_nodes(tensors: Iterable[HasNode]) -> set[UOp]:
@@ -158,8 +160,8 @@ def asking_nodes(tensors: Iterable[HasNode]) -> set[UOp]:
             while node.op is Ops.ASSIGN:
                 node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
                 found.add(node)
-            if _before and (before := node_before(memory_base(node))) is not None:
-                found.add(before)
+            if _before:
+                found.update(nodes_before(memory_base(node)))
     if _had:
         with _lock:
             found |= {node for node, tensor in _had.items() if tensor() is not None}
@@ -343,17 +345,18 @@ def _note_before(memory: UOp, node: UOp) -> None:
     while node.op is Ops.ASSIGN or node.op is Ops.DETACH:
         node = node.src[0]
     if memory_base(node).op not in HELD:
-        _before[memory] = weakref.ref(node)
+        _before[memory] = [weakref.ref(node)]
 
 
 def note_rebuilt(done: Mapping[UOp, UOp]) -> None:
     """Note what nodes have become in graphs that go on: those by which graphs know a tensor that was written to."""
     with _lock:
-        for memory, ref in list(_before.items()):
-            if (node := ref()) is None:
-                del _before[memory]  # no graph has it any more
-            elif (new := done.get(node, node)) is not node:
-                _before[memory] = weakref.ref(new)
+        for memory in list(_before):
+            if not (nodes := nodes_before(memory)):
+                del _before[memory]  # no graph has one any more
+                continue
+            new = [made for node in nodes if (made := done.get(node, node)) not in nodes]
+            _before[memory] = [weakref.ref(node) for node in nodes + [n for n in new if memory_base(n).op not in HELD]]
         for node, tensor in list(_had.items()):
             if (new := done.get(node, node)) is not node:
                 _had[new] = tensor

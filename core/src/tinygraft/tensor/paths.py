@@ -56,13 +56,13 @@ class GradientPath:
         found: dict[UOp, None] = {}
         while True:
             memory = memory_base(node)
-            inside, before = self.unfolded.inside.get(node), tape.node_before(memory)
+            inside, before = self.unfolded.inside.get(node), tape.nodes_before(memory)
             if inside is None:
                 inside = self.unfolded.of(node) if self.unfolded.has(memory) else node
             old = self.unfolded.stand_in(memory)  # it was moved to a copy when another tensor wrote to its memory
             moved = None if old is None else rebuild((node,), {memory: old})[node]
-            versions = [v for root in (memory, before) if root is not None for v in self._versions.get(root, ())]
-            whole = [before, *versions] if _is_whole(node) else ()  # what a view is of is another tensor
+            versions = [v for root in (memory, *before) for v in self._versions.get(root, ())]
+            whole = [*before, *versions] if _is_whole(node) else ()  # what a view is of is another tensor
             for known in (inside, moved, *self._same.get(node, ()), *whole):
                 if known is not None and known.shape == node.shape and known in self.graph:
                     found[known] = None
