@@ -251,7 +251,22 @@ def expressions() -> list[tuple[UOp, UOp | None]]:
         (ix.minimum(row, 9), ix.lt(row, 10)), (row, ix.lt(row, 1)), (ix.add(t, 12), None), (ix.const(5), None),
         (ix.add(ix.mul(t, 2), 1), None), (s, ix.lt(s, 1)), (ix.add(r, s), None),
         (ix.add(r, s), ix.lt(s, 1)), (ix.add(r, s), ix.ge(r, 2)), (r, None),
+        *((ix.add(ix.mul(ix.idiv(place, by), by), ix.sub(by - 1, ix.mod(place, by))), gate)  # turned around in blocks
+          for place in (row, ix.add(ix.mul(r, 8), s)) for by in (3, 6) for gate in (None, ix.lt(place, 10))),
+        (ix.const(5), ix.and_(ix.lt(ix.mod(t, 4), 1), ix.lt(t, 4))), (ix.const(5), ix.lt(ix.mod(t, 4), 1)),
+        (ix.idiv(t, 4), ix.lt(ix.mod(t, 4), 1)),
     ]  # fmt: skip
+
+
+def test_a_place_is_known_by_its_digits() -> None:
+    """Turned around in blocks that are no parts of those that it is counted by; and by what gates leave of it."""
+    r, s, t = UOp.range(2, 0), UOp.range(32, 1), UOp.range(16, 2)
+    place = ix.add(ix.mul(r, 32), s)
+    turned = ix.add(ix.mul(ix.idiv(place, 18), 18), ix.sub(17, ix.mod(place, 18)))
+    assert coincide(GatedIndex(turned), GatedIndex(turned)) == 0b11
+    first = GatedIndex(ix.const(0), ix.and_(ix.lt(ix.idiv(t, 4), 1), ix.lt(ix.mod(t, 4), 1)))
+    assert coincide(first, first) == 0b100
+    assert coincide(first, GatedIndex(ix.const(0), ix.lt(ix.idiv(t, 4), 1))) == 0
 
 
 @pytest.mark.parametrize("first", range(len(expressions())))

@@ -70,6 +70,50 @@ def test_every_order_of_the_same_stores(way: str) -> None:
         assert (s.item(), t.tolist()) == (8.0, [12.0])
 
 
+@pytest.mark.parametrize("size", [2, 4, 5, 8, 9, 16])
+def test_small_stores_beside_a_product(way: str, size: int) -> None:
+    """Threads that share the tiles of a product do a smaller store once, and read for it before anyone has stored."""
+    ones = np.ones((size, size), np.float32)
+    factors = np.arange(size, dtype=np.float32)
+    for case in range(5):
+        a, b = Tensor(ones).realize(), Tensor(ones).realize()
+        one, three, row = numbers(1.0), numbers(3.0), Tensor(factors).realize()
+        y, wanted = a @ b, ones * size
+        if case == 0:  # of a number and what it was
+            other, left = one == three, [False]
+            one.assign(three)
+        elif case == 1:
+            other, left = one * 1, [1.0]
+            one.assign(one * 2 + one)
+        elif case == 2:  # the product is of the old values
+            y, wanted, other, left = y + one, wanted + 1, three + row.sum(), [3.0 + factors.sum()]
+            one.assign(three)
+        elif case == 3:  # a row reads a number that is replaced in another turn
+            other, left = row + one, (factors + 1).tolist()
+            row.assign(other)
+            one.assign(three)
+        else:
+            y, wanted, other, left = y + row, wanted + factors, row * 2, (factors * 2).tolist()
+            row += one
+            one.assign(three)
+        Tensor.realize(y, other, one, row)
+        np.testing.assert_array_equal(y.numpy(), wanted)
+        assert (other.tolist(), one.tolist()) == (left, [3.0])
+        assert row.tolist() == (factors + (1 if case >= 3 else 0)).tolist()
+
+
+def test_turned_around_in_place_over_groups(way: str) -> None:
+    """A write of its own value over more elements than a group has threads: the place is put together from digits."""
+    values = np.arange(36, dtype=np.float32).reshape(2, 3, 6)
+    for size in (36, 30, 12):
+        x = Tensor(values[:, :, : size // 6].copy()).realize()
+        turned = x.flip((1, 2))
+        turned.assign(turned)
+        x *= 0.5
+        turned += 1
+        np.testing.assert_array_equal(x.numpy(), values[:, :, : size // 6] * 0.5 + 1)
+
+
 def test_a_sum_of_what_is_assigned_beside_it(way: str) -> None:
     """A reduction of the old value, in place of another tensor and of itself."""
     a, b = numbers(*map(float, range(5))), numbers(*map(float, range(5, 8)))

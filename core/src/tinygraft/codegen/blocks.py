@@ -31,8 +31,10 @@ from tinygraft.codegen.positions import (
     Positions,
     cost_of,
     cycles,
+    done_once,
     gated,
     once,
+    overtakes,
     power_of_two,
 )
 from tinygraft.target import Target
@@ -130,7 +132,7 @@ def _product(sink: UOp) -> BlockProduct | None:
         staged = set(postorder(first.value, second.value))
         direct = NEAR * sum(n.op is Ops.LOAD for n in postorder(one.reduce.src[0]) if n not in staged)
         other = _other(sink, one, mask_of(loops))
-        if other is not None:
+        if other is not None and not overtakes(sink, mask_of(loops), [one.reduce]):
             best = area, BlockProduct((first, second), outer, terms, direct, other)
     return None if best is None else best[1]
 
@@ -218,7 +220,8 @@ class _BlockTiler:
             gates.append(self._put(side, place, swap))
         now = ix.rebuild_simplified(self.kernel.src, swap)
         loops = (*p.operands[0].loops, *p.operands[1].loops, *p.outer)
-        stores = [gated(now[s], [*gates, *once(s, loops, swap)]) for s in self.kernel.src]
+        replaced = {s.src[0] for s in self.kernel.src}
+        stores = [done_once(gated(now[s], gates), once(s, loops, swap), replaced) for s in self.kernel.src]
         return UOp(Ops.SINK, src=tuple(stores))
 
     def _put(self, side: int, place: UOp, swap: dict[UOp, UOp]) -> UOp:

@@ -27,7 +27,7 @@ from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import contractions
 from tinygraft.codegen.loops import mask_of, turns, unflatten
 from tinygraft.codegen.packed import factors, suiting
-from tinygraft.codegen.positions import GridCandidate, Positions, gated, once
+from tinygraft.codegen.positions import GridCandidate, Positions, done_once, gated, once, overtakes
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -135,7 +135,10 @@ def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> UnitProduct | None
     loops = sorted((*c.rows, *c.columns, *c.outer), key=lambda r: r.arg.axis)
     own = [tuple(r for r in loops if x.ranges >> r.arg.axis & 1 and not y.ranges >> r.arg.axis & 1)
            for x, y in (pair, pair[::-1])]  # fmt: skip
-    if not own[0] or not own[1] or (in_groups and any(s.ranges & ~mask_of(loops) for s in sink.src)):
+    if not own[0] or not own[1]:
+        return None
+    mask = mask_of(loops)
+    if in_groups and (any(s.ranges & ~mask for s in sink.src) or overtakes(sink, mask, [c.reduce])):
         return None
     (rows, first), (columns, second) = sorted(zip(own, pair, strict=True), key=lambda side: side[0][-1].arg.axis)
     outer = tuple(r for r in loops if r not in rows and r not in columns)
@@ -295,6 +298,7 @@ class _UnitTiler:
         gates += [] if gate is None else [gate]
         loops = (*p.rows, *p.columns, *p.outer)
         now = ix.rebuild_simplified(self.kernel.src, swap)
-        stores = [gated(now[s], [*gates, *once(s, loops, swap)]) if self.shared or s in p.stores else s
+        replaced = {s.src[0] for s in self.kernel.src}
+        stores = [done_once(gated(now[s], gates), once(s, loops, swap), replaced) if self.shared or s in p.stores else s
                   for s in self.kernel.src]  # fmt: skip
         return UOp(Ops.SINK, src=tuple(stores))

@@ -5,7 +5,7 @@ Costs here are in cycles of one thread, where a group's threads run side by side
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinygraft.codegen.action import Action
@@ -153,6 +153,38 @@ def once(store: UOp, loops: Iterable[UOp], swap: Mapping[UOp, UOp]) -> Iterator[
     for loop in loops:
         if not store.ranges >> loop.arg.axis & 1:
             yield ix.lt(swap[loop], 1)
+
+
+def overtakes(sink: UOp, loops: int, by_all: Iterable[UOp] = ()) -> bool:
+    """Whether a store that is in fewer loops than others is to memory that is read in other turns of them than its own.
+
+    loops is the mask of those that threads share; by_all are nodes that all of them compute, whatever needs these.
+    """
+    for store in sink.src:
+        if loops & ~store.ranges:
+            others = [s for s in sink.src if (s.ranges ^ store.ranges) & loops]
+            if any(n.op is Ops.LOAD and n.src[0] is store.src[0] for n in postorder(*others, *by_all)):
+                return True
+    return False
+
+
+def done_once(store: UOp, conditions: Iterable[UOp], replaced: Collection[UOp]) -> UOp:
+    """A store under the conditions of `once`, with what it reads of replaced memory, and what lies where that says.
+
+    In the other turns, other threads perhaps, that memory may have been stored to.
+    """
+    tests = [g for condition in conditions if (g := ix.valid(condition)) is not None]
+    if not tests:
+        return store
+    done: dict[UOp, UOp] = {}
+    for n in toposort(store):
+        src = tuple(done[s] for s in n.src)
+        if n.op is Ops.LOAD and (n.src[0] in replaced or src[1] is not n.src[1]):
+            src = (*src[:2], all_of([*src[2:], *tests]))
+        elif n is store:
+            src = (*src[:3], all_of([*src[3:], *tests]))
+        done[n] = n if src == n.src else UOp(n.op, n.dtype, src, n.arg)
+    return done[store]
 
 
 def all_of(gates: Sequence[UOp]) -> UOp:

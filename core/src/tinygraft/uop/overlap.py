@@ -117,12 +117,12 @@ class _Proof:
 
     def __init__(self, fixed: int, left: Limits, right: Limits) -> None:
         self.same, self.left, self.right = fixed, left, right
-        for node in left.keys() & right.keys():
-            if node.op is Ops.RANGE and left[node][0] == left[node][1] == right[node][0] == right[node][1]:
-                self.same |= 1 << node.arg.axis  # both gates leave this value only
         self.equal: set[UOp] = set()  # nodes that have the same value on both sides
         self.halves: list[UOp] = []  # quotients and remainders among them
         self.todo: list[Equation] = []
+        for node in left.keys() & right.keys():
+            if left[node][0] == left[node][1] == right[node][0] == right[node][1]:
+                self.same_value(node)  # both gates leave this value only
 
     def solve(self, left: UOp, right: UOp) -> int:
         """The mask of the ranges that are the same. Raises _NoSolution."""
@@ -182,6 +182,7 @@ class _Proof:
             self.split(left, right, constant)
             or self.split_symbolic(left, right, constant)
             or self.held_back(left, right, constant)
+            or self.put_together(left, right, constant)
         )
 
     def cancelled(self, equation: Equation) -> Equation:
@@ -274,6 +275,27 @@ class _Proof:
                     self.add(whole, whole, 0)
                     found = True
         return found
+
+    def put_together(self, left: Terms, right: Terms, constant: int) -> bool:
+        """Sums with a number's quotient, whose remainder is the same by now: with the number itself, and times as much.
+
+        The quotient may have been cut off a larger number's: (r * 32 + s) // 18 is r + (r * 14 + s) // 18.
+        """
+        for node in left.keys() & right.keys():
+            whole, by = node.src if node.op is Ops.IDIV else (node, None)
+            if by is not None and by.op is Ops.CONST and left[node] == right[node] and self.is_same(ix.mod(whole, by)):
+                a, b = (self._times(terms, node, whole, by.arg) for terms in (left, right))
+                self.todo.append(Equation(a, b, constant * by.arg))
+                return True
+        return False
+
+    @staticmethod
+    def _times(terms: Terms, quotient: UOp, whole: UOp, by: int) -> Terms:
+        """by times the terms, without the remainder that is on both sides; so is the constant of whole."""
+        found = {node: factor * by for node, factor in terms.items() if node is not quotient}
+        for node, factor in terms_of(whole)[0].items():
+            found[node] = found.get(node, 0) + factor * terms[quotient]
+        return {node: factor for node, factor in found.items() if factor}
 
     def is_same(self, node: UOp) -> bool:
         """Whether a node is known to have the same value on both sides."""
