@@ -1,5 +1,6 @@
 """Which compiler runs, what its errors say, and what is kept of its output."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -41,6 +42,35 @@ def test_no_builder_of_passes_runs_twice(monkeypatch: pytest.MonkeyPatch) -> Non
     for value in range(3):
         machine_of_llvm().compiled(f"define i32 @f() {{\n  ret i32 {value}\n}}", assembly=False)
     assert len(used) == len({id(builder) for builder in used}) == 3
+
+
+FAR_APART = """
+import ctypes, mmap
+from tinygraft import Tensor
+from tinygraft_cpu.compile_llvm import machine
+assert (Tensor([1.0, 2.0]) + 1).tolist() == [2.0, 3.0]
+libc, page, gap = ctypes.CDLL(None), mmap.PAGESIZE, 6 << 30
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+PRIVATE, UNRESERVED = 0x22, 0x4000
+taken = libc.mmap(None, gap, 0, PRIVATE | UNRESERVED, -1, 0)
+while (above := libc.mmap(None, page, 0, PRIVATE, -1, 0)) > taken:
+    pass
+for hole in range(5):  # an odd number of single pages, then nothing for 6 GB
+    libc.munmap(taken + gap - page * (2 + 3 * hole), page)
+for size in range(3, 12):
+    numbers = [float(n) for n in range(size)]
+    assert Tensor(numbers).sin().sum().realize().shape == ()
+print("linked", machine().loaded)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="takes addresses by mmap")
+def test_a_kernel_is_linked_wherever_its_memory_lies() -> None:
+    """Code and constants more than 2 GB apart: the process was ended by LLVM (one training test in a run of 13,519)."""
+    found = subprocess.run([sys.executable, "-c", FAR_APART], capture_output=True, text=True, timeout=300)
+    assert re.match(r"linked [1-9]\d+\n", found.stdout), found.stderr
 
 
 @needs_cc

@@ -71,10 +71,12 @@ class Machine:
         """The code of an object file in memory, and the linker it goes with. Raises RuntimeError with LLVM's words.
 
         A linker keeps 9 kB for each name that it has ever had, so each has OBJECTS of them and goes with the last one.
+        It is JITLink, which puts the sections of an object into one piece of memory. LLVM's older linker takes them
+        one by one, and where they came to lie more than 2 GB apart, an assertion of it ended the process.
         """
         with self.lock:
             if self.loaded % OBJECTS == 0:
-                self.jit = self.llvm.create_lljit_compiler(self.target_machine())
+                self.jit = self.llvm.create_lljit_compiler(self.target_machine(), use_jit_link=True)
             self.loaded += 1
             builder = self.llvm.JITLibraryBuilder().add_object_img(binary.data).export_symbol(binary.name)
             return builder.link(self.jit, f"{binary.name}.{self.loaded}"), self.jit
