@@ -355,8 +355,8 @@ def note_rebuilt(done: Mapping[UOp, UOp]) -> None:
             if not (nodes := nodes_before(memory)):
                 del _before[memory]  # no graph has one any more
                 continue
-            new = [made for node in nodes if (made := done.get(node, node)) not in nodes]
-            _before[memory] = [weakref.ref(node) for node in nodes + [n for n in new if memory_base(n).op not in HELD]]
+            nodes += [new for node in nodes if (new := done.get(node, node)) not in nodes]
+            _before[memory] = [weakref.ref(node) for node in nodes if memory_base(node).op not in HELD]
         for node, tensor in list(_had.items()):
             if (new := done.get(node, node)) is not node:
                 _had[new] = tensor

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from tinygraft.config import code_settings
@@ -27,7 +26,6 @@ from tinygraft.uop.uop import UOp, postorder
 _PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # what leaves the order of elements as it is
 
 
-@dataclass(slots=True)
 class Arguments:
     """The kind of a call, the distinct BUFFERs of its tensors, and the values of its variables by name.
 
@@ -36,13 +34,16 @@ class Arguments:
     during the call, for somebody outside can write the memory: `give_back` makes them views again.
     """
 
-    key: tuple[Any, ...] = ()
-    buffers: list[UOp] = field(default_factory=list)
-    values: dict[str, int] = field(default_factory=dict)
-    tensors: list[TensorBase] = field(default_factory=list)
-    memory: list[tuple[int, ...]] = field(default_factory=list)
-    varied: bool = False
-    copied: list[SharedStorage] = field(default_factory=list)
+    __slots__ = ("buffers", "copied", "key", "memory", "tensors", "values", "varied")
+
+    def __init__(self) -> None:  # by hand: one made by dataclass takes three times as long, in every replay
+        self.key: tuple[Any, ...] = ()
+        self.buffers: list[UOp] = []
+        self.values: dict[str, int] = {}
+        self.tensors: list[TensorBase] = []
+        self.memory: list[tuple[int, ...]] = []
+        self.varied = False
+        self.copied: list[SharedStorage] = []
 
     def give_back(self) -> None:
         """After the call: let views of memory that somebody outside can write be views of it again."""
@@ -102,13 +103,14 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] 
         item = stack.pop()
         if len(key) == MANY:
             check_ends((args, kwargs))
-        if isinstance(item, TensorBase) and len(item._parts()) > 1:
-            key.append(type(item))
-            stack.extend(reversed(item._parts()))
-        elif isinstance(item, TensorBase):
-            found.tensors.append(item)
-            places.append(len(key))
-            key.append(None)
+        if isinstance(item, TensorBase):
+            if len(parts := item._parts()) > 1:
+                key.append(type(item))
+                stack.extend(reversed(parts))
+            else:
+                found.tensors.append(item)
+                places.append(len(key))
+                key.append(None)
         elif isinstance(item, (list, tuple, deque)):
             key.append((type(item), len(item)))
             stack.extend(reversed(item))
@@ -119,27 +121,34 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] 
             key.append(_unbound(item, found))
         else:
             key.append(_plain(item))
-    for place, form in zip(places, _forms(found, written), strict=True):
-        key[place] = form
+    if places:
+        for place, form in zip(places, _forms(found, written), strict=True):
+            key[place] = form
     found.key = (*key, found.varied)
     return found
 
 
-def _forms(found: Arguments, written: Set[int]) -> Iterator[tuple[Any, ...]]:
+def _forms(found: Arguments, written: Set[int]) -> list[tuple[Any, ...]]:
     """The form of each tensor of a call, whose memory is noted."""
-    storages = {id(tensor._storage) for number, tensor in enumerate(found.tensors) if number in written}
+    storages = {id(found.tensors[number]._storage) for number in written if number < len(found.tensors)}
     numbers: dict[UOp, int] = {}
+    forms = []
     for tensor in found.tensors:
         storage = tensor._storage
-        is_whole = storage is not None and id(storage) in storages
-        base = _of_storage(tensor) if is_whole else _in_memory(tensor)
-        if storage is not None and not is_whole and tensor._chain and storage.may_change():
-            found.copied.append(storage)
+        if storage is None:
+            base = _in_memory(tensor)
+        elif id(storage) in storages:
+            base = _of_storage(tensor)
+        else:
+            base = _in_memory(tensor)
+            if tensor._chain and storage.may_change():
+                found.copied.append(storage)
         mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
         found.memory.append(mine)
         form = () if tensor.uop is base else _form(tensor.uop, base, found)
-        yield mine, base.dtype, base.device, base.shape, base.sharding, tensor.requires_grad, form
+        forms.append((mine, base.dtype, base.device, base.shape, base.sharding, tensor.requires_grad, form))
     found.buffers = list(numbers)
+    return forms
 
 
 def _in_memory(tensor: TensorBase) -> UOp:

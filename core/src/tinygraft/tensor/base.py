@@ -54,13 +54,14 @@ _PACKAGE = __name__.partition(".")[0] + "."
 Made = tuple[CodeType, int, CodeType, CodeType]
 
 
-def here() -> Made:
+def here(above: int = 2) -> Made:
     """Where the nearest caller outside this package is: its code and instruction, which are cheap to get.
 
     With them the code of the function that it called, and of the one that this called: they tell what the user asked
-    for, where the hooks only know what is done (storage.py).
+    for, where the hooks only know what is done (storage.py). above is how many callers need no look, for they, and the
+    two that they are called by, are of this package.
     """
-    outer = inner = frame = sys._getframe(2)
+    outer = inner = frame = sys._getframe(above)
     while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:
         outer, inner, frame = frame, outer, frame.f_back
     return frame.f_code, frame.f_lasti, outer.f_code, inner.f_code
@@ -145,10 +146,11 @@ class TensorBase:
         uop = property(attrgetter("_node"), _give_node, doc="The node whose value this is.")
         requires_grad = property(attrgetter("_asks"), _give_flag, doc="True, False, or None: backward decides.")
 
-    def _set(self, uop: UOp, requires_grad: bool | None) -> None:
-        """Fill the fields of a new tensor, and list it among the live ones."""
+    def _set(self, uop: UOp, requires_grad: bool | None, made: Made | None = None) -> None:
+        """Fill the fields of a new tensor, and list it among the live ones. made is where it was, if that is known."""
         self._node, self._asks, self.grad = uop, requires_grad, None
-        self._storage, self._lender, self._computed, self._made, self._wrote = None, None, False, here(), None
+        self._storage, self._lender, self._computed, self._wrote = None, None, False, None
+        self._made = made or here()
         enter(self)
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Self:

@@ -22,7 +22,7 @@ from tinygraft.interrupt import Guard, guarded
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
 from tinygraft.tensor import parts
 from tinygraft.tensor.arguments import Arguments
-from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.base import TensorBase, here
 from tinygraft.tensor.filled import Gradients, LostGrad, is_made_of
 from tinygraft.tensor.live import LIVE, live_holders, live_tensors
 from tinygraft.tensor.nested import hides_tensors, mapped, tensors_in
@@ -65,7 +65,7 @@ class Met:
             mine, values = self.values or {}, arguments.values
             if any(values.get(name) != mine.get(name) for name in self.same):
                 return False
-        return not self.stays or all(arguments.buffers[i].arg.uid == self.memory[i] for i in self.stays)
+        return not self.stays or all([arguments.buffers[i].arg.uid == self.memory[i] for i in self.stays])  # noqa: C419  faster
 
 
 class Trace:
@@ -223,7 +223,7 @@ class ReplayedTrace:
             for part in self.parts:
                 part.check(values)
             parts.note(self.parts)
-        overwritten = {node for ref in self.written if (node := ref()) is not None}
+        overwritten = {node for ref in self.written if (node := ref()) is not None} if self.written else set[UOp]()
         if self.assigned:
             overwritten |= {arguments.buffers[number] for number in self.assigned}
         lost = self.grads.lost()
@@ -266,14 +266,15 @@ class ReplayedTrace:
         self, arguments: Arguments, memory: Sequence[UOp], values: dict[str, int]
     ) -> tuple[Any, list[TensorBase]]:
         """The result of the call over other memory, and the tensors in it. One that is given back twice is one."""
+        made = here(above=4)  # TinyJit's two methods called those that called this
         if type(self.result) is Held:
-            tensor = self.result.alias(arguments.tensors, memory, values)
+            tensor = self.result.alias(arguments.tensors, memory, values, made)
             return tensor, [tensor]
         new: dict[int, TensorBase] = {}
 
         def remade(held: Held) -> TensorBase:
             if id(held) not in new:
-                new[id(held)] = held.alias(arguments.tensors, memory, values)
+                new[id(held)] = held.alias(arguments.tensors, memory, values, made)
             return new[id(held)]
 
         result = mapped(self.result, Held, remade)

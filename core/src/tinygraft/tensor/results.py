@@ -14,7 +14,8 @@ from typing import Any
 
 from tinygraft.dtype import DType
 from tinygraft.schedule.stored import HELD
-from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.base import Made, TensorBase
+from tinygraft.tensor.leaves import leaf
 from tinygraft.tensor.live import borrows, entry_of
 from tinygraft.tensor.storage import SharedStorage, join, over, share
 from tinygraft.tensor.strides import have_common
@@ -144,17 +145,18 @@ class Held:
         home, lender = (of if isinstance(of, int) else None for of in (self.home, self.lender))
         return None, {"home": home, "lender": lender, "requires_grad": self.requires_grad, "rows": self.rows}
 
-    def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
+    def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int],
+              made: Made) -> Tensor:  # fmt: skip
         """The tensor, as memory of an argument or of a tensor from outside where it was that."""
-        new = self.tensor(buffers, values)
+        new = self.tensor(buffers, values, made)
         if self.home is not None and (home := _found(self.home, arguments)) is not None:
             join(home, new)
         elif self.lender is not None and (lender := _found(self.lender, arguments)) is not None:
             new._lender = entry_of(lender)
         return new
 
-    def tensor(self, buffers: Sequence[UOp], values: Mapping[str, int]) -> Tensor:
-        """The tensor over the buffers of another call and with its values of variables."""
+    def tensor(self, buffers: Sequence[UOp], values: Mapping[str, int], made: Made | None = None) -> Tensor:
+        """The tensor over the buffers of another call and with its values of variables; made is where that was."""
         done: list[UOp] = []
         for row in self.rows:
             if row.op is Ops.BUFFER:
@@ -168,7 +170,9 @@ class Held:
                 src = tuple([done[number] for number in row.src])
                 node = UOp(row.op, row.dtype, src, _with_nodes(row.arg, done) if len(src) > 1 else row.arg, row.tag)
             done.append(node)
-        return Tensor._from(done[-1], self.requires_grad)  # Tensor(node) looks at what it is given for 4 us
+        new = object.__new__(Tensor)  # Tensor(node) looks at what it is given for 4 us
+        new._set(leaf(done[-1], self.requires_grad), self.requires_grad, made)
+        return new
 
 
 def _found(home: Home, arguments: Sequence[TensorBase]) -> TensorBase | None:
