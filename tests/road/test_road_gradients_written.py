@@ -456,3 +456,39 @@ def test_a_view_of_a_leaf_that_was_written_before_it_was_memory(
     assert w.grad is not None, "there is no gradient"
     assert (w.grad.tolist(), part.grad) == ([[1.0, 2.0], [3.0, 4.0]], None)
     assert w.tolist() == [[0.5, 1.0], [1.5, 2.0]]
+
+
+@pytest.mark.parametrize("steps", ["", "own", "own read", "own add", "own read add"])
+def test_a_leaf_that_was_given_a_value_is_not_computed_from_it(steps: str) -> None:
+    """Whatever becomes of that value: one written through detach() has a node that the leaf's write has too."""
+    w = Tensor(np.array([1.0, 2.0]), requires_grad=True).realize()
+    value = w - w
+    w.assign(value)
+    cut = value.detach()
+    if "own" in steps:
+        cut.assign(cut)
+    if "read" in steps:
+        value.numpy()
+    if "add" in steps:
+        value += 0.5
+    w.sum().backward()
+    assert w.grad is not None, "there is no gradient"
+    assert (w.grad.tolist(), w.tolist()) == ([1.0, 1.0], [0.0, 0.0])
+
+
+@reads
+@pytest.mark.parametrize("first", ["the use", "the leaf"])
+@pytest.mark.parametrize("computed", [False, True])
+def test_a_detached_leaf_is_written_and_what_it_was_cut_from_has_no_gradient(
+    computed: bool, first: str, read: Read
+) -> None:
+    """x.detach().requires_grad_() is a leaf of its own, also after a write to all of it."""
+    x = leaf([1.0, 2.0], True)
+    x = x * 1 if computed else x
+    leaf_of_its_own = x.detach().requires_grad_()
+    before = leaf_of_its_own * 3
+    leaf_of_its_own *= 2
+    read(before if first == "the use" else leaf_of_its_own)
+    (before.sum() + leaf_of_its_own.sum()).backward()
+    assert leaf_of_its_own.grad is not None, "there is no gradient"
+    assert (leaf_of_its_own.grad.tolist(), x.grad) == ([4.0, 4.0], None)

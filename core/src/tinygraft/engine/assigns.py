@@ -71,6 +71,15 @@ def is_detached_write(node: UOp) -> bool:
     return len(node.src) == 2 or node.src[0].op is Ops.DETACH
 
 
+def written_over(write: UOp) -> UOp:
+    """The node that a tensor had before a write to it: a part of a leaf is written into the leaf without its gradient.
+
+    A DETACH that the whole of is written to is the tensor's own.
+    """
+    old = write.src[0]
+    return old.src[0] if len(write.src) > 2 and is_detached_write(write) else old
+
+
 def overwritten_by(order: Iterable[UOp]) -> set[UOp]:
     """The BUFFERs that the assignments in order write to."""
     return {buffer for n in order if n.op is Ops.ASSIGN for buffer in memories(n.src[0])}

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
-from tinygraft.engine.assigns import HasNode, is_detached_write
+from tinygraft.engine.assigns import HasNode, is_detached_write, written_over
 from tinygraft.engine.rows import Rows, is_small, rows_of
 from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
 from tinygraft.uop import uop as uop_table
@@ -158,7 +158,7 @@ def asking_nodes(tensors: Iterable[HasNode]) -> set[UOp]:
             node = tensor.uop
             found.add(node)
             while node.op is Ops.ASSIGN:
-                node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
+                node = written_over(node)
                 found.add(node)
             if _before:
                 found.update(nodes_before(memory_base(node)))
@@ -383,6 +383,7 @@ def _asked(order: Iterable[UOp], asking: Collection[UOp]) -> dict[UOp, bool]:
     """Whether one of asking lies behind each node of order, by the way that a gradient goes."""
     behind: dict[UOp, bool] = {}
     reach: set[UOp] = set()
+    marks = {n.tag for n in asking if n.op is Ops.RESHAPE and isinstance(n.tag, Own)}  # of leaves that are views
     leaves = {buffer for node in asking for buffer in memories(node)} if _origins else set()
     for node in order:
         found = False
@@ -394,7 +395,7 @@ def _asked(order: Iterable[UOp], asking: Collection[UOp]) -> dict[UOp, bool]:
         elif _goes_on(node):
             found = not reach.isdisjoint(_sources(node))
         behind[node] = found
-        if found or node in asking:
+        if found or node in asking or (marks and node.op is Ops.RESHAPE and node.tag in marks):
             reach.add(node)
     return behind
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import assigned_to, is_detached_write
+from tinygraft.engine.assigns import assigned_to, is_detached_write, written_over
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
@@ -71,7 +71,7 @@ class GradientPath:
                 return old_ones[:1]
             if node.op is not Ops.ASSIGN or (found and not is_detached_write(node)):
                 return _newest(list(found))
-            node = node.src[0].src[0] if node.src[0].op is Ops.DETACH else node.src[0]
+            node = written_over(node)
 
     def gradients(self, targets: Sequence[Sequence[UOp]], seed: UOp) -> list[UOp | None]:
         """The gradient with respect to each target, which may be several nodes; None where nothing leads to it.
