@@ -135,6 +135,7 @@ class Mirror(Machine):
         self.versions: dict[str, list[T]] = {}  # of each leaf that requires a gradient
         self.passed: set[Any] = set()  # steps that a backward went through
         self.grads: dict[str, T | None] = {}
+        self.deleted: list[T] = []  # values of tensors that are gone, which graphs may still have
         self.written = False  # whether any memory was written to
         self.replaced = False  # whether a memory with a tape has got another value as a whole
 
@@ -262,12 +263,16 @@ class Mirror(Machine):
             self.values[name] = replace(self.fresh(grad.detach(), loss.spread), detached=True)
             self.scale = max(self.scale, float(grad.abs().max()))
 
+    def _do_delete(self, step: Step) -> None:
+        self.deleted += [self.value(view) for name in step.ins if isinstance(view := self.values[name], View)]
+        super()._do_delete(step)
+
     def _has_equal(self, target: View) -> bool:
         """Whether another value is as a target is, so that both may be one expression: views of all of it are."""
         mine = self.value(target)
         others = [
             self.value(other) for other in self.values.values() if isinstance(other, View) and other is not target
-        ]
+        ] + self.deleted
         alike = [o for o in others if o.shape == mine.shape and o.dtype == mine.dtype]
         return any(torch.equal(other, mine) for other in alike)
 
