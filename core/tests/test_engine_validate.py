@@ -306,7 +306,7 @@ def test_a_replay_is_held_to_its_launches_and_the_function_runs() -> None:
 
 def test_a_replay_that_differs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that leaves out its last step."""
-    from tinygraft.engine.replay import Replay
+    from tinygraft.jit.replay import Replay
 
     @TinyJit
     def double(x: Tensor) -> Tensor:

@@ -12,8 +12,9 @@ from fuzz import failure_of, seeds_with_torch
 from generate import generate
 from lanes import on
 from tinygraft.engine import collect, compile, plan, tape
+from tinygraft.jit import replayed
 from tinygraft.schedule import schedule
-from tinygraft.tensor import base, captured, storage
+from tinygraft.tensor import base, storage
 
 Mutant = tuple[Any, str, Callable[..., Any], str]
 MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has instead, the kind of programs that sees it
@@ -37,7 +38,7 @@ MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has in
         "state",
     ),
     "kernels run in any order": (schedule, "in_order", lambda tasks, versions, kept=(): list(reversed(tasks)), "state"),
-    "a replay does not keep what it overwrites": (captured, "before_replay", lambda *a: None, "jit"),
+    "a replay does not keep what it overwrites": (replayed, "before_replay", lambda *a: None, "jit"),
     "a view is a value": (base, "alias", lambda base, view: None, "views"),
     "a write does not show in views": (
         storage.SharedStorage,
@@ -46,7 +47,7 @@ MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has in
         "views",
     ),
     "elements in common are written": (storage, "_overlaps", lambda whole, steps: False, "views"),
-    "results of a replay are values": (captured, "aliases_in", lambda tensors, homes: [], "jit"),
+    "results of a replay are values": (replayed, "aliases_in", lambda tensors, homes: [], "jit"),
     "a read cuts the tape": (tape, "record", lambda *a, **k: None, "training"),
 }
 MOST = 400  # programs, in at most 60 s

@@ -13,11 +13,11 @@ nobody ever reads what follows from a half-written state.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine.assigns import HasNode, assigned_to, writes_memory
 from tinygraft.engine.collect import RealizeRequest
-from tinygraft.engine.replay import Torn
 from tinygraft.engine.run import Prepared, Progress, holds_value, note_launch, stored_before, writes
 from tinygraft.schedule.stored import HELD, PLAIN, buffers_of
 from tinygraft.uop.ops import Ops, PlaceholderArg
@@ -87,6 +87,18 @@ def lost(tensor: HasNode, because: str) -> UOp:
     )
     arg = PlaceholderArg(UOp.next_buffer(), node.shape, "a run that failed", sentence)
     return UOp(Ops.PLACEHOLDER, node.dtype, () if node.device is None else (UOp.on(node.device),), arg)
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """What a run that failed has left of the values that it writes over, as numbers of BUFFERs of that run.
+
+    lost are those of which nobody knows what they hold, new those that are wholly written, old those that are not yet.
+    """
+
+    lost: frozenset[int]
+    new: frozenset[int]
+    old: frozenset[int]
 
 
 def forget_torn(torn: Torn, live: Sequence[HasNode], because: str) -> None:

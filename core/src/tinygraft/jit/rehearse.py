@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
-from tinygraft.engine.replay import At, Replay
 from tinygraft.engine.run import Launch
 from tinygraft.errors import ValidationError
+from tinygraft.jit.replay import At, Replay
 from tinygraft.uop.uop import UOp
 
 

@@ -21,6 +21,7 @@ from tinygraft.dtype import DType
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled
+from tinygraft.engine.left import Torn
 from tinygraft.engine.run import Launch, copy, stored_before
 from tinygraft.errors import GraphError
 from tinygraft.schedule.memory import Life
@@ -90,18 +91,6 @@ class At:
     """How far a run has come: the number of the launch that is next."""
 
     number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Torn:
-    """What a run that failed has left of the values that it writes over, as numbers of BUFFERs of that run.
-
-    lost are those of which nobody knows what they hold, new those that are wholly written, old those that are not yet.
-    """
-
-    lost: frozenset[int]
-    new: frozenset[int]
-    old: frozenset[int]
 
 
 class Replay:

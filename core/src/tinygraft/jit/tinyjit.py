@@ -35,13 +35,14 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from tinygraft.config import VALIDATE
 from tinygraft.engine.capture import capturing
 from tinygraft.errors import GraphError
+from tinygraft.jit.arguments import Arguments, is_expired, take_apart
+from tinygraft.jit.filled import Before
+from tinygraft.jit.replayed import ReplayedTrace
+from tinygraft.jit.results import values_of
+from tinygraft.jit.trace import Met, Trace, difference, leaves_work
 from tinygraft.tensor import parts
-from tinygraft.tensor.arguments import Arguments, is_expired, take_apart
-from tinygraft.tensor.captured import Met, ReplayedTrace, Trace, difference, leaves_work
-from tinygraft.tensor.filled import Before
 from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
-from tinygraft.tensor.results import values_of
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinygraft.device.buffer import Buffer, bind
+from tinygraft.jit.results import Held
 from tinygraft.schedule.stored import buffers_of
 from tinygraft.tensor.base import TensorBase
-from tinygraft.tensor.results import Held
 from tinygraft.uop.uop import UOp
 
 

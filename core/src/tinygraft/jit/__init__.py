@@ -1,0 +1,3 @@
+"""TinyJit."""
+
+from tinygraft.jit.tinyjit import TinyJit as TinyJit
