@@ -492,3 +492,26 @@ def test_a_detached_leaf_is_written_and_what_it_was_cut_from_has_no_gradient(
     (before.sum() + leaf_of_its_own.sum()).backward()
     assert leaf_of_its_own.grad is not None, "there is no gradient"
     assert (leaf_of_its_own.grad.tolist(), x.grad) == ([4.0, 4.0], None)
+
+
+@pytest.mark.parametrize("way", ["itself", "a view", "detach"])
+@pytest.mark.parametrize("reads", ["", "use", "leaf", "use leaf"])
+@pytest.mark.parametrize("devices", [None, ("PYTHON", "PYTHON:1")], ids=["one device", "two devices"])
+def test_a_leaf_of_data_that_is_used_and_then_written(devices: tuple[str, ...] | None, reads: str, way: str) -> None:
+    """The use may be read before the leaf's memory is written for the first time, by a node of its own."""
+    w, factor = Tensor(np.array([2.0, 3.0]), requires_grad=True), Tensor(np.array(-1.5), requires_grad=True)
+    if devices is not None:
+        w, factor = w.shard(devices, 0), factor.shard(devices, None)
+    use = w.sum()
+    use *= factor
+    if "use" in reads:
+        use.numpy()
+    loss = use.sum()
+    target = {"itself": factor, "a view": factor.reshape(1), "detach": factor.detach()}[way]
+    target.assign(use.detach().reshape(target.shape))
+    if "leaf" in reads:
+        factor.item()
+    loss.backward()
+    assert factor.grad is not None, "there is no gradient"
+    assert w.grad is not None, "there is no gradient"
+    assert (factor.grad.item(), w.grad.tolist(), factor.item()) == (5.0, [-1.5, -1.5], -7.5)

@@ -64,12 +64,14 @@ class TapeEntry:
     the sentence of the error where neither was kept. behind has the entry of each memory that the graph reads, if that
     was computed itself. versions has, for BUFFERs in node that had been written over, or that stand for what the same
     run wrote into another one: the BUFFER that has the value, and when it was last written then. depends are the
-    memories at the ends of a lost graph. home is the memory, where that is still there, at when the value was there,
-    length the number of entries behind one another, and used says that a backward has gone through.
+    memories at the ends of a lost graph. known is the graph over the BUFFERs that versions has, which keeps the nodes by
+    which tensors were known before they were written to. home is the memory, where that is still there, at when the
+    value was there, length the number of entries behind one another, and used says that a backward has gone through.
     """
 
     __slots__ = (
-        "__weakref__", "asks", "at", "behind", "depends", "home", "length", "lost", "node", "rows", "used", "versions"
+        "__weakref__", "asks", "at", "behind", "depends", "home", "known", "length", "lost", "node", "rows", "used",
+        "versions",
     )  # fmt: skip
 
     def __init__(self, asks: bool) -> None:
@@ -77,6 +79,7 @@ class TapeEntry:
         self.at, self.length = 0, 1
         self.home: weakref.ref[UOp] | None = None
         self.node: UOp | None = None
+        self.known: UOp | None = None
         self.rows: Rows | None = None
         self.lost = ""
         self.behind: Mapping[UOp, TapeEntry] = _NONE
@@ -475,6 +478,8 @@ def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool, written: Wri
                 _readers.setdefault(buffer, weakref.WeakSet()).add(entry)
     if asks or (pin and all(map(is_small, memories))):
         entry.node, entry.behind = node, behind
+        if asks and written.new:
+            entry.known = rebuild((node,), written.new)[node]
     else:
         entry.rows = rows_of(inside, behind, pin, entry.versions, written.new)
     return entry
