@@ -64,7 +64,7 @@ class TapeEntry:
     the sentence of the error where neither was kept. behind has the entry of each memory that the graph reads, if that
     was computed itself. versions has, for BUFFERs in node that had been written over, or that stand for what the same
     run wrote into another one: the BUFFER that has the value, and when it was last written then. depends are the
-    memories at the ends of a lost graph. known is the graph over the BUFFERs that versions has, which keeps the nodes by
+    memories at the ends of a lost graph. known is the graph over the BUFFERs in versions, which keeps the nodes by
     which tensors were known before they were written to. home is the memory, where that is still there, at when the
     value was there, length the number of entries behind one another, and used says that a backward has gone through.
     """
