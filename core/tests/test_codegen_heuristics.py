@@ -150,3 +150,22 @@ def test_transpositions_are_done_in_blocks() -> None:
     assert of(128, 64) == ("reorder(1+0)", "vectorise(0, 8)", "unroll(1, 8)")
     assert of(6, 1024) == ("vectorise(1, 8)", "unroll(0, 6)")
     assert of(16, 16) == (), "a small one is done before longer code is compiled"
+
+
+def test_a_loop_that_simplifies_away_is_not_chosen() -> None:
+    """A sum that is read where its condition does not hold: the first action took the loop of the second one away."""
+    i, k = UOp.range(4, 0), UOp.range(4, 1)
+    number, nothing = UOp.const(dtypes.float, 1.0), UOp.const(dtypes.float, 0.0)
+
+    def inside(r: UOp) -> UOp:
+        return ix.and_(ix.not_(ix.lt(r, 1)), ix.lt(r, 2))
+
+    def chosen(condition: UOp, a: UOp, b: UOp) -> UOp:  # as the tensor graph has it: not simplified
+        return UOp(Ops.WHERE, a.dtype, (condition, a, b))
+
+    total = UOp(Ops.REDUCE, dtypes.float, (chosen(inside(k), number, nothing), k), ReduceArg(Ops.ADD))
+    yes = chosen(inside(i), UOp.const(dtypes.bool, True), UOp.const(dtypes.bool, False))
+    factor = chosen(yes, nothing, chosen(inside(i), total, nothing))
+    memory, out = param(0, dtypes.float, 4), param(1, dtypes.float, 4)
+    value = UOp(Ops.MUL, dtypes.float, (factor, load(memory, i)))
+    assert taken(Target(vector_bytes=16), store(out, i, value)) == ("vectorise(0, 4)",)

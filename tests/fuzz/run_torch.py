@@ -73,6 +73,17 @@ def _far(b: T) -> T:
     return b
 
 
+def _scatter(a: T, index: T, src: T, axis: int) -> T:
+    """The last of those that land on one place stays, and has the gradient: PyTorch would give it to all of them."""
+    last: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for place in np.ndindex(*index.shape):
+        last[(*place[:axis], int(index[place]), *place[axis + 1 :])] = place
+    stays = torch.zeros(index.shape, dtype=torch.bool)
+    for place in last.values():
+        stays[place] = True
+    return a.scatter(axis, index, torch.where(stays, src, src.detach()))
+
+
 BINARY: dict[str, Callable[..., T]] = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul,
     "div": lambda a, b: a / _far(b),
@@ -101,7 +112,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "pool": lambda x, arg: _pool(x, *arg),
     "where": lambda c, a, b, arg: torch.where(c, a, b),
     "gather": lambda a, i, arg: a.gather(arg, i), "take": lambda a, i, arg: a.index_select(arg, i),
-    "scatter": lambda a, i, s, arg: a.scatter_add(arg[0], i, s) if arg[1] else a.scatter(arg[0], i, s),
+    "scatter": lambda a, i, s, arg: a.scatter_add(arg[0], i, s) if arg[1] else _scatter(a, i, s, arg[0]),
     "rows_sum": lambda a, arg: a[: arg[0]].sum(0), "rows_product": lambda a, b, arg: (a[: arg[0]] * b[: arg[0]]).sum(0),
 }  # fmt: skip
 

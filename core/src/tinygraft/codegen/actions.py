@@ -21,10 +21,13 @@ REST, VECTOR, UNROLL, UNROLL_REST, INNER = 1, 2, 3, 4, 5  # places of new ranges
 
 
 def spaced(sink: UOp) -> UOp:
-    """The same kernel with axis numbers spaced, which the other actions need."""
+    """The same kernel with axis numbers spaced, which the other actions need.
+
+    All of it is simplified, so that no action takes away the loop of another one by that.
+    """
     nodes = postorder(sink)
     swap = {n: UOp.range(n.src[0], n.arg.axis * SPACING, n.arg.kind) for n in nodes if n.op is Ops.RANGE}
-    return apply(sink, nodes, swap) if swap else sink
+    return apply(sink, nodes, swap, everywhere=True) if swap else sink
 
 
 def renumbered(sink: UOp) -> UOp:

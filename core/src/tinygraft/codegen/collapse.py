@@ -61,8 +61,11 @@ def _neighbours(sink: UOp, nodes: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
             yield from reversed(list(zip(node.src[1:], node.src[2:], strict=False)))
 
 
-def apply(sink: UOp, nodes: Sequence[UOp], swap: dict[UOp, UOp]) -> UOp:
-    """sink with ranges replaced by expressions; a REDUCE then runs over the ranges that are left."""
+def apply(sink: UOp, nodes: Sequence[UOp], swap: dict[UOp, UOp], everywhere: bool = False) -> UOp:
+    """sink with ranges replaced by expressions; a REDUCE then runs over the ranges that are left.
+
+    everywhere: what depends on none of them is simplified as well.
+    """
     done = dict(swap)
     for node in nodes:
         if node in done:
@@ -76,5 +79,5 @@ def apply(sink: UOp, nodes: Sequence[UOp], swap: dict[UOp, UOp]) -> UOp:
             done[node] = UOp(Ops.REDUCE, node.dtype, (done[node.src[0]], *left), ReduceArg(node.arg.op))
         else:
             src = tuple(done[s] for s in node.src)
-            done[node] = node if src == node.src else ix.build(node, src)
+            done[node] = node if src == node.src and not everywhere else ix.build(node, src)
     return done[sink]
