@@ -24,7 +24,6 @@ CLASSES = {
 }
 # the name of a file -> the modules of that name, and why that stays; __init__ and the folders of MIRRORS are left out
 MODULES = {
-    "jit": ("engine.jit jit", "scripts for tinygrad import TinyJit from engine.jit"),
 }
 MIRRORS = {
     "array_api": "its names are the standard's",

@@ -1,6 +1,6 @@
 """The last pass: from a kernel graph to a list of instructions, each where it runs as seldom as possible.
 
-In: a SINK of STOREs whose ranges all have their kind. Out: the list that ARCHITECTURE.md, "The linear form", describes.
+In: a SINK of STOREs whose ranges all have their kind. Out: the list that docs/graph.md, "The linear form", describes.
 
 Blocks are nested like the loops. A value goes into the outermost open block that has all the ranges it depends on, so
 that whatever does not change in a loop is computed before it. A reduction becomes registers before its loop, ACCUMs in

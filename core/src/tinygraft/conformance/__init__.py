@@ -7,6 +7,14 @@ A plugin's own test file is three lines:
         device = "MINI"
 
 and pytest is told of the kit by `-p tinygraft.conformance.plugin`. `needs` and `since` mark tests of one's own.
+
+The kit (`conformance/`). `DeviceConformance` is one mixin per level over `Suite`, whose fixtures open the
+device once a session, the first time a test needs it. Tests are enumerated from tables, so collecting touches
+no device. `plugin.py` is loaded with `-p`: it asks the gate before each test, and the gate asks the opened
+device (its Target, the methods that its plugin has written). What is not declared is counted by what is
+missing, and must be refused; what is newer than a plugin's API only advises; a defect that is known stands in
+`conformance.toml`, strictly. Counts travel in the reports of tests, so that they are right in any process.
+Each test of the kit is itself held by devices with one fault each.
 """
 
 from __future__ import annotations

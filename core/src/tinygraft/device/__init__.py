@@ -1,6 +1,26 @@
 """Devices: the interfaces that plugins implement, the registry that finds and opens them, and their memory.
 
 `Buffer` and `Device` can be imported from here, where scripts look for them; both load when they are first used.
+
+Names to devices (`device/registry.py`). The metadata of installed distributions gives records without
+importing anything; a record moves from declared to loaded, compatible, available and open, or to the reason
+why not, and an error about a device quotes it, and the setting that asked. A spec of a third party is loaded
+once in a child process before the automatic choice imports it here (`installed/plugin_probe.py` keeps the
+verdict). Nothing falls back when a device was asked for by name. `cli/devices.py` and `cli/doctor.py` run
+plugins in child processes only (`installed/child.py`): `cli/checkup.py` is what the child of a doctor does. A
+name that is in no table of settings belongs to the device that it begins with, whose spec is imported then
+(`Registry.find_setting`).
+
+Memory (`device/pool.py`, `device/buffer.py`, `schedule/memory.py`, `engine/arena.py`). A `Buffer` takes an
+`Allocation` from the pool of its backend when something first needs it; the block goes back when nothing
+refers to it. The pool keeps freed blocks for the next who asks, and gives them to the device before it would
+grow past the most that was ever in use. The temporaries of a schedule take nothing of their own:
+`schedule/memory.py` finds places for them from their lifetimes alone, in one block (the arena) that is taken
+for the run, or in results that are not written yet. Memory that somebody outside holds (`Buffer.share`;
+DLPack, `data()`) keeps its block; memory that others made (`Buffer.borrow`; `from_blob`, DLPack) is kept by
+them. A `Buffer` over a file (`tensor/ondisk.py`) reads it when it gets its memory; slices of what has not
+been read are such buffers of their own. Borrowed memory may be aligned to its element only, unless it is
+larger than the Target's `stream_bytes`.
 """
 
 from __future__ import annotations

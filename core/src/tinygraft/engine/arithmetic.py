@@ -1,4 +1,4 @@
-"""What the elementwise ops mean, computed with NumPy on whole arrays: the numbers of ARCHITECTURE.md and dtype.coerce.
+"""What the elementwise ops mean, computed with NumPy on whole arrays: the numbers of docs/graph.md and dtype.coerce.
 
     held(values, dtype)            numbers as the array that stands for a value of dtype
     elementwise(node, sources)     the values of an elementwise node, each operation rounded once

@@ -3,7 +3,7 @@
     evaluate(node) -> its values
     Evaluation(roots, read, variables, others).run() -> {root: Value}
 
-Written op by op from the table in ARCHITECTURE.md. It walks without recursion, and no node's values take the memory of
+Written op by op from the table in docs/graph.md. It walks without recursion, and no node's values take the memory of
 another's. Values that lie on several devices are whole here. A large product that is summed at once is never written
 down.
 

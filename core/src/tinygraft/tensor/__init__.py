@@ -1,6 +1,59 @@
 """Tensor and its methods, one file per theme.
 
 `from tinygraft.tensor import Tensor` finds it, as in tinygrad; the files here import each other without it.
+
+Tensor to UOp graph (`tensor/`). A method checks shapes, dtypes and devices, then adds nodes; an error names
+the lines that made both operands, which live on the tensor because an interned node cannot hold them. Four
+hooks of `tensor/base.py` build everything: `_op`, `_move`, `_reduce`, `_cast`. Nothing simplifies, so a graph
+prints as it was written.
+
+A tensor's value is what its expression had when it was written: `assign` and `t[i] = v` rebind the tensor to
+an ASSIGN or SCATTER over the old value and leave what was computed before as it was; views follow (below).
+
+Views (`tensor/storage.py`). The graph is immutable, and a view is its base's memory all the same:
+
+    t = zeros(4)     v = t[1:3]     v.assign(5)            Storage: ASSIGN(zeros, 5, SHRINK(zeros))
+                                                           t = that node     v = SHRINK of that node
+
+A tensor and its views share a `SharedStorage`, made with the first view: the node of the whole, and weak
+references to the tensors, each of which knows its steps from the whole. A write makes one new node for the
+storage, and each tensor over it becomes its steps over that node; it costs what the tensors of that storage
+cost. Realising treats a storage as a tensor, so that its node follows. Tensors that share a node or a BUFFER
+without a storage are no aliases.
+
+Which methods give views is the table `VIEWS`; they give one only where the user called them. The hooks know
+what is done and not what was asked for, so they look at the outermost function of this package on the stack,
+which `_here` walks over anyway to find the user's line: a declaration in each public method would cost as
+much again, and every call of one by another method would have to be told apart. A view realised while a write
+to its memory waits runs that write, and keeps its own elements when they are first read.
+
+A value may have another tensor's memory without being its view: what `contiguous()` or a cast gives where
+there is nothing to do. `_lender` is the tensor whose node it was given; while that is there and has that
+memory, a write to the value goes to memory of its own, and the value is no leaf. A tensor that was computed
+when it was first written to stays no leaf (`_computed`), also when all that it was computed from is
+overwritten.
+
+Who is concerned (`tensor/live.py`). A tensor that only reads memory, with all of its storage, rests: it is
+listed under its BUFFERs. Expressions and tensors with `requires_grad=True` are awake, and whoever was given
+another node or flag: `uop` and `requires_grad` are properties for that, read by C. `LIVE.near(memory)` is all
+that `collect` looks at: those that are awake and those that rest on what is overwritten. So a realisation
+costs the same beside four and beside four thousand tensors. A storage that loses its last view but one wakes
+that, which may then let go of the rest of the memory.
+
+Symbolic sizes (`uop/index.py`, `tensor/lengths.py`, `tensor/parts.py`). The operators of a node build what is
+written; a size that reaches a shape is `settled`: one form for all ways to write it, a number where what is
+symbolic cancels. What bounds decide of a slice or a pad is decided. What they leave open (that a part stays
+in its axis, that a reshape keeps the number of elements, that no size is negative) is a `Claim`: checked with
+the values bound now, and, while a TinyJit captures, noted for a check before each replay, since a kernel for
+all values cannot tell.
+
+Complex numbers (`tensor/complexes.py`). A `ComplexTensor` is no node but two real tensors, the real and the
+imaginary parts, so nothing below `tensor/` knows of it. It overrides the hooks: an op of the graph is a rule
+for pairs (`complex_arithmetic.py`), a movement is done to both parts, and a method written with hooks works
+by that. Asked for `uop`, for a float or for an order it raises with the name of the method, so what has not
+been thought of is an error and not a wrong number. Where tensors are gathered (realize, gradients, a TinyJit,
+the transforms, an optimizer) it counts as its two `_parts()`. `Tensor(...)` makes one where its data or dtype
+are complex (`tensor/mode.py`).
 """
 
 from tinygraft.helpers import lazily

@@ -34,7 +34,7 @@ class CustomKernels(Access):
         """This tensor and others as they are after a kernel of one's own, which runs now.
 
         fxn gets a PARAM for each tensor, its elements in row-major order, and gives a SINK over STOREs in the kernel
-        graph of ARCHITECTURE.md; each PARAM has to be used. A tensor that the kernel stores to comes back as a new one
+        graph of docs/graph.md; each PARAM has to be used. A tensor that the kernel stores to comes back as a new one
         with that memory, what was not stored is as before; the others come back themselves. grad_fxn(gradient,
         *tensors) gives the gradient of each tensor for that of a new one, or None. Raises GraphError for what is no
         kernel.

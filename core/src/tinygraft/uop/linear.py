@@ -1,6 +1,6 @@
 """Reading the linear form: which ranges a node is repeated over, and how an index moves along a vector.
 
-The list itself is `Linear.uops`; ARCHITECTURE.md, "The linear form", says what each instruction means.
+The list itself is `Linear.uops`; docs/graph.md, "The linear form", says what each instruction means.
 """
 
 from __future__ import annotations
