@@ -264,8 +264,10 @@ class Mirror(Machine):
         if any(view.memory.writes for view in views):
             raise Uncertain("a target that was written is another node since")
         total = self.value(loss)
-        if self.written and not self.passed.isdisjoint(_graph(total)):
+        graph = _graph(total)
+        if self.written and not self.passed.isdisjoint(graph):
             raise Uncertain("a graph that a backward went through, over memory that may have been written since")
+        self.passed |= graph
         targets = [self.value(view) for view in views]
         found = torch.autograd.grad(total, targets, retain_graph=True, allow_unused=True)
         if any(grad is None for grad in found) or any(self._has_equal(view) for view in views):
