@@ -175,7 +175,7 @@ def test_assign_converts_data_and_checks_tensors() -> None:
     assert t.assign([[1, 2], [3, 4]]).tolist() == [[1, 2], [3, 4]]
     same = t.uop
     assert t.assign(t).uop is same
-    both = r"  made at .*test_tensor_access.py:\d+      assigned to the tensor made at .*test_tensor_access.py:\d+"
+    both = r"  made at .*test_access.py:\d+      assigned to the tensor made at .*test_access.py:\d+"
     with pytest.raises(ShapeError, match=rf"cannot assign shape \(3,\) to a tensor of shape \(2, 2\)\n{both}"):
         t.assign(Tensor([1, 2, 3]))
     with pytest.raises(DTypeError, match=rf"cannot assign dtypes.float to a tensor of dtypes.int\n{both}\n"):

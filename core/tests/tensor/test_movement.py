@@ -250,7 +250,7 @@ def test_errors_say_what_does_not_fit(method: Callable[[Tensor], Tensor], messag
 def test_errors_of_views_name_the_line_that_made_the_tensor() -> None:
     """A view that does not fit says where its tensor was made."""
     t = Tensor.ones(2, 3)
-    with pytest.raises(ShapeError, match=r"made at \S*test_tensor_movement.py:\d+$"):
+    with pytest.raises(ShapeError, match=r"made at \S*test_movement.py:\d+$"):
         t.reshape(7)
 
 

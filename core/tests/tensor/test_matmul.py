@@ -144,7 +144,7 @@ def test_einsum(formula: str, shapes: list[tuple[int, ...]]) -> None:
         (
             "ij,kj,jk->ik",
             [(2, 1), (4, 5), (3, 2)],
-            r"of shapes \(4, 5\) and \(3, 2\): 'j' is 5, axis 1 of the fir.*\n  first made at .*test_ten",
+            r"of shapes \(4, 5\) and \(3, 2\): 'j' is 5, axis 1 of the fir.*\n  first made at .*test_mat",
         ),
         ("ij->ik", [(2, 3)], "has 'k' in its result, which must be in an operand and named once"),
         ("i+->i", [(2, 3)], "is made of letters, commas"),

@@ -67,7 +67,7 @@ def test_the_table_is_closed() -> None:
 
 def test_the_page_names_all_of_it() -> None:
     """docs/views.md has each method of the table; an index and iteration are there by their own signs."""
-    page = (Path(__file__).parents[2] / "docs" / "views.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "views.md").read_text(encoding="utf-8")
     table = page.split("These give views", 1)[1].split("Everything else", 1)[0]
     named = set(re.findall(r"`(\w+)`", table)) - {"None", "to"}
     assert named == VIEWS - {"__getitem__", "__iter__"}
@@ -238,9 +238,7 @@ def test_elements_in_common_are_not_written() -> None:
     text = r"cannot write to a view of shape \(2, 4\) that has elements in common: it was made by expand or unfold"
     with pytest.raises(ShapeError, match=text):
         t.expand(2, 4).assign(t.expand(2, 4) * 2)
-    with pytest.raises(
-        ShapeError, match=r"a tensor of shape \(4,\)\n  made at .*test_tensor_views.py:\d+\n  hint: write"
-    ):
+    with pytest.raises(ShapeError, match=r"a tensor of shape \(4,\)\n  made at .*test_storage.py:\d+\n  hint: write"):
         t.unfold(0, 3, 1)[0:2, 0:2] = 0
     with pytest.raises(ShapeError, match="elements in common"):
         t.reshape(4, 1).expand(4, 2).T.reshape(8)[2:7].__iadd__(1)

@@ -71,7 +71,7 @@ def test_reads_and_writes(shape: tuple[int, ...]) -> None:
             continue
         np.testing.assert_array_equal(found, read, err_msg=f"read {index}")
         if read.size:
-            continue  # what names something is in test_tensor_indexing.py
+            continue  # what names something is in test_indexing.py
         written = Tensor(x).realize()
         written[mine] = 99.0
         np.testing.assert_array_equal(written.numpy(), x, err_msg=f"write {index}")

@@ -257,7 +257,7 @@ def test_a_wrong_shape_is_named(make: Any, shape: tuple[int, ...], message: str)
         make()(Tensor.ones(*shape))
     first, second = str(caught.value).split("\n")
     assert first == message
-    assert "test_nn_layers.py:" in second
+    assert "test_layers.py:" in second
 
 
 def test_a_wrong_state_is_named() -> None:

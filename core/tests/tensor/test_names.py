@@ -1,6 +1,6 @@
 """Every name that a Tensor of other versions has: it is there with its parameters, and does what it says.
 
-tensor_names.txt is the table. Each expression of it is evaluated with fresh tensors of the names below.
+names.txt is the table. Each expression of it is evaluated with fresh tensors of the names below.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tinygraft import Tensor, Variable, dtypes
 from tinygraft.uop.ops import Ops, threefry2x32
 from tinygraft.uop.uop import UOp
 
-TEXT = (Path(__file__).parent / "tensor_names.txt").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parent / "names.txt").read_text(encoding="utf-8")
 ROWS = [line.split(" | ") for line in TEXT.split("\n\n", 2)[2].splitlines() if " | " in line]
 
 

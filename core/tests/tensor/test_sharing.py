@@ -294,7 +294,7 @@ def test_a_copy_can_be_asked_for_and_forbidden() -> None:
     assert t.tolist() == [[1, 2], [3, 4]]
     cut = t.shard((t.device, f"{t.device}:1"), 0)
     assert np.from_dlpack(cut).tolist() == [[1, 2], [3, 4]]
-    with pytest.raises(BufferError, match=r"has to be copied, which copy=False forbids\n  made at .*test_tensor_sh"):
+    with pytest.raises(BufferError, match=r"has to be copied, which copy=False forbids\n  made at .*test_sharing"):
         cut.__dlpack__(copy=False)
     with pytest.raises(BufferError, match=r"shares its memory as DLPack device \(1, 0\), asked for \(2, 0\)"):
         t.__dlpack__(dl_device=(2, 0))

@@ -67,7 +67,7 @@ def test_an_old_value_that_was_not_saved_is_an_error_with_its_remedy(monkeypatch
         loss.backward()
     first, lines, hint = str(caught.value).split("\n")
     assert first == "backward needs a value that has been overwritten since it was used"
-    made, over = re.fullmatch(r"  made at \S+test_engine_tape.py:(\d+)      overwritten at \S+:(\d+)", lines).groups()
+    made, over = re.fullmatch(r"  made at \S+test_tape.py:(\d+)      overwritten at \S+:(\d+)", lines).groups()
     assert int(over) - int(made) == 3
     assert hint == "  hint: call backward before the parameters are assigned to, as an optimizer's step does"
     other.backward()

@@ -346,7 +346,7 @@ def test_a_missing_gradient_is_named() -> None:
         "parameter 1 of 2, shape (1, 2), has no gradient: the loss does not depend on it, or backward() was not called "
         "since zero_grad()"
     )
-    assert "test_nn_optim.py:" in second
+    assert "test_optim.py:" in second
     assert third.startswith("  hint: set requires_grad=False")
     assert used.item() == 1.0
 

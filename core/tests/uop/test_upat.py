@@ -290,7 +290,7 @@ def test_rules_have_names_and_documents() -> None:
     assert add_nothing.__doc__ == "x + 0 is x."
     assert add_nothing(number(4)) is number(4)
     pm = PatternMatcher([add_nothing, (UPat.var("x") * 1, lambda x: x)])
-    assert pm.rules[1].name.endswith(f"test_uop_upat.py:{pm.rules[1].function.__code__.co_firstlineno}")
+    assert pm.rules[1].name.endswith(f"test_upat.py:{pm.rules[1].function.__code__.co_firstlineno}")
     assert pm.rewrite(unknown(0) + 0) is unknown(0)
 
 
@@ -436,9 +436,7 @@ def test_a_rule_that_grows_the_graph_for_ever_is_named() -> None:
 def test_a_rule_that_gives_no_node_is_named() -> None:
     """What a rule returns must be a UOp or None."""
     bad: Any = lambda: 3  # noqa: E731
-    with pytest.raises(
-        GraphError, match=r"rule .*test_uop_upat.py:\d+ must give a UOp or None, it gave 3\n  node: UOp"
-    ):
+    with pytest.raises(GraphError, match=r"rule .*test_upat.py:\d+ must give a UOp or None, it gave 3\n  node: UOp"):
         graph_rewrite(-unknown(0), PatternMatcher([(UPat(Ops.NEG), bad)]))
 
 

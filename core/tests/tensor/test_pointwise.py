@@ -127,9 +127,7 @@ def test_gradients(function: Callable[[Tensor], Tensor], derivative: list[float]
 
 def test_errors_name_the_dtype() -> None:
     """What needs integers, floats or numbers says what it got and where that was made."""
-    with pytest.raises(
-        DTypeError, match=r"^gcd needs integers, got dtypes.float\n  made at .*test_tensor_pointwise.py:"
-    ):
+    with pytest.raises(DTypeError, match=r"^gcd needs integers, got dtypes.float\n  made at .*test_pointwise.py:"):
         Tensor([1.0]).gcd(Tensor([2.0]))
     with pytest.raises(DTypeError, match=r"^nextafter needs floats, got dtypes.int\n  made at "):
         Tensor([1]).nextafter(Tensor([2]))
