@@ -180,9 +180,7 @@ def test_the_whole_sentence(name: str) -> None:
     error, mistake, text = CASES[name]
     with pytest.raises(error) as caught:
         mistake()
-    assert re.fullmatch(re.escape(text).replace("<>", r"\S*test_errors\.py:\d+"), str(caught.value)), (
-        caught.value
-    )
+    assert re.fullmatch(re.escape(text).replace("<>", r"\S*test_errors\.py:\d+"), str(caught.value)), caught.value
 
 
 def test_the_lines_are_right() -> None:
