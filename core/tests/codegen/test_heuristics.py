@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tinygraft.codegen.heuristics import WORTH_SHARING, choose
-from tinygraft.codegen.vectors import WORTH
+from tinygraft.codegen.heuristics import choose
 from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.target import Target
@@ -42,15 +41,15 @@ def test_loops_that_would_gather_are_not_vectors() -> None:
 
 def test_only_long_kernels_are_shared_out() -> None:
     """Waking threads costs more than a short kernel takes."""
-    assert taken(POOL, copied(0, WORTH_SHARING)) == ("parallel",)
-    assert taken(POOL, copied(0, WORTH_SHARING - 1)) == ()
+    assert taken(POOL, copied(0, 1 << 14)) == ("parallel",)
+    assert taken(POOL, copied(0, (1 << 14) - 1)) == ()
 
 
 def test_a_store_outside_of_all_loops_is_not_shared_out() -> None:
     """Every thread would do it: beside a loop that could be shared, the kernel stays with one thread."""
     single = store(param(1, F, 1), ix.const(0), UOp.const(F, 1.0))
-    assert taken(POOL, copied(0, WORTH_SHARING), copied(2, WORTH_SHARING)) == ("parallel",)
-    assert taken(POOL, copied(0, WORTH_SHARING), single) == ()
+    assert taken(POOL, copied(0, 1 << 14), copied(2, 1 << 14)) == ("parallel",)
+    assert taken(POOL, copied(0, 1 << 14), single) == ()
 
 
 def test_stores_that_are_not_in_all_loops_share_those_that_all_are_in() -> None:
@@ -124,11 +123,11 @@ def test_sums_across_memory_read_long_parts_of_rows() -> None:
 
 def test_long_chains_of_arithmetic_run_side_by_side() -> None:
     """An exponential in four copies; plain sums and many exponentials in one."""
-    i = UOp.range(WORTH, 0)
-    x = load(param(1, F, WORTH), i)
+    i = UOp.range(4096, 0)
+    x = load(param(1, F, 4096), i)
 
     def of(value: UOp) -> tuple[str, ...]:
-        return taken(Target(vector_bytes=32), store(param(0, F, WORTH), i, value))
+        return taken(Target(vector_bytes=32), store(param(0, F, 4096), i, value))
 
     exp = UOp(Ops.EXP2, F, (x,))
     assert of(exp) == ("vectorise(0, 8)", "unroll(0, 4)")

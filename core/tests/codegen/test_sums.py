@@ -8,7 +8,7 @@ import pytest
 
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
-from tinygraft.codegen.sums import BLOCK, LONG, shorten
+from tinygraft.codegen.sums import shorten
 from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.dtype import DType, dtypes
 from tinygraft.reference.python import PythonBackend
@@ -46,10 +46,10 @@ def nests(sink: UOp) -> list[tuple[DType, tuple[int, ...]]]:
 
 
 def test_a_short_sum_is_left_alone() -> None:
-    """Up to LONG iterations a kernel is the same object, and so is one of integers or of maxima, however long."""
+    """Up to 64 iterations a kernel is the same object, and so is one of integers or of maxima, however long."""
     for kernel in (
-        reduced((LONG,)),
-        reduced((8, LONG // 8)),
+        reduced((64,)),
+        reduced((8, 8)),
         reduced((4096,), dtypes.int32),
         reduced((4096,), op=Ops.MAX),
     ):
@@ -57,13 +57,13 @@ def test_a_short_sum_is_left_alone() -> None:
 
 
 def test_blocks_are_added_up_in_float64() -> None:
-    """Blocks of BLOCK iterations in float32, and their sums in float64; what is left over is a sum of its own."""
-    assert nests(shorten(reduced((BLOCK * 100,)), WIDE)) == [(F, (BLOCK,)), (dtypes.float64, (100,))]
-    assert nests(shorten(reduced((BLOCK * 100 + 5,)), WIDE)) == [(F, (BLOCK,)), (dtypes.float64, (100,)), (F, (5,))]
+    """Blocks of 32 iterations in float32, and their sums in float64; what is left over is a sum of its own."""
+    assert nests(shorten(reduced((3200,)), WIDE)) == [(F, (32,)), (dtypes.float64, (100,))]
+    assert nests(shorten(reduced((3205,)), WIDE)) == [(F, (32,)), (dtypes.float64, (100,)), (F, (5,))]
 
 
 def test_without_float64_blocks_are_summed_in_blocks() -> None:
-    """Where the Target has no float64, or the sum is one of float64, no sum is longer than LONG."""
+    """Where the Target has no float64, or the sum is one of float64, no sum is longer than 64."""
     for kernel, target in ((reduced((2**15,)), NO_DOUBLE), (reduced((2**15,), dtypes.float64), WIDE)):
         found = nests(shorten(kernel, target))
         assert [sizes for _, sizes in found] == [(32,), (32,), (32,)]

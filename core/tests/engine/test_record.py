@@ -13,7 +13,7 @@ import pytest
 from tinygraft import events
 from tinygraft.dtype import dtypes
 from tinygraft.engine import record
-from tinygraft.engine.drawing import MOST_BOXES, Box, Drawing, draw_calls, draw_graph
+from tinygraft.engine.drawing import Box, Drawing, draw_calls, draw_graph
 from tinygraft.engine.explanation import explain
 from tinygraft.engine.layout import place
 from tinygraft.engine.record import Recorder, ScheduleRecord, describe
@@ -195,9 +195,9 @@ def test_explain_says_where_a_kernel_was_printed() -> None:
 
 
 def test_a_long_text_is_cut_with_a_note() -> None:
-    """A text past the limit keeps its first lines and says how many are missing."""
-    text = "\n".join(str(n) for n in range(record.MOST_LINES + 5))
-    assert record.cut(text).endswith(f"\n{record.MOST_LINES - 1}\n... 5 more lines")
+    """A text past 2,000 lines keeps the first ones and says how many are missing."""
+    text = "\n".join(str(n) for n in range(2005))
+    assert record.cut(text).endswith("\n1999\n... 5 more lines")
     assert record.cut("short") == "short"
 
 
@@ -221,13 +221,13 @@ def test_a_number_alone_is_drawn() -> None:
 
 
 def test_a_huge_graph_is_cut_to_what_is_nearest_the_result() -> None:
-    """A chain of 5,000 nodes draws the limit, with the result last, and counts the others."""
+    """A chain of 5,000 nodes draws 600, with the result last, and counts the others."""
     node = first = UOp.buffer("DEV", 1, dtypes.float)
     for _ in range(5000):
         node = node + first
     drawing = draw_graph(node)
-    assert len(drawing.boxes) <= MOST_BOXES
-    assert drawing.left_out == 5002 - MOST_BOXES
+    assert len(drawing.boxes) <= 600
+    assert drawing.left_out == 5002 - 600
     assert drawing.boxes[-1].title == "ADD"
     assert len(place(drawing).boxes) == len(drawing.boxes)
 

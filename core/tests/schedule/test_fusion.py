@@ -10,7 +10,7 @@ from tinygraft.schedule.draft import Draft, canonical
 from tinygraft.schedule.effort import effort
 from tinygraft.schedule.fusion import Book, Group, StoreMore, group_nodes, part_of
 from tinygraft.schedule.kernel_body import NotShared
-from tinygraft.schedule.stored import MIN_ROWS, MUCH, decide
+from tinygraft.schedule.stored import decide
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg, ReduceArg
@@ -55,7 +55,7 @@ def test_shorter_outputs_join_at_the_outer_loops() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "columns", "together"),
-    [(MIN_ROWS, MUCH, True), (MIN_ROWS - 1, MUCH, False), (MIN_ROWS - 1, 32, True), (1, MUCH, True)],
+    [(16, 1 << 14, True), (15, 1 << 14, False), (15, 32, True), (1, 1 << 14, True)],
 )
 def test_few_rows_of_much_data_are_kernels_of_their_own(rows: int, columns: int, together: bool) -> None:
     """A short output shares the loops of a long one when there are rows enough, or little data; one row is no loop."""

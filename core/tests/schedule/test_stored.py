@@ -7,8 +7,8 @@ import pytest
 from tensor_nodes import memory, move, total
 from tinygraft.dtype import dtypes
 from tinygraft.reference.python import TARGET
-from tinygraft.schedule.regroup import FEW, LONG, SLACK, TERMS, regroup
-from tinygraft.schedule.stored import MIN_ROWS, MUCH, decide, memory_base
+from tinygraft.schedule.regroup import regroup
+from tinygraft.schedule.stored import decide, memory_base
 from tinygraft.target import Target
 from tinygraft.uop.ops import BufferArg, Ops, ReduceArg, ScanArg, ScatterArg, WindowArg
 from tinygraft.uop.uop import UOp, postorder
@@ -208,11 +208,11 @@ def test_few_rows_of_much_data_starve() -> None:
         y = total(x, 1)
         return y, stored(x + move(Ops.EXPAND, y, (rows, columns)))
 
-    few, many = MIN_ROWS - 1, MIN_ROWS
-    y, found = broadcast(few, MUCH // few + 1)
+    few, many, much = 15, 16, 1 << 14
+    y, found = broadcast(few, much // few + 1)
     assert found == {y}
-    assert broadcast(few, MUCH // few)[1] == set()
-    assert broadcast(many, MUCH)[1] == set()
+    assert broadcast(few, much // few)[1] == set()
+    assert broadcast(many, much)[1] == set()
 
 
 def test_windows_over_a_long_reduction_are_pooled_from_memory() -> None:
@@ -301,10 +301,11 @@ def test_sizes_are_never_values_to_store() -> None:
 
 
 def test_long_reductions_to_few_results_are_cut_in_two() -> None:
-    """From LONG elements for a result, with fewer than FEW results."""
-    assert regroup(postorder(total(memory(LONG - 1), 0)), TARGET) == {}
-    assert regroup(postorder(total(memory(FEW, LONG), 1)), TARGET) == {}
-    for node in (total(memory(LONG), 0), total(memory(FEW - 1, LONG), 1), total(memory(LONG, 3), 0)):
+    """From 32,768 elements for a result, with fewer than 16 results."""
+    few, long = 16, 1 << 15
+    assert regroup(postorder(total(memory(long - 1), 0)), TARGET) == {}
+    assert regroup(postorder(total(memory(few, long), 1)), TARGET) == {}
+    for node in (total(memory(long), 0), total(memory(few - 1, long), 1), total(memory(long, 3), 0)):
         new = regroup(postorder(node), TARGET)[node]
         parts = [n for n in postorder(new) if n.op is Ops.REDUCE_AXIS]
         assert new.shape == node.shape
@@ -330,10 +331,10 @@ def cut(node: UOp) -> list[tuple[int, ...]]:
 
 
 def test_long_products_are_cut_into_parts_whose_panels_stay_near() -> None:
-    """From TERMS and a half; parts of at most TERMS, in a number that divides the axis where there is one."""
-    most = int(TERMS * SLACK)
+    """From 4,096 and a half; parts of at most 4,096, in a number that divides the axis where there is one."""
+    terms, most = 4096, 6144
     assert cut(product(40, most, 30)) == [(40, 30, most)]
-    assert cut(product(40, 16 * TERMS, 30)) == [(40, 30, 16, TERMS), (40, 30, 16, 1)]
+    assert cut(product(40, 16 * terms, 30)) == [(40, 30, 16, terms), (40, 30, 16, 1)]
     assert cut(product(40, 2 * 9 * 1001, 30)) == [(40, 30, 6, 3003), (40, 30, 6, 1)]
 
 
@@ -344,7 +345,7 @@ def test_what_does_not_divide_a_long_product_is_added() -> None:
 
 def test_long_sums_of_many_results_are_left_as_they_are() -> None:
     """What reads each element once needs no panel, and its rows are enough to share out."""
-    assert cut(total(memory(40, 4 * TERMS) * memory(40, 4 * TERMS), 1)) == [(40, 4 * TERMS)]
+    assert cut(total(memory(40, 16_384) * memory(40, 16_384), 1)) == [(40, 16_384)]
 
 
 def test_the_gradient_of_convolution_weights_is_cut() -> None:

@@ -17,7 +17,6 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.uop import decide
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg, ReduceArg
-from tinygraft.uop.rewrite import PLACE_LIMIT
 from tinygraft.uop.uop import UOp, toposort
 from tinygraft.uop.upat import PatternMatcher, Rule, UPat, graph_rewrite, rule
 
@@ -416,7 +415,7 @@ def test_rules_that_undo_each_other_are_named(bottom_up: bool) -> None:
     assert "to_add" in str(e.value)
     assert "to_sub" in str(e.value)
     assert "node: UOp(Ops." in str(e.value)
-    assert f"after {PLACE_LIMIT + 1} rewrites in one place" in str(e.value)
+    assert "after 1001 rewrites in one place" in str(e.value)
     with pytest.raises(GraphError, match="graph_rewrite does not end: rule wrap goes on after"):
         graph_rewrite(-x, PatternMatcher([wrap]), bottom_up=bottom_up)
 
