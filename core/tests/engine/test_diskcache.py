@@ -95,6 +95,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_a_program(tmp_path):
     assert run(kernels) == 1
 
 
+@pytest.mark.slow
 def test_eight_processes_share_a_folder(tmp_path):
     """All start on an empty cache at once and all succeed; afterwards it serves."""
     environment = os.environ | {"TINYGRAFT_CACHE": str(tmp_path), "DEV": "CPU", "CACHELEVEL": "1"}
