@@ -3,6 +3,7 @@
 A test that needs a C compiler, the native extension, an OpenCL driver or a package index that pip can ask is marked
 `@pytest.mark.needs("cc")`, `needs("ext")`, `needs("opencl")` or `needs("index")`. It is skipped, with one line in the
 summary, where there is none; TINYGRAFT_REQUIRE=cc,ext,opencl,index turns these skips into failures.
+A skip that gives no reason fails.
 The fixture golden compares text with a checked-in file, which `pytest --update-golden` writes anew; a test that presses
 Ctrl-C asks for the fixture ctrl_c.
 """
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,31 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.fail(f"{reason}, and TINYGRAFT_REQUIRE={os.environ['TINYGRAFT_REQUIRE']}", pytrace=False)
             if reason:
                 pytest.skip(reason)
+
+
+def _says_why(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Let a skip without a reason fail: nobody could tell whether it is still meant."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        path, line, said = report.longrepr
+        if said.removeprefix("Skipped").strip(": ") in ("", "unconditional skip", "<Skipped instance>"):
+            report.outcome = "failed"
+            report.longrepr = f"{path}:{line}: a test is skipped without a reason; give it one"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is skipped says why."""
+    report = yield
+    _says_why(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A file that is skipped as a whole says why."""
+    report = yield
+    _says_why(report)
+    return report
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -4,6 +4,8 @@
 
 The word stands in the comment behind the number, or in a line of its own above it; from there on it holds to the next
 such line, and no further than to an empty one.
+
+No test takes a number from the code that it tests: it would pass whatever the number is.
 """
 
 import ast
@@ -12,10 +14,24 @@ from pathlib import Path
 
 import pytest
 
-CORE = Path(__file__).parents[2] / "core" / "src" / "tinygraft"
+ROOT = Path(__file__).parents[2]
+CORE = ROOT / "core" / "src" / "tinygraft"
 FILES = sorted(file for folder in ("codegen", "schedule", "engine", "device") for file in (CORE / folder).glob("*.py"))
 ORIGIN = re.compile(r"\b(measured|assumed|given): \w")
 DAY = re.compile(r"\b20\d\d-\d\d-\d\d\b")
+# The only constants with numbers that tests import, and why they may.
+IMPORTED = {
+    "tinygraft.conformance.action_cases.COLUMNS": "the shape of the kit's cases, which the test gives more actions",
+    "tinygraft.conformance.action_cases.COLUMNS_OF": "the same",
+    "tinygraft.conformance.action_cases.ROWS": "the same",
+    "tinygraft.conformance.levels.memory.SIZES": "arguments of the kit's tests, which have to find faulty allocators",
+    "tinygraft.conformance.levels.memory.STEPS": "the same",
+    "tinygraft.device.device_spec.PLUGIN_API": "a version: held to a snapshot, and to what plugins ask for",
+    "tinygraft.nn.datasets._FILES": "names of files; the test gives them other sizes",
+    "tinygraft.schedule.kernel_body.LENGTH": "a table that the test holds to what is counted",
+    "tinygraft.schedule.memory.ARENA": "the name of a home, which happens to be a number",
+    "tinygraft_cpu.allocator.ALIGNMENT": "an allocator that stands in for this one keeps what kernels rely on",
+}
 MAKERS = {"range", "frozenset", "set", "tuple", "dict.fromkeys"}
 
 
@@ -107,3 +123,56 @@ def test_what_is_asked_of_a_number(source, found):
 def test_there_are_numbers():
     """The check looks at the numbers: there are more than a hundred."""
     assert sum(1 for file in FILES for _ in numbers(ast.parse(file.read_text(encoding="utf-8")))) > 100
+
+
+def constants():
+    """The names of the constants with numbers in each module of core and of the plugins here, by its dotted name."""
+    found = {}
+    for source in (ROOT / "core" / "src", *(ROOT / "plugins").glob("*/src")):
+        for file in source.rglob("*.py"):
+            module = file.relative_to(source).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+            told = numbers(ast.parse(file.read_text(encoding="utf-8")))
+            found[module] = {name for names, _ in told for name in names.split(", ")}
+    return found
+
+
+def taken(source, of):
+    """The constants among those of some modules that a text imports, or reads from a module that it imports."""
+    found, modules, nodes = set(), {}, list(ast.walk(ast.parse(source)))
+    for node in nodes:
+        for name in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            parent = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            if name.name in of.get(parent[:-1], ()):
+                found.add(parent + name.name)
+            modules[name.asname or name.name] = parent + name.name
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            where = ast.unparse(node.value)
+            if node.attr in of.get(module := modules.get(where, where), ()):
+                found.add(f"{module}.{node.attr}")
+    return found
+
+
+def test_no_test_takes_a_number_from_what_it_tests():
+    """Bounds, limits and tolerances are written in the tests; what is excepted is still imported."""
+    of, found = constants(), {}
+    for folder in (ROOT / "tests", ROOT / "core" / "tests", *(ROOT / "plugins").glob("*/tests")):
+        for file in folder.rglob("*.py"):
+            for name in taken(file.read_text(encoding="utf-8"), of):
+                found.setdefault(name, []).append(file.relative_to(ROOT).as_posix())
+    assert {name: files for name, files in found.items() if name not in IMPORTED} == {}
+    assert set(found) == set(IMPORTED)
+
+
+@pytest.mark.parametrize(("source", "found"), [
+    ("from a.b import MOST", {"a.b.MOST"}),
+    ("from a.b import MOST as M, names", {"a.b.MOST"}),
+    ("from a import b\nassert f() < b.MOST", {"a.b.MOST"}),
+    ("import a.b\nassert f() < a.b.MOST", {"a.b.MOST"}),
+    ("def test():\n    from a import b as c\n    assert f() < c.MOST", {"a.b.MOST"}),
+    ("from a import b\nfrom c import MOST\nb.LEAST, c.MOST, MOST", set()),
+    ("from a import b\npatch(b, 'MOST', 3)\nMOST = 3", set()),
+])  # fmt: skip
+def test_what_taking_a_number_is(source, found):
+    """An import of the name, or of its module and a look at it; patching it is none."""
+    assert taken(source, {"a.b": {"MOST"}}) == found

@@ -20,7 +20,6 @@ import pytest
 from tinygraft import Context, Device, Tensor, TinyJit
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.interfaces import GraphExecutor
-from tinygraft.device.pool import SMALL
 from tinygraft.dtype import dtypes
 from tinygraft.reference.pytext import PythonRenderer
 from tinygraft.reference.python import HostAllocator, PythonBackend, PythonCompiler, PythonProgram
@@ -120,7 +119,7 @@ def test_nothing_is_waited_for_but_values(late: Late) -> None:
 
 def test_freed_memory_comes_back_in_order(late: Late) -> None:
     """What goes back to the device at once, since nothing is kept, is no memory of what still has to run."""
-    data = np.arange(SMALL + 1, dtype=np.uint8)
+    data = np.arange((64 << 10) + 1, dtype=np.uint8)
     with Context(KEEP_MB=0):
         found = chain(Tensor(data, device=DEVICE).realize(), 4)
         assert late.freed >= 3

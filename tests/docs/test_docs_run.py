@@ -133,7 +133,7 @@ COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"python3 -m venv|pip install|python examples/|uv run", has_paths),
     (r"uv sync --group", has_group),
     (r"\.venv/bin/pytest -m ", has_marker),
-    (r"\.venv/bin/pytest core/tests/test_uop_index.py", run),
+    (r"\.venv/bin/pytest core/tests/uop/test_index.py", run),
     (r"\.ci/lane \w+$", has_lane),
     (r"([A-Z_]+=\w+ )*python (script.py|-c )", run),
     (r"([A-Z]+=\w+ )*python -m benchmarks", has_item),

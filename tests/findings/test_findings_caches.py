@@ -215,7 +215,7 @@ def test_3_7_linkers_of_llvm_go_with_their_objects() -> None:
     linkers: weakref.WeakSet[Any] = weakref.WeakSet()
     first = loaded = LoadedObject(binary)
     changes = 0
-    for _ in range(4 * compile_llvm.OBJECTS):
+    for _ in range(4 * 64):
         before, loaded = loaded.linker, LoadedObject(binary)
         changes += loaded.linker is not before
         linkers.add(loaded.linker)

@@ -313,6 +313,7 @@ def _complex(*shape: int) -> Array:
     return rng.normal(size=shape) + 1j * rng.normal(size=shape)
 
 
+@pytest.mark.slow
 def test_2_4_svd_of_complex_matrices() -> None:
     """It was refused. Vectors, values and gradients, of those with more rows and with more columns."""
     a, w = _complex(3, 2), _complex(3, 3)
@@ -334,6 +335,7 @@ def test_2_4_svd_of_complex_matrices() -> None:
     assert abs(found - wanted) < 1e-7 * abs(wanted)
 
 
+@pytest.mark.slow
 def test_2_4_eigh_of_complex_matrices() -> None:
     """Vectors and gradients were not there; nor was a pseudo-inverse by them."""
     a, w = _complex(2, 2), _complex(2, 3)

@@ -262,6 +262,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.needs("cc")
 def test_3_6_folders_of_a_killed_compilation_go_at_the_next_start(tmp_path: Path) -> None:
     """A process that is killed while its C compiler works leaves a folder, which the next one removes; no other's."""

@@ -50,7 +50,7 @@ STEPS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == "lgamma" else ()) for n in STEPS])
 def test_2_6_backward_through_a_chain_is_linear(name: str) -> None:
     """All kernels together are at most four times what there is to compute, and none outgrows its compiler.
 

@@ -58,6 +58,6 @@ def test_what_is_defined_is_collected(collected: dict[str, int], path: str) -> N
     """Each test file of a folder gives at least the tests that its source defines, and a folder at least ten."""
     third_party = set((ROOT / "tests" / "third_party").glob("*/"))
     files = [f for f in (ROOT / path).rglob("test_*.py") if not third_party & set(f.parents) and "src" not in f.parts]
-    lost = {f.name: collected.get(f.relative_to(ROOT).as_posix(), 0) - defined(f) for f in files}
+    lost = {(name := f.relative_to(ROOT).as_posix()): collected.get(name, 0) - defined(f) for f in files}
     assert {name: count for name, count in lost.items() if count < 0} == {}
     assert sum(count for file, count in collected.items() if file.startswith(f"{path}/")) >= 10

@@ -54,6 +54,44 @@ def test_an_unknown_need_is_a_mistake(tmp_path):
     assert "a test needs 'warp'; conftest.py knows cc, ext, opencl and index" in pytest_in(tmp_path, need="warp")
 
 
+SKIPS = {
+    "call": "def test_it(): pytest.skip()",
+    "empty": "def test_it(): pytest.skip('')",
+    "mark": "@pytest.mark.skip\ndef test_it(): pass",
+    "fixture": "@pytest.fixture\ndef given(): pytest.skip()\ndef test_it(given): pass",
+    "file": "pytest.skip(allow_module_level=True)",
+}
+
+
+@pytest.mark.parametrize("way", SKIPS)
+def test_a_skip_without_a_reason_fails(tmp_path, way):
+    """Wherever it is; the message says which one."""
+    (tmp_path / "test_skips.py").write_text(f"import pytest\n{SKIPS[way]}\n")
+    said = pytest_with(tmp_path, "-ra", "test_skips.py")
+    assert re.search(r"test_skips.py:\d+: a test is skipped without a reason; give it one", said), said
+    assert re.search(r"^=+ 1 (failed|error) in ", said, re.M), said
+
+
+REASONS = """
+import pytest
+@pytest.fixture
+def given(): pytest.skip("so")
+def test_call(): pytest.skip("so")
+@pytest.mark.skip(reason="so")
+def test_mark(): pass
+def test_fixture(given): pass
+"""
+
+
+def test_a_skip_with_a_reason_does_not_fail(tmp_path):
+    """By a call, a mark, a fixture or an import that fails."""
+    (tmp_path / "test_skips.py").write_text(REASONS)
+    (tmp_path / "test_import.py").write_text("import pytest\npytest.importorskip('no_such_module')")
+    said = pytest_with(tmp_path, "-ra", "test_skips.py", "test_import.py")
+    assert re.search(r"^=+ 4 skipped in ", said, re.M), said
+    assert "could not import 'no_such_module'" in said
+
+
 CACHES = """
 import os, pathlib, time
 

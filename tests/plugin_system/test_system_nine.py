@@ -57,6 +57,7 @@ def test_a_listing_imports_none_of_them(nine, capsys):
     assert not [name for name in sys.modules if name.startswith("tinygraft_") and name.split("_")[1].upper() in NINE]
 
 
+@pytest.mark.slow
 @needs_signals
 def test_devices_gives_the_reason_of_each(nine, capsys):
     """`devices --json` has the state and the reason of all nine; they were imported in child processes alone."""

@@ -110,7 +110,9 @@ def test_a_bad_verdict_is_forgotten_after_a_while(fakes, tmp_path, monkeypatch):
     file = tmp_path / "cache" / trial_file(tmp_path).name
     kept = json.loads(file.read_text())
     assert plugin_probe._read(file) is not None
-    file.write_text(json.dumps(kept | {"when": kept["when"] - plugin_probe.FORGOTTEN - 1}))
+    file.write_text(json.dumps(kept | {"when": kept["when"] - 500}))
+    assert plugin_probe._read(file) is not None
+    file.write_text(json.dumps(kept | {"when": kept["when"] - 601}))
     assert plugin_probe._read(file) is None
     file.write_text(json.dumps(kept | {"status": "available", "when": 0.0}))
     assert plugin_probe._read(file) is not None

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 LENGTH = 100_000
 SCRIPT = f"""
 import gc, json, time
@@ -31,6 +33,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_a_chain_of_100000_additions_takes_the_whole_road() -> None:
     """It is built, printed, computed, differentiated and freed, in a minute of processor time and 2 GB."""
     root = Path(__file__).parents[2]  # where the folder benchmarks is

@@ -94,6 +94,7 @@ def test_a_second_process_only_launches(tmp_path: Path, what: str) -> None:
     assert run(tmp_path, what) == first | {"compiled": 0, "lowered": 0, "schedules": 0}
 
 
+@pytest.mark.slow
 def test_eight_processes_start_at_once(tmp_path: Path) -> None:
     """All begin with an empty cache and compute the same; afterwards there is nothing left to do."""
     command = [sys.executable, "-c", COUNTS + TRANSFORMER + TELL]
@@ -115,6 +116,7 @@ def test_damaged_packs_are_made_anew(tmp_path: Path) -> None:
     assert run(tmp_path, TRANSFORMER) == first | {"compiled": 0, "lowered": 0, "schedules": 0}
 
 
+@pytest.mark.slow
 def test_a_binary_that_is_gone_is_compiled_again(tmp_path: Path) -> None:
     """A pack that names it is as good as none."""
     first = run(tmp_path, TRANSFORMER)

@@ -334,6 +334,7 @@ def test_a_signal_at_any_line_of_a_crew_leaves_nobody_waiting():
     assert int(in_process(code)) > 100
 
 
+@pytest.mark.slow
 def test_a_signal_at_any_line_leaves_settings_as_they_were():
     """Training mode and Context, where they begin and where they end."""
 

@@ -70,7 +70,7 @@ def test_every_order_of_the_same_stores(way: str) -> None:
         assert (s.item(), t.tolist()) == (8.0, [12.0])
 
 
-@pytest.mark.parametrize("size", [2, 4, 5, 8, 9, 16])
+@pytest.mark.parametrize("size", [2, 5, 9, *(pytest.param(size, marks=pytest.mark.slow) for size in (4, 8, 16))])
 def test_small_stores_beside_a_product(way: str, size: int) -> None:
     """Threads that share the tiles of a product do a smaller store once, and read for it before anyone has stored."""
     ones = np.ones((size, size), np.float32)
@@ -250,7 +250,9 @@ def test_a_shard_has_memory_of_its_own() -> None:
     assert (t.tolist(), t.tolist()) == ([2, 3, 3, 4], [2, 3, 3, 4])
 
 
-def test_random_coupled_assignments(way: str) -> None:
-    """Programs that NumPy runs as well; each way has seeds of its own."""
-    for seed in SEEDS[way]:
+@pytest.mark.parametrize("part", ["first", pytest.param("rest", marks=pytest.mark.slow)])
+def test_random_coupled_assignments(way: str, part: str) -> None:
+    """Programs that NumPy runs as well; each way has seeds of its own, most of them for the slow tests."""
+    few = -(-len(SEEDS[way]) // 5)
+    for seed in SEEDS[way][:few] if part == "first" else SEEDS[way][few:]:
         random_stores.run(seed)

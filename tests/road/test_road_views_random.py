@@ -347,19 +347,25 @@ class Gradients:
             self.check(held)
 
 
-@pytest.mark.parametrize("seed", range(60))
+def seeds(whole: range) -> list[Any]:
+    """The first quarter of them, and the others for the slow tests."""
+    few = len(whole) // 4
+    return [*whole[:few], *(pytest.param(seed, marks=pytest.mark.slow) for seed in whole[few:])]
+
+
+@pytest.mark.parametrize("seed", seeds(range(60)))
 def test_gradients_of_random_programs_of_views(seed: int) -> None:
     """Leaves, memory and expressions, views of views, writes of what has a gradient, reads, and losses in between."""
     Gradients(seed).run(16)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(60)))
 def test_random_programs_of_views(seed: int) -> None:
     """Views of views, writes, reads, realises and deletions in random order."""
     Program(seed).run(20)
 
 
-@pytest.mark.parametrize("seed", range(300, 330))
+@pytest.mark.parametrize("seed", seeds(range(300, 330)))
 def test_whoever_reads_memory_that_is_written_is_looked_at(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a realisation does not look at rests: it is memory, none that is written, and asks for no gradient."""
     real = live.LIVE.near

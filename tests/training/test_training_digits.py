@@ -36,6 +36,7 @@ def test_three_seeds_learn(example: Any, tmp_path: Path, capsys: pytest.CaptureF
     assert sum(accuracies) / 3 >= 0.98, accuracies
 
 
+@pytest.mark.slow
 def test_what_it_leaves_behind(example: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One epoch: the weights load into a new model that answers the same, and the picture is a PNG."""
     accuracy = example.main(["--epochs", "1", "--out", str(tmp_path)])

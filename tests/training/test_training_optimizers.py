@@ -65,9 +65,9 @@ def test_rules_are_pytorchs(case: Case) -> None:
         check(theirs(case, ALL, RATES, by_rule=True), theirs(case, ALL, RATES), 1e-13)
 
 
-@by_case
+@pytest.mark.parametrize("case", [*FEW, *(case for case in CASES if str(case) in ("Adam", "LAMB"))], ids=str)
 def test_all_losses_at_once(case: Case) -> None:
-    """Float64, one graph for all losses, lr assigned after the tenth step."""
+    """Float64, one graph for all losses, lr assigned after the tenth step; the other cases are in the whole matrix."""
     check(ours(case, ALL, RATES), expected(str(case), "all", True), EXACT)
 
 

@@ -143,7 +143,10 @@ def agree(one: tuple[list[float], State, Any], both: tuple[list[float], State, A
         np.testing.assert_allclose(both[1][name], value, 1e-3, 2e-4, err_msg=name)
 
 
-@pytest.mark.parametrize(("device", "kind", "jit"), CASES)
+@pytest.mark.parametrize(
+    ("device", "kind", "jit"),
+    [pytest.param(*case, marks=pytest.mark.slow if case[0] != DEVICES[0] else ()) for case in CASES],
+)
 def test_batches_cut_over_two_devices(device: str, kind: str, jit: bool) -> None:
     """A convolutional network with batch norm: each device has half of the batch, and gradients are combined."""
     with two_of(device) as two:

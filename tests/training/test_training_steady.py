@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from tinygraft import GlobalCounters, Tensor, TinyJit, nn
 from tinygraft.config import VALIDATE
@@ -59,7 +60,7 @@ def test_a_thousand_replayed_steps_are_flat() -> None:
 
 def test_plain_steps_are_flat() -> None:
     """Without TinyJit neither."""
-    nodes, memory, _ = grown(jit=False, steps=20 if VALIDATE else 100)
+    nodes, memory, _ = grown(jit=False, steps=20 if VALIDATE else 50)
     assert (nodes, memory) == (0, 0)
 
 
@@ -84,6 +85,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_one_thread_and_two_are_bit_equal() -> None:
     """Three training steps of a convnet leave the same bits in every weight, on one thread and on two."""
     digests = []

@@ -9,10 +9,11 @@ from tinygraft.config import Context
 from tinygraft.errors import DeviceMemoryError
 from tinygraft.uop.ops import Ops
 from tinygraft_cpu import machine
-from tinygraft_cpu.allocator import HUGE, ProcessAllocator
+from tinygraft_cpu.allocator import ProcessAllocator
 from tinygraft_cpu.device import CpuBackend
 
 MEMORY = ProcessAllocator("CPU")
+HUGE = 2 << 20  # bytes of a huge page
 
 
 @pytest.mark.parametrize("nbytes", [1, 63, 4096, 100_000, HUGE - 1])

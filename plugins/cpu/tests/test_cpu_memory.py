@@ -11,8 +11,9 @@ import pytest
 
 from tinygraft import Device, GlobalCounters, Tensor
 from tinygraft.errors import DeviceMemoryError
-from tinygraft_cpu.allocator import HUGE, SMALL, ProcessAllocator
+from tinygraft_cpu.allocator import ProcessAllocator
 
+HUGE, SMALL = 2 << 20, 64 << 10  # bytes of a huge page, and below which memory is a bytearray
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 

@@ -1,0 +1,166 @@
+"""The tape of values that nothing asked a gradient of: reads keep gradients, and keep no large memory alive."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from tinygraft import Tensor
+from tinygraft.device.buffer import buffer_of
+from tinygraft.engine import tape
+from tinygraft.errors import GraphError
+from tinygraft.schedule.stored import memories
+
+LARGE = (64 << 10) // 4 + 1  # elements of float32 that are too many to be held
+
+
+def memory(tensor: Tensor) -> weakref.ref[object]:
+    """The Buffer of a realised tensor, weakly."""
+    return weakref.ref(buffer_of(memories(tensor.uop)[0]))
+
+
+@pytest.mark.parametrize("size", [3, LARGE])
+def test_a_read_result_has_the_gradient_of_its_input(size: int) -> None:
+    """No tensor has a flag; the result was read, and a value on the way was read and is gone."""
+    x = Tensor([0.5]).expand(size).contiguous().realize()
+    middle = x * x
+    middle.numpy()
+    y = middle * x
+    y.numpy()
+    del middle
+    gc.collect()
+    assert y.sum().gradient(x)[0].tolist()[:2] == [0.75, 0.75]
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist()[-1] == 0.75
+
+
+def test_results_that_are_read_keep_no_large_input() -> None:
+    """A list of results does not hold the batches that they were computed from."""
+    weight = Tensor([2.0]).realize()
+    batch = Tensor([1.0] * LARGE).realize()
+    was = memory(batch)
+    result = (batch * weight).sum()
+    result.numpy()
+    del batch
+    gc.collect()
+    assert was() is None
+    with pytest.raises(GraphError) as caught:
+        result.gradient(weight)
+    assert str(caught.value) == (
+        "backward needs a value that nobody has held since it was used: nothing had asked for a gradient when it was "
+        "read\n  hint: set requires_grad=True on what the gradient is for before it is used, or call backward before "
+        "the read"
+    )
+
+
+def test_a_gradient_that_needs_no_value_does_not_miss_it() -> None:
+    """The derivative of a sum by the one input that is there needs nothing of the other, which is gone."""
+    weight = Tensor([2.0]).realize()
+    batch = Tensor([1.0] * LARGE).realize()
+    result = (batch + weight).sum()
+    result.numpy()
+    del batch
+    gc.collect()
+    assert result.gradient(weight)[0].tolist() == [float(LARGE)]
+
+
+def test_an_index_that_nobody_holds_is_held() -> None:
+    """What is small stays: the gradient of a gather needs its index."""
+    x = Tensor([1.0, 2.0, 3.0]).realize()
+    y = x[Tensor([2, 0])] * 3
+    y.numpy()
+    gc.collect()
+    assert y.sum().gradient(x)[0].tolist() == [3.0, 0.0, 3.0]
+
+
+def test_a_long_loop_is_cut_and_says_so() -> None:
+    """After 256 realised states a gradient by what is behind them raises, one by what is not does not."""
+    first, other = Tensor([1.0]).realize(), Tensor([3.0]).realize()
+    state = first
+    for _ in range(256 + 3):
+        state = (state * 0.5).realize()
+    result = (state * other).sum()
+    assert result.gradient(other)[0].shape == (1,)
+    with pytest.raises(GraphError, match=r"^backward reaches a value behind 256 others, each realised"):
+        result.gradient(first)
+
+
+def test_a_large_graph_is_not_kept_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more than MOST_ROWS operations nothing is kept; who asks for a gradient behind them is told."""
+    monkeypatch.setattr(tape, "MOST_ROWS", 20)
+    x, y = Tensor([1.0] * LARGE).realize(), Tensor([1.0]).realize()
+    z = x
+    for _ in range(30):
+        z = z.sin()
+    z.numpy()
+    assert (z * y).sum().gradient(y)[0].shape == (1,)
+    with pytest.raises(GraphError) as caught:
+        z.sum().gradient(x)
+    assert str(caught.value) == (
+        "backward reaches a value that was realised from more than 20 operations, none of which asked for a gradient; "
+        "they were not kept\n  hint: set requires_grad=True on what the gradient is for before it is used, or call "
+        "backward before the read"
+    ).replace("20", "4096")
+
+
+def test_a_leaf_of_constants_is_found_after_it_became_memory() -> None:
+    """x was used, the result was read, then x itself: gradient and backward still know it."""
+    x = Tensor.ones(3)
+    y = x * 2
+    y.numpy()
+    x.realize()
+    assert y.sum().gradient(x)[0].tolist() == [2.0, 2.0, 2.0]
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_grads_are_detached() -> None:
+    """A loss made of .grad does not flow through the backward that made it; that of gradient() does."""
+    x = Tensor([3.0], requires_grad=True)
+    (x * x * x).sum().backward()
+    assert x.grad is not None
+    mixed = (x.grad * x).sum()
+    assert mixed.gradient(x)[0].tolist() == [27.0]
+    first = (x * x * x).sum().gradient(x)[0]
+    assert first.sum().gradient(x)[0].tolist() == [18.0]
+
+
+def test_what_is_written_into_a_leaf_is_detached() -> None:
+    """A leaf stays one, written whole or in part, realised or not; old and new uses add up."""
+    for realised in (False, True):
+        a, w = Tensor([2.0], requires_grad=True), Tensor([1.0, 1.0], requires_grad=True).realize()
+        before = (w * 3).sum()
+        w[0:1] = a * a
+        if realised:
+            w.realize()
+        (before + (w * w).sum()).backward()
+        assert a.grad is None
+        assert w.grad is not None
+        assert w.grad.tolist() == [11.0, 5.0]
+
+
+def test_saved_values_are_given_back() -> None:
+    """A copy that was made for a backward goes with the value that may ask for it."""
+    w = Tensor([2.0], requires_grad=True).realize()
+    loss = (w * w).sum()
+    loss.numpy()
+    w.assign(w.detach() * 2).realize()
+    assert len(tape._origins) >= 1
+    loss.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [4.0]
+    w.grad, saved = None, len(tape._origins)
+    del loss
+    gc.collect()
+    assert len(tape._origins) < saved
+
+
+def test_backward_that_reaches_nothing_raises() -> None:
+    """A result of detached values has nobody to give a gradient to."""
+    x = Tensor([1.0], requires_grad=True)
+    with pytest.raises(GraphError, match=r"^backward found no tensor to give a gradient to: the result of shape \(\)"):
+        x.detach().sum().detach().backward()

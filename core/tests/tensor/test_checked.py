@@ -1,0 +1,204 @@
+"""Indices that lie outside: raised with CHECK_INDEX=1, and never a step outside of memory without it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Tensor, TinyJit, nn, vmap
+from tinygraft.config import Context
+from tinygraft.errors import IndexOutOfRange
+from tinygraft.uop.ops import Ops
+
+READS: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "t[i]": lambda t, i: t[i],
+    "t[:, i]": lambda t, i: t[:, i],
+    "t[i, i]": lambda t, i: t[i, i],
+    "t[0, i]": lambda t, i: t[0, i],
+    "t[None, ..., i]": lambda t, i: t[None, ..., i],
+    "gather": lambda t, i: t.gather(0, i.reshape(-1, 1)),
+    "gather along the last axis": lambda t, i: t.gather(1, i.reshape(1, -1)),
+    "take": lambda t, i: t.take(i),
+    "take_along_dim": lambda t, i: t.take_along_dim(i.reshape(-1, 1), 0),
+    "index_select": lambda t, i: t.index_select(1, i),
+    "Embedding": lambda t, i: _embedding(t)(i),
+}
+WRITES: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "t[i] = 0": lambda t, i: _stored(t, i),
+    "t[:, i] = 0": lambda t, i: _stored(t, (slice(None), i)),
+    "t[i, i] = 0": lambda t, i: _stored(t, (i, i)),
+    "scatter": lambda t, i: t.scatter(0, i.reshape(-1, 1), 9.0),
+    "scatter_add": lambda t, i: t.scatter_add(0, i.reshape(-1, 1), i.reshape(-1, 1).float()),
+    "scatter_reduce": lambda t, i: t.scatter_reduce(0, i.reshape(-1, 1), i.reshape(-1, 1).float(), "amax"),
+    "index_add": lambda t, i: t.index_add(1, i, Tensor.ones(3, i.shape[0])),
+    "index_copy": lambda t, i: t.index_copy(1, i, Tensor.ones(3, i.shape[0])),
+    "index_fill": lambda t, i: t.index_fill(0, i, 9.0),
+    "index_reduce": lambda t, i: t.index_reduce(0, i, Tensor.ones(i.shape[0], 4), "prod"),
+    "index_put": lambda t, i: t.index_put((i,), Tensor([9.0])),
+    "put": lambda t, i: t.put(i, i.float()),
+}
+ALL = READS | WRITES
+HOSTILE = {
+    "int8": [12, -13, 127, -128], "int16": [12, -13, 32767, -32768], "int32": [12, -13, 2**31 - 1, -(2**31)],
+    "int64": [12, -13, 2**31, 2**32, -(2**32), 2**63 - 1, -(2**63), 2**62 + 1], "uint8": [12, 255],
+    "uint32": [12, 2**31, 2**32 - 1], "uint64": [12, 2**32, 2**63, 2**64 - 1],
+}  # fmt: skip
+
+
+def _embedding(weight: Tensor) -> nn.Embedding:
+    layer = nn.Embedding(*weight.shape)
+    layer.weight = weight
+    return layer
+
+
+def _stored(t: Tensor, index: Any) -> Tensor:
+    new = t.clone()
+    new[index] = 0
+    return new
+
+
+def numbers() -> Tensor:
+    """A table of three rows and four columns."""
+    return Tensor(np.arange(1.0, 13.0, dtype=np.float32).reshape(3, 4))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_checked_mode_raises_wherever_an_index_is_used(name: str) -> None:
+    """The value, its place, the axis, the shape and both lines are in the sentence; good indices pass."""
+    good, bad = Tensor([2, -3, 0]), Tensor([1, -13, 20])
+    with Context(CHECK_INDEX=1):
+        ALL[name](numbers(), good)
+        with pytest.raises(IndexOutOfRange) as caught:
+            ALL[name](numbers(), bad)
+    said = re.fullmatch(
+        r"index -13, at (\(1,\)|\(1, 0\)|\(0, 1\)) of an index of shape (\(3,\)|\(3, 1\)|\(1, 3\)), is out of range "
+        r"for axis [01] of shape (\(3, 4\)|\(12,\)): it has (3|4|12) elements\n"
+        r"  index made at .*test_checked\.py:\d+      tensor made at .*test_checked\.py:\d+",
+        str(caught.value),
+    )
+    assert said, str(caught.value)
+
+
+def test_the_lines_are_those_that_made_the_tensors() -> None:
+    """The index's line and the tensor's, not the line that used them."""
+    table = numbers()
+    index = Tensor([[0], [3]])
+    with Context(CHECK_INDEX=1), pytest.raises(IndexOutOfRange) as caught:
+        table[index]
+    made = index.made_at[1]
+    assert str(caught.value).startswith(
+        "index 3, at (1, 0) of an index of shape (2, 1), is out of range for axis 0 of shape (3, 4): it has 3 elements"
+    )
+    assert re.search(rf"index made at \S+:{made}      tensor made at \S+:", str(caught.value))
+
+
+@pytest.mark.parametrize("dtype", HOSTILE)
+@pytest.mark.parametrize("name", READS)
+def test_a_read_outside_gives_0_and_reads_no_other_memory(name: str, dtype: str) -> None:
+    """PYTHON raises for each access outside of a buffer; the gradient of what was not there is 0."""
+    with Context(DEV="PYTHON"):
+        t, index = numbers(), Tensor(HOSTILE[dtype], dtype=dtype)
+        t.requires_grad_()
+        found = READS[name](t, index)
+        assert not found.numpy().any()
+        assert not found.sum().gradient(t)[0].numpy().any()
+
+
+@pytest.mark.parametrize("dtype", HOSTILE)
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_outside_is_dropped_and_writes_no_other_memory(name: str, dtype: str) -> None:
+    """The tensor is as it was, and its gradient goes through."""
+    with Context(DEV="PYTHON"):
+        t, index = numbers(), Tensor(HOSTILE[dtype], dtype=dtype)
+        t.requires_grad_()
+        found = WRITES[name](t, index)
+        np.testing.assert_array_equal(found.numpy(), numbers().numpy())
+        assert (found.sum().gradient(t)[0].numpy() == 1).all()
+
+
+@pytest.mark.parametrize("index", [Tensor([0]), [0], np.array([0]), Tensor([[0, 0]])], ids=["t", "list", "array", "2d"])
+def test_an_axis_of_no_elements_has_no_places(index: Any) -> None:
+    """Whatever the index says it lies outside, so that it is known without a look at it."""
+    with pytest.raises(IndexOutOfRange, match=r"axis 0 of shape \(0, 3\)"):
+        Tensor.zeros(0, 3)[index]
+    assert Tensor.zeros(0, 3)[Tensor([], dtype="int32")].shape == (0, 3)
+
+
+def test_the_sentence_about_an_axis_of_no_elements() -> None:
+    """It names the index's shape, the axis and both lines."""
+    with pytest.raises(IndexOutOfRange) as caught:
+        Tensor.zeros(2, 0).index_select(1, Tensor([0]))
+    assert re.fullmatch(
+        r"an index of shape \(1,\) cannot name places of axis 1 of shape \(2, 0\), which has no elements\n"
+        r"  index made at \S+:\d+      tensor made at \S+:\d+",
+        str(caught.value),
+    )
+
+
+def test_a_jit_checks_every_call() -> None:
+    """With CHECK_INDEX=1 the function runs in every call; what was captured without it is not replayed then."""
+    calls = []
+
+    @TinyJit
+    def pick(t: Tensor, i: Tensor) -> Tensor:
+        calls.append(1)
+        return t[i].realize()
+
+    table = numbers().realize()
+    for _ in range(3):
+        pick(table, Tensor([0, 3]).realize())
+    assert len(calls) == 2
+    with Context(CHECK_INDEX=1):
+        for _ in range(3):
+            pick(table, Tensor([0, 1]).realize())
+        assert len(calls) == 5
+        with pytest.raises(IndexOutOfRange, match=r"^index 3, at \(1,\) of an index of shape \(2,\), is out of range"):
+            pick(table, Tensor([0, 3]).realize())
+    assert pick(table, Tensor([1, 3]).realize())[1].tolist() == [0.0] * 4
+    assert len(calls) == 6
+
+
+def test_inside_vmap_the_indices_of_all_examples_are_checked() -> None:
+    """The place has the number of the example in front; also where one vmap is inside another."""
+    table = numbers()
+    rows = Tensor([[0, 1], [2, 3]])
+    with Context(CHECK_INDEX=1):
+        assert vmap(lambda i: table[i])(Tensor([[0, 1], [2, 2]])).shape == (2, 2, 4)
+        for function in (lambda i: table[i], vmap(lambda i: table[i])):
+            with pytest.raises(IndexOutOfRange, match=r"^index 3, at \(1, 1\) of an index of shape \(2, 2\), is out"):
+                vmap(function)(rows)
+
+
+def test_labels_of_a_loss_are_classes_or_ignored() -> None:
+    """A label does not count from the end; without the setting the loss is NaN for one that is no class."""
+    logits, labels = Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([0, -1])
+    losses: list[Callable[[Tensor], Tensor]] = [
+        logits.nll_loss,
+        logits.cross_entropy,
+        lambda y: logits.sparse_categorical_crossentropy(y, ignore_index=-100),
+    ]
+    with Context(CHECK_INDEX=1):
+        for loss in losses:
+            loss(Tensor([0, 1]))
+            with pytest.raises(IndexOutOfRange) as caught:
+                loss(labels)
+            assert re.fullmatch(
+                r"label -1, at \(1,\) of labels of shape \(2,\), is no class: axis 1 of the predictions, "
+                r"shape \(2, 2\), has 2\n  labels made at \S+:\d+      predictions made at \S+:\d+",
+                str(caught.value),
+            )
+        assert logits.nll_loss(labels, ignore_index=-1, reduction="none").tolist() == [-1.0, 0.0]
+        assert logits.sparse_categorical_crossentropy(labels).item() > 0
+    without = logits.nll_loss(labels, reduction="none").tolist()
+    assert without[0] == -1.0 and without[1] != without[1]
+
+
+def test_nothing_is_read_unless_asked_for() -> None:
+    """Without the setting an index tensor stays as lazy as it was."""
+    index = Tensor([0, 1]) + 1
+    numbers()[index], numbers().gather(0, index.reshape(-1, 1)), numbers().take(index)
+    assert index.uop.op is Ops.ADD

@@ -1,0 +1,201 @@
+"""Matrix products, einsum and attention against numpy and PyTorch: shapes, dtypes, gradients, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graph_numpy import values
+from tinygraft import Tensor, dtypes
+from tinygraft.errors import ShapeError
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import toposort
+
+
+def numbers(*shape: int, name: int = 0) -> np.ndarray[Any, Any]:
+    """Numbers that are all different, float32."""
+    return np.random.default_rng(name + 1).normal(0, 1, shape).astype(np.float32)
+
+
+PAIRS = [
+    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 5)), ((2, 3), (3, 5)), ((1, 1), (1, 1)), ((7, 2, 3), (3, 5)),
+    ((2, 3), (7, 3, 5)), ((7, 1, 2, 3), (4, 3, 5)), ((3,), (7, 3, 5)), ((7, 2, 3), (3,)), ((2, 0), (0, 5)),
+    ((0, 3), (3, 5)), ((2, 3), (3, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), PAIRS)
+def test_products_of_all_shapes(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """matmul, dot, @ and reverse have the shapes and values of numpy.matmul."""
+    a, b = numbers(*left), numbers(*right, name=1)
+    wanted = np.matmul(a, b)
+    found = Tensor(a).matmul(Tensor(b))
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(values(found), wanted, rtol=1e-5, atol=1e-6)
+    assert (Tensor(a) @ Tensor(b)).uop is found.uop is Tensor(a).dot(Tensor(b)).uop or found.shape == wanted.shape
+    np.testing.assert_allclose(values(Tensor(b).matmul(Tensor(a), reverse=True)), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("left", "right"), PAIRS)
+def test_gradients_of_products(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """Both gradients are PyTorch's, summed over broadcast axes."""
+    torch = pytest.importorskip("torch")
+    a, b = numbers(*left), numbers(*right, name=1)
+    ours = Tensor(a, requires_grad=True), Tensor(b, requires_grad=True)
+    theirs = torch.tensor(a, requires_grad=True), torch.tensor(b, requires_grad=True)
+    (ours[0] @ ours[1]).square().sum().backward()
+    (theirs[0] @ theirs[1]).square().sum().backward()
+    for our, their in zip(ours, theirs, strict=True):
+        assert our.grad is not None
+        np.testing.assert_allclose(values(our.grad), their.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_product_is_one_multiplication_and_one_sum() -> None:
+    """The graph of a matrix product holds one MUL and one REDUCE_AXIS over the last axis, and no cast."""
+    found = [node.op for node in toposort((Tensor.empty(4, 3) @ Tensor.empty(3, 5)).uop)]
+    assert found.count(Ops.MUL) == found.count(Ops.REDUCE_AXIS) == 1
+    assert Ops.CAST not in found
+    assert Ops.CONTIGUOUS not in found
+
+
+def test_half_products_are_summed_in_float32() -> None:
+    """Half operands are multiplied and summed in float32 and rounded once; dtype= keeps the wide result."""
+    a, b = Tensor.ones(1, 4096).half(), Tensor.full((4096, 1), 1.0009765625).half()
+    product = a @ b
+    assert product.dtype is dtypes.half
+    assert values(product).item() == 4100
+    wide = a.matmul(b, dtype=dtypes.float)
+    assert wide.dtype is dtypes.float
+    assert values(wide).item() == 4100
+    assert (Tensor([[1.0]]).bfloat16() @ Tensor([[1.0]]).bfloat16()).dtype is dtypes.bfloat16
+
+
+def test_integer_products() -> None:
+    """The documented example; small integers are accumulated in 32 bits and wrap to theirs, unless a dtype is given."""
+    assert values(Tensor([[1, 2], [3, 4]]).matmul(Tensor([[5, 6], [7, 8]]))).tolist() == [[19, 22], [43, 50]]
+    big = Tensor([[100, 100]], dtype=dtypes.int8)
+    found = big @ big.transpose()
+    assert found.dtype is dtypes.int8
+    assert values(found).tolist() == [[20000 - 78 * 256]]
+    wide = big.matmul(big.transpose(), dtype=dtypes.int32)
+    assert (wide.dtype, wide.tolist()) == (dtypes.int32, [[20000]])
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    """The error names both shapes and the axes that differ; numbers are refused too."""
+    with pytest.raises(
+        ShapeError,
+        match=r"cannot multiply shapes \(2, 3\) and \(4, 5\) as matrices: "
+        "axis -1 of the left is 3 and axis -2 of the right is 4",
+    ):
+        Tensor.ones(2, 3) @ Tensor.ones(4, 5)
+    with pytest.raises(ShapeError, match=r"axis -1 of the left is 3 and axis -1 of the right is 4"):
+        Tensor.ones(2, 3) @ Tensor.ones(4)
+    with pytest.raises(ShapeError, match=r"both need an axis; multiply by \* instead"):
+        Tensor(1.0) @ Tensor.ones(2)
+    with pytest.raises(ShapeError, match=r"got shape \(2,\) and the number 2; multiply by"):
+        Tensor.ones(2) @ 2
+    with pytest.raises(ShapeError, match=r"cannot multiply shapes \(2, 3, 4\) and \(3, 4, 5\) as matrices: axis -3"):
+        Tensor.ones(2, 3, 4) @ Tensor.ones(3, 4, 5)
+
+
+def test_linear_of_the_documentation() -> None:
+    """linear multiplies by weight and adds bias; a weight of one axis scales; dtype= casts all."""
+    t, weight = Tensor([[1, 2], [3, 4]]), Tensor([[1, 2], [3, 4]])
+    assert values(t.linear(weight, Tensor([1, 2]))).tolist() == [[8, 12], [16, 24]]
+    assert values(t.linear(Tensor([10, 100]))).tolist() == [[10, 200], [30, 400]]
+    assert t.linear(weight, Tensor([1, 2]), dtype=dtypes.float).dtype is dtypes.float
+
+
+FORMULAS = [
+    ("ij,jk->ik", [(2, 3), (3, 5)]), ("ij,ij->", [(2, 3), (2, 3)]), ("ij->ji", [(2, 3)]), ("ij", [(2, 3)]),
+    ("ba", [(2, 3)]), ("ii->i", [(3, 3)]), ("ii", [(3, 3)]), ("i,j->ij", [(2,), (3,)]), ("ij,j", [(2, 3), (3,)]),
+    ("...ij,...jk->...ik", [(4, 2, 3), (3, 5)]), ("b...,b->...", [(4, 2, 3), (4,)]), ("...->...", [(2, 3)]),
+    ("ijk,jl,kl->il", [(2, 3, 4), (3, 5), (4, 5)]), ("iij->j", [(3, 3, 2)]), ("i->", [(0,)]), ("...", [(2,)]),
+    ("...a,a...->...", [(2, 3), (3, 2)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("formula", "shapes"), FORMULAS)
+def test_einsum(formula: str, shapes: list[tuple[int, ...]]) -> None:
+    """Every formula has numpy's value and shape, with operands one by one or in a list."""
+    arrays = [numbers(*shape, name=i) for i, shape in enumerate(shapes)]
+    wanted = np.einsum(formula, *arrays)
+    found = Tensor.einsum(formula, *(Tensor(a) for a in arrays))
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(values(found), wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        values(Tensor.einsum(formula, [Tensor(a) for a in arrays])), wanted, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("formula", "shapes", "sentence"),
+    [
+        ("ij,jk->ik", [(2, 3)], "names 2 operands, got 1"),
+        ("ij->i", [(2, 3, 4)], "gives 'ij' to an operand of 3 axes"),
+        (
+            "ij,jk->ik",
+            [(2, 3), (4, 5)],
+            r"of shapes \(2, 3\) and \(4, 5\): 'j' is 3, axis 1 of the first, and 4, axis 0 of the sec",
+        ),
+        (
+            "ij,kj,jk->ik",
+            [(2, 1), (4, 5), (3, 2)],
+            r"of shapes \(4, 5\) and \(3, 2\): 'j' is 5, axis 1 of the fir.*\n  first made at .*test_mat",
+        ),
+        ("ij->ik", [(2, 3)], "has 'k' in its result, which must be in an operand and named once"),
+        ("i+->i", [(2, 3)], "is made of letters, commas"),
+    ],
+)
+def test_einsum_that_does_not_fit(formula: str, shapes: list[tuple[int, ...]], sentence: str) -> None:
+    """The error quotes the formula and says what disagrees."""
+    with pytest.raises(ShapeError, match=sentence):
+        Tensor.einsum(formula, *(Tensor.ones(*shape) for shape in shapes))
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "bool", "float"])
+@pytest.mark.parametrize("shape", [(2, 4, 8), (2, 3, 5, 7)])
+def test_attention(shape: tuple[int, ...], mask: str | None) -> None:
+    """Value and gradients are PyTorch's for every kind of mask."""
+    torch = pytest.importorskip("torch")
+    arrays = [numbers(*shape, name=i) for i in range(3)]
+    size = shape[-2]
+    extra: dict[str, Any] = {"is_causal": True} if mask == "causal" else {}
+    given = None
+    if mask == "bool":
+        given = (np.random.default_rng(0).uniform(size=(size, size)) < 0.7) | np.eye(size, dtype=bool)
+    if mask == "float":
+        given = numbers(size, size, name=9)
+    ours = [Tensor(a, requires_grad=True) for a in arrays]
+    theirs = [torch.tensor(a, requires_grad=True) for a in arrays]
+    our_mask = None if given is None else Tensor(given, requires_grad=False)
+    found = ours[0].scaled_dot_product_attention(ours[1], ours[2], attn_mask=our_mask, **extra)
+    their_mask = None if given is None else torch.tensor(given)
+    wanted = torch.nn.functional.scaled_dot_product_attention(*theirs, attn_mask=their_mask, **extra)
+    np.testing.assert_allclose(values(found), wanted.detach().numpy(), rtol=1e-5, atol=1e-6)
+    found.square().sum().backward()
+    wanted.square().sum().backward()
+    for our, their in zip(ours, theirs, strict=True):
+        assert our.grad is not None
+        np.testing.assert_allclose(values(our.grad), their.grad.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_attention_with_grouped_heads() -> None:
+    """enable_gqa repeats the heads of key and value."""
+    torch = pytest.importorskip("torch")
+    q, k, v = numbers(1, 4, 3, 5), numbers(1, 2, 3, 5, name=1), numbers(1, 2, 3, 5, name=2)
+    found = Tensor(q).scaled_dot_product_attention(Tensor(k), Tensor(v), enable_gqa=True)
+    wanted = torch.nn.functional.scaled_dot_product_attention(*map(torch.tensor, (q, k, v)), enable_gqa=True)
+    np.testing.assert_allclose(values(found), wanted.numpy(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ShapeError, match="query heads that are a multiple of key heads, got"):
+        Tensor(q[:, :3]).scaled_dot_product_attention(Tensor(k), Tensor(v), enable_gqa=True)
+
+
+def test_attention_refuses_two_masks() -> None:
+    """A mask and is_causal together are ambiguous."""
+    t = Tensor.ones(2, 3, 4)
+    with pytest.raises(ValueError, match="attention takes attn_mask or is_causal, not both"):
+        t.scaled_dot_product_attention(t, t, attn_mask=Tensor.ones(3, 3), is_causal=True)
