@@ -23,8 +23,7 @@ CLASSES = {
     "Linear": ("nn.dense uop.stages", "the layer as all libraries call it, and a box of the plugin API"),
 }
 # the name of a file -> the modules of that name, and why that stays; __init__ and the folders of MIRRORS are left out
-MODULES = {
-}
+MODULES = {}
 MIRRORS = {
     "array_api": "its names are the standard's",
     "conformance/levels": "the levels of the kit are named by what they test",
