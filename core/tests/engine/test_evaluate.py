@@ -14,7 +14,8 @@ from tinygraft import Tensor, Variable, dtypes
 from tinygraft.dtype import DType, bits_of, coerce, of_bits, values_of
 from tinygraft.engine.arithmetic import elementwise, held, of_memory, rounded
 from tinygraft.engine.evaluate import CannotEvaluate, Evaluation, evaluate, needed, summed_at_once
-from tinygraft.uop.ops import FACTS, FunctionArg, Ops, ScanArg, ScatterArg, WindowArg, threefry2x32
+from tinygraft.uop.meanings import threefry2x32
+from tinygraft.uop.ops import FACTS, FunctionArg, Ops, ScanArg, ScatterArg, WindowArg
 from tinygraft.uop.uop import UOp
 
 SPECIAL = [0.0, -0.0, 1.0, -1.5, 2.5, 3.5, 1e-3, 1e-8, 7e4, -3e9, 1e19, 1e39, math.inf, -math.inf, math.nan, 0.1]

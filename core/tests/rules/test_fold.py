@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.rules.fold import APPROXIMATE, RULES, fold, is_const
-from tinygraft.uop.ops import BINARY, FACTS, Ops
+from tinygraft.rules.fold import RULES, fold, is_const
+from tinygraft.uop.ops import APPROXIMATE, BINARY, FACTS, Ops
 from tinygraft.uop.uop import UOp, toposort
 
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.1, -2.5, 3e38, 1e-45, math.inf, -math.inf, math.nan)

@@ -19,7 +19,8 @@ import pytest
 
 from seed_pages import difference, read_signature
 from tinygraft import Tensor, Variable, dtypes
-from tinygraft.uop.ops import Ops, threefry2x32
+from tinygraft.uop.meanings import threefry2x32
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 TEXT = (Path(__file__).parent / "names.txt").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tinygraft.dtype import DType, coerce, dtypes
+from tinygraft.uop.meanings import threefry2x32
 from tinygraft.uop.ops import (
     BINARY,
     COMMUTATIVE,
@@ -21,7 +22,6 @@ from tinygraft.uop.ops import (
     TERNARY,
     UNARY,
     Ops,
-    threefry2x32,
 )
 from tinygraft.uop.uop import UOp, result_dtype
 

@@ -23,7 +23,7 @@ from tinygraft.codegen.take import take
 from tinygraft.codegen.tiling import NEAR
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
-from tinygraft.uop.ops import ELEMENTWISE, FUNCTIONS, AxisKind, Ops
+from tinygraft.uop.ops import COMPOSITE, ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: they put kernels into vectors that were slow without, which is all that was measured:
@@ -41,7 +41,7 @@ LONG = 16  # vectors of a row that is longer than what a machine looks ahead: sh
 # assumed: set so that 16 vectors of a row are read at once, as BEAM found best for 2048x2048: 671 -> 354 us
 # (NOTES.md, 2026-11-20)
 ALONE, START = 5.0, 4.0  # of sums of columns: a vector of a row read by itself, and the first of several, in later ones
-SLOW = FUNCTIONS | {Ops.POW, Ops.FMOD, Ops.THREEFRY}  # a chain of a dozen operations or more
+SLOW = COMPOSITE  # a chain of a dozen operations or more
 # assumed: never measured
 MOST_SLOW = 3  # of them in a body that is copied: more fill the units by themselves
 # measured: BEAM chose four for exp(relu(x*2+1)) on 1M floats, 283 -> 216 us (NOTES.md, 2026-11-20)

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from tinygraft.conformance.corpus import NAMES
 from tinygraft.conformance.kernels import param, run_kernel, store
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
-from tinygraft.engine.arithmetic import Array, one_by_one
-from tinygraft.uop.ops import Ops
+from tinygraft.engine.arithmetic import Array, of_numpy
+from tinygraft.uop.ops import FACTS, Ops
 from tinygraft.uop.uop import UOp
 
-TRUE: dict[Ops, Callable[..., Any]] = {
-    Ops.EXP2: np.exp2, Ops.LOG2: np.log2, Ops.SIN: np.sin, Ops.POW: np.power, Ops.SQRT: np.sqrt, Ops.EXP: np.exp,
-    Ops.EXPM1: np.expm1, Ops.LOG: np.log, Ops.LOG1P: np.log1p, Ops.COS: np.cos, Ops.TAN: np.tan, Ops.ASIN: np.arcsin,
-    Ops.ACOS: np.arccos, Ops.ATAN: np.arctan, Ops.TANH: np.tanh,
-    **{op: one_by_one(op) for op in (Ops.ERF, Ops.ERFC, Ops.LGAMMA)},
-}  # fmt: skip
+ACCURACY = {op: facts.accuracy for op, facts in FACTS.items() if facts.accuracy is not None}
+TRUE = {op: of_numpy(op) for op in ACCURACY}
 # The most units in the last place that a result may be from the true value; PYTHON's own are 0.5 (float64: libm's 1).
-ULPS = {
-    Ops.EXP2: 1.3, Ops.LOG2: 0.55, Ops.SIN: 0.85, Ops.POW: 1.4, Ops.SQRT: 0.5001, Ops.EXP: 0.9, Ops.EXPM1: 1.1,
-    Ops.LOG: 0.8, Ops.LOG1P: 0.9, Ops.COS: 0.95, Ops.TAN: 1.0, Ops.ASIN: 0.75, Ops.ACOS: 0.7, Ops.ATAN: 1.0,
-    Ops.TANH: 0.8, Ops.ERF: 1.0, Ops.ERFC: 1.0, Ops.LGAMMA: 1.0,
-}  # fmt: skip
-LESS_KNOWN = {
-    Ops.ERF: 1.0,
-    Ops.ERFC: 5.0,
-    Ops.LGAMMA: 5.0,
-}  # what float64 is allowed where Python's values are the truth
+ULPS = {op: accuracy.ulps for op, accuracy in ACCURACY.items()}
 SLACK = 0.0 if np.finfo(np.longdouble).nmant >= 60 else 1.0  # of float64, where nothing here is more exact
 
 
 def allowed(op: Ops, dtype: DType) -> float:
     """How many units in the last place a result may be from what truth gives."""
-    unknown = LESS_KNOWN.get(op, SLACK)
+    unknown = ACCURACY[op].python or SLACK
     return ULPS[op] + (unknown if dtype is dtypes.float64 else 0.0)
 
 
@@ -85,12 +69,10 @@ def samples(op: Ops, dtype: DType, count: int) -> tuple[Array, ...]:
     turns = np.concatenate([turns, turns * 1e5])
     if op is Ops.LGAMMA:  # where it is 0 below 0, a device without a wider dtype has few digits
         whole = np.abs(whole)
-    others = {
-        Ops.EXP2: chance.uniform(-most - 30, most + 1, count), Ops.EXP: chance.uniform(-most, most * 0.7, count),
-        Ops.EXPM1: chance.uniform(-3, 3, count), Ops.LOG1P: chance.uniform(-1, 3, count),
-        Ops.ASIN: chance.uniform(-1, 1, count), Ops.ACOS: chance.uniform(-1, 1, count),
-        Ops.ATAN: chance.uniform(-3, 3, count), Ops.TANH: chance.uniform(-3, 3, count),
-        Ops.ERF: chance.uniform(-3, 3, count), Ops.ERFC: chance.uniform(-6, 27, count),
-        Ops.LGAMMA: chance.uniform(0, 9, count), **dict.fromkeys((Ops.SIN, Ops.COS, Ops.TAN), turns),
-    }  # fmt: skip
-    return (np.concatenate([whole, others.get(op, chance.uniform(0.4, 2.1, count)).astype(NAMES[dtype])]),)
+    ranges = {Ops.EXP2: (-most - 30, most + 1), Ops.EXP: (-most, most * 0.7)}
+    ranges |= {other: accuracy.between for other, accuracy in ACCURACY.items() if accuracy.between is not None}
+    drawn = {other: chance.uniform(*between, count) for other, between in ranges.items()}
+    usual = chance.uniform(0.4, 2.1, count)
+    others = turns if op in (Ops.SIN, Ops.COS, Ops.TAN) else drawn.get(op, usual)
+    first = np.concatenate([whole, others.astype(NAMES[dtype])])
+    return (first, *[chance.permutation(first) for _ in range(1, FACTS[op].arity or 1)])

@@ -9,19 +9,16 @@ from functools import cache
 from typing import Any
 
 from tinygraft.dtype import BY_NAME, FORMATS, DType, bits_of, coerce, dtypes, of_bits
-from tinygraft.uop.ops import ELEMENTWISE, FACTS, FUNCTIONS, Ops
+from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.uop import UOp
 
-EVERY, NUMBERS = dtypes.all, (*dtypes.ints, *dtypes.floats)
+NOT_OF_BOOL = frozenset({Ops.NEG, Ops.SUB, Ops.POW, Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
 TAKES: dict[Ops, tuple[DType, ...]] = {
+    **{op: tuple(dtype for dtype in (dtypes.bool, *dtypes.ints, *dtypes.floats)
+                 if dtype.kind in FACTS[op].kinds and not (dtype is dtypes.bool and op in NOT_OF_BOOL))
+       for op in ELEMENTWISE},
     Ops.CAST: (), Ops.BITCAST: (),  # pairs of dtypes, which have their own tests
-    Ops.NEG: NUMBERS, Ops.NOT: (dtypes.bool, *dtypes.ints), Ops.RECIPROCAL: dtypes.floats, Ops.SQRT: dtypes.floats,
-    **dict.fromkeys(FUNCTIONS, dtypes.floats), Ops.TRUNC: dtypes.floats, Ops.FMOD: dtypes.floats,
-    Ops.ADD: EVERY, Ops.SUB: NUMBERS, Ops.MUL: EVERY, Ops.FDIV: dtypes.floats, Ops.IDIV: dtypes.ints,
-    Ops.MOD: dtypes.ints, Ops.MAX: EVERY, Ops.MIN: EVERY, Ops.POW: NUMBERS, Ops.CMPLT: EVERY, Ops.CMPEQ: EVERY,
-    Ops.CMPNE: EVERY, Ops.AND: (dtypes.bool, *dtypes.ints), Ops.OR: (dtypes.bool, *dtypes.ints),
-    Ops.XOR: (dtypes.bool, *dtypes.ints), Ops.SHL: dtypes.ints, Ops.SHR: dtypes.ints, Ops.THREEFRY: (dtypes.uint64,),
-    Ops.WHERE: EVERY, Ops.FMA: dtypes.floats,
+    Ops.THREEFRY: (dtypes.uint64,),
 }  # fmt: skip
 NAMES = {dtype: name for name, dtype in BY_NAME.items() if name[-1].isdigit() or name == "bool"}
 CASES = [(op, dtype) for op in sorted(ELEMENTWISE) for dtype in TAKES[op]]

@@ -10,10 +10,10 @@ from tinygraft.conformance.gate import computes
 from tinygraft.dtype import DType, bits_of, dtypes
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target
-from tinygraft.uop.ops import COMPARE, FUNCTIONS, Ops
+from tinygraft.uop.ops import APPROXIMATE, COMPARE, FACTS, Ops
 
 # How many steps of the dtype a device may be from PYTHON, whose results of these are rounded from float64.
-STEPS = {**dict.fromkeys(FUNCTIONS, 2), Ops.LOG2: 1, Ops.SIN: 1, Ops.POW: 2}
+STEPS = {op: facts.accuracy.steps for op, facts in FACTS.items() if facts.accuracy and op in APPROXIMATE}
 ABSOLUTE = {dtypes.float32: 2.0**-20, dtypes.float64: 2.0**-48}  # how far LGAMMA may be from PYTHON's
 SHOWN = 8  # wrong values that a failure lists
 

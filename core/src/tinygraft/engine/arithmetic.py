@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from tinygraft.dtype import FORMATS, DType, coerce, dtypes, values_of
-from tinygraft.uop.ops import FACTS, FUNCTIONS, THREEFRY_PARITY, THREEFRY_ROTATIONS, Ops
+from tinygraft.uop.meanings import THREEFRY_PARITY, THREEFRY_ROTATIONS
+from tinygraft.uop.ops import APPROXIMATE, FACTS, REDUCIBLE, Ops
 from tinygraft.uop.uop import UOp
 
 Array = np.ndarray[Any, Any]
@@ -27,10 +28,7 @@ NAMES: dict[DType, str] = {
     dtypes.int32: "int32", dtypes.uint32: "uint32", dtypes.int64: "int64", dtypes.uint64: "uint64",
     dtypes.float16: "float16", dtypes.float32: "float32", dtypes.float64: "float64", dtypes.index: "int64",
 }  # fmt: skip
-ACCUMULATE: dict[Ops, np.ufunc] = {
-    Ops.ADD: np.add, Ops.MUL: np.multiply, Ops.MAX: np.maximum, Ops.MIN: np.minimum, Ops.OR: np.bitwise_or,
-    Ops.AND: np.bitwise_and, Ops.XOR: np.bitwise_xor,
-}  # fmt: skip
+ACCUMULATE: dict[Ops, np.ufunc] = {op: getattr(np, FACTS[op].numpy) for op in REDUCIBLE}
 
 
 def held_in(dtype: DType) -> str:
@@ -75,7 +73,7 @@ def of_memory(raw: bytearray, dtype: DType) -> Array:
 # Elementwise operations
 
 CHANGED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.RECIPROCAL, Ops.SQRT, Ops.FMA, Ops.CAST})
-NEAR = FUNCTIONS | {Ops.POW}  # a device gives them to an ulp or two, whatever they are
+NEAR = APPROXIMATE  # a device gives them to an ulp or two, whatever they are
 
 
 def one_by_one(op: Ops) -> Callable[..., Any]:
@@ -85,13 +83,13 @@ def one_by_one(op: Ops) -> Callable[..., Any]:
     return np.vectorize(function, otypes=[np.float64])
 
 
-WIDE: dict[Ops, Callable[..., Any]] = {
-    Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply, Ops.FDIV: np.divide, Ops.RECIPROCAL: lambda a: 1 / a,
-    Ops.SQRT: np.sqrt, Ops.EXP2: np.exp2, Ops.LOG2: np.log2, Ops.SIN: np.sin, Ops.POW: np.power, Ops.EXP: np.exp,
-    Ops.EXPM1: np.expm1, Ops.LOG: np.log, Ops.LOG1P: np.log1p, Ops.COS: np.cos, Ops.TAN: np.tan, Ops.ASIN: np.arcsin,
-    Ops.ACOS: np.arccos, Ops.ATAN: np.arctan, Ops.TANH: np.tanh,
-    **{op: one_by_one(op) for op in (Ops.ERF, Ops.ERFC, Ops.LGAMMA)},
-}  # fmt: skip
+def of_numpy(op: Ops) -> Callable[..., Any]:
+    """The function of floats that an op is: NumPy's, or Python's one by one."""
+    name = FACTS[op].numpy
+    return getattr(np, name) if name else one_by_one(op)
+
+
+WIDE = {op: of_numpy(op) for op in (CHANGED | NEAR) - {Ops.CAST, Ops.FMA}}
 
 
 def elementwise(node: UOp, src: list[Any]) -> Array:
@@ -124,47 +122,21 @@ def _plain(node: UOp, src: list[Any]) -> Any:
             return cast(a, node.src[0].dtype, node.dtype)
         case Ops.BITCAST:
             return _of_bits(_bits(a, node.src[0].dtype), node.dtype)
-        case Ops.NEG:
-            return a if boolean else np.negative(a)
-        case Ops.NOT:
-            return np.invert(a)
-        case Ops.TRUNC:
-            return np.trunc(a)
-        case Ops.ADD:
-            return np.add(a, b)
-        case Ops.SUB:
-            return np.not_equal(a, b) if boolean else np.subtract(a, b)
-        case Ops.MUL:
-            return np.multiply(a, b)
+        case Ops.NEG if boolean:
+            return a
+        case Ops.SUB if boolean:
+            return np.not_equal(a, b)
         case Ops.IDIV | Ops.MOD:
             return _divided(op, a, b)
-        case Ops.FMOD:
-            return np.fmod(a, b)
-        case Ops.MAX:
-            return np.maximum(a, b)
-        case Ops.MIN:
-            return np.minimum(a, b)
         case Ops.POW:
             return _power(a, b)
-        case Ops.CMPLT:
-            return np.less(a, b)
-        case Ops.CMPEQ:
-            return np.equal(a, b)
-        case Ops.CMPNE:
-            return np.not_equal(a, b)
-        case Ops.AND:
-            return np.bitwise_and(a, b)
-        case Ops.OR:
-            return np.bitwise_or(a, b)
-        case Ops.XOR:
-            return np.bitwise_xor(a, b)
         case Ops.SHL | Ops.SHR:
             return _shifted(op is Ops.SHL, a, b)
         case Ops.THREEFRY:
             return _threefry(a, b)
-        case Ops.WHERE:
-            return np.where(a, b, src[2])
-    raise NotImplementedError(f"NumPy has no meaning for {op}")
+    if not FACTS[op].numpy:
+        raise NotImplementedError(f"NumPy has no meaning for {op}")
+    return getattr(np, FACTS[op].numpy)(a, b, *src[2:]) if len(src) > 1 else getattr(np, FACTS[op].numpy)(a)
 
 
 def cast(a: Array, source: DType, target: DType) -> Array:

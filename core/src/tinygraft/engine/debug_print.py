@@ -6,7 +6,7 @@ from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import Dialect
-from tinygraft.uop.ops import FUNCTIONS, Ops
+from tinygraft.uop.ops import COMPOSITE, Ops
 from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Binary, Kernel, Linear, Source
 
@@ -17,11 +17,7 @@ READABLE = Dialect(
     shared="shared",
     barrier="barrier();",
     calls={
-        **{
-            op: f"__builtin_{op.name.lower()}{{f}}"
-            for op in (*sorted(FUNCTIONS), Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.FMOD)
-        },
-        Ops.POW: "__builtin_pow{f}",
+        **{op: f"__builtin_{op.name.lower()}{{f}}" for op in (*COMPOSITE, Ops.SQRT, Ops.TRUNC, Ops.FMA)},
         Ops.THREEFRY: "threefry",
     },
 )

@@ -15,7 +15,7 @@ from tinygraft.errors import GraphError
 from tinygraft.render.cstyle_cast import bitcast, cast
 from tinygraft.render.cstyle_words import UNSIGNED, DialectWords, bare
 from tinygraft.render.text import ElementwiseStep
-from tinygraft.uop.ops import FUNCTIONS, Ops
+from tinygraft.uop.ops import COMPOSITE, Ops
 
 OPERATORS = {
     Ops.ADD: "+", Ops.SUB: "-", Ops.MUL: "*", Ops.FDIV: "/", Ops.IDIV: "/", Ops.MOD: "%", Ops.AND: "&", Ops.OR: "|",
@@ -149,5 +149,5 @@ EXPR: dict[Ops, CStyleExpression] = {
     Ops.MAX: _extreme,
     Ops.MIN: _extreme,
     Ops.WHERE: _where,
-    **dict.fromkeys(FUNCTIONS | {Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.POW, Ops.FMOD, Ops.THREEFRY}, _call),
+    **dict.fromkeys(COMPOSITE | {Ops.SQRT, Ops.TRUNC, Ops.FMA}, _call),
 }

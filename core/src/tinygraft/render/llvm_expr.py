@@ -13,7 +13,7 @@ from tinygraft.errors import GraphError
 from tinygraft.render.llvm_block import TYPES, BasicBlocks, suffix, type_of, type_word
 from tinygraft.render.llvm_cast import cast
 from tinygraft.render.text import ElementwiseStep
-from tinygraft.uop.ops import FUNCTIONS, Ops
+from tinygraft.uop.ops import COMPOSITE, Ops
 
 # The instruction of an op for each kind of operand. Integers wrap, so no nsw but for indices, which never do.
 WORDS: dict[Ops, dict[str, str]] = {
@@ -123,5 +123,5 @@ EXPR: dict[Ops, LLVMExpression] = {
     Ops.MAX: _extreme,
     Ops.MIN: _extreme,
     Ops.WHERE: _where,
-    **dict.fromkeys(FUNCTIONS | {Ops.POW, Ops.FMOD, Ops.THREEFRY}, _decomposed),
+    **dict.fromkeys(COMPOSITE, _decomposed),
 }

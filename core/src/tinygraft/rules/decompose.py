@@ -17,19 +17,11 @@ from __future__ import annotations
 from functools import cache
 
 from tinygraft.dtype import SMALL_FLOATS, DType, coerce, dtypes
-from tinygraft.rules.error import erf, erfc
-from tinygraft.rules.exponential import exp, expm1, tanh
-from tinygraft.rules.fmod import fmod
-from tinygraft.rules.gamma import lgamma
-from tinygraft.rules.inverse import acos, asin, atan
-from tinygraft.rules.logarithm import log, log1p
+from tinygraft.rules import error, exponential, fmod, gamma, inverse, logarithm, powers, threefry, trigonometric
 from tinygraft.rules.narrow import narrow, no_fma, odd_sum
-from tinygraft.rules.powers import exp2, log2, power, square_root
-from tinygraft.rules.threefry import threefry
-from tinygraft.rules.trigonometric import cosine, sine, tangent
 from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, magnitude, signed
 from tinygraft.target import Target
-from tinygraft.uop.ops import FUNCTIONS, Ops
+from tinygraft.uop.ops import COMPOSITE, Ops
 from tinygraft.uop.uop import UOp, toposort
 
 
@@ -196,35 +188,24 @@ def fused_multiply_add(words: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp:
 UNSIGNED = {
     dtypes.int8: dtypes.uint8, dtypes.int16: dtypes.uint16, dtypes.int32: dtypes.uint32, dtypes.int64: dtypes.uint64,
 }  # fmt: skip
-VIA_FLOAT32 = FUNCTIONS | {Ops.POW, Ops.FMOD, Ops.SQRT, Ops.TRUNC}
+VIA_FLOAT32 = COMPOSITE | {Ops.SQRT, Ops.TRUNC}
 RULES: dict[Ops, LoweringRule] = {
-    Ops.EXP2: exp2,
-    Ops.LOG2: log2,
-    Ops.SIN: sine,
-    Ops.COS: cosine,
-    Ops.TAN: tangent,
-    Ops.ASIN: asin,
-    Ops.ACOS: acos,
-    Ops.ATAN: atan,
-    Ops.EXP: exp,
-    Ops.EXPM1: expm1,
-    Ops.TANH: tanh,
-    Ops.ERF: erf,
-    Ops.ERFC: erfc,
-    Ops.LGAMMA: lgamma,
-    Ops.LOG: log,
-    Ops.LOG1P: log1p,
-    Ops.POW: power,
-    Ops.SQRT: square_root,
+    **error.RULES,
+    **exponential.RULES,
+    **fmod.RULES,
+    **gamma.RULES,
+    **inverse.RULES,
+    **logarithm.RULES,
+    **powers.RULES,
+    **threefry.RULES,
+    **trigonometric.RULES,
     Ops.RECIPROCAL: reciprocal,
     Ops.TRUNC: truncate,
     Ops.MAX: maximum,
     Ops.MIN: minimum,
     Ops.IDIV: divide,
     Ops.MOD: remainder,
-    Ops.FMOD: fmod,
     Ops.SHL: shift_left,
     Ops.SHR: shift_right,
-    Ops.THREEFRY: threefry,
     Ops.FMA: fused_multiply_add,
 }

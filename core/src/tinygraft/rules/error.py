@@ -13,7 +13,8 @@ from __future__ import annotations
 from tinygraft.dtype import dtypes
 from tinygraft.rules.exponential import half_power, power_of_rest, reduced, scaled
 from tinygraft.rules.pairs import product, quick_sum, remainder
-from tinygraft.rules.words import TargetOps, at_most, magnitude, signed
+from tinygraft.rules.words import LoweringRule, TargetOps, at_most, magnitude, signed
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 # erf(x) / x - 1 in x*x, |x| <= 1: relative error of erf 2**-29.3 and 2**-56.3.
@@ -119,3 +120,9 @@ def _tail(words: TargetOps, x: UOp) -> UOp:
     value, lost = product(words, ratio, power)
     lost = lost + words.multiply_add(ratio, power_low, ratio_low * power)
     return scaled(value + lost, part)
+
+
+RULES: dict[Ops, LoweringRule] = {
+    Ops.ERF: erf,
+    Ops.ERFC: erfc,
+}

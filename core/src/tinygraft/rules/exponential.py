@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import halves, quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, TargetOps, at_most, magnitude, signed
+from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, at_most, magnitude, signed
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 LN2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009493")
@@ -140,3 +141,10 @@ def tanh(words: TargetOps, x: UOp) -> UOp:
     left = remainder(words, one, inverse, under) - inverse * words.multiply_add(low, power, lost)
     far = one - words.multiply_add(left, inverse, inverse)
     return signed((size < TANH_SMALL).where(near, far), x)
+
+
+RULES: dict[Ops, LoweringRule] = {
+    Ops.EXP: exp,
+    Ops.EXPM1: expm1,
+    Ops.TANH: tanh,
+}

@@ -14,7 +14,8 @@ import math
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import remainder
-from tinygraft.rules.words import LAYOUT, FloatLayout, TargetOps, magnitude, signed
+from tinygraft.rules.words import LAYOUT, FloatLayout, LoweringRule, TargetOps, magnitude, signed
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 BITS = {dtypes.float32: 21, dtypes.float64: 50}  # of a quotient that is known to a quarter
@@ -78,3 +79,8 @@ def _taken_apart(form: FloatLayout, size: UOp) -> tuple[UOp, UOp]:
 def _power(form: FloatLayout, exponent: UOp) -> UOp:
     """2 to the power of a whole number for which that is a normal number."""
     return ((exponent + form.bias) << form.mantissa).bitcast(form.dtype)
+
+
+RULES: dict[Ops, LoweringRule] = {
+    Ops.FMOD: fmod,
+}

@@ -11,11 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.uop.ops import FACTS, FUNCTIONS, Ops
+from tinygraft.uop.ops import APPROXIMATE, FACTS, Ops
 from tinygraft.uop.shape import Sources
 from tinygraft.uop.uop import UOp
-
-APPROXIMATE = FUNCTIONS | {Ops.POW}
 
 
 def is_const(node: UOp, value: Any) -> bool:

@@ -14,7 +14,8 @@ import math
 from tinygraft.dtype import dtypes
 from tinygraft.rules.exponential import LN2, LN2_BITS
 from tinygraft.rules.pairs import halves, quick_sum
-from tinygraft.rules.words import LAYOUT, TargetOps, magnitude
+from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, magnitude
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 # (log((1 + s) / (1 - s)) - 2 s) / s**3 in s*s up to 0.04: relative error of the logarithm 2**-28.4 and 2**-62.6.
@@ -81,3 +82,9 @@ def _defined(x: UOp, pole: float, found: UOp) -> UOp:
     """found above the pole, -inf at it and NaN below; inf and NaN stay."""
     special = x.eq(pole).where(x.const_like(-math.inf), math.nan)
     return (x > pole).where((x < math.inf).where(found, x), special)
+
+
+RULES: dict[Ops, LoweringRule] = {
+    Ops.LOG: log,
+    Ops.LOG1P: log1p,
+}

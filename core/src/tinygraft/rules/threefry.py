@@ -1,14 +1,15 @@
 """THREEFRY in 32-bit operations: 64 random bits from a 64-bit counter and key.
 
-In: two nodes of uint64. Out: a node of uint64, equal to ops.threefry2x32 for every counter and key.
+In: two nodes of uint64. Out: a node of uint64, equal to meanings.threefry2x32 for every counter and key.
 Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
 from __future__ import annotations
 
 from tinygraft.dtype import dtypes
-from tinygraft.rules.words import TargetOps
-from tinygraft.uop.ops import THREEFRY_PARITY, THREEFRY_ROTATIONS, Ops
+from tinygraft.rules.words import LoweringRule, TargetOps
+from tinygraft.uop.meanings import THREEFRY_PARITY, THREEFRY_ROTATIONS
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 ROUNDS = 20
@@ -33,3 +34,8 @@ def threefry(words: TargetOps, counter: UOp, key: UOp) -> UOp:
 def _halves(x: UOp) -> tuple[UOp, UOp]:
     """The low and the high 32 bits."""
     return x.alu(Ops.AND, 0xFFFFFFFF).cast(dtypes.uint32), (x >> 32).cast(dtypes.uint32)
+
+
+RULES: dict[Ops, LoweringRule] = {
+    Ops.THREEFRY: threefry,
+}

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.inverse import HALF_PI
 from tinygraft.rules.pairs import halves, product, quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, TargetOps, magnitude, trimmed
+from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, magnitude, trimmed
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 # (sin y - y) / y**3 and (cos y - 1 + y*y/2) / y**4 in y*y, |y| <= pi/4: 2**-28.0, 2**-33.0, 2**-57.9, 2**-63.9.
@@ -178,3 +179,10 @@ def _high_product(a: UOp, b: UOp) -> UOp:
     cross = a_low * b_high
     middle = (a_low * b_low >> 32) + (cross & mask) + a_high * b_low
     return a_high * b_high + (cross >> 32) + (middle >> 32)
+
+
+RULES: dict[Ops, LoweringRule] = {
+    Ops.SIN: sine,
+    Ops.COS: cosine,
+    Ops.TAN: tangent,
+}

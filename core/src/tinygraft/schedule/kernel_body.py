@@ -25,13 +25,8 @@ from tinygraft.uop.uop import UOp
 
 ValueRequest = tuple[UOp, Index, UOp | None]
 Answer = Generator[list[ValueRequest], list[UOp], UOp]
-# Instructions that an operation becomes where the Target lacks it (rules/).
-# measured: counted in linear kernels of one of them, in float64, which takes more (2026-11-22)
-LENGTH = {
-    Ops.SIN: 128, Ops.COS: 128, Ops.TAN: 150, Ops.ASIN: 42, Ops.ACOS: 48, Ops.ATAN: 45, Ops.TANH: 64, Ops.ERF: 78,
-    Ops.ERFC: 110, Ops.LGAMMA: 167, Ops.EXP: 34, Ops.EXP2: 40, Ops.EXPM1: 41, Ops.LOG: 39, Ops.LOG2: 95, Ops.LOG1P: 44,
-    Ops.POW: 180, Ops.FMOD: 245, Ops.MOD: 28, Ops.IDIV: 24, Ops.THREEFRY: 100,
-}  # fmt: skip
+# Instructions that an operation becomes where the Target lacks it, of those that become more than one.
+LENGTH = {op: facts.length for op, facts in FACTS.items() if facts.length > 1}
 IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and itself they give the value
 
 

@@ -29,7 +29,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import LENGTH, numel
 from tinygraft.target import Target
-from tinygraft.uop.ops import COMPARE, ELEMENTWISE, FUNCTIONS, MOVEMENT, Ops
+from tinygraft.uop.ops import COMPARE, ELEMENTWISE, FACTS, MOVEMENT, Ops
 from tinygraft.uop.shape import max_shape
 from tinygraft.uop.uop import UOp
 
@@ -52,9 +52,7 @@ PASSES = 6  # times that the rules run at most
 # assumed: never measured
 MANY = 16  # inputs of a chain above which they are no longer counted
 HEAVIEST = 1e6  # weights stop growing here: a reduction over reductions is not computed twice whatever it weighs
-WEIGHT = {**dict.fromkeys(FUNCTIONS, 20), Ops.EXP2: 12, Ops.EXP: 12, Ops.LOG2: 12, Ops.LOG: 12, Ops.ERFC: 40,
-          Ops.LGAMMA: 100, Ops.POW: 30, Ops.FMOD: 60, Ops.THREEFRY: 100, Ops.IDIV: 8, Ops.MOD: 8, Ops.FDIV: 4,
-          Ops.SQRT: 4, Ops.RECIPROCAL: 4, Ops.CAST: 0, Ops.BITCAST: 0}  # fmt: skip
+WEIGHT = {op: FACTS[op].weight for op in ELEMENTWISE}  # others weigh 1
 ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN})
 LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
 MADE = ELEMENTWISE | {Ops.CAT, Ops.FOLD}

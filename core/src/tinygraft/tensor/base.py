@@ -25,14 +25,14 @@ from tinygraft.tensor.live import LiveEntry, enter, entry_of, wake
 from tinygraft.tensor.spellings import with_spellings
 from tinygraft.tensor.storage import MOVES, SharedStorage, Steps, alias, is_declared
 from tinygraft.uop.index import bounds_of, settled
-from tinygraft.uop.ops import COMPARE, FUNCTIONS, Ops, ReduceArg
+from tinygraft.uop.ops import COMPARE, FACTS, FLOAT, Ops, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, is_size, sint
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.uop import Place, UOp
 
 Scalar = bool | int | float | complex
 
-FLOAT_ONLY = FUNCTIONS | {Ops.RECIPROCAL, Ops.SQRT, Ops.TRUNC, Ops.FDIV, Ops.FMOD}
+FLOAT_ONLY = frozenset(op for op, facts in FACTS.items() if facts.kinds == FLOAT) - {Ops.FMA}
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR})
 CLOSED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX, Ops.MIN})  # every dtype has them, and they keep it
 INTEGER_ONLY = frozenset({Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})

@@ -17,11 +17,10 @@ from tinygraft.device.buffer import Buffer, realized
 from tinygraft.dtype import DType, coerce, dtypes, values_of
 from tinygraft.engine import tape
 from tinygraft.engine.capture import open_captures
-from tinygraft.rules.fold import APPROXIMATE
 from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.tensor.base import TensorBase
 from tinygraft.tensor.live import live_tensors
-from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
+from tinygraft.uop.ops import APPROXIMATE, ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.uop import UOp, toposort
 
 STEPS = 64  # nodes that are followed for one element, about 1 us each; a kernel is compiled in 10 ms

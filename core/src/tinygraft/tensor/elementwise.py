@@ -16,7 +16,7 @@ from tinygraft.errors import DTypeError
 from tinygraft.tensor.base import BITWISE, Scalar, TensorBase
 from tinygraft.tensor.casting import Casting
 from tinygraft.tensor.inrange import wrapped
-from tinygraft.uop.ops import FUNCTIONS, Ops
+from tinygraft.uop.ops import ELEMENTWISE, Ops
 
 _SIGNED = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 _SQUARINGS = 64  # a constant integer power up to this is multiplied out
@@ -490,8 +490,5 @@ def _as_operand(x: Any) -> Any:
     return x
 
 
-_RAW = FUNCTIONS - {Ops.LGAMMA} | frozenset({  # the derivative of LGAMMA is not made of ops: lgamma has it
-    Ops.NEG, Ops.NOT, Ops.RECIPROCAL, Ops.SQRT, Ops.TRUNC, Ops.ADD, Ops.SUB, Ops.MUL,
-    Ops.FDIV, Ops.IDIV, Ops.MOD, Ops.FMOD, Ops.MAX, Ops.MIN, Ops.POW, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.AND, Ops.OR,
-    Ops.XOR, Ops.SHL, Ops.SHR, Ops.THREEFRY, Ops.WHERE, Ops.FMA,
-})  # fmt: skip
+# what `alu` applies; the derivative of LGAMMA is not made of ops: lgamma has it
+_RAW = ELEMENTWISE - {Ops.CAST, Ops.BITCAST, Ops.LGAMMA}

@@ -99,6 +99,8 @@ RULES: dict[Ops, Callable[..., Bounds]] = {
     Ops.NOT: _not,
     Ops.WHERE: _where,
 }
+# elementwise ops whose result may be any integer of its dtype, as far as is worth knowing
+ANY_VALUE = frozenset({Ops.XOR, Ops.SHL, Ops.SHR, Ops.POW, Ops.THREEFRY, Ops.BITCAST})
 _KEEP = (MOVEMENT - {Ops.PAD}) | {Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.AFTER}
 
 

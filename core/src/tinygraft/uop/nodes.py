@@ -1,7 +1,8 @@
 """What must be true of a node at every stage: the number of its sources, the type of its arg, its dtypes.
 
 In: a node. Out: what is wrong with it, in words, or None. NODE has a row for each op whose sources or dtype are
-not free; number of sources and type of arg come from FACTS. uop/graph_spec.py says which ops a stage may use.
+not free; number of sources, type of arg and the kinds of dtypes of elementwise ops come from FACTS.
+uop/graph_spec.py says which ops a stage may use.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.uop.ops import COMPARE, FACTS, FUNCTIONS, MOVEMENT, REDUCIBLE, AxisKind, Ops, StoreHint
+from tinygraft.uop.ops import COMPARE, ELEMENTWISE, FACTS, MOVEMENT, REDUCIBLE, VALUE, AxisKind, Ops, StoreHint
 from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 
@@ -321,10 +322,9 @@ def memory_access(u: UOp) -> str | None:
 
 
 _REAL = of_kind("float")
-_WHOLE = of_kind("int", "uint", "index", "bool")
 _VOID = of_dtype(dtypes.void)
 _INDEX = of_dtype(dtypes.index)
-_VALUE = of_kind("bool", "int", "uint", "float", "index")
+_VALUE = of_kind(*VALUE)
 
 NODE: dict[Ops, tuple[SpecRule, ...]] = {
     Ops.CONST: (constant, source_ops(0, Ops.DEVICE)),
@@ -346,14 +346,9 @@ NODE: dict[Ops, tuple[SpecRule, ...]] = {
     Ops.FUNCTION: (first_dtype, _REAL),
     Ops.SHARD: (first_dtype, source_ops(1, Ops.DEVICE), cut),
     Ops.MULTI: (same_dtype, held_parts),
+    **{op: (same_dtype, of_kind(*FACTS[op].kinds)) for op in ELEMENTWISE},  # but for these:
     Ops.CAST: (value_cast,),
     Ops.BITCAST: (same_width,),
-    Ops.NEG: (same_dtype, _VALUE),
-    Ops.NOT: (same_dtype, _WHOLE),
-    **dict.fromkeys(FUNCTIONS | {Ops.RECIPROCAL, Ops.SQRT, Ops.TRUNC, Ops.FDIV, Ops.FMOD, Ops.FMA},
-                    (same_dtype, _REAL)),
-    **dict.fromkeys((Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX, Ops.MIN, Ops.POW), (same_dtype, _VALUE)),
-    **dict.fromkeys((Ops.IDIV, Ops.MOD, Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR), (same_dtype, _WHOLE)),
     **dict.fromkeys(COMPARE, (comparison,)),
     Ops.THREEFRY: (same_dtype, of_dtype(dtypes.uint64)),
     Ops.WHERE: (choice,),

@@ -2,6 +2,8 @@
 
 Ops is the vocabulary of all stages: the tensor graph, the kernel graph and the linear form use subsets of it,
 which uop.graph_spec states. An op's arg has one type, declared here; the small frozen classes below are those types.
+FACTS has a row for each op. What others keep by op and what needs no graph is derived from it: the sets below it, the
+dtypes of the spec, NumPy's functions, the costs of the scheduler, and how exact the conformance kit wants a device.
 """
 
 from __future__ import annotations
@@ -12,10 +14,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygraft.dtype import DType
+from tinygraft.uop import meanings
+from tinygraft.uop.meanings import outside
 from tinygraft.uop.units import MatrixArg, MatrixUnit, TileArg
 
 if TYPE_CHECKING:
@@ -322,6 +325,26 @@ class RegArg:
 NoneType = type(None)
 ScalarFunction = Callable[..., Any]
 
+FLOAT = ("float",)  # kinds of dtypes, for `OpFacts.kinds`
+WHOLE = ("bool", "int", "uint", "index")
+VALUE = (*WHOLE, "float")
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How exact an op is that devices do not round from the true value.
+
+    ulps is how many units in the last place a result may be from the true value, steps how many numbers of the dtype
+    from PYTHON's, which rounds float64. python is how many units its own float64 may be off, for an op that NumPy
+    lacks: there is no better truth then. The kit tries all bit patterns, and numbers between two
+    (0.4 and 2.1 where none are said).
+    """
+
+    ulps: float
+    steps: int = 2
+    python: float = 0.0
+    between: tuple[float, float] | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class OpFacts:
@@ -329,6 +352,14 @@ class OpFacts:
 
     arity counts the sources, None when it varies. python is the meaning on Python numbers, before rounding to
     the dtype; it folds constants and judges devices. identity is where a reduction by this op starts.
+
+    Elementwise ops have more. kinds are those of the dtypes that they take; an op without is not elementwise. numpy
+    names NumPy's function of the same values, accuracy is None where a result is exact or rounded from the true one.
+    A composite op is written in others by rules/ wherever a Target has no word of its own for it.
+
+    Two costs steer the scheduler. length is how many instructions the op becomes where the Target lacks it (measured:
+    counted in linear kernels of one of them, in float64, which takes more, 2026-11-22), weight how many simple
+    operations take its time (assumed: never measured).
     """
 
     arity: int | None
@@ -336,195 +367,19 @@ class OpFacts:
     python: ScalarFunction | None = None
     commutative: bool = False
     identity: Callable[[DType], Any] | None = None
+    kinds: tuple[str, ...] = ()
+    numpy: str = ""
+    accuracy: Accuracy | None = None
+    composite: bool = False
+    length: int = 1
+    weight: int = 1
 
 
-def _floordiv(a: int, b: int) -> int:
-    return a // b if b else 0
-
-
-def _mod(a: int, b: int) -> int:
-    return a % b if b else 0
-
-
-def _fdiv(a: float, b: float) -> float:
-    if b != 0:
-        return a / b
-    if a != a or a == 0 or b != b:
-        return math.nan
-    return math.copysign(math.inf, a) * math.copysign(1.0, b)
-
-
-# Of two zeros MAX and MIN give the first here; a device may give either, so the sign of max(-0.0, 0.0) is open.
-def _maximum(a: Any, b: Any) -> Any:
-    return a if a != a or a >= b else b
-
-
-def _minimum(a: Any, b: Any) -> Any:
-    return a if a != a or a <= b else b
-
-
-def _sqrt(a: float) -> float:
-    return math.sqrt(a) if a >= 0 else math.nan
-
-
-def _exp2(a: float) -> float:
-    try:
-        return math.pow(2.0, a)
-    except OverflowError:
-        return math.inf
-
-
-def _log2(a: float) -> float:
-    if a > 0:
-        return math.log2(a)
-    return -math.inf if a == 0 else math.nan
-
-
-def _outside(function: Callable[[float], float], at: Callable[[float], float]) -> Callable[[float], float]:
-    """A function of math that gives what at says where that raises: at poles, outside of its domain, past the end."""
-
-    def found(a: float) -> float:
-        try:
-            return function(a)
-        except (ValueError, OverflowError):
-            return at(a)
-
-    return found
-
-
-def _nan(a: float) -> float:
-    return math.nan
-
-
-def _inf(a: float) -> float:
-    return math.inf
-
-
-def _pole(pole: float) -> Callable[[float], float]:
-    """-inf at the pole, NaN elsewhere."""
-    return lambda a: -math.inf if a == pole else math.nan
-
-
-@cache
-def _gamma_series() -> list[float]:
-    """(-1)**k (zeta(k) - 1) / k from k = 2 on: some terms of the sum of n**-k, and the rest by Euler and Maclaurin."""
-    n, found = 100.0, []
-    for k in range(2, 60):
-        rest = n ** (1 - k) / (k - 1) + n**-k / 2 + k / 12 * n ** (-k - 1) - k * (k + 1) * (k + 2) / 720 * n ** (-k - 3)
-        found.append((-1) ** k / k * math.fsum([*(i**-k for i in range(2, 100)), rest]))
-    return found
-
-
-def _lgamma(a: float) -> float:
-    """log(|gamma(a)|), by a power series about 2 where math.lgamma has lost some digits."""
-    if not 0.0 < a < 16.0:
-        return _outside(math.lgamma, _inf)(a)
-    factor = 1.0
-    while a > 2.5:
-        a -= 1
-        factor *= a
-    e = a - 2 if a >= 1.25 else a - 1
-    total = 0.0
-    for c in reversed(_gamma_series()):
-        total = (total + c) * e
-    total = e * (0.4227843350984671 + total)  # 1 less Euler's constant
-    return total + math.log(factor) if a >= 1.25 else total - (math.log(a) if a < 0.5 else math.log1p(e))
-
-
-def _tanh(a: float) -> float:
-    """tanh(a) by 40 digits: that of the C library is up to 2 units in the last place away."""
-    if not 2.0**-27 < abs(a) < 20.0:
-        return math.copysign(1.0, a) if abs(a) >= 20.0 else a
-    import decimal  # 5 ms, which nothing else needs
-
-    with decimal.localcontext(decimal.Context(prec=40)):
-        power = (2 * decimal.Decimal(a)).exp()
-        return float((power - 1) / (power + 1))
-
-
-def _fmod(a: float, b: float) -> float:
-    return math.fmod(a, b) if math.isfinite(a) and b != 0 else math.nan
-
-
-def _trunc(a: float) -> float:
-    return math.copysign(float(math.trunc(a)), a) if math.isfinite(a) else a
-
-
-def _pow(a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int):
-        if b < 0:
-            return a if a == 1 or (a == -1 and b % 2) else int(a == -1)
-        return a**b if b <= 64 else pow(a, b, 1 << 64)  # 64 bits of it are enough for every dtype
-    try:
-        return math.pow(a, b)
-    except OverflowError:
-        return -math.inf if a < 0 and abs(math.fmod(b, 2)) == 1 else math.inf
-    except ValueError:
-        if a == 0:
-            return math.copysign(math.inf, a) if abs(math.fmod(b, 2)) == 1 else math.inf
-        return math.nan
-
-
-def _shl(a: int, b: int) -> int:
-    return a << b if 0 <= b < 64 else 0
-
-
-def _shr(a: int, b: int) -> int:
-    return a >> b if 0 <= b < 64 else -(a < 0)
-
-
-def _rotl(a: int, n: int) -> int:
-    return ((a << n) | (a >> (32 - n))) & 0xFFFFFFFF
-
-
-THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-THREEFRY_PARITY = 0x1BD11BDA
-
-
-def threefry2x32(counter: int, key: int) -> int:
-    """64 random bits from a 64-bit counter and key, low word first: Threefry 2x32 with 20 rounds.
-
-    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-    """
-    x0, x1 = counter & 0xFFFFFFFF, counter >> 32
-    k0, k1 = key & 0xFFFFFFFF, key >> 32
-    keys = (k1, k0 ^ k1 ^ THREEFRY_PARITY, k0)
-    x0, x1 = (x0 + keys[2]) & 0xFFFFFFFF, (x1 + keys[0]) & 0xFFFFFFFF
-    for i in range(5):
-        for rotation in THREEFRY_ROTATIONS[i % 2]:
-            x0 = (x0 + x1) & 0xFFFFFFFF
-            x1 = x0 ^ _rotl(x1, rotation)
-        x0 = (x0 + keys[i % 3]) & 0xFFFFFFFF
-        x1 = (x1 + keys[(i + 1) % 3] + i + 1) & 0xFFFFFFFF
-    return (x1 << 32) | x0
-
-
-def _lowest(dtype: DType) -> Any:
-    if dtype.kind == "float":
-        return -math.inf
-    return False if dtype.kind == "bool" else 0 if dtype.kind == "uint" else -(2 ** (dtype.bits - 1))
-
-
-def _highest(dtype: DType) -> Any:
-    if dtype.kind == "float":
-        return math.inf
-    return True if dtype.kind == "bool" else 2 ** (dtype.bits - (dtype.kind == "int")) - 1
-
-
-def _one(dtype: DType) -> Any:
-    return True if dtype.kind == "bool" else 1.0 if dtype.kind == "float" else 1
-
-
-def _zero(dtype: DType) -> Any:
-    return False if dtype.kind == "bool" else 0.0 if dtype.kind == "float" else 0
-
-
-def _ones(dtype: DType) -> Any:
-    return True if dtype.kind == "bool" else -1 if dtype.kind == "int" else 2**dtype.bits - 1
-
-
-def _identity_first(a: Any) -> Any:
-    return a
+def _composite(python: ScalarFunction, numpy: str, accuracy: Accuracy | None, *, length: int, weight: int = 20,
+               arity: int = 1, kinds: tuple[str, ...] = FLOAT) -> OpFacts:  # fmt: skip
+    """The row of a composite op, most of which are functions of one float; numpy is "" where NumPy lacks it."""
+    return OpFacts(arity, python=python, kinds=kinds, numpy=numpy, accuracy=accuracy, composite=True, length=length,
+                   weight=weight)  # fmt: skip
 
 
 INTS = (tuple,)
@@ -558,50 +413,58 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.FUNCTION: OpFacts(None, (FunctionArg,)),  # sources: value, what it was computed from
     Ops.SHARD: OpFacts(2, (ShardArg,)),
     Ops.MULTI: OpFacts(None, (int, NoneType)),  # sources: the parts; arg: their axis, None where each is the whole
-    Ops.CAST: OpFacts(1, python=_identity_first),
-    Ops.BITCAST: OpFacts(1),
-    Ops.NEG: OpFacts(1, python=operator.neg),
-    Ops.NOT: OpFacts(1, python=lambda a: (not a) if isinstance(a, bool) else ~a),
-    Ops.RECIPROCAL: OpFacts(1, python=lambda a: _fdiv(1.0, a)),
-    Ops.SQRT: OpFacts(1, python=_sqrt),
-    Ops.EXP2: OpFacts(1, python=_exp2),
-    Ops.LOG2: OpFacts(1, python=_log2),
-    Ops.SIN: OpFacts(1, python=_outside(math.sin, _nan)),
-    Ops.EXP: OpFacts(1, python=_outside(math.exp, _inf)),
-    Ops.EXPM1: OpFacts(1, python=_outside(math.expm1, _inf)),
-    Ops.LOG: OpFacts(1, python=_outside(math.log, _pole(0.0))),
-    Ops.LOG1P: OpFacts(1, python=_outside(math.log1p, _pole(-1.0))),
-    Ops.COS: OpFacts(1, python=_outside(math.cos, _nan)),
-    Ops.TAN: OpFacts(1, python=_outside(math.tan, _nan)),
-    Ops.ASIN: OpFacts(1, python=_outside(math.asin, _nan)),
-    Ops.ACOS: OpFacts(1, python=_outside(math.acos, _nan)),
-    Ops.ATAN: OpFacts(1, python=math.atan),
-    Ops.TANH: OpFacts(1, python=_tanh),
-    Ops.ERF: OpFacts(1, python=math.erf),
-    Ops.ERFC: OpFacts(1, python=math.erfc),
-    Ops.LGAMMA: OpFacts(1, python=_lgamma),
-    Ops.TRUNC: OpFacts(1, python=_trunc),
-    Ops.ADD: OpFacts(2, python=operator.add, commutative=True, identity=_zero),
-    Ops.SUB: OpFacts(2, python=operator.sub),
-    Ops.MUL: OpFacts(2, python=operator.mul, commutative=True, identity=_one),
-    Ops.FDIV: OpFacts(2, python=_fdiv),
-    Ops.IDIV: OpFacts(2, python=_floordiv),
-    Ops.MOD: OpFacts(2, python=_mod),
-    Ops.FMOD: OpFacts(2, python=_fmod),
-    Ops.MAX: OpFacts(2, python=_maximum, commutative=True, identity=_lowest),
-    Ops.MIN: OpFacts(2, python=_minimum, commutative=True, identity=_highest),
-    Ops.POW: OpFacts(2, python=_pow),
-    Ops.CMPLT: OpFacts(2, python=operator.lt),
-    Ops.CMPEQ: OpFacts(2, python=operator.eq, commutative=True),
-    Ops.CMPNE: OpFacts(2, python=operator.ne, commutative=True),
-    Ops.AND: OpFacts(2, python=operator.and_, commutative=True, identity=_ones),
-    Ops.OR: OpFacts(2, python=operator.or_, commutative=True, identity=_zero),
-    Ops.XOR: OpFacts(2, python=operator.xor, commutative=True, identity=_zero),
-    Ops.SHL: OpFacts(2, python=_shl),
-    Ops.SHR: OpFacts(2, python=_shr),
-    Ops.THREEFRY: OpFacts(2, python=threefry2x32),
-    Ops.WHERE: OpFacts(3, python=lambda c, a, b: a if c else b),
-    Ops.FMA: OpFacts(3),
+    Ops.CAST: OpFacts(1, python=meanings.same, kinds=VALUE, weight=0),
+    Ops.BITCAST: OpFacts(1, kinds=VALUE, weight=0),
+    Ops.NEG: OpFacts(1, python=operator.neg, kinds=VALUE, numpy="negative"),
+    Ops.NOT: OpFacts(1, python=lambda a: (not a) if isinstance(a, bool) else ~a, kinds=WHOLE, numpy="invert"),
+    Ops.RECIPROCAL: OpFacts(1, python=lambda a: meanings.divide(1.0, a), kinds=FLOAT, numpy="reciprocal", weight=4),
+    Ops.SQRT: OpFacts(1, python=meanings.sqrt, kinds=FLOAT, numpy="sqrt", accuracy=Accuracy(0.5001, steps=0), weight=4),
+    Ops.EXP2: _composite(meanings.exp2, "exp2", Accuracy(1.3), length=40, weight=12),
+    Ops.LOG2: _composite(meanings.log2, "log2", Accuracy(0.55, steps=1), length=95, weight=12),
+    Ops.SIN: _composite(outside(math.sin, meanings.nan), "sin", Accuracy(0.85, steps=1), length=128),
+    Ops.EXP: _composite(outside(math.exp, meanings.inf), "exp", Accuracy(0.9), length=34, weight=12),
+    Ops.EXPM1: _composite(outside(math.expm1, meanings.inf), "expm1", Accuracy(1.1, between=(-3, 3)), length=41),
+    Ops.LOG: _composite(outside(math.log, meanings.pole(0.0)), "log", Accuracy(0.8), length=39, weight=12),
+    Ops.LOG1P: _composite(outside(math.log1p, meanings.pole(-1.0)), "log1p", Accuracy(0.9, between=(-1, 3)), length=44),
+    Ops.COS: _composite(outside(math.cos, meanings.nan), "cos", Accuracy(0.95), length=128),
+    Ops.TAN: _composite(outside(math.tan, meanings.nan), "tan", Accuracy(1.0), length=150),
+    Ops.ASIN: _composite(outside(math.asin, meanings.nan), "arcsin", Accuracy(0.75, between=(-1, 1)), length=42),
+    Ops.ACOS: _composite(outside(math.acos, meanings.nan), "arccos", Accuracy(0.7, between=(-1, 1)), length=48),
+    Ops.ATAN: _composite(math.atan, "arctan", Accuracy(1.0, between=(-3, 3)), length=45),
+    Ops.TANH: _composite(meanings.tanh, "tanh", Accuracy(0.8, between=(-3, 3)), length=64),
+    Ops.ERF: _composite(math.erf, "", Accuracy(1.0, python=1.0, between=(-3, 3)), length=78),
+    Ops.ERFC: _composite(math.erfc, "", Accuracy(1.0, python=5.0, between=(-6, 27)), length=110, weight=40),
+    Ops.LGAMMA: _composite(meanings.lgamma, "", Accuracy(1.0, python=5.0, between=(0, 9)), length=167, weight=100),
+    Ops.TRUNC: OpFacts(1, python=meanings.trunc, kinds=FLOAT, numpy="trunc"),
+    Ops.ADD: OpFacts(2, python=operator.add, commutative=True, identity=meanings.zero, kinds=VALUE, numpy="add"),
+    Ops.SUB: OpFacts(2, python=operator.sub, kinds=VALUE, numpy="subtract"),
+    Ops.MUL: OpFacts(2, python=operator.mul, commutative=True, identity=meanings.one, kinds=VALUE, numpy="multiply"),
+    Ops.FDIV: OpFacts(2, python=meanings.divide, kinds=FLOAT, numpy="divide", weight=4),
+    Ops.IDIV: OpFacts(2, python=meanings.floor_divide, kinds=WHOLE, length=24, weight=8),
+    Ops.MOD: OpFacts(2, python=meanings.modulo, kinds=WHOLE, length=28, weight=8),
+    Ops.FMOD: _composite(meanings.fmod, "fmod", None, length=245, weight=60, arity=2),
+    Ops.MAX: OpFacts(
+        2, python=meanings.maximum, commutative=True, identity=meanings.lowest, kinds=VALUE, numpy="maximum"
+    ),
+    Ops.MIN: OpFacts(
+        2, python=meanings.minimum, commutative=True, identity=meanings.highest, kinds=VALUE, numpy="minimum"
+    ),
+    Ops.POW: _composite(meanings.power, "power", Accuracy(1.4), length=180, weight=30, arity=2, kinds=VALUE),
+    Ops.CMPLT: OpFacts(2, python=operator.lt, kinds=VALUE, numpy="less"),
+    Ops.CMPEQ: OpFacts(2, python=operator.eq, commutative=True, kinds=VALUE, numpy="equal"),
+    Ops.CMPNE: OpFacts(2, python=operator.ne, commutative=True, kinds=VALUE, numpy="not_equal"),
+    Ops.AND: OpFacts(
+        2, python=operator.and_, commutative=True, identity=meanings.ones, kinds=WHOLE, numpy="bitwise_and"
+    ),
+    Ops.OR: OpFacts(2, python=operator.or_, commutative=True, identity=meanings.zero, kinds=WHOLE, numpy="bitwise_or"),
+    Ops.XOR: OpFacts(
+        2, python=operator.xor, commutative=True, identity=meanings.zero, kinds=WHOLE, numpy="bitwise_xor"
+    ),
+    Ops.SHL: OpFacts(2, python=meanings.shift_left, kinds=WHOLE),
+    Ops.SHR: OpFacts(2, python=meanings.shift_right, kinds=WHOLE),
+    Ops.THREEFRY: _composite(meanings.threefry2x32, "", None, length=100, weight=100, arity=2, kinds=("uint",)),
+    Ops.WHERE: OpFacts(3, python=lambda c, a, b: a if c else b, kinds=VALUE, numpy="where"),
+    Ops.FMA: OpFacts(3, kinds=FLOAT),
     Ops.PARAM: OpFacts(0, (ParamArg,)),
     Ops.LOCAL: OpFacts(0, (LocalArg,)),
     Ops.RANGE: OpFacts(1, (RangeArg,)),
@@ -624,15 +487,13 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.END: OpFacts(1),  # source: RANGE
 }
 
-# Functions of one float: a device gives their values to about a unit in the last place.
-FUNCTIONS = frozenset({Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.EXP, Ops.EXPM1, Ops.LOG, Ops.LOG1P, Ops.COS, Ops.TAN, Ops.ASIN,
-                       Ops.ACOS, Ops.ATAN, Ops.TANH, Ops.ERF, Ops.ERFC, Ops.LGAMMA})  # fmt: skip
-UNARY = FUNCTIONS | {Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.RECIPROCAL, Ops.SQRT, Ops.TRUNC}
+ELEMENTWISE = frozenset(op for op, facts in FACTS.items() if facts.kinds)
+UNARY, BINARY, TERNARY = (frozenset(op for op in ELEMENTWISE if FACTS[op].arity == count) for count in (1, 2, 3))
 COMPARE = frozenset({Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE})
-BINARY = COMPARE | {Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.IDIV, Ops.MOD, Ops.FMOD, Ops.MAX, Ops.MIN, Ops.POW,
-                    Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.THREEFRY}  # fmt: skip
-TERNARY = frozenset({Ops.WHERE, Ops.FMA})
-ELEMENTWISE = UNARY | BINARY | TERNARY
+COMPOSITE = frozenset(op for op, facts in FACTS.items() if facts.composite)
+# Functions of one float: a device gives their values to about a unit in the last place.
+FUNCTIONS = UNARY & COMPOSITE
+APPROXIMATE = frozenset(op for op, facts in FACTS.items() if facts.accuracy is not None and facts.accuracy.steps)
 MOVEMENT = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.PAD, Ops.SHRINK, Ops.FLIP, Ops.WINDOW})
 COMMUTATIVE = frozenset(op for op, facts in FACTS.items() if facts.commutative)
 REDUCIBLE = frozenset(op for op, facts in FACTS.items() if facts.identity is not None)
