@@ -28,7 +28,6 @@ IMPORTED = {
     "tinygraft.conformance.levels.memory.STEPS": "the same",
     "tinygraft.device.device_spec.PLUGIN_API": "a version: held to a snapshot, and to what plugins ask for",
     "tinygraft.nn.datasets._FILES": "names of files; the test gives them other sizes",
-    "tinygraft.schedule.kernel_body.LENGTH": "a table that the test holds to what is counted",
     "tinygraft.schedule.memory.ARENA": "the name of a home, which happens to be a number",
     "tinygraft_cpu.allocator.ALIGNMENT": "an allocator that stands in for this one keeps what kernels rely on",
 }

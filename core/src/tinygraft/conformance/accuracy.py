@@ -57,7 +57,7 @@ def distances(got: Array, want: Array, dtype: DType) -> Array:
 
 def samples(op: Ops, dtype: DType, count: int) -> tuple[Array, ...]:
     """Operands of op: all bit patterns alike, and where its values are interesting."""
-    chance = np.random.default_rng(7)
+    chance = np.random.default_rng((7, int(op)))  # of its own, so that a new op changes no other one's operands
     whole = chance.integers(0, 2**dtype.bits, count, np.uint64 if dtype.bits == 64 else np.uint32).view(NAMES[dtype])
     most = 128.0 if dtype is dtypes.float32 else 1024.0
     if op is Ops.POW:
@@ -71,8 +71,6 @@ def samples(op: Ops, dtype: DType, count: int) -> tuple[Array, ...]:
         whole = np.abs(whole)
     ranges = {Ops.EXP2: (-most - 30, most + 1), Ops.EXP: (-most, most * 0.7)}
     ranges |= {other: accuracy.between for other, accuracy in ACCURACY.items() if accuracy.between is not None}
-    drawn = {other: chance.uniform(*between, count) for other, between in ranges.items()}
-    usual = chance.uniform(0.4, 2.1, count)
-    others = turns if op in (Ops.SIN, Ops.COS, Ops.TAN) else drawn.get(op, usual)
+    others = turns if op in (Ops.SIN, Ops.COS, Ops.TAN) else chance.uniform(*ranges.get(op, (0.4, 2.1)), count)
     first = np.concatenate([whole, others.astype(NAMES[dtype])])
     return (first, *[chance.permutation(first) for _ in range(1, FACTS[op].arity or 1)])
