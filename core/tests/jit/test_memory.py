@@ -98,4 +98,4 @@ def test_temporaries_of_several_schedules_share_memory() -> None:
     for _ in range(4):
         assert chain(x).sum().item() == 460_000.0
     assert chain.captured == 1
-    assert GlobalCounters.mem_used - before <= 2 * 40_000
+    assert GlobalCounters.mem_used - before < 2.5 * 40_000, "and no third one; a sum of another test may still be there"
