@@ -93,25 +93,30 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] 
     A view is its elements: calls with other parts of a tensor are of one kind. written has the numbers of tensors that
     the function writes to: a view among them, or of the same memory, is that memory, and where in it.
     """
-    found = Arguments()
-    places: list[int] = []  # of the tensors in key
-    key = code_settings()
+    found, numbers = Arguments(), dict[UOp, int]()
+    places: list[int] = []  # in key, of the tensors, where all have to be known first
+    key, many = code_settings(), MANY
     stack: list[Any] = [args]
     if kwargs:
         stack.insert(0, dict(sorted(kwargs.items())))
     while stack:
         item = stack.pop()
-        if len(key) == MANY:
-            check_ends((args, kwargs))
         if isinstance(item, TensorBase):
             if len(parts := item._parts()) > 1:
                 key.append(type(item))
                 stack.extend(reversed(parts))
-            else:
-                found.tensors.append(item)
+                continue
+            found.tensors.append(item)
+            if written:
                 places.append(len(key))
                 key.append(None)
-        elif isinstance(item, (list, tuple, deque)):
+            else:
+                key.append(_form_of(item, frozenset(), found, numbers))
+            continue
+        if len(key) >= many:
+            check_ends((args, kwargs))
+            many *= 2
+        if isinstance(item, (list, tuple, deque)):
             key.append((type(item), len(item)))
             stack.extend(reversed(item))
         elif isinstance(item, dict):
@@ -122,33 +127,28 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] 
         else:
             key.append(_plain(item))
     if places:
-        for place, form in zip(places, _forms(found, written), strict=True):
-            key[place] = form
-    found.key = (*key, found.varied)
+        whole = {id(found.tensors[number]._storage) for number in written if number < len(places)}
+        for place, tensor in zip(places, found.tensors, strict=True):
+            key[place] = _form_of(tensor, whole, found, numbers)
+    found.buffers, found.key = list(numbers), (*key, found.varied)
     return found
 
 
-def _forms(found: Arguments, written: Set[int]) -> list[tuple[Any, ...]]:
-    """The form of each tensor of a call, whose memory is noted."""
-    storages = {id(found.tensors[number]._storage) for number in written if number < len(found.tensors)}
-    numbers: dict[UOp, int] = {}
-    forms = []
-    for tensor in found.tensors:
-        storage = tensor._storage
-        if storage is None:
-            base = _in_memory(tensor)
-        elif id(storage) in storages:
-            base = _of_storage(tensor)
-        else:
-            base = _in_memory(tensor)
-            if tensor._chain and storage.may_change():
-                found.copied.append(storage)
-        mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
-        found.memory.append(mine)
-        form = () if tensor.uop is base else _form(tensor.uop, base, found)
-        forms.append((mine, base.dtype, base.device, base.shape, base.sharding, tensor.requires_grad, form))
-    found.buffers = list(numbers)
-    return forms
+def _form_of(tensor: TensorBase, whole: Set[int], found: Arguments, numbers: dict[UOp, int]) -> tuple[Any, ...]:
+    """The form of a tensor of a call, whose memory is noted. whole are the storages that are taken as what they are."""
+    storage = tensor._storage
+    if storage is None:
+        base = _in_memory(tensor)
+    elif id(storage) in whole:
+        base = _of_storage(tensor)
+    else:
+        base = _in_memory(tensor)
+        if tensor._chain and storage.may_change():
+            found.copied.append(storage)
+    mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
+    found.memory.append(mine)
+    form = () if tensor.uop is base else _form(tensor.uop, base, found)
+    return mine, base.dtype, base.device, base.shape, base.sharding, tensor.requires_grad, form
 
 
 def _in_memory(tensor: TensorBase) -> UOp:

@@ -124,7 +124,7 @@ class Held:
     same for a value that has another tensor's memory, and is written elsewhere.
     """
 
-    __slots__ = ("home", "lender", "requires_grad", "rows")
+    __slots__ = ("home", "lender", "reads", "requires_grad", "rows")
 
     def __init__(self, tensor: TensorBase, numbers: Mapping[UOp, int], home: Home = None, lender: Home = None) -> None:
         self.requires_grad, self.home, self.lender = tensor.requires_grad, home, lender
@@ -140,10 +140,12 @@ class Held:
             if node in needed:
                 place[node] = len(self.rows)
                 self.rows.append(_row(node, place, numbers) if node in changes else _same(node))
+        self.reads = any(row.op is Ops.BUFFER for row in self.rows)  # memory, so that it is told apart by that
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         home, lender = (of if isinstance(of, int) else None for of in (self.home, self.lender))
-        return None, {"home": home, "lender": lender, "requires_grad": self.requires_grad, "rows": self.rows}
+        kept = {name: getattr(self, name) for name in ("requires_grad", "rows", "reads")}
+        return None, {"home": home, "lender": lender, **kept}
 
     def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int],
               made: Made) -> Tensor:  # fmt: skip
@@ -171,7 +173,7 @@ class Held:
                 node = UOp(row.op, row.dtype, src, _with_nodes(row.arg, done) if len(src) > 1 else row.arg, row.tag)
             done.append(node)
         new = object.__new__(Tensor)  # Tensor(node) looks at what it is given for 4 us
-        new._set(leaf(done[-1], self.requires_grad), self.requires_grad, made)
+        new._set(done[-1] if self.reads else leaf(done[-1], self.requires_grad), self.requires_grad, made)
         return new
 
 
