@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from new_process import ADD, cached_files, compiler, run
-from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, caches, jit
+from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, caches
 from tinygraft.conformance.kernels import load, param, store
 from tinygraft.device.pool import Pool, pool_of
 from tinygraft.dtype import dtypes
 from tinygraft.engine import compile, diskcache
 from tinygraft.errors import CompileError, DeviceError
+from tinygraft.jit import tinyjit
 from tinygraft.reference.python import PythonBackend, PythonCompiler
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Binary, Kernel, Signature, Source
@@ -190,7 +191,7 @@ def test_3_7_a_search_sees_every_kernel_of_a_script(monkeypatch: pytest.MonkeyPa
 
 def test_3_7_captures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A TinyJit that is called with ever new shapes lets go of the oldest captures, and makes them anew when asked."""
-    monkeypatch.setattr(jit, "MOST", 3)
+    monkeypatch.setattr(tinyjit, "MOST", 3)
 
     @TinyJit
     def double(t: Tensor) -> Tensor:
