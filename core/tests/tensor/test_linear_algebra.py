@@ -164,7 +164,7 @@ def test_what_cannot_be_factored() -> None:
     """A singular matrix gives inf or NaN and a determinant of 0; the _ex forms say where it went wrong."""
     singular = Tensor([[1.0, 2.0], [2.0, 4.0]])
     assert not np.isfinite(singular.inv().numpy()).all()
-    assert (singular.det().item(), singular.slogdet().sign.item()) == (0.0, 0.0)
+    assert (singular.det().item(), str(singular.slogdet().sign.item())) == (0.0, "0.0")
     assert (singular.slogdet().logabsdet.item(), singular.inv_ex()[1].item()) == (-math.inf, 2)
     assert math.isnan(Tensor([[1.0, 2.0], [2.0, 1.0]]).cholesky()[1, 1].item())
     assert Tensor([[[1.0, 2.0], [2.0, 1.0]], [[4.0, 0.0], [0.0, 1.0]]]).cholesky_ex()[1].tolist() == [2, 0]

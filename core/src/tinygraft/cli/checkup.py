@@ -157,6 +157,10 @@ def hook_plugin(job: dict[str, Any], tell: Tell) -> None:
 
 
 def _passes(plugin: Any, names: list[str], tell: Tell) -> None:
+    """Report which codegen passes a hook plugin has for a plain Target, or why that failed.
+
+    `names` are its hooks; nothing is reported where codegen_passes is not one of them.
+    """
     if "codegen_passes" not in names:
         return
     try:

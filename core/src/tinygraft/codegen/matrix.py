@@ -235,7 +235,12 @@ class _UnitTiler:
         return [UOp(Ops.AFTER, fill.dtype, (fill.src[0], barrier)) for fill in fills]
 
     def _spread(self, rows: int, columns: int, itemsize: int) -> tuple[UOp, UOp, list[UOp], UOp | None]:
-        """A place in rows and columns, which the threads of a group, or vectors, go through; its ranges; its gate."""
+        """Return (row index, column index, ranges, gate) that visit a block of `rows` by `columns` elements.
+
+        With a grid the threads of a thread block divide the elements; gate is None where they divide evenly. Without
+        one they are loops and a vector of elements of `itemsize` bytes, and gate is None. In ranges the constant 0
+        stands for one of a single iteration.
+        """
         if self.shared:
             turn = self.new.range(-(-rows * columns // self.target.lanes))
             place = ix.add(ix.mul(turn, self.target.lanes), self.thread)

@@ -163,7 +163,12 @@ class _Maker:
             self.inside[mask_of(mine)] = gate
 
     def sink(self) -> UOp:
-        """The kernel with each node by the loops that its threads share."""
+        """Return the kernel in which the threads of a thread block divide the shared loops among them.
+
+        A reduction over shared loops is combined across threads (`_shared`). Loads and stores get a gate where a
+        thread may be past the end of a shared loop. What is stored outside of these loops is stored by thread 0
+        alone, and loads from such a buffer are done by thread 0 too.
+        """
         done = self.done
         for node in postorder(self.kernel):
             if node in done:

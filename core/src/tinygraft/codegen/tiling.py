@@ -313,6 +313,11 @@ def _is_one_load(operand: UOp, last: UOp) -> bool:
 
 
 def _prices(c: Contraction, target: Target) -> Prices:
+    """Estimate what the operands and results of `c` cost on `target`, from the strides of loads and stores.
+
+    An element of a panel costs by the strides of its loads from column to column; an operand that differs from row to
+    row by its strides along the last reduction loop, and by the arithmetic repeated there.
+    """
     column, last = c.columns[-1], c.terms[-1]
     staged = 0.0
     for load in (n for n in postorder(c.staged) if n.op is Ops.LOAD):

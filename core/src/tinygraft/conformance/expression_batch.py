@@ -34,7 +34,7 @@ Outcome = list[Any] | Exception  # the values of a job, or why there are none
 
 
 def outcomes(backend: Backend, jobs: Sequence[BatchedExpression]) -> dict[Hashable, Outcome]:
-    """What each job gives on a backend, by its key."""
+    """Run `jobs` in few kernels; return by key the values of each, or the exception that it raised."""
     groups: dict[Columns, list[BatchedExpression]] = {}
     for job in jobs:
         groups.setdefault(job.columns, []).append(job)

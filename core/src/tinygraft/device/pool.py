@@ -136,7 +136,11 @@ class Pool:
         return Allocation(self, part, handle, nbytes, size)
 
     def _give(self, handle: Handle, nbytes: int, size: int) -> None:
-        """Take a block back. The garbage collector may do so at any time, even while this thread holds the lock."""
+        """Queue a block of `size` bytes, of which `nbytes` were asked for, to be cached or freed (`_look`).
+
+        The garbage collector may call this at any time, even while this thread holds the lock. Small blocks wait
+        until there are many. Of a lost or closed backend only the counter changes.
+        """
         try:
             if not (self.lost or self.closed):
                 self._returned.append((handle, size))

@@ -255,7 +255,11 @@ def _wrong(found: Array, wanted: Value, dtype: DType) -> tuple[Array, Array]:
 
 def _different(node: UOp, wanted: Array, found: Array, wrong: Array, what: str, made: BoundPlan, buffers: Sequence[UOp],
                where: str) -> ValidationError:  # fmt: skip
-    """The error for an output that is not what it should be."""
+    """Return the error for an output, or for memory that was only read and has changed.
+
+    It shows the first element of the mask `wrong`, and the kernels of `made` that write to `buffers`. `what` is the
+    verb of the sentence ("is wrong"), `where` names the user's line, or is empty.
+    """
     first = tuple(int(places[0]) for places in np.nonzero(np.atleast_1d(wrong)))[: wrong.ndim]
     names = [
         "a copy" if call.kernel is None else call.kernel.name

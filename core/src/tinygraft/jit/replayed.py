@@ -140,7 +140,12 @@ class ReplayedTrace:
     def _remade(
         self, arguments: Arguments, memory: Sequence[UOp], values: dict[str, int]
     ) -> tuple[Any, list[TensorBase]]:
-        """The result of the call over other memory, and the tensors in it. One that is given back twice is one."""
+        """Return the result over `memory`, and its tensors in order; a tensor returned twice is one object.
+
+        `memory` has BUFFERs by their numbers in `Held`: of the arguments, made by the call, from outside. What was
+        memory of an argument joins that of the same one in `arguments`. `here` counts stack frames, so this has to
+        be called at the same depth everywhere.
+        """
         made = here(above=4)  # TinyJit's two methods called those that called this
         if type(self.result) is Held:
             tensor = self.result.alias(arguments.tensors, memory, values, made)

@@ -53,10 +53,18 @@ class Met:
 
 
 class Trace:
-    """The launches of one call, and what each of their buffers is to it. Equal for calls that launched the same."""
+    """The launches of one call, and what each of their buffers is to it.
+
+    `launched` is equal for calls that launched the same kernels on buffers of the same roles.
+    """
 
     def __init__(self, capture: Capture, arguments: Arguments, start: int) -> None:
-        """start is a number above those of all BUFFERs made before the call."""
+        """Give each BUFFER of `capture` its Role; one with a number above `start` was made by the call.
+
+        Copies that save an old value are left out where no launch reads them. `given` is None where a variable had
+        two values; `once` is set where the call may not be repeated: there, where Python read a value, or where
+        memory of an argument was written and no argument has it any more.
+        """
         self.launches = [launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)]
         self.start = start
         self.memory: dict[int, CapturedMemory] = capture.memory

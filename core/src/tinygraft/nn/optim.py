@@ -142,7 +142,7 @@ class Optimizer:
         first.realize(*others)
 
     def schedule_step(self) -> list[Tensor]:
-        """Give each parameter its new value, lazily; returns all that is to be realised, together and once.
+        """Give each parameter its new value, lazily; return all that one realize() call has to compute.
 
         That is parameters, state and buffers, and the gradients too, so that a .grad that is still held stays
         readable. Raises TrainingError outside training mode, and for a parameter without a gradient.

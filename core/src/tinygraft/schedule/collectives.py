@@ -29,7 +29,10 @@ def moved(node: UOp, device: str) -> UOp:
 
 
 def part(node: UOp, axis: int, start: int, end: int) -> UOp:
-    """node from start to end along an axis; less is copied where it is a copy."""
+    """Return `node` from `start` to `end` along `axis`: a SHRINK, or `node` itself where that is all of it.
+
+    Constants and values broadcast along `axis` are made in the smaller shape; of a COPY only the part is copied.
+    """
     size = node.shape[axis]
     if isinstance(size, int) and (start, end) == (0, size):
         return node

@@ -124,7 +124,12 @@ class _MemoryUse:
 def _topological(
     tasks: list[Task], after: dict[Task, set[Task]], memory: _MemoryUse
 ) -> tuple[list[Task], dict[Task, int], dict[Task, list[Task]]]:
-    """The tasks that can run, in order; for how many others each one waits still, and which ones come after it."""
+    """Return the tasks in topological order, how many predecessors each still waits for, and its successors.
+
+    `after` has the predecessors of each task. Of the tasks that are ready, one after which no more memory is in use
+    than before comes first, then the first in `tasks`; `memory` is updated. Tasks on a cycle, and those that wait for
+    one, are not in the order: their count stays above 0.
+    """
     waiting = {task: len(first) for task, first in after.items()}
     then: dict[Task, list[Task]] = {}
     for task, first in after.items():

@@ -282,7 +282,11 @@ class TensorBase:
         return self._general(op, others)
 
     def _general(self, op: Ops, others: tuple[Any, ...]) -> Self:
-        """_op for operands that differ in shape or dtype, or are numbers."""
+        """Return `op` of this tensor and `others`, promoted and broadcast: the general case of `_op`.
+
+        WHERE needs a bool in this tensor. Complex operands are computed in their two parts. A comparison with a
+        number that the dtype cannot hold is a constant. Raises as `_op` does.
+        """
         uop = self.uop
         operands = [self, *(self._operand(op, other) for other in others)]
         tensors = [operand for operand in operands if isinstance(operand, TensorBase)]

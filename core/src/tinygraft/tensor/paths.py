@@ -114,10 +114,15 @@ class Leaves(GradientPath):
     """The tensors that backward of a result fills, each with its nodes: found.
 
     Those with requires_grad=True, or all whose flag is None where there is none of these; and of these only leaves: a
-    tensor that was computed from another one of them is an intermediate result. Raises GraphError when there are none.
+    tensor that was computed from another one of them is an intermediate result. Where there are none, `of_each`
+    raises GraphError.
     """
 
     def __init__(self, result: TensorBase) -> None:
+        """Find them, and note on the tape that a backward went through values between them and `result`.
+
+        Raises GraphError where such a value was lost.
+        """
         super().__init__(result.uop, everyone=False)
         self.unfolded.check_lost((), always=True)
         live = [t for t in live_tensors() if t.dtype.kind == "float" and t.requires_grad is not False]

@@ -149,7 +149,7 @@ class Solve(Spectral):
         a = self._in_field()
         packed, _, pivots = a._pivoted("slogdet")
         diagonal = packed.diagonal(0, -2, -1)
-        sign = diagonal.sign().prod(-1) * packed._sign_of(pivots)
+        sign = (diagonal.sign().prod(-1) * packed._sign_of(pivots))._op(Ops.ADD, 0.0)  # of a singular one 0, never -0
         value = diagonal.abs().log().sum(-1)
 
         def rule(gradient: Self, found: Self, a: Self) -> Self:

@@ -1,6 +1,6 @@
 """Special functions: the complements and inverses of the error function, gamma and its relatives, Bessel functions.
 
-Floats in (other dtypes become the default float), floats of one shape out. Each is a Chebyshev series (chebyshev.py)
+Floats in (other dtypes become the default float), floats of one shape out. Most are Chebyshev series (chebyshev.py)
 of what is left when poles, zeros, exponentials and logarithms are taken off, so that the relative error stays small
 where the value is; the bounds are in tests/devices/test_devices_ulp.py. Half types are computed in float32 and
 rounded once. Gradients are those of the series.

@@ -63,7 +63,7 @@ class Tensors:
 
     @pytest.mark.parametrize("dtype", dtypes.all, ids=lambda d: NAMES[d])
     def test_movement_of_dtype(self, device: str, dtype: DType) -> None:
-        """Permuted, flipped, padded and joined values of each dtype keep their bits."""
+        """The numbers 0 to 4 of each dtype, permuted, flipped, padded, shrunk and joined, stay equal."""
         whole = abs(numbers(5, 7, seed=14))
         values = [bool(x) if dtype.kind == "bool" else float(x) if dtype.kind == "float" else int(x)
                   for x in whole.ravel().tolist()]  # fmt: skip
