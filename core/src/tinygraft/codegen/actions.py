@@ -50,7 +50,7 @@ def name_of(loop: UOp) -> int:
 
 
 def split(sink: UOp, loop: UOp, width: int) -> UOp:
-    """loop as a loop over blocks with a loop of width turns inside of it. Loops are numbered anew."""
+    """loop as a loop over blocks with a loop of width iterations inside of it. Loops are numbered anew."""
     return renumbered(parted(sink, loop, width, AxisKind.LOOP, INNER, REST))
 
 
@@ -108,7 +108,7 @@ def vectorise(sink: UOp, loop: UOp, width: int) -> UOp:
 
 
 def unroll(sink: UOp, loop: UOp, width: int) -> UOp:
-    """loop with width turns written out side by side, which share what does not depend on it.
+    """loop with width iterations written out side by side, which share what does not depend on it.
 
     It may be what vectorise has left of a loop: then whole vectors are written out.
     """

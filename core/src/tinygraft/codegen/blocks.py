@@ -10,7 +10,7 @@
         store results
 
 A thread computes every so many-th row and column of the tile. Where sizes are no multiples of the tile, what lies
-outside is neither loaded nor stored; the last block of terms has fewer turns.
+outside is neither loaded nor stored; the last block of terms has fewer iterations.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import Contraction, contractions
-from tinygraft.codegen.loops import mask_of, size, turns, unflatten
+from tinygraft.codegen.loops import mask_of, size, trip_count, unflatten
 from tinygraft.codegen.positions import (
     FAR,
     NEAR,
@@ -64,7 +64,7 @@ class BlockOperand:
     @property
     def length(self) -> int:
         """How many rows or columns there are."""
-        return turns(self.loops)
+        return trip_count(self.loops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class BlockProduct:
     @property
     def count(self) -> int:
         """How many products are summed."""
-        return turns(self.terms)
+        return trip_count(self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _product(sink: UOp) -> BlockProduct | None:
     for one, two in itertools.combinations(contractions(sink), 2):
         rows = tuple(r for r in two.rows if one.staged.ranges >> r.arg.axis & 1)
         columns = tuple(r for r in one.rows if two.staged.ranges >> r.arg.axis & 1)
-        area = turns((*rows, *columns))
+        area = trip_count((*rows, *columns))
         if not rows or not columns or (best is not None and area <= best[0]):
             continue
         loops = sorted((*one.rows, *one.columns, *one.outer), key=lambda r: r.arg.axis)
@@ -179,7 +179,7 @@ def _blocks(p: BlockProduct, target: Target) -> Iterator[BlockTiling]:
 
 
 def _cost(p: BlockProduct, b: BlockTiling) -> float:
-    groups = turns(p.outer)
+    groups = trip_count(p.outer)
     threads, each = math.prod(b.threads), b.each[0] * b.each[1]
     filling = 2 * WAITING
     for o, length in zip(p.operands, b.tile, strict=True):
@@ -240,8 +240,8 @@ class _BlockTiler:
         """Shared memory with a block of an operand, filled in the order in which it lies in memory."""
         length, threads, terms = self.b.tile[side], math.prod(self.b.threads), self.b.terms
         dtype, count = operand.value.dtype, length * terms
-        turn = self.new.range(-(-count // threads))
-        element = ix.add(ix.mul(turn, threads), self.thread)
+        iteration = self.new.range(-(-count // threads))
+        element = ix.add(ix.mul(iteration, threads), self.thread)
         if operand.along and not operand.across:
             place, term = ix.idiv(element, terms), ix.mod(element, terms)
         else:
@@ -254,5 +254,5 @@ class _BlockTiler:
         gate = ix.valid(whole)
         where = ix.add(ix.mul(term, self._pitch(side)), place)
         store = UOp(Ops.STORE, src=(memory, where, value, *(() if gate is None else (gate,))))
-        ranges = [r for r in (turn, self.thread) if r.op is Ops.RANGE]
+        ranges = [r for r in (iteration, self.thread) if r.op is Ops.RANGE]
         return UOp(Ops.AFTER, dtype, (memory, store, *ranges))

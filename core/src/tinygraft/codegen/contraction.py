@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tinygraft.codegen.loops import mask_of, often, size, turns
+from tinygraft.codegen.loops import mask_of, often, size, trip_count
 from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
 from tinygraft.uop.linear import lane_stride
@@ -19,7 +19,7 @@ from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: never measured
-FEWEST_TERMS = 4  # turns of the reduction below which storing the results is most of the work
+FEWEST_TERMS = 4  # iterations of the reduction below which storing the results is most of the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
     stores = tuple(s for s in sink.src if s.ranges & whole == whole)
     if main.arg.op is not Ops.ADD or not _apart(stores, [s for s in sink.src if s not in stores]):
         return
-    if any(mask_of(n.src[1:]) & whole for n in reduces if n is not main) or turns(main.src[1:]) < FEWEST_TERMS:
+    if any(mask_of(n.src[1:]) & whole for n in reduces if n is not main) or trip_count(main.src[1:]) < FEWEST_TERMS:
         return
     operands = _operands(main.src[0], whole)
     for staged in operands:

@@ -14,7 +14,7 @@ COUNTED = (UNARY | BINARY) - {Ops.CAST, Ops.BITCAST, Ops.NOT}
 def cost(sink: UOp) -> Cost:
     """The Cost of a kernel graph as it was scheduled; sizes may be symbolic.
 
-    A node counts once for each turn of the loops that it depends on, each buffer's bytes count once.
+    A node counts once for each iteration of the loops that it depends on, each buffer's bytes count once.
     """
     nodes = postorder(sink)
     ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}

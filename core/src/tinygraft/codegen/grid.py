@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.blocks import blocks
-from tinygraft.codegen.loops import size, turns, unflatten
+from tinygraft.codegen.loops import size, trip_count, unflatten
 from tinygraft.codegen.positions import (
     GridCandidate,
     Positions,
@@ -87,9 +87,9 @@ def local(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     if not loops:
         return
     shared = innermost(loops, target.lanes)
-    total = turns(shared)
+    total = trip_count(shared)
     threads = min(target.lanes, total)
-    others = turns(r for r in loops if r not in shared)
+    others = trip_count(r for r in loops if r not in shared)
     counts = {n.arg.axis: size(n) for n in postorder(sink) if n.op is Ops.RANGE and n not in loops}
     cost = cost_of(
         others * -(-total // threads), cycles(postorder(sink), counts, {r.arg.axis: shared[-1] for r in shared})

@@ -24,7 +24,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 # assumed: since then two threads were measured to pay from kernels of 0.25 us on (2026-11-20, the cpu plugin,
 # benchmarks/NOTES.md "a replay is one native call"), which is less; other devices were not measured
-WORTH_SHARING = 1 << 14  # turns of the innermost loop below which waking threads costs more than it saves
+WORTH_SHARING = 1 << 14  # iterations of the innermost loop below which waking threads costs more than it saves
 
 Chosen = tuple[UOp, tuple[Action, ...]]  # a kernel with actions taken, and those
 Offer = Callable[[UOp, Target], Iterator[Chosen]]

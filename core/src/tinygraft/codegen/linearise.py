@@ -27,7 +27,7 @@ PendingStep = tuple[Callable[..., None], tuple[object, ...]]
 class LoopBody:
     """The body of a loop, or of the kernel. axis is the number of its range before renumbering.
 
-    last is what the group waits at before the next turn fills the same shared memory again.
+    last is what the group waits at before the next iteration fills the same shared memory again.
     """
 
     __slots__ = ("axis", "items", "last", "range", "stores", "values")
@@ -330,8 +330,8 @@ class _Lineariser:
         return register
 
     def added(self, node: UOp) -> tuple[UOp, ...]:
-        """What a reduction takes in each turn: its value, or the factors of it where they are multiplied and added,
-        with the condition, if there is one, under which they are.
+        """Return what a reduction combines in each iteration: its value, or the factors of it where they are
+        multiplied and added, with the condition, if there is one, under which they are.
         """
         value = node.src[0]
         if value.op is Ops.DOT:

@@ -1,4 +1,4 @@
-"""Nested loops in numbers: how many turns they have, which ones a node is inside of, and a turn counted over all."""
+"""Nested loops in numbers: their trip counts, which ones a node is inside of, and one iteration counted over all."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tinygraft.uop.uop import UOp
 
 
 def size(loop: UOp) -> int:
-    """How many turns a loop has at most."""
+    """How many iterations a loop has at most."""
     return int(loop.src[0].hi)
 
 
-def turns(loops: Iterable[UOp]) -> int:
-    """How many turns nested loops have in all."""
+def trip_count(loops: Iterable[UOp]) -> int:
+    """How many iterations nested loops have in all."""
     return math.prod(map(size, loops))
 
 
@@ -25,7 +25,7 @@ def mask_of(loops: Iterable[UOp]) -> int:
 
 
 def often(mask: int, sizes: Mapping[int, int]) -> float:
-    """How often what is inside of the loops of mask is computed; sizes has their turns by axis, 1 where it has none."""
+    """Return how often what is inside of the loops of `mask` is computed; `sizes` has trip counts by axis (else 1)."""
     count = 1.0
     for axis, size in sizes.items():
         if mask >> axis & 1:
@@ -34,7 +34,7 @@ def often(mask: int, sizes: Mapping[int, int]) -> float:
 
 
 def unflatten(place: UOp, loops: Sequence[UOp]) -> dict[UOp, UOp]:
-    """Where each of nested loops is in turn number place, counted over all of them.
+    """Where each of nested loops is in iteration number place, counted over all of them.
 
     >>> a, b, place = UOp.range(3, 0), UOp.range(4, 1), ix.const(7)
     >>> [where.arg for where in unflatten(place, (a, b)).values()]
@@ -49,7 +49,7 @@ def unflatten(place: UOp, loops: Sequence[UOp]) -> dict[UOp, UOp]:
 
 
 def flatten(places: Iterable[tuple[UOp, int]]) -> UOp:
-    """The number of a turn of nested loops, each with its turn and how many turns it has.
+    """The number of an iteration of nested loops, each with its own and its trip count.
 
     >>> flatten([(ix.const(1), 3), (ix.const(3), 4)]).arg
     7

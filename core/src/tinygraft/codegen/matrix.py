@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import contractions
-from tinygraft.codegen.loops import mask_of, turns, unflatten
+from tinygraft.codegen.loops import mask_of, trip_count, unflatten
 from tinygraft.codegen.packed import factors, suiting
 from tinygraft.codegen.positions import GridCandidate, Positions, done_once, gated, once, overtakes
 from tinygraft.errors import ActionError
@@ -113,7 +113,7 @@ def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[GridCandidat
         p = _product(sink, unit, bool(target.grid_dims)) if unit.rows > 1 else None
         if p is None:
             continue
-        sizes = [turns(loops) for loops in (p.rows, p.columns, p.terms)]
+        sizes = [trip_count(loops) for loops in (p.rows, p.columns, p.terms)]
         if any(n < least * full for n, full in zip(sizes, (unit.rows, unit.columns, unit.terms), strict=True)):
             continue
         for plan in _plans(unit, sizes, target):
@@ -164,8 +164,8 @@ def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[M
 
 def _cost(p: UnitProduct, plan: MatrixTiling, target: Target) -> float:
     """Cycles of the busiest thread, or of a group for all groups: to put the ways in order."""
-    rows, columns, terms = (turns(loops) for loops in (p.rows, p.columns, p.terms))
-    bands, blocks = -(-rows // plan.rows), -(-columns // plan.columns) * turns(p.outer)
+    rows, columns, terms = (trip_count(loops) for loops in (p.rows, p.columns, p.terms))
+    bands, blocks = -(-rows // plan.rows), -(-columns // plan.columns) * trip_count(p.outer)
     depth = -(-terms // plan.terms) * plan.terms
     stays = depth == plan.terms and not target.grid_dims
     results = plan.rows * plan.columns
@@ -185,7 +185,7 @@ class _UnitTiler:
     def __init__(self, kernel: UOp, p: UnitProduct, plan: MatrixTiling, target: Target) -> None:
         self.kernel, self.p, self.plan, self.target = kernel, p, plan, target
         self.new = Positions(kernel, target)
-        self.sizes = [turns(loops) for loops in (p.rows, p.columns, p.terms)]
+        self.sizes = [trip_count(loops) for loops in (p.rows, p.columns, p.terms)]
         self.shared = bool(target.grid_dims)
         bands, blocks = -(-self.sizes[0] // plan.rows), -(-self.sizes[1] // plan.columns)
         self.beyond: list[UOp] = []
@@ -196,14 +196,14 @@ class _UnitTiler:
             self.around = dict(zip(p.outer, places, strict=True))
         else:
             share = self.new.range(plan.shares)
-            place = self.new.range(blocks * turns(p.outer))
+            place = self.new.range(blocks * trip_count(p.outer))
             block = ix.mod(place, blocks)
             self.around = unflatten(ix.idiv(place, blocks), p.outer)
             each = -(-bands // plan.shares)
             band = ix.add(ix.mul(share, each), self.new.range(each))
             self.thread = ix.const(0)
         self.starts = ix.mul(band, plan.rows), ix.mul(block, plan.columns)
-        self.turn = self.new.range(-(-self.sizes[2] // plan.terms))  # which block of terms
+        self.iteration = self.new.range(-(-self.sizes[2] // plan.terms))  # which block of terms
 
     def sink(self) -> UOp:
         """The kernel."""
@@ -220,7 +220,7 @@ class _UnitTiler:
             first, ix.add(ix.mul(down, plan.terms), ix.mul(step, unit.terms)),
             second, ix.add(ix.mul(step, unit.terms // unit.packed * plan.columns), across),
         )  # fmt: skip
-        terms = [r for r in (self.turn, step) if r.op is Ops.RANGE]
+        terms = [r for r in (self.iteration, step) if r.op is Ops.RANGE]
         arg = MatrixArg(unit, plan.terms, plan.columns, plan.columns)
         product = UOp(Ops.MATRIX, src=(*operands, *terms), arg=arg)
         inside = [r for r in (along, row, column) if r.op is Ops.RANGE]
@@ -242,9 +242,9 @@ class _UnitTiler:
         stands for one of a single iteration.
         """
         if self.shared:
-            turn = self.new.range(-(-rows * columns // self.target.lanes))
-            place = ix.add(ix.mul(turn, self.target.lanes), self.thread)
-            ranges, gate = [turn, self.thread], ix.valid(ix.lt(place, rows * columns))
+            iteration = self.new.range(-(-rows * columns // self.target.lanes))
+            place = ix.add(ix.mul(iteration, self.target.lanes), self.thread)
+            ranges, gate = [iteration, self.thread], ix.valid(ix.lt(place, rows * columns))
             return ix.idiv(place, columns), ix.mod(place, columns), ranges, gate
         width = math.gcd(columns, max(self.target.vector_bytes // itemsize, 1))
         row, group = self.new.range(rows), self.new.range(columns // width)
@@ -277,7 +277,7 @@ class _UnitTiler:
 
     def _element(self, x: UOp, side: int, loops: Sequence[UOp], place: UOp, term: UOp, gate: UOp | None) -> UOp:
         """An operand at a place of a block and a term; 0 past the end."""
-        here, at = ix.add(self.starts[side], place), ix.add(ix.mul(self.turn, self.plan.terms), term)
+        here, at = ix.add(self.starts[side], place), ix.add(ix.mul(self.iteration, self.plan.terms), term)
         swap = self.around | unflatten(here, loops) | unflatten(at, self.p.terms)
         gates = [*self.beyond, ix.lt(here, self.sizes[side]), ix.lt(at, self.sizes[2])]
         value = gated(ix.rebuild_simplified((x,), swap)[x], gates if gate is None else [*gates, gate])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.codegen.loops import flatten, mask_of, size, turns, unflatten
+from tinygraft.codegen.loops import flatten, mask_of, size, trip_count, unflatten
 from tinygraft.codegen.tiling import Tiling
 from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
@@ -56,7 +56,7 @@ class _PanelTiler:
         self.staged: dict[UOp, _PanelCopy | _Pack] = {}
 
     def range(self, count: int, kind: AxisKind = AxisKind.LOOP) -> UOp:
-        """A new range inside of those made before; 0 where there is but one turn."""
+        """A new range inside of those made before; 0 where there is but one iteration."""
         if count == 1 and kind is not AxisKind.VECTOR:
             return ix.const(0)
         self.axis += 1
@@ -84,8 +84,8 @@ class _PanelTiler:
     def _outer(self) -> UOp:
         """One loop over all that is outside of the rows; gives the number of the block of columns in it."""
         c, t = self.c, self.tiling
-        blocks = -(-turns(c.columns) // t.block)
-        place = self.range(blocks * turns(c.outer))
+        blocks = -(-trip_count(c.columns) // t.block)
+        place = self.range(blocks * trip_count(c.outer))
         block, place = ix.mod(place, blocks), ix.idiv(place, blocks)
         outer = unflatten(place, c.outer)
         self.split.exact.update(outer)
@@ -117,7 +117,7 @@ class _PanelTiler:
         terms: Swap = {}
         for first in range(len(loops)):
             terms = {r: UOp.range(size(r), self.axis + i) for i, r in enumerate(loops[:first])}
-            joined = UOp.range(turns(loops[first:]), self.axis + first)
+            joined = UOp.range(trip_count(loops[first:]), self.axis + first)
             terms |= unflatten(joined, loops[first:])
             moved = ix.rebuild_simplified((value,), swap | terms)[value]
             if not _divides(moved, joined):
@@ -157,7 +157,7 @@ def inside(row: UOp, loop: UOp, reach: int) -> UOp:
 
 
 def _divides(value: UOp, loop: UOp) -> bool:
-    """Whether a value has an index that must be divided in each turn of a loop."""
+    """Whether a value has an index that must be divided in each iteration of a loop."""
     divisions = (n for n in postorder(value) if n.dtype is dtypes.index and n.op in (Ops.IDIV, Ops.MOD))
     return any(n.ranges >> loop.arg.axis & 1 for n in divisions)
 
@@ -166,7 +166,7 @@ def place_columns(t: Tiling, block: UOp, column: UOp, swap: Swap) -> list[UOp]:
     """Put the column loops where a column of a block is; the conditions under which there is such a column."""
     columns = t.contraction.columns
     place = ix.add(ix.mul(block, t.block), column)
-    total = turns(columns)
+    total = trip_count(columns)
     gates = [] if t.padded == t.block else [ix.lt(column, t.block)]
     gates += [] if total % t.block == 0 else [ix.lt(place, total)]
     swap.update(unflatten(place, columns))
@@ -189,7 +189,7 @@ class _PanelCopy:
         tested = [r for r in self.terms if any(g.ranges >> r.arg.axis & 1 for g in tests)]
         own = {r: tiler.range(size(r)) for r in tested}
         column, gates = self._columns(tiler, block, swap)
-        # innermost the loops that no condition depends on, so that conditions are not tested again for each turn
+        # innermost the loops that no condition depends on, so that conditions are not tested again for each iteration
         free = [r for r in self.terms if r not in tested]
         own.update(tiler.terms(c.staged, free, swap | own))
         swap.update(own)
@@ -223,7 +223,7 @@ class _PanelCopy:
             self.lane = tiler.range(t.width, AxisKind.VECTOR)
             column = ix.add(ix.mul(copies, t.width), self.lane)
             return column, place_columns(t, block, column, swap)
-        row = turns(columns[1:])
+        row = trip_count(columns[1:])
         column, gates = self._first(tiler, block, swap, row)
         for loop in columns[1:-1]:
             swap[loop] = tiler.range(size(loop))
@@ -238,17 +238,17 @@ class _PanelCopy:
         return ix.add(column, swap[columns[-1]]), gates
 
     def _first(self, tiler: _PanelTiler, block: UOp, swap: Swap, row: int) -> tuple[UOp, list[UOp]]:
-        """Turns of the first column loop, and those beside them that a window meets."""
+        """Iterations of the first column loop, and those beside them that a window meets."""
         loop, count = self.tiling.contraction.columns[0], self.tiling.block // row
         more = 0 if self.window is None else size(self.window.loop) - 1
-        turn = tiler.range(count + more)
-        place = ix.add(ix.mul(block, count), turn)
+        iteration = tiler.range(count + more)
+        place = ix.add(ix.mul(block, count), iteration)
         gates = [] if size(loop) % count == 0 else [ix.lt(place, size(loop) + more)]
         if self.window is not None:
             place = ix.sub(place, 0 if self.window.forwards else more)
             swap[self.window.loop] = ix.const(0)
         swap[loop] = place
-        return ix.mul(turn, row), gates
+        return ix.mul(iteration, row), gates
 
     def place(self, terms: Swap, column: UOp) -> UOp:
         """Where in the panel the element of a term and a column lies."""
@@ -259,7 +259,7 @@ class _PanelCopy:
         if self.window is not None:
             at = terms[self.window.loop]
             at = at if self.window.forwards else ix.sub(size(self.window.loop) - 1, at)
-            column = ix.add(column, ix.mul(at, turns(self.tiling.contraction.columns[1:])))
+            column = ix.add(column, ix.mul(at, trip_count(self.tiling.contraction.columns[1:])))
         return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, column)))
 
 

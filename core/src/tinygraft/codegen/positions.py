@@ -78,9 +78,9 @@ class Positions:
         self.target = target
         self.axis = 1 + max((n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE), default=-1)
 
-    def range(self, turns: int | UOp, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
-        """A new range inside of those made before; 0 where there is but one turn."""
-        count = ix.node(turns)
+    def range(self, iterations: int | UOp, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
+        """A new range inside of those made before; 0 where there is but one iteration."""
+        count = ix.node(iterations)
         if count.lo == count.hi == 1:
             return ix.const(0)
         self.axis += 1
@@ -149,14 +149,14 @@ def gated(node: UOp, gates: Iterable[UOp], stores: bool = True) -> UOp:
 
 
 def once(store: UOp, loops: Iterable[UOp], swap: Mapping[UOp, UOp]) -> Iterator[UOp]:
-    """The conditions that leave one turn of those of loops, as swap has them now, that a store is not inside of."""
+    """Yield the conditions that leave one iteration of each of `loops`, as `swap` has them, that a store is not in."""
     for loop in loops:
         if not store.ranges >> loop.arg.axis & 1:
             yield ix.lt(swap[loop], 1)
 
 
 def overtakes(sink: UOp, loops: int, by_all: Iterable[UOp] = ()) -> bool:
-    """Whether a store that is in fewer loops than others is to memory that is read in other turns of them than its own.
+    """Whether a store in fewer loops than others is to memory that other iterations of them read than its own.
 
     loops is the mask of those that threads share; by_all are nodes that all of them compute, whatever needs these.
     """
@@ -171,7 +171,7 @@ def overtakes(sink: UOp, loops: int, by_all: Iterable[UOp] = ()) -> bool:
 def done_once(store: UOp, conditions: Iterable[UOp], replaced: Collection[UOp]) -> UOp:
     """A store under the conditions of `once`, with what it reads of replaced memory, and what lies where that says.
 
-    In the other turns, other threads perhaps, that memory may have been stored to.
+    In the other iterations, other threads perhaps, that memory may have been stored to.
     """
     tests = [g for condition in conditions if (g := ix.valid(condition)) is not None]
     if not tests:
@@ -195,18 +195,18 @@ def all_of(gates: Sequence[UOp]) -> UOp:
     return found
 
 
-def cycles(nodes: Iterable[UOp], turns: Mapping[int, int], lanes: Mapping[int, UOp]) -> float:
+def cycles(nodes: Iterable[UOp], iterations: Mapping[int, int], lanes: Mapping[int, UOp]) -> float:
     """What one thread takes for its accesses and reductions.
 
-    turns has how often a thread goes through each loop, by axis (once, if it is not there); lanes the innermost loop
-    that threads share, for each loop that they do.
+    `iterations` has the trip count of each loop in one thread, by axis (else 1); `lanes` the innermost loop that
+    threads share, for each loop that they do.
     """
     total = 0.0
     for n in nodes:
         if n.op in (Ops.LOAD, Ops.STORE):
             moving = {lanes[axis] for axis in lanes if n.ranges >> axis & 1}
             far = any(lane_stride(n.src[1], r) not in (0, 1) for r in moving)
-            total += often(n.ranges, turns) * (FAR if far else NEAR)
+            total += often(n.ranges, iterations) * (FAR if far else NEAR)
         elif n.op is Ops.REDUCE:
-            total += often(n.src[0].ranges, turns)
+            total += often(n.src[0].ranges, iterations)
     return total

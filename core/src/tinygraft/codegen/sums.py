@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft.codegen.actions import INNER, REST, parted, renumbered
-from tinygraft.codegen.loops import size, turns
+from tinygraft.codegen.loops import size, trip_count
 from tinygraft.dtype import dtypes
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -36,8 +36,8 @@ def shorten(sink: UOp, target: Target) -> UOp:
     sink = renumbered(sink)
     while long := _long_sums(postorder(sink), target):
         loops = _loops(long[0])
-        block = 1 + next((i for i in range(len(loops)) if turns(loops[-1 - i :]) >= SHORTEST), len(loops) - 1)
-        inside = turns(loops[len(loops) - block + 1 :])
+        block = 1 + next((i for i in range(len(loops)) if trip_count(loops[-1 - i :]) >= SHORTEST), len(loops) - 1)
+        inside = trip_count(loops[len(loops) - block + 1 :])
         if block < len(loops) and inside * size(loops[-block]) <= LONG:
             sink = _in_blocks(sink, loops[-block:], wide)
         else:
@@ -52,7 +52,7 @@ def _long_sums(nodes: Sequence[UOp], target: Target) -> list[UOp]:
     Sums over memory that the kernel fills itself are left alone: their loops are those that fill it.
     """
     sums = (n for n in nodes if n.op is Ops.REDUCE and n.arg.op is Ops.ADD and n.dtype.kind == "float")
-    long = [n for n in sums if turns(_loops(n)) > LONG and not _is_wide(n)]
+    long = [n for n in sums if trip_count(_loops(n)) > LONG and not _is_wide(n)]
     if not long:
         return []
     copied = _over_copies(nodes)

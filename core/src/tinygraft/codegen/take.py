@@ -2,10 +2,10 @@
 
     take(spaced(sink), parse("split(1, 32), reorder(1+0), vectorise(2, 8), parallel"), target)
 
-    split(loop, n)                    blocks of n turns: the loop becomes two, and loops are numbered anew
+    split(loop, n)                    blocks of n iterations: the loop becomes two, and loops are numbered anew
     reorder(loops)                    nests loops in the order given
-    vectorise(loop, n)                n turns at once, in the lanes of a vector
-    unroll(loop, n)                   n turns side by side, which share what does not depend on the loop
+    vectorise(loop, n)                n iterations at once, in the lanes of a vector
+    unroll(loop, n)                   n iterations side by side, which share what does not depend on the loop
     stage(columns, rows, n, w[, s])   a tile of a sum of products: rows of each row loop by n columns in vectors of w,
                                       one operand copied into a panel of scratch memory; the rows in s shares
     pack(columns, rows, n, w[, s])    the same with the other operands in scratch memory too, in the order of the tiles
@@ -46,7 +46,7 @@ Taker = Callable[[UOp, Action, Target], UOp]
 
 
 def take(sink: UOp, wanted: Iterable[Action], target: Target) -> UOp:
-    """A kernel that is spaced, with actions taken in turn. Raises ActionError for one that it does not allow."""
+    """Return a spaced kernel with actions taken one by one. Raises ActionError for one that it does not allow."""
     for one in wanted:
         if one.name not in TAKERS:
             raise ActionError(f"there is no action {one.name!r}; actions are {', '.join(sorted(TAKERS))}")
@@ -88,7 +88,7 @@ def _single(sink: UOp, one: Action) -> UOp:
 def _split(sink: UOp, one: Action, _: Target) -> UOp:
     loop, (width,) = _single(sink, one), _numbers(one, 1)
     if not 2 <= width <= loop.src[0].hi:
-        raise ActionError(f"{one}: blocks have from 2 to {loop.src[0].hi} turns here")
+        raise ActionError(f"{one}: blocks have from 2 to {loop.src[0].hi} iterations here")
     return actions.split(sink, loop, width)
 
 
@@ -125,10 +125,10 @@ def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
 def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
     loop, (times,) = _single(sink, one), _numbers(one, 1)
     if times < 2:
-        raise ActionError(f"{one}: at least 2 turns are written side by side")
+        raise ActionError(f"{one}: at least 2 iterations are written side by side")
     numbers = {n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE}
     if numbers & {loop.arg.axis + actions.UNROLL, loop.arg.axis + actions.UNROLL_REST}:
-        raise ActionError(f"{one}: turns of this loop are written side by side already")
+        raise ActionError(f"{one}: iterations of this loop are written side by side already")
     return actions.unroll(sink, loop, times)
 
 

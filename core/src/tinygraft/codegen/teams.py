@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.actions import name_of
-from tinygraft.codegen.loops import mask_of, often, size, turns, unflatten
+from tinygraft.codegen.loops import mask_of, often, size, trip_count, unflatten
 from tinygraft.codegen.positions import (
     GridCandidate,
     Positions,
@@ -36,7 +36,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 # assumed: chosen where no GPU was at hand (2026-11-20); they only put the candidates in order
 SERIAL = 32  # parts that are combined one after another; more are combined in two steps
-FEWEST = 8  # turns of a reduction below which it is not shared
+FEWEST = 8  # iterations of a reduction below which it is not shared
 MEETING = 60.0  # cycles to meet at a barrier and combine the parts
 
 
@@ -66,9 +66,9 @@ def teams(sink: UOp, target: Target) -> Iterator[GridCandidate]:
         n.arg.axis: size(n) for n in nodes if n.op is Ops.RANGE and n not in team.rows and n.arg.axis not in shared
     }
     for mine in team.shares:
-        counts[mine[-1].arg.axis] = -(-turns(mine) // team.threads)
+        counts[mine[-1].arg.axis] = -(-trip_count(mine) // team.threads)
     meetings = sum(often(n.ranges, counts) for n in team.reduces)
-    cost = cost_of(turns(team.rows), cycles(nodes, counts, shared) + meetings * MEETING)
+    cost = cost_of(trip_count(team.rows), cycles(nodes, counts, shared) + meetings * MEETING)
     loops = tuple(name_of(r) for mine in team.shares for r in mine)
     yield GridCandidate(Action("team", loops, ((team.threads,),)), cost, lambda: _Maker(sink, team, target).sink())
 
@@ -83,7 +83,7 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
         mine = innermost(sorted(node.src[1:], key=lambda r: r.arg.axis), target.lanes)
         free = not node.ranges & taken and (mine in shares or not mask_of(mine) & taken)
         room = sum(_steps(power_of_two(target.lanes))) * node.dtype.itemsize
-        if free and turns(mine) >= FEWEST and used + room <= target.shared_memory:
+        if free and trip_count(mine) >= FEWEST and used + room <= target.shared_memory:
             shares[mine] = None
             reduces.add(node)
             taken |= mask_of(mine)
@@ -103,7 +103,7 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
     if not reduces and len(everywhere) == len(loops):
         return None
     around = [r for r in everywhere if not taken >> r.arg.axis & 1 and (not reduces or rows >> r.arg.axis & 1)]
-    most = max(turns(mine) for mine in shares)
+    most = max(trip_count(mine) for mine in shares)
     threads = min(power_of_two(target.lanes), 1 << max(most - 1, 1).bit_length())
     return Team(tuple(shares), tuple(around), frozenset(reduces), threads)
 
@@ -144,20 +144,20 @@ class _Maker:
         self.thread = self.new.range(team.threads, AxisKind.LANE)
         self.memories = 0
         self.done: dict[UOp, UOp] = {}
-        self.turns: dict[tuple[UOp, ...], UOp] = {}
+        self.iteration: dict[tuple[UOp, ...], UOp] = {}
         self.inside: dict[int, UOp] = {}  # mask of shared loops -> the condition that a thread is inside of them
         self.mine: dict[UOp, tuple[UOp, ...]] = {r: mine for mine in team.shares for r in mine}
         for mine in team.shares:
             self._share(mine)
 
     def _share(self, mine: tuple[UOp, ...]) -> None:
-        """Every so many-th turn of loops, counted together, is this thread's."""
+        """Every so many-th iteration of loops, counted together, is this thread's."""
         total, threads = product(r.src[0] for r in mine), self.team.threads
-        turns = ix.idiv(ix.add(total, threads - 1), threads)
-        turn = ix.const(0) if turns.hi == 1 else UOp.range(turns, mine[-1].arg.axis)
-        place = ix.add(ix.mul(turn, threads), self.thread)
+        iterations = ix.idiv(ix.add(total, threads - 1), threads)
+        iteration = ix.const(0) if iterations.hi == 1 else UOp.range(iterations, mine[-1].arg.axis)
+        place = ix.add(ix.mul(iteration, threads), self.thread)
         self.done.update(unflatten(place, mine))
-        self.turns[mine] = turn
+        self.iteration[mine] = iteration
         gate = ix.valid(ix.lt(place, total))
         if gate is not None:
             self.inside[mask_of(mine)] = gate
@@ -196,19 +196,19 @@ class _Maker:
         if (inside := self.inside.get(mask_of(mine))) is not None:
             value = ix.where(inside, value, UOp.const(node.dtype, identity(node.dtype)))
         loops = [r for r in node.src[1:] if r not in mine]
-        if self.turns[mine].op is Ops.RANGE:
-            loops.append(self.turns[mine])
+        if self.iteration[mine].op is Ops.RANGE:
+            loops.append(self.iteration[mine])
         part = UOp(Ops.REDUCE, node.dtype, (value, *loops), node.arg) if loops else value
         count, *fewer = _steps(self.team.threads)
         for few in fewer:
             ready = self._put(part, count)
-            turn = self.new.range(SERIAL)
-            here = ix.add(ix.mul(turn, few), self.thread)
+            iteration = self.new.range(SERIAL)
+            here = ix.add(ix.mul(iteration, few), self.thread)
             some = UOp(Ops.LOAD, node.dtype, (ready, here, ix.lt(self.thread, few)))
-            part, count = UOp(Ops.REDUCE, node.dtype, (some, turn), node.arg), few
+            part, count = UOp(Ops.REDUCE, node.dtype, (some, iteration), node.arg), few
         ready = self._put(part, count)
-        turn = self.new.range(count)
-        return UOp(Ops.REDUCE, node.dtype, (UOp(Ops.LOAD, node.dtype, (ready, turn)), turn), node.arg)
+        iteration = self.new.range(count)
+        return UOp(Ops.REDUCE, node.dtype, (UOp(Ops.LOAD, node.dtype, (ready, iteration)), iteration), node.arg)
 
     def _put(self, part: UOp, count: int) -> UOp:
         """Shared memory with the parts of the first threads, once all have stored theirs."""

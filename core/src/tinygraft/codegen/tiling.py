@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tinygraft.codegen.contraction import Contraction, Window, contractions, run_of, sliding
-from tinygraft.codegen.loops import mask_of, size, turns
+from tinygraft.codegen.loops import mask_of, size, trip_count
 from tinygraft.dtype import dtypes
 from tinygraft.helpers import round_up
 from tinygraft.target import Target
@@ -35,7 +35,7 @@ MOST_VECTORS = 4  # of a row of results that is held in registers
 PIPELINE = 8  # multiplications in flight that keep the units busy
 # measured: set, with RAGGED, by what BEAM found for products of 128 to 512, where 8 x 32 in place beats 12 x 32
 # staged by up to 1.36 (2026-11-20, one thread of the same machine)
-ROW, VECTOR = 0.15, 0.4  # cycles that a load of one row's operand, or of one vector of the panel, adds to a turn
+ROW, VECTOR = 0.15, 0.4  # cycles that a load of one row's operand, or of one vector of the panel, adds to an iteration
 # assumed: as the first ones
 STRIDED, STEP = 0.25, 0.35  # the same for a load that is far from the one before, and for an operation on an element
 COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to stage an element: in vectors, with gates, one by one
@@ -86,13 +86,13 @@ class Tiling:
     def pitch(self) -> int:
         """From one term of a panel to the next."""
         columns, window = self.contraction.columns, self.window
-        return self.padded if window is None else self.block + (size(window.loop) - 1) * turns(columns[1:])
+        return self.padded if window is None else self.block + (size(window.loop) - 1) * trip_count(columns[1:])
 
     @property
     def panel_terms(self) -> int:
-        """Turns of those loops of the reduction that the staged operand depends on, without a window's."""
+        """Iterations of those loops of the reduction that the staged operand depends on, without a window's."""
         c, window = self.contraction, self.window
-        return turns([r for r in c.over(c.staged) if window is None or r is not window.loop])
+        return trip_count([r for r in c.over(c.staged) if window is None or r is not window.loop])
 
     @property
     def panel_elements(self) -> int:
@@ -101,7 +101,7 @@ class Tiling:
 
     def packed_elements(self, operand: UOp) -> int:
         """Elements of an operand that differs from row to row, with its rows in whole blocks."""
-        return math.prod(self.row_blocks) * turns(self.contraction.over(operand)) * self.held
+        return math.prod(self.row_blocks) * trip_count(self.contraction.over(operand)) * self.held
 
     @property
     def scratch(self) -> int:
@@ -144,7 +144,7 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What the operands of a Contraction cost: cycles an element, and for a row an element of each turn.
+    """What the operands of a Contraction cost: cycles an element, and for a row an element of each iteration.
 
     fetched is for reading what differs from row to row once more, for another block of columns. stores has, for each
     result, the steps of its place along columns and along each row loop.
@@ -180,8 +180,8 @@ def _suits_unit(t: Tiling, target: Target) -> bool:
 
 def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
     """The tiles that the registers and the scratch memory have room for."""
-    own, rows = turns(c.columns), turns(c.rows)
-    if rows < FEWEST_ROWS or rows * own * turns(c.outer) * turns(c.terms) < LEAST_WORK:
+    own, rows = trip_count(c.columns), trip_count(c.rows)
+    if rows < FEWEST_ROWS or rows * own * trip_count(c.outer) * trip_count(c.terms) < LEAST_WORK:
         return
     widest = target.vector_bytes // max(c.reduce.dtype.itemsize, c.staged.dtype.itemsize)
     width = min(widest, 1 << max(own - 1, 1).bit_length())
@@ -200,10 +200,10 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
 
 
 def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, int]]:
-    """(column loops, columns of a block, vectors of a row): parts of one loop, or whole turns of several."""
+    """(column loops, columns of a block, vectors of a row): parts of one loop, or whole iterations of several."""
     for first in range(len(c.columns)):
         columns = c.columns[first:]
-        row, most = turns(columns[1:]), width * MOST_VECTORS
+        row, most = trip_count(columns[1:]), width * MOST_VECTORS
         if len(columns) == 1:
             for vectors in range(1, MOST_VECTORS + 1):
                 if vectors == 1 or width * (vectors - 1) < size(columns[0]):
@@ -249,8 +249,8 @@ def _packable(c: Contraction) -> bool:
 def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
     """A tiling with its cost, and with shares of its rows where threads have too few blocks to share."""
     c = t.contraction
-    blocks = -(-turns(c.columns) // t.block) * turns(c.outer)
-    terms = turns(c.terms)
+    blocks = -(-trip_count(c.columns) // t.block) * trip_count(c.outer)
+    terms = trip_count(c.terms)
     row = ROW if t.packs else prices.row
     step = max(t.held * t.vectors / 2, (t.held + t.vectors) / 2, PIPELINE / 2) + row * t.held + VECTOR * t.vectors
     if t.vectors > 2 and t.held * (t.vectors + 1) >= target.registers:
@@ -260,24 +260,24 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
     idle, split = _shares(t, blocks, target.chunks)
     cost = blocks * t.tiles * terms * step * idle
     if t.in_place:  # each tile reads the operand anew, from wherever it lies
-        span = t.panel_terms * turns(c.columns) * c.staged.dtype.itemsize
+        span = t.panel_terms * trip_count(c.columns) * c.staged.dtype.itemsize
         cost *= 1.0 if span <= target.l2_bytes // 2 else 1.2 if t.tiles <= 4 else 1.8
     else:
         staged = TRANSPOSED if t.transposed > 1 else prices.staged
-        staged += TAIL if turns(c.columns) % t.block else 0.0
+        staged += TAIL if trip_count(c.columns) % t.block else 0.0
         cost += blocks * t.panel_terms * t.pitch * staged * (split if split > 1 else idle)
     if t.packs:
         cost += terms * t.tiles * t.held * prices.packed * target.chunks
     cost += blocks * prices.fetched
     stored = sum(_store(t, *steps) for steps in prices.stores)
-    return replace(t, split=split, cost=cost + turns((*c.rows, *c.columns, *c.outer)) * stored)
+    return replace(t, split=split, cost=cost + trip_count((*c.rows, *c.columns, *c.outer)) * stored)
 
 
 def _fetched(c: Contraction, target: Target) -> float:
     """Cycles to read the operands that differ from row to row for a block of columns, from where they have room."""
     cycles = 0.0
     for operand in c.across:
-        nbytes = turns(c.over(operand)) * turns([r for r in c.rows if operand.ranges >> r.arg.axis & 1])
+        nbytes = trip_count(c.over(operand)) * trip_count([r for r in c.rows if operand.ranges >> r.arg.axis & 1])
         nbytes *= max((n.dtype.itemsize for n in postorder(operand) if n.op is Ops.LOAD), default=0)
         cycles += nbytes * (0.0 if nbytes <= target.l2_bytes // 2 else NEXT if nbytes <= target.l3_bytes else FAR)
     return cycles
@@ -288,7 +288,7 @@ def _store(t: Tiling, column: int | None, rows: tuple[int | None, ...]) -> float
     if column == 1:
         return COPIED
     blocks = [held for held, step in zip(t.unrolled, rows, strict=True) if step == 1]
-    whole = turns(t.contraction.columns) % t.padded == 0 and t.block == t.padded
+    whole = trip_count(t.contraction.columns) % t.padded == 0 and t.block == t.padded
     return TRANSPOSED if whole and max(blocks, default=1) >= 4 else SCATTERED
 
 

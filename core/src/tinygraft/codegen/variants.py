@@ -24,7 +24,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 # assumed: how far a search looks; what it finds is measured each time
 FIRST = 64  # offers that a search begins with
-BLOCKS = (8, 16, 32, 64, 128)  # turns of a loop that is cut so that its blocks stay in a cache
+BLOCKS = (8, 16, 32, 64, 128)  # iterations of a loop that is cut so that its blocks stay in a cache
 COPIES = (2, 3, 4, 6, 8, 12, 16)  # of the body of a loop
 TILES = ("stage", "pack", "tile")
 OUTER, INNER, LAST = ("split", "reorder", "dot"), (*TILES, "vectorise", "unroll"), ("parallel", "stream")

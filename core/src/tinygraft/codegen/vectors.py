@@ -28,14 +28,14 @@ from tinygraft.uop.uop import UOp, postorder
 
 # assumed: they put kernels into vectors that were slow without, which is all that was measured:
 # a max pool with stride 2 1.8 -> 0.46 ms, the gradient of one 1,793 -> 686 us (benchmarks/NOTES.md, 2026-11-20)
-SHORTEST = 4  # turns of a loop below which it is not made of vectors
+SHORTEST = 4  # iterations of a loop below which it is not made of vectors
 NEARBY = 0.4  # what a load of lanes a few elements apart is worth, where one of neighbours is worth 1
 GATHER = 2.0  # what a load at a computed address for each lane costs, in vector loads for each lane saved
 ARITHMETIC = 0.5  # what an operation in vectors saves, in the same measure
 # assumed: about those of an x86; with them sums of rows of 2048 have registers enough, which BEAM found to be worth
 # 2.1 and the choice itself gives 526 -> 239 us (benchmarks/NOTES.md, 2026-11-20, one thread of an EPYC, AVX-512)
 SUM = 4  # cycles until the sum of two registers is there
-REST = 4  # cycles of a turn that is left over from vectors
+REST = 4  # cycles of an iteration that is left over from vectors
 # assumed: never measured; rows of 37 elements in vectors of 32 lose a fifth (NOTES.md, 2026-11-20)
 LONG = 16  # vectors of a row that is longer than what a machine looks ahead: shorter ones do not wait for each other
 # assumed: set so that 16 vectors of a row are read at once, as BEAM found best for 2048x2048: 671 -> 354 us
@@ -93,16 +93,16 @@ class _LoopFacts:
     def score(self, loop: UOp) -> float:
         """How many element accesses become parts of a vector access, less those that become gathers; and arithmetic."""
         inside = (n for n in self.nodes if n.ranges >> loop.arg.axis & 1 and n.op in ELEMENTWISE)
-        score = ARITHMETIC * sum(self.turns(n.ranges) for n in inside if n.dtype.kind == "float")
+        score = ARITHMETIC * sum(self.iterations(n.ranges) for n in inside if n.dtype.kind == "float")
         for access in self.accesses:
             position = access.src[1]
             if position.ranges >> loop.arg.axis & 1:
-                turns = self.turns(access.ranges)
+                iterations = self.iterations(access.ranges)
                 step = lane_stride(position, loop)
-                score += turns if step == 1 else turns * NEARBY if step in NEAR else -GATHER * turns
+                score += iterations if step == 1 else iterations * NEARBY if step in NEAR else -GATHER * iterations
         return score
 
-    def turns(self, mask: int) -> float:
+    def iterations(self, mask: int) -> float:
         """How often what depends on the loops of mask is computed."""
         return often(mask, self.sizes)
 
@@ -133,7 +133,7 @@ class _LoopFacts:
             counts = [n for n in (4, 8, 16) if n <= self.target.registers // 2 and vectors // n >= least]
             return min(counts, key=lambda n: vectors // n * (n + START) + vectors % n * ALONE, default=1)
         slow = [n for n in self.nodes if n.op in SLOW and n.ranges >> best.arg.axis & 1]
-        many = max(self.turns(s.ranges) for s in self.sink.src) >= WORTH
+        many = max(self.iterations(s.ranges) for s in self.sink.src) >= WORTH
         return COPIES if many and vectors >= COPIES and 0 < len(slow) <= MOST_SLOW else 1
 
     def shared(self, vector: UOp) -> tuple[UOp, int] | None:
@@ -141,7 +141,7 @@ class _LoopFacts:
         reduces = [n for n in self.reduces if n.src[0].ranges >> vector.arg.axis & 1]
         if not reduces:
             return None
-        main = max(reduces, key=lambda n: self.turns(n.src[0].ranges))
+        main = max(reduces, key=lambda n: self.iterations(n.src[0].ranges))
         inside = main.src[0].ranges
         loads = [n for n in postorder(main.src[0]) if n.op is Ops.LOAD]
         best: tuple[float, UOp] | None = None
@@ -151,7 +151,7 @@ class _LoopFacts:
             if node.arg.kind is not AxisKind.LOOP or node.src[0].op is not Ops.CONST or size(node) < 2:
                 continue
             same = [n for n in loads if n.ranges & inside and not n.ranges >> node.arg.axis & 1]
-            saved = sum(self.turns(n.ranges) for n in same)
+            saved = sum(self.iterations(n.ranges) for n in same)
             if saved and (best is None or saved > best[0]):
                 best = (saved, node)
         if best is None:
@@ -176,7 +176,7 @@ class _LoopFacts:
         """
         stores, loads = ([n for n in self.accesses if n.op is op] for op in (Ops.STORE, Ops.LOAD))
         along = [r for r in self.loops if all(lane_stride(s.src[1], r) == 1 for s in stores)]
-        if not along or self.reduces or max(self.turns(s.ranges) for s in stores) < WORTH:
+        if not along or self.reduces or max(self.iterations(s.ranges) for s in stores) < WORTH:
             return None
         vector = along[-1]
         steps = {n: lane_stride(n.src[1], vector) for n in loads}

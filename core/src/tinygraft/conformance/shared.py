@@ -1,6 +1,6 @@
 """Kernels for threads, by hand: groups where what one stores another one reads, and loops that several parts share.
 
-Threads of a group read what the farthest of them has stored, and each group and turn has values of its own, so that
+Threads of a group read what the farthest of them has stored, and each group and iteration has its own values, so that
 memory that is read too early, or written too early, shows. Parts of a shared loop count on their own.
 """
 
@@ -26,14 +26,14 @@ def exchange(groups: int, threads: int, room: int = 0, dtype: DType = dtypes.flo
     return b.done(grid=(groups, 1, 1), lanes=threads)
 
 
-def relay(turns: int, threads: int) -> Linear:
-    """out[t] = the sum over k of (k + 1) * x[k, last - t]: one row of shared memory, filled anew in every turn."""
+def relay(iterations: int, threads: int) -> Linear:
+    """out[t] = the sum over k of (k + 1) * x[k, last - t]: one row of shared memory, filled anew in every iteration."""
     kind = dtypes.int32
-    b = Build("relay", (kind, threads), (kind, turns * threads))
+    b = Build("relay", (kind, threads), (kind, iterations * threads))
     thread = b.range(threads, AxisKind.LANE)
     shared = b.add(UOp(Ops.LOCAL, kind, (), LocalArg(0, threads, True)))
     total = b.reg(0, UOp.const(kind, 0))
-    k = b.range(turns)
+    k = b.range(iterations)
     filled = UOp(Ops.BARRIER, src=(b.store(shared, thread, b.load(1, k * threads + thread)),))
     after = b.add(UOp(Ops.AFTER, kind, (shared, filled)))
     b.accum(total, b.load(after, number(threads - 1) - thread) * (k + 1).cast(kind))

@@ -71,16 +71,16 @@ def sampled(sink: UOp) -> UOp:
     """A kernel that computes some results of another, spread over all of them, the first and the last among them."""
     nodes = postorder(sink)
     sizes = {n.arg.axis: int(n.src[0].hi) for n in nodes if n.op is Ops.RANGE}
-    turns: float = max(math.prod(s for axis, s in sizes.items() if n.ranges >> axis & 1) for n in nodes)
+    iterations: float = max(math.prod(s for axis, s in sizes.items() if n.ranges >> axis & 1) for n in nodes)
     around = [n for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.LOOP and n.src[0].op is Ops.CONST
               and any(s.ranges >> n.arg.axis & 1 for s in sink.src)]  # fmt: skip
     swap: dict[UOp, UOp] = {}
     for place, loop in enumerate(sorted(around, key=lambda r: sizes[r.arg.axis])):
         size = sizes[loop.arg.axis]
-        share = (turns / MOST_TURNS) ** (1 / (len(around) - place))  # of what is too much: loops are thinned alike
+        share = (iterations / MOST_TURNS) ** (1 / (len(around) - place))  # of what is too much: loops are thinned alike
         kept = max(2, math.ceil(size / share))
         if kept < size:
-            turns = turns * kept / size
+            iterations = iterations * kept / size
             swap[loop] = ix.idiv(ix.mul(UOp.range(kept, loop.arg.axis), size - 1), kept - 1)
     return apply(sink, nodes, swap) if swap else sink
 

@@ -150,7 +150,7 @@ class LLVMKernel(MemoryWriter):
         return self.let(f"udiv i64 {begin}, %parts", "first"), self.let(f"udiv i64 {end}, %parts", "last")
 
     def _loop(self, u: UOp, first: str, last: str) -> None:
-        """The head of a loop that is tested at its end; where it may have no turns, first of all too."""
+        """The head of a loop that is tested at its end; where it may have no iterations, first of all too."""
         axis = u.arg.axis
         if first == "0" and last.isdigit() and int(last) > 0:
             self.do(f"br label %loop{axis}")

@@ -87,7 +87,7 @@ def _intrinsic(t: BasicBlocks, u: ElementwiseStep, *operands: str) -> str:
 def _extreme(t: BasicBlocks, u: ElementwiseStep, x: str, y: str) -> str:
     """The greater or less of both: NaN when either is NaN, either of two zeros.
 
-    y comes first because LLVM then tests y for NaN, which in a reduction is not the value that each turn waits for.
+    y comes first because LLVM then tests y for NaN, which in a reduction is not what each iteration waits for.
     """
     type_, kind, hint = type_of(u.dtype, u.width), u.dtype.kind, u.op.name.lower()
     if kind == "float":

@@ -1,7 +1,7 @@
 """Kernels that compute one node: a scan, a scatter, or a value assigned to a view.
 
 A stored node in, its Draft out. What these have in common is that a place may be written more than once, or read by a
-later turn: such loops are of kind ORDERED, and no other node joins them.
+later iteration: such loops are of kind ORDERED, and no other node joins them.
 """
 
 from __future__ import annotations

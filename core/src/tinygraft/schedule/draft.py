@@ -94,17 +94,17 @@ class Draft:
 
     def repeated(self) -> set[UOp]:
         """The reductions that run more often than they have results: inside loops that they do not depend on, or at an
-        index that does not change with every turn."""
+        index that does not change with every iteration."""
         lowering = self.lowering
         loops = [r.arg.axis for r in lowering.loops]
         again: set[UOp] = set()
         for reduce, node in lowering.reduces.items():
             places = [place for place, axis in enumerate(loops) if reduce.ranges >> axis & 1]
             idle = [p for p in range(places[-1]) if p not in places] if places else []
-            turns = 1
+            iterations = 1
             for axis, size in lowering.sizes.items():
-                turns *= high(size) if reduce.ranges >> axis & 1 else 1
-            if turns > AGAIN_HEAVY * numel(node.shape) or any(lowering.loops[p].src[0].hi > 1 for p in idle):
+                iterations *= high(size) if reduce.ranges >> axis & 1 else 1
+            if iterations > AGAIN_HEAVY * numel(node.shape) or any(lowering.loops[p].src[0].hi > 1 for p in idle):
                 again.add(node)
         return again - set(self.nodes)
 

@@ -3,7 +3,7 @@
     form_of(order, outputs) -> Form
 
 A form is the nodes in the order of a walk from the outputs, with their sources as numbers and BUFFERs as numbers too. A
-training step has the same form in every turn, on other buffers, and then the same kernels in the same order. `text`
+training step has the same form in every iteration, on other buffers, and then the same kernels in that order. `text`
 writes a form down in a way that does not depend on the process.
 """
 

@@ -376,8 +376,8 @@ def _is_product(reduce: UOp) -> bool:
     body = postorder(inside)
     sizes = {n.arg.axis: high(n.src[0].hi) for n in body if n.op is Ops.RANGE}
 
-    def turns(mask: int) -> int:
+    def iterations(mask: int) -> int:
         return math.prod(size for axis, size in sizes.items() if mask >> axis & 1)
 
     loads = [n for n in body if n.op is Ops.LOAD]
-    return is_product(turns(inside.ranges), [min(n.src[0].arg.size, turns(n.src[1].ranges)) for n in loads])
+    return is_product(iterations(inside.ranges), [min(n.src[0].arg.size, iterations(n.src[1].ranges)) for n in loads])

@@ -245,9 +245,9 @@ class _Rules:
         elif op is Ops.EXPAND and self._trailing(node)[1] > 1:
             weight = 0.0
         elif op is Ops.REDUCE_AXIS:
-            turns = self.facts[node.src[0]].size
-            weight *= turns / max(own.size, 1)
-            product = node if is_product(turns, [self.facts[s].size for s in inputs]) else None
+            iterations = self.facts[node.src[0]].size
+            weight *= iterations / max(own.size, 1)
+            product = node if is_product(iterations, [self.facts[s].size for s in inputs]) else None
         own.weight, own.heavy, own.product = min(weight, HEAVIEST), heavy, product
 
     def _trailing(self, node: UOp) -> tuple[int, int]:
@@ -346,9 +346,9 @@ def _comparisons(order: list[UOp], facts: dict[UOp, Facts]) -> list[tuple[UOp, U
     return found
 
 
-def is_product(turns: int, operands: Sequence[int]) -> bool:
-    """Whether a reduction of so many turns, over operands of so many elements, reads these many times over."""
-    return turns >= LARGE and turns >= REUSED * max(operands, default=0)
+def is_product(iterations: int, operands: Sequence[int]) -> bool:
+    """Whether a reduction of so many iterations, over operands of so many elements, reads these many times over."""
+    return iterations >= LARGE and iterations >= REUSED * max(operands, default=0)
 
 
 def _larger(a: UOp | None, b: UOp | None) -> UOp | None:

@@ -53,7 +53,7 @@ def lane_stride(index: UOp, vector: UOp) -> int | None:
 
 
 def starts_aligned(index: UOp, vector: UOp) -> bool:
-    """Whether index moves by one along vector and starts at a multiple of its width, in every turn of every loop.
+    """Whether index moves by one along vector and starts at a multiple of its width, in every iteration of every loop.
 
     >>> r, v = UOp.range(3, 0), UOp.range(4, 1, AxisKind.VECTOR)
     >>> starts_aligned(r * 8 + v, v), starts_aligned(r * 6 + v, v), starts_aligned(r * 8 + v + 1, v)

@@ -137,7 +137,7 @@ class AxisKind(Enum):
     """What a RANGE counts. LOOP, ORDERED and PARALLEL become loops."""
 
     LOOP = "loop"
-    ORDERED = "ordered"  # a loop whose turns depend on each other: never split, shared out or vectorised
+    ORDERED = "ordered"  # a loop whose iterations depend on each other: never split, shared out or vectorised
     PARALLEL = "parallel"  # a loop over this thread's share
     GRID = "grid"  # a position of a group of threads
     LANE = "lane"  # a thread within its group

@@ -43,7 +43,7 @@ class Tensors:
 
     @pytest.mark.parametrize("name", ADDRESSES)
     def test_address(self, device: str, name: str) -> None:
-        """Loads and stores at computed addresses, and running values, where the order of turns matters."""
+        """Loads and stores at computed addresses, and running values, where the order of iterations matters."""
         check(device, ADDRESSES[name])
 
     @pytest.mark.parametrize("name", SUMS)

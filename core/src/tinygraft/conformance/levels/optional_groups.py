@@ -113,13 +113,13 @@ class Groups:
 
     @needs(lanes=2, grid_dims=1, shared_memory=8)
     def test_barrier_in_a_loop(self, backend: Backend, target: Target) -> None:
-        """Shared memory that is filled anew in each turn: nobody overwrites what another has not read yet."""
-        threads, turns = min(target.lanes, target.shared_memory // 4), 23
-        values = [v % 1009 for v in whole(turns * threads)]
-        want = [sum((k + 1) * values[k * threads + threads - 1 - t] for k in range(turns)) for t in range(threads)]
+        """Shared memory that is filled anew in each iteration: nobody overwrites what another has not read yet."""
+        threads, iterations = min(target.lanes, target.shared_memory // 4), 23
+        values = [v % 1009 for v in whole(iterations * threads)]
+        want = [sum((k + 1) * values[k * threads + threads - 1 - t] for k in range(iterations)) for t in range(threads)]
         for _ in range(REPEATS):
             buffers = [bytes(4 * threads), pack(values, dtypes.int32)]
-            got = run_linear(backend, placed(shared.relay(turns, threads), target), buffers)[0]
+            got = run_linear(backend, placed(shared.relay(iterations, threads), target), buffers)[0]
             same(unpack(got, dtypes.int32), want)
 
     @needs(lanes=2, grid_dims=1, shared_memory=8)

@@ -46,11 +46,11 @@ def counting() -> UOp:
     return UOp(Ops.SINK, src=(store(param(0, INT, SIZE), i, value),))
 
 
-def spinning(turns: int) -> Linear:
-    """A kernel that takes its time: a number that each turn changes."""
+def spinning(iterations: int) -> Linear:
+    """A kernel that takes its time: a number that each iteration changes."""
     b = Build("spinning", (INT, 1), (INT, 1))
     state = b.reg(0, UOp.const(INT, 1))
-    r = b.range(turns)
+    r = b.range(iterations)
     b.accum(state, b.load(1, UOp.const(dtypes.index, 0)) + r.cast(INT), Ops.XOR)
     b.end(r)
     b.store(0, UOp.const(dtypes.index, 0), b.get(state))
@@ -162,19 +162,19 @@ class Launches:
         a, b = memory.make(range(SIZE)), memory.make([0] * SIZE)
         executor.set_buffer(0, a)
         executor.set_buffer(1, b)
-        for turn in (1, 2, 3):
+        for iteration in (1, 2, 3):
             executor.set_values({})
             done = 0
             while done < 200:
                 done = executor.run(done)
-            same(memory.read(a), [x + 200 * turn for x in range(SIZE)])
+            same(memory.read(a), [x + 200 * iteration for x in range(SIZE)])
 
     def test_time(self, backend: Backend, memory: BackendMemory) -> None:
         """A timed launch has run when it returns, took no longer than the clock says, and more work takes longer."""
         x, out = memory.make([7]), memory.make([0])
         times = []
-        for turns in (100, 200_000):
-            (program,) = programs(backend, [spinning(turns)])
+        for iterations in (100, 200_000):
+            (program,) = programs(backend, [spinning(iterations)])
             found = []
             for _ in range(3):
                 start = time.perf_counter()
@@ -182,7 +182,7 @@ class Launches:
                 assert 0 <= found[-1] <= time.perf_counter() - start + SECONDS
             times.append(min(found))
             want = 1
-            for i in range(turns):
+            for i in range(iterations):
                 want ^= 7 + i
             assert memory.see(out) == want
         assert times[0] < times[1]
@@ -274,12 +274,12 @@ class Launches:
             launches.append((program, (x, y, z)))
         here = [memory.make(range(SIZE)), memory.make([0] * SIZE)]
         away = [there.make([0] * SIZE), there.make([0] * SIZE)]
-        for turn in range(3):
+        for iteration in range(3):
             launches[0][0].launch([here[1], here[0]], [], launches[0][1])
             other.copy_from(away[0], backend, here[1], 4 * SIZE)
             launches[1][0].launch([away[1], away[0]], [], launches[1][1])
             backend.copy_from(here[0], other, away[1], 4 * SIZE)
-            same(memory.read(here[0]), [v + 2 * (turn + 1) for v in range(SIZE)])
+            same(memory.read(here[0]), [v + 2 * (iteration + 1) for v in range(SIZE)])
 
 
 def _softmax(x: Array) -> Array:

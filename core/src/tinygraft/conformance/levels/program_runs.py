@@ -23,7 +23,7 @@ from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
 
-SPINS = 200_000  # turns of a kernel that is still at work when the next call is made
+SPINS = 200_000  # iterations of a kernel that is still at work when the next call is made
 TRAINED = 1e-4  # how far a weight may be from PYTHON's after two steps, as a fraction of the greatest
 
 
@@ -89,8 +89,8 @@ class Runs:
         (add,) = programs(backend, [linear := to_linear(Kernel(mapped(lambda x: x * 3 + 1)), backend.target)])
         x, y, z = (int(n) for n in linear.signature.grid)
         pair, want = [held.make(range(SIZE)), held.make([0] * SIZE)], list(range(SIZE))
-        for turn in range(100):
-            add.launch([pair[(turn + 1) % 2], pair[turn % 2]], [], (x, y, z))
+        for iteration in range(100):
+            add.launch([pair[(iteration + 1) % 2], pair[iteration % 2]], [], (x, y, z))
             want = [(v * 3 + 1 + 2**31) % 2**32 - 2**31 for v in want]
         same(held.read(pair[0]), want)
 
@@ -124,22 +124,22 @@ class Runs:
         """Tensors whose memory is freed and used again at once have their own values, launch after launch."""
         x = Tensor(numbers(997, seed=31), device=device).realize()
         kept = []
-        for turn in range(20):
-            kept.append(((x + turn).realize() * 2).realize())
+        for iteration in range(20):
+            kept.append(((x + iteration).realize() * 2).realize())
         data = numbers(997, seed=31)
-        for turn, got in enumerate(kept):
-            np.testing.assert_array_equal(got.numpy(), (data + turn) * 2)
+        for iteration, got in enumerate(kept):
+            np.testing.assert_array_equal(got.numpy(), (data + iteration) * 2)
 
     def test_updates_in_place(self, device: str) -> None:
         """State that is assigned to from its own value, in whole and in part, keeps its memory."""
         state, want = Tensor(numbers(5, 7, seed=32), device=device).realize(), numbers(5, 7, seed=32)
         memory = state.uop.base.realized
-        for turn in range(6):
-            state.assign(state * 2 - turn).realize()
-            want = want * 2 - turn
-            state[turn % 5, 1:4] = state[(turn + 1) % 5, 2:5] + 1
+        for iteration in range(6):
+            state.assign(state * 2 - iteration).realize()
+            want = want * 2 - iteration
+            state[iteration % 5, 1:4] = state[(iteration + 1) % 5, 2:5] + 1
             state.realize()
-            want[turn % 5, 1:4] = want[(turn + 1) % 5, 2:5] + 1
+            want[iteration % 5, 1:4] = want[(iteration + 1) % 5, 2:5] + 1
             np.testing.assert_array_equal(state.numpy(), want)
         assert state.uop.base.realized is memory
 
