@@ -39,7 +39,7 @@ from tinygraft.uop.uop import UOp
 F = dtypes.float32
 UNIT = MatrixUnit("tile", 8, 8, 8, F, F, F)
 EVERYTHING = Target(
-    vector_bytes=32, local_memory=8 << 10, chunks=2, grid_dims=2, lanes=8, shared_memory=4 << 10, matrix=(UNIT,)
+    vector_bytes=32, local_memory=8 << 10, chunks=2, grid_dims=2, block_threads=8, shared_memory=4 << 10, matrix=(UNIT,)
 )
 WORDS = MatrixWords(
     zero="zero({t});", first="load({t}, {p}, {stride});", second="load({t}, {p}, {stride});",

@@ -311,8 +311,8 @@ def test_a_profile_that_is_declared_away_is_caught(change: dict[str, Any], why: 
         RENDER.test_the_core_profile_is_declared((replace(TARGET, **change), PYTHONS))
 
 
-@pytest.mark.parametrize("change", [{"alignment": 0}, {"alignment": 24}, {"grid_dims": 4}, {"lanes": 0}, {"chunks": 0},
-                                    {"max_grid": (0, 1, 1)}, {"lanes": 64}])  # fmt: skip
+@pytest.mark.parametrize("change", [{"alignment": 0}, {"alignment": 24}, {"grid_dims": 4}, {"block_threads": 0},
+                                    {"chunks": 0}, {"max_grid": (0, 1, 1)}, {"block_threads": 64}])  # fmt: skip
 def test_sizes_that_cannot_be_are_caught(change: dict[str, Any]) -> None:
     """An alignment that is no power of 2, a fourth dimension, no thread, threads without a grid."""
     RENDER.test_the_sizes_are_possible((TARGET, PYTHONS))

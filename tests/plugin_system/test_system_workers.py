@@ -29,7 +29,7 @@ class TestMine(Suite):
         alone = worker_id == "master"
         assert request.config.pluginmanager.has_plugin("tinygraft.conformance.report") is alone
 
-    @needs(lanes=1000)
+    @needs(block_threads=1000)
     def test_large(self): assert False
 
     def test_wrong(self): assert False

@@ -50,7 +50,7 @@ def test_any_shape_of_a_grid_has_the_same_values(gpusim, seed, monkeypatch):
     """Few threads or many, a grid that is too short for most loops, little or no shared memory."""
     chance = random.Random(seed)
     target = replace(
-        Device[gpusim].target, lanes=chance.choice([1, 2, 8, 64]), grid_dims=chance.choice([1, 2, 3]),
+        Device[gpusim].target, block_threads=chance.choice([1, 2, 8, 64]), grid_dims=chance.choice([1, 2, 3]),
         max_grid=chance.choice([(99, 99, 99), (3, 2, 2), (1, 1, 1)]), shared_memory=chance.choice([0, 256, 48 << 10]),
     )  # fmt: skip
     monkeypatch.setattr(Device[gpusim], "target", target)

@@ -206,7 +206,7 @@ def kernels() -> dict[str, list[UOp]]:
     r, s = UOp.range(6, 0), UOp.range(6, 1)
     p, q = (UOp.range(6, axis, AxisKind.PARALLEL) for axis in range(2))
     copy = UOp.range(6, 1, AxisKind.UNROLL)
-    lane, ordered = UOp.range(4, 0, AxisKind.LANE), UOp.range(6, 0, AxisKind.ORDERED)
+    lane, ordered = UOp.range(4, 0, AxisKind.THREAD), UOp.range(6, 0, AxisKind.ORDERED)
     one, end = UOp.const(F, 1.0), lambda loop: UOp(Ops.END, src=(loop,))
     before = load(A, ix.sub(ordered, 1), ix.ge(ordered, 1))
     row = ix.add(ix.mul(r, 4), s)  # rows of 6 that overlap

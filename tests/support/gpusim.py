@@ -21,7 +21,7 @@ TARGET = Target(
     registers=64,
     grid_dims=3,
     max_grid=(1 << 20, 65535, 65535),
-    lanes=32,
+    block_threads=32,
     shared_memory=48 << 10,
     local_memory=16 << 10,
     matrix=(
@@ -34,7 +34,7 @@ TARGET = Target(
 PLAIN = replace(TARGET, matrix=())  # the same without its tiles
 WEAK = replace(  # without float64, as many GPUs are, and with little of everything
     PLAIN, dtypes=TARGET.dtypes - {dtypes.float64}, compute_dtypes=TARGET.compute_dtypes - {dtypes.float64},
-    max_params=8, grid_dims=1, lanes=4, shared_memory=64, local_memory=0,
+    max_params=8, grid_dims=1, block_threads=4, shared_memory=64, local_memory=0,
 )  # fmt: skip
 MOVED = frozenset({Ops.WHERE, Ops.BITCAST, Ops.CAST})  # ops on halves that are only stored
 

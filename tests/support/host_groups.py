@@ -89,7 +89,7 @@ class HostProgram(Program):
         views = [(ctypes.c_char * max(len(b), 1)).from_buffer(b) for b in buffers]
         pointers = (ctypes.c_void_p * len(views))(*map(ctypes.addressof, views))
         numbers = (ctypes.c_longlong * max(len(variables), 1))(*variables)
-        self.entry(pointers, numbers, (ctypes.c_longlong * 3)(*grid), ctypes.c_longlong(self.signature.lanes))
+        self.entry(pointers, numbers, (ctypes.c_longlong * 3)(*grid), ctypes.c_longlong(self.signature.block_threads))
 
 
 class HostGroups(PythonBackend):

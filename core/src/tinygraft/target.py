@@ -38,7 +38,7 @@ class Target:
       each part, as `Signature.chunked` says.
     - `grid_dims`: how many dimensions of thread blocks there are, at most 3; 0 where there are none.
     - `max_grid`: the most thread blocks along each dimension. Longer loops run in steps.
-    - `lanes`: the most threads in a thread block.
+    - `block_threads`: the most threads in a thread block.
     - `shared_memory`: memory that the threads of a block share.
     - `local_memory`: scratch memory of one thread of a kernel without thread blocks, for packed operands; 0 for
       none.
@@ -64,7 +64,7 @@ class Target:
     chunks: int = 1
     grid_dims: int = 0
     max_grid: tuple[int, int, int] = (65535, 65535, 65535)
-    lanes: int = 1
+    block_threads: int = 1
     shared_memory: int = 0
     local_memory: int = 0
     l1_bytes: int = 32 << 10

@@ -55,8 +55,8 @@ def results(kernel, sink: UOp, grid=(1, 1, 1), backend=BACKEND) -> list[float]:
     linear = to_linear(Kernel(kernel()), BACKEND.target, Options(noopt=True))
     uops = tuple(linearise(sink))
     chunked = any(u.op is Ops.RANGE and u.arg.kind is AxisKind.PARALLEL for u in uops)
-    lanes = [int(u.src[0].arg) for u in uops if u.op is Ops.RANGE and u.arg.kind is AxisKind.LANE]
-    signature = replace(linear.signature, grid=grid, lanes=lanes[0] if lanes else 1, chunked=chunked)
+    lanes = [int(u.src[0].arg) for u in uops if u.op is Ops.RANGE and u.arg.kind is AxisKind.THREAD]
+    signature = replace(linear.signature, grid=grid, block_threads=lanes[0] if lanes else 1, chunked=chunked)
     buffers = [bytes(4 * len(EXPECTED[kernel])), pack(VALUES, dtypes.float)]
     linear = replace(linear, uops=uops, signature=signature, target=backend.target)
     done = run_linear(backend, linear, buffers, (), grid)
@@ -182,7 +182,7 @@ def test_heuristics_read_the_target_only():
         for name, target in {
             "plain": Target(),
             "vectors": Target(vector_bytes=32),
-            "grid": Target(grid_dims=3, lanes=32),
+            "grid": Target(grid_dims=3, block_threads=32),
         }.items()
     }
     assert taken == {"plain": "", "vectors": "vectorise(0, 8)", "grid": "local(0, 32)"}

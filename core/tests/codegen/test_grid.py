@@ -144,7 +144,7 @@ def test_rows_are_right_in_every_way(rows: int, columns: int, lanes: int) -> Non
     """Two reductions that need each other and results per element and per row; many threads combine in two steps."""
     x = numbers(rows, columns)
     less = x - x.max(1, keepdims=True)
-    target = replace(TARGET, lanes=lanes)
+    target = replace(TARGET, block_threads=lanes)
     found = ways_of(normalised(rows, columns), target)
     assert "team" in {one.name for one in found}
     for one in found:
@@ -246,7 +246,7 @@ def test_batches_of_halves() -> None:
 @pytest.mark.parametrize("room", [0, 64, 1024, 48 << 10])
 def test_shared_memory_is_no_more_than_there_is(room: int, lanes: int) -> None:
     """With little of it tiles are small; with none there are no tiles and no teams that share a sum."""
-    target = replace(TARGET, shared_memory=room, lanes=lanes)
+    target = replace(TARGET, shared_memory=room, block_threads=lanes)
     for kernel in (matmul(64, 64, 64), normalised(8, 64)):
         for one in ways_of(kernel, target):
             uops = linear_of(kernel, one, target).uops

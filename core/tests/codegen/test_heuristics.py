@@ -12,7 +12,7 @@ from tinygraft.uop.uop import UOp
 
 F = dtypes.float32
 POOL = Target(chunks=4)
-GRID = Target(grid_dims=3, lanes=4)
+GRID = Target(grid_dims=3, block_threads=4)
 
 
 def copied(slot: int, size: int, stride: int = 1) -> UOp:

@@ -95,7 +95,7 @@ KERNELS: dict[str, Callable[[], UOp]] = {
 TARGETS = {
     "plain": Target(),
     "vectors": Target(vector_bytes=32, chunks=2),
-    "grid": Target(grid_dims=2, lanes=4),
+    "grid": Target(grid_dims=2, block_threads=4),
 }
 
 

@@ -28,9 +28,9 @@ def with_target(opened: Opened, **changes: object) -> Opened:
 
 def test_a_need_has_one_name() -> None:
     """A dtype and both its names are one need; sizes keep their number."""
-    assert needs("float16", dtypes.half, "half", lanes=2).args == ("half", "half", "half")
-    assert needs(lanes=2).kwargs == {"lanes": 2}
-    assert str(Requirement("lanes", 2)) == "lanes>=2"
+    assert needs("float16", dtypes.half, "half", block_threads=2).args == ("half", "half", "half")
+    assert needs(block_threads=2).kwargs == {"block_threads": 2}
+    assert str(Requirement("block_threads", 2)) == "block_threads>=2"
     assert since(1, 2).args == (1, 2)
 
 
@@ -45,7 +45,15 @@ def test_what_nobody_can_have_is_refused(name: str) -> None:
 
 def test_the_sizes_are_the_numbers_of_the_target() -> None:
     """Those that are one number."""
-    assert {"lanes", "grid_dims", "chunks", "shared_memory", "local_memory", "vector_bytes", "stream_bytes"} <= SIZES
+    assert {
+        "block_threads",
+        "grid_dims",
+        "chunks",
+        "shared_memory",
+        "local_memory",
+        "vector_bytes",
+        "stream_bytes",
+    } <= SIZES
     assert not SIZES & {"arch", "dtypes", "matrix", "max_grid"}
 
 
@@ -70,18 +78,18 @@ def test_the_interpreter_has_what_it_writes(opened: Opened) -> None:
     """Abilities are read off the opened device: a method of its own is one."""
     has = {name for name in ABILITIES if Requirement(name).is_met(opened)}
     assert has == {"views", "host_view", "at_address", "survives_fork", "ordinals", "computes"}
-    assert Requirement("lanes", 1).is_met(opened)
-    assert not Requirement("lanes", 2).is_met(opened)
-    assert Requirement("lanes", 2).is_met(with_target(opened, lanes=64))
+    assert Requirement("block_threads", 1).is_met(opened)
+    assert not Requirement("block_threads", 2).is_met(opened)
+    assert Requirement("block_threads", 2).is_met(with_target(opened, block_threads=64))
 
 
-@pytest.mark.parametrize("need", [Requirement("lanes", 64), Requirement("double"), Requirement("half")])
+@pytest.mark.parametrize("need", [Requirement("block_threads", 64), Requirement("double"), Requirement("half")])
 def test_a_device_can_be_made_to_declare_it(opened: Opened, need: Requirement) -> None:
     """To find out whether it works undeclared."""
     poor = with_target(opened, dtypes=frozenset({dtypes.float32}), compute_dtypes=frozenset({dtypes.float32}))
     assert not need.is_met(poor)
-    assert need.is_met(with_target(poor, **{f: getattr(need.pretend(poor.target), f) for f in ("lanes", "dtypes",
-                                            "compute_dtypes")}))  # fmt: skip
+    rich, names = need.pretend(poor.target), ("block_threads", "dtypes", "compute_dtypes")
+    assert need.is_met(with_target(poor, **{name: getattr(rich, name) for name in names}))
     assert Requirement("views").pretend(poor.target) == poor.target
 
 

@@ -73,7 +73,7 @@ def softmax() -> UOp:
 
 
 @pytest.mark.parametrize("kernel", [matmul, transposed, softmax])
-@pytest.mark.parametrize("target", [Target(), RICH, Target(grid_dims=3, lanes=8, shared_memory=16 << 10)])
+@pytest.mark.parametrize("target", [Target(), RICH, Target(grid_dims=3, block_threads=8, shared_memory=16 << 10)])
 def test_no_version_changes_a_value(kernel, target: Target) -> None:
     """Whatever a search may try that the kernel allows, at prime sizes: the first lists, and what is beside one."""
     backend = PythonBackend("PYTHON", 0, target)

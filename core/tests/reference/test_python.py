@@ -43,7 +43,7 @@ def run(
 
 def reversing(barrier: bool = True, last: int = 3) -> Linear:
     """Four threads that write their input to shared memory and read that of the thread opposite."""
-    lane = UOp.range(4, 0, AxisKind.LANE)
+    lane = UOp.range(4, 0, AxisKind.THREAD)
     out, data, shared = param(0, INT, 4), param(1, INT, 4), UOp(Ops.LOCAL, INT, (), LocalArg(0, 4, True))
     value, other = load(data, lane), const(last) - lane
     put = store(shared, lane, value)
@@ -64,7 +64,7 @@ def reversing(barrier: bool = True, last: int = 3) -> Linear:
         got,
         store(out, lane, got),
     ]
-    return linear([u for u in uops if barrier or u is not wait], (4, 4), lanes=4)
+    return linear([u for u in uops if barrier or u is not wait], (4, 4), block_threads=4)
 
 
 def test_threads_meet_at_a_barrier() -> None:
@@ -81,7 +81,7 @@ def test_a_missing_barrier_is_found() -> None:
 
 def in_turns(first: bool = True, second: bool = True, turns: int = 2) -> Linear:
     """Three threads that in each turn write to shared memory and read what the next thread wrote."""
-    lane, turn = UOp.range(3, 0, AxisKind.LANE), UOp.range(turns, 1)
+    lane, turn = UOp.range(3, 0, AxisKind.THREAD), UOp.range(turns, 1)
     out, shared = param(0, INT, 3 * turns), UOp(Ops.LOCAL, INT, (), LocalArg(0, 3, True))
     value = (turn * 3 + lane).cast(INT)
     put = store(shared, lane, value)
@@ -92,7 +92,7 @@ def in_turns(first: bool = True, second: bool = True, turns: int = 2) -> Linear:
     uops = [const(3), const(turns), const(1), out, shared, lane, beside.src[0], beside, turn, at.src[0], at, value, put,
             wait, got.src[0], got, store(out, at, got), UOp(Ops.BARRIER, src=(wait,)), end(turn)]  # fmt: skip
     left_out = [u for u in uops if u.op is Ops.BARRIER and not (first, second)[u is not wait]]
-    return linear([u for u in uops if u not in left_out], (3 * turns,), lanes=3)
+    return linear([u for u in uops if u not in left_out], (3 * turns,), block_threads=3)
 
 
 def test_memory_is_shared_again_after_a_second_barrier() -> None:
@@ -111,12 +111,18 @@ def test_memory_that_is_read_before_all_have_written_is_found() -> None:
 
 def reading_backwards() -> Linear:
     """Two threads that write to shared memory; each reads what the first one wrote."""
-    lane, out, shared = UOp.range(2, 0, AxisKind.LANE), param(0, INT, 2), UOp(Ops.LOCAL, INT, (), LocalArg(0, 2, True))
+    lane, out, shared = (
+        UOp.range(2, 0, AxisKind.THREAD),
+        param(0, INT, 2),
+        UOp(Ops.LOCAL, INT, (), LocalArg(0, 2, True)),
+    )
     value = lane.cast(INT)
     put = store(shared, lane, value)
     got = load(UOp(Ops.AFTER, INT, (shared, put)), const(0))
     return linear(
-        [const(2), const(0), out, shared, lane, value, put, got.src[0], got, store(out, lane, got)], (2,), lanes=2
+        [const(2), const(0), out, shared, lane, value, put, got.src[0], got, store(out, lane, got)],
+        (2,),
+        block_threads=2,
     )
 
 
@@ -129,13 +135,17 @@ def test_memory_that_is_overwritten_before_all_have_read_is_found() -> None:
 
 def test_two_threads_that_write_one_element_are_found() -> None:
     """What stays there is the value of either."""
-    lane, out, shared = UOp.range(2, 0, AxisKind.LANE), param(0, INT, 1), UOp(Ops.LOCAL, INT, (), LocalArg(0, 1, True))
+    lane, out, shared = (
+        UOp.range(2, 0, AxisKind.THREAD),
+        param(0, INT, 1),
+        UOp(Ops.LOCAL, INT, (), LocalArg(0, 1, True)),
+    )
     value = lane.cast(INT)
     uops = [const(2), const(0), out, shared, lane, value, store(shared, const(0), value)]
     with pytest.raises(
         GraphError, match="kernel k: thread 1 writes local0 at index 0, which thread 0 wrote after the same"
     ):
-        run(linear(uops, (1,), lanes=2), [0])
+        run(linear(uops, (1,), block_threads=2), [0])
 
 
 def test_shared_memory_has_bounds() -> None:
@@ -146,13 +156,13 @@ def test_shared_memory_has_bounds() -> None:
 
 def test_a_barrier_that_not_all_threads_reach_is_found() -> None:
     """A barrier in a loop that runs longer for some threads stops the launch with how many threads are waiting."""
-    lane = UOp.range(3, 0, AxisKind.LANE)
+    lane = UOp.range(3, 0, AxisKind.THREAD)
     turns = UOp.range(lane, 1)
     out = param(0, INT, 3)
     put = store(out, lane, UOp.const(INT, 1))
     uops = [const(3), UOp.const(INT, 1), out, lane, put, turns, UOp(Ops.BARRIER, src=(put,)), end(turns)]
     with pytest.raises(GraphError, match="kernel k: 1 of 3 threads finished while the others wait at a barrier"):
-        run(linear(uops, (3,), lanes=3), [0] * 3)
+        run(linear(uops, (3,), block_threads=3), [0] * 3)
 
 
 @pytest.mark.parametrize("index", [-1, 4, 100])
@@ -257,7 +267,11 @@ def meeting(kind: AxisKind, reads: bool = False) -> Linear:
     r = UOp.range(3, 0, kind)
     out, one = param(0, INT, 4), UOp.const(INT, 1)
     last = [end(r)] if kind is AxisKind.PARALLEL else []
-    signature = {AxisKind.LANE: {"lanes": 3}, AxisKind.GRID: {"grid": (3, 1, 1)}, AxisKind.PARALLEL: {"chunked": True}}
+    signature = {
+        AxisKind.THREAD: {"block_threads": 3},
+        AxisKind.GRID: {"grid": (3, 1, 1)},
+        AxisKind.PARALLEL: {"chunked": True},
+    }
     if not reads:
         return linear([const(3), const(0), one, out, r, store(out, const(0), one), *last], (4,), 3, **signature[kind])
     got = load(out, const(0))
@@ -266,7 +280,7 @@ def meeting(kind: AxisKind, reads: bool = False) -> Linear:
 
 
 @pytest.mark.parametrize(("kind", "first", "second"), [
-    (AxisKind.LANE, "thread 1 of group (0, 0, 0) in part 0", "thread 0 of group (0, 0, 0) in part 0"),
+    (AxisKind.THREAD, "thread 1 of group (0, 0, 0) in part 0", "thread 0 of group (0, 0, 0) in part 0"),
     (AxisKind.GRID, "thread 0 of group (1, 0, 0) in part 0", "thread 0 of group (0, 0, 0) in part 0"),
     (AxisKind.PARALLEL, "thread 0 of group (0, 0, 0) in part 1", "thread 0 of group (0, 0, 0) in part 0"),
 ])  # fmt: skip
@@ -317,20 +331,20 @@ def test_variables_come_by_their_place_in_the_signature() -> None:
 
 def test_private_memory_belongs_to_one_thread() -> None:
     """Each thread has its own copy of scratch memory that is not shared."""
-    lane = UOp.range(3, 0, AxisKind.LANE)
+    lane = UOp.range(3, 0, AxisKind.THREAD)
     out, local = param(0, INT, 3), UOp(Ops.LOCAL, INT, (), LocalArg(0, 1, False))
     put = store(local, const(0), lane.cast(INT))
     wait = UOp(Ops.BARRIER, src=(put,))
     got = load(UOp(Ops.AFTER, INT, (local, wait)), const(0))
     uops = [const(3), const(0), out, local, lane, lane.cast(INT), put, wait, got.src[0], got, store(out, lane, got)]
-    assert run(linear(uops, (3,), lanes=3), [9] * 3) == [0, 1, 2]
+    assert run(linear(uops, (3,), block_threads=3), [9] * 3) == [0, 1, 2]
 
 
 def test_a_lane_range_must_cover_the_group() -> None:
-    """Threads past the end of a LANE range would compute nonsense, so such a kernel is refused."""
-    lane = UOp.range(3, 0, AxisKind.LANE)
-    with pytest.raises(GraphError, match="kernel k: a LANE range counts to 3 in groups of 4 threads"):
-        PYTHON.renderer.render(linear([const(3), lane], (), lanes=4))
+    """Threads past the end of a THREAD range would compute nonsense, so such a kernel is refused."""
+    lane = UOp.range(3, 0, AxisKind.THREAD)
+    with pytest.raises(GraphError, match="kernel k: a THREAD range counts to 3 in groups of 4 threads"):
+        PYTHON.renderer.render(linear([const(3), lane], (), block_threads=4))
 
 
 def test_an_op_of_another_stage_is_refused() -> None:

@@ -21,7 +21,7 @@ from tinygraft.uop.stages import Kernel, Linear, Param, Signature
 from tinygraft.uop.uop import UOp
 
 SPACES = Dialect(
-    kernel="kernel({lanes})", packed=False, pointer="far ", group="group({dim})", thread="thread()", shared="near ",
+    kernel="kernel({threads})", packed=False, pointer="far ", group="group({dim})", thread="thread()", shared="near ",
     barrier="wait();", own="own ", spaces=True, part="group(0)", parts="groups(0)", vectors=True, wraps=False,
     types={**C_TYPES, dtypes.int64: "long", dtypes.uint64: "ulong"},
 )  # fmt: skip
@@ -48,7 +48,7 @@ def test_memory_spaces_are_written_as_the_golden_file_says(name: str, golden: Ca
 
 
 def test_a_kernel_says_how_many_threads_a_group_has() -> None:
-    """{lanes} in the word before a kernel is the number of threads of a group."""
+    """{threads} in the word before a kernel is the number of threads of a group."""
     assert "\nkernel(8) group_sum(far float *" in "\n" + CStyleRenderer(SPACES).render(group_sum()).text
 
 

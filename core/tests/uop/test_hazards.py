@@ -128,7 +128,7 @@ def test_threads_that_share_loops_run_them_in_no_order() -> None:
 
 def test_threads_of_a_group_and_groups_of_a_grid_run_in_no_order() -> None:
     """An element for each thread is safe; one that all read and one stores is not, unless it alone reads."""
-    grid, lane = loop(0, AxisKind.GRID), loop(1, AxisKind.LANE, 4)
+    grid, lane = loop(0, AxisKind.GRID), loop(1, AxisKind.THREAD, 4)
     at = ix.add(ix.mul(grid, 4), lane)
     assert why(grid, lane, store(A, at, load(A, at))) is None
     gate = ix.lt(lane, 1)

@@ -173,7 +173,7 @@ def test_a_kernel_prints_as_algebra() -> None:
 def test_a_kernel_with_shared_memory_prints_in_order() -> None:
     """Scratch memory is declared, and its store and the barrier come before what is read after them."""
     p0, p1, _, _ = parts()
-    group, lane = UOp.range(4, 0, AxisKind.GRID, 1), UOp.range(8, 1, AxisKind.LANE)
+    group, lane = UOp.range(4, 0, AxisKind.GRID, 1), UOp.range(8, 1, AxisKind.THREAD)
     local = UOp(Ops.LOCAL, dtypes.float, (), LocalArg(0, 8, True))
     load = UOp(Ops.LOAD, dtypes.float, (p1, group * 8 + lane, lane < 7))
     barrier = UOp(Ops.BARRIER, src=(UOp(Ops.STORE, src=(local, lane, load)),))
@@ -185,7 +185,7 @@ def test_a_kernel_with_shared_memory_prints_in_order() -> None:
         "p1: float[64]\n"
         "l0: float[8] shared\n"
         "r0: grid of 4 along y\n"
-        "r1: lane of 8 along x\n"
+        "r1: thread of 8 along x\n"
         "l0[r1] = p1[r0 * 8 + r1] if r1 < 7 else 0\n"
         "barrier\n"
         "p0[r0 * 8 + r1] = l0[(r1 + 1) % 8]"

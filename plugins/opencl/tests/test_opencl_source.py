@@ -19,7 +19,9 @@ from tinygraft_opencl.device import OpenCLBackend
 from tinygraft_opencl.dialect import NATIVE_OPS, offline, opencl_renderer
 
 PLAIN = Target(native_ops=NATIVE_OPS, vector_bytes=32, registers=16, chunks=4, local_memory=1 << 18, fused_sums=True)
-GROUPS = Target(native_ops=NATIVE_OPS, grid_dims=3, lanes=32, shared_memory=1 << 15, registers=64, fused_sums=True)
+GROUPS = Target(
+    native_ops=NATIVE_OPS, grid_dims=3, block_threads=32, shared_memory=1 << 15, registers=64, fused_sums=True
+)
 TARGETS = {"loops": PLAIN, "groups": GROUPS}
 
 
@@ -100,7 +102,7 @@ def test_a_device_that_computes_halves_is_given_them() -> None:
 def test_hand_written_kernels_have_words_for_everything(name: str) -> None:
     """Each instruction of the linear form can be written in the dialect of its way."""
     linear = KERNELS[name]()
-    target = GROUPS if linear.signature.lanes > 1 else PLAIN
+    target = GROUPS if linear.signature.block_threads > 1 else PLAIN
     assert f") void {linear.name}(" in opencl_renderer(target).render(linear).text
 
 
@@ -109,5 +111,5 @@ def test_what_is_written_without_a_device_compiles(loops: OpenCLBackend) -> None
     """The Target for machines without a device gives kernels in groups, which a driver takes."""
     target, renderer = offline()
     linear = to_linear(matmul(67, 71, 101), target)
-    assert linear.signature.lanes > 1
+    assert linear.signature.block_threads > 1
     assert loops.compiler.compile(renderer.render(linear)).data

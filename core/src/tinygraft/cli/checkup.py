@@ -133,7 +133,7 @@ def _about(target: Target) -> str:
     words = ["computes with " + " ".join(d.name for d in floats)]
     words += [f"vectors of {target.vector_bytes} bytes"] if target.vector_bytes else []
     words += [f"{target.chunks} threads share a kernel"] if target.chunks > 1 else []
-    words += [f"groups of up to {target.lanes} threads"] if target.lanes > 1 else []
+    words += [f"groups of up to {target.block_threads} threads"] if target.block_threads > 1 else []
     words += [f"{target.shared_memory >> 10} KiB shared"] if target.shared_memory else []
     return ", ".join([*([target.arch] if target.arch else []), *words])
 

@@ -103,7 +103,7 @@ class BlockTiling:
 
 def blocks(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     """The ways to compute a kernel's main sum of products in tiles."""
-    if target.lanes < 4 or not target.shared_memory:
+    if target.block_threads < 4 or not target.shared_memory:
         return
     p = _product(sink)
     if p is None:
@@ -163,7 +163,7 @@ def _is_near(value: UOp, loop: UOp) -> bool:
 
 def _blocks(p: BlockProduct, target: Target) -> Iterator[BlockTiling]:
     """The tiles that registers and shared memory have room for."""
-    threads = power_of_two(target.lanes)
+    threads = power_of_two(target.block_threads)
     terms = {n for n in TERMS if n < p.count} | {n for n in range(TERMS[0], TERMS[-1] + 1) if p.count % n == 0}
     for along in (1 << n for n in range(1, threads.bit_length() - 1)):
         for each in itertools.product(EACH, EACH):
@@ -199,7 +199,7 @@ class _BlockTiler:
         (*places, row, column), self.beyond = self.new.spread([*(r.src[0] for r in p.outer), *tiles])
         self.around = dict(zip(p.outer, places, strict=True))
         self.starts = ix.mul(row, b.tile[0]), ix.mul(column, b.tile[1])
-        self.thread = self.new.range(math.prod(b.threads), AxisKind.LANE)
+        self.thread = self.new.range(math.prod(b.threads), AxisKind.THREAD)
         self.first = ix.mul(self.new.range(-(-p.count // b.terms)), b.terms)
 
     def sink(self) -> UOp:
@@ -210,10 +210,10 @@ class _BlockTiler:
         ready = UOp(Ops.BARRIER, src=tuple(fills))
         swap = self.around | unflatten(ix.add(self.first, term), p.terms)
         gates = list(self.beyond)
-        lanes = ix.idiv(self.thread, b.threads[1]), ix.mod(self.thread, b.threads[1])
+        mine = ix.idiv(self.thread, b.threads[1]), ix.mod(self.thread, b.threads[1])
         for side, operand in enumerate(p.operands):
             copy = self.new.range(b.each[side], AxisKind.UNROLL)
-            place = ix.add(ix.mul(copy, b.threads[side]), lanes[side])
+            place = ix.add(ix.mul(copy, b.threads[side]), mine[side])
             memory = UOp(Ops.AFTER, operand.value.dtype, (fills[side].src[0], ready))
             where = ix.add(ix.mul(term, self._pitch(side)), place)
             swap[operand.value] = UOp(Ops.LOAD, operand.value.dtype, (memory, where))

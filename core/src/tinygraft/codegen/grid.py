@@ -68,8 +68,8 @@ def take_local(sink: UOp, one: Action, target: Target) -> UOp:
     Raises ActionError where the Target has no such groups, or the kernel no such loops.
     """
     threads = one.amounts[0][0] if one.amounts else 0
-    if not target.grid_dims or not 1 <= threads <= target.lanes:
-        raise ActionError(f"{one}: a group has from 1 to {target.lanes} threads on this Target")
+    if not target.grid_dims or not 1 <= threads <= target.block_threads:
+        raise ActionError(f"{one}: a group has from 1 to {target.block_threads} threads on this Target")
     loops = _around_all(sink)
     shared = tuple(r for r in loops if name_of(r) in one.loops)
     if {name_of(r) for r in shared} != set(one.loops):
@@ -86,9 +86,9 @@ def local(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     loops = _around_all(sink)
     if not loops:
         return
-    shared = innermost(loops, target.lanes)
+    shared = innermost(loops, target.block_threads)
     total = trip_count(shared)
-    threads = min(target.lanes, total)
+    threads = min(target.block_threads, total)
     others = trip_count(r for r in loops if r not in shared)
     counts = {n.arg.axis: size(n) for n in postorder(sink) if n.op is Ops.RANGE and n not in loops}
     cost = cost_of(
@@ -104,6 +104,6 @@ def _local(sink: UOp, loops: list[UOp], shared: tuple[UOp, ...], threads: int, t
     around = [r for r in loops if r not in shared]
     groups = ix.idiv(ix.add(total, threads - 1), threads)
     (*places, group), gates = new.spread([*(r.src[0] for r in around), groups])
-    place = ix.add(ix.mul(group, threads), new.range(threads, AxisKind.LANE))
+    place = ix.add(ix.mul(group, threads), new.range(threads, AxisKind.THREAD))
     swap = dict(zip(around, places, strict=True)) | unflatten(place, shared)
     return gated(ix.rebuild_simplified((sink,), swap)[sink], [*gates, ix.lt(place, total)])

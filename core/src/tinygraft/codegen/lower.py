@@ -140,16 +140,16 @@ def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
             params[node.arg.slot] = Param(stored(node.dtype), node.arg.size, node.arg.slot in written)
     variables = tuple(sorted(u.arg.name for u in uops if u.op is Ops.VARIABLE))
     grid: list[sint] = [1, 1, 1]
-    lanes = 1
+    threads = 1
     for u in uops:
         if u.op is Ops.RANGE and u.arg.kind is AxisKind.GRID:
             size = u.src[0]
             grid[u.arg.dim] = size.arg if size.op is Ops.CONST else size
-        elif u.op is Ops.RANGE and u.arg.kind is AxisKind.LANE:
-            lanes = high(u.src[0].hi)
+        elif u.op is Ops.RANGE and u.arg.kind is AxisKind.THREAD:
+            threads = high(u.src[0].hi)
     chunked = any(u.op is Ops.RANGE and u.arg.kind is AxisKind.PARALLEL for u in uops)
     ordered = tuple(params[slot] for slot in sorted(params))
-    return Signature(ordered, variables, (grid[0], grid[1], grid[2]), lanes, chunked, scratch_of(uops)[1])
+    return Signature(ordered, variables, (grid[0], grid[1], grid[2]), threads, chunked, scratch_of(uops)[1])
 
 
 def kernel_name(kernel: Kernel) -> str:

@@ -192,7 +192,7 @@ class _UnitTiler:
         if self.shared:
             counts = [*(r.src[0] for r in p.outer), ix.const(bands), ix.const(blocks)]
             (*places, band, block), self.beyond = self.new.spread(counts)
-            self.thread = self.new.range(target.lanes, AxisKind.LANE)
+            self.thread = self.new.range(target.block_threads, AxisKind.THREAD)
             self.around = dict(zip(p.outer, places, strict=True))
         else:
             share = self.new.range(plan.shares)
@@ -242,8 +242,8 @@ class _UnitTiler:
         stands for one of a single iteration.
         """
         if self.shared:
-            iteration = self.new.range(-(-rows * columns // self.target.lanes))
-            place = ix.add(ix.mul(iteration, self.target.lanes), self.thread)
+            iteration = self.new.range(-(-rows * columns // self.target.block_threads))
+            place = ix.add(ix.mul(iteration, self.target.block_threads), self.thread)
             ranges, gate = [iteration, self.thread], ix.valid(ix.lt(place, rows * columns))
             return ix.idiv(place, columns), ix.mod(place, columns), ranges, gate
         width = math.gcd(columns, max(self.target.vector_bytes // itemsize, 1))

@@ -195,16 +195,16 @@ def all_of(gates: Sequence[UOp]) -> UOp:
     return found
 
 
-def cycles(nodes: Iterable[UOp], iterations: Mapping[int, int], lanes: Mapping[int, UOp]) -> float:
+def cycles(nodes: Iterable[UOp], iterations: Mapping[int, int], shared: Mapping[int, UOp]) -> float:
     """What one thread takes for its accesses and reductions.
 
-    `iterations` has the trip count of each loop in one thread, by axis (else 1); `lanes` the innermost loop that
+    `iterations` has the trip count of each loop in one thread, by axis (else 1); `shared` the innermost loop that
     threads share, for each loop that they do.
     """
     total = 0.0
     for n in nodes:
         if n.op in (Ops.LOAD, Ops.STORE):
-            moving = {lanes[axis] for axis in lanes if n.ranges >> axis & 1}
+            moving = {shared[axis] for axis in shared if n.ranges >> axis & 1}
             far = any(lane_stride(n.src[1], r) not in (0, 1) for r in moving)
             total += often(n.ranges, iterations) * (FAR if far else NEAR)
         elif n.op is Ops.REDUCE:

@@ -56,7 +56,7 @@ class Team:
 def teams(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     """The way to compute a kernel in teams, where it has something for them to share."""
     nodes = postorder(sink)
-    if target.lanes < 2 or any(n.op is Ops.RANGE and n.arg.kind is not AxisKind.LOOP for n in nodes):
+    if target.block_threads < 2 or any(n.op is Ops.RANGE and n.arg.kind is not AxisKind.LOOP for n in nodes):
         return
     team = _team(sink, nodes, target)
     if team is None or _overwrites(sink, team):
@@ -80,9 +80,9 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
     reduces: set[UOp] = set()
     taken = rows = used = 0
     for node in reversed([n for n in nodes if n.op is Ops.REDUCE]):
-        mine = innermost(sorted(node.src[1:], key=lambda r: r.arg.axis), target.lanes)
+        mine = innermost(sorted(node.src[1:], key=lambda r: r.arg.axis), target.block_threads)
         free = not node.ranges & taken and (mine in shares or not mask_of(mine) & taken)
-        room = sum(_steps(power_of_two(target.lanes))) * node.dtype.itemsize
+        room = sum(_steps(power_of_two(target.block_threads))) * node.dtype.itemsize
         if free and trip_count(mine) >= FEWEST and used + room <= target.shared_memory:
             shares[mine] = None
             reduces.add(node)
@@ -94,7 +94,7 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
     for own in owned:
         beside = [r for r in own if len(set(owned)) == 1 or r not in everywhere]
         if beside:
-            shares[innermost(beside, target.lanes)] = None
+            shares[innermost(beside, target.block_threads)] = None
     taken = mask_of(r for mine in shares for r in mine)
     if not taken or taken.bit_count() < sum(map(len, shares)) or any(n.ranges & taken for n in reduces):
         return None
@@ -104,7 +104,7 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
         return None
     around = [r for r in everywhere if not taken >> r.arg.axis & 1 and (not reduces or rows >> r.arg.axis & 1)]
     most = max(trip_count(mine) for mine in shares)
-    threads = min(power_of_two(target.lanes), 1 << max(most - 1, 1).bit_length())
+    threads = min(power_of_two(target.block_threads), 1 << max(most - 1, 1).bit_length())
     return Team(tuple(shares), tuple(around), frozenset(reduces), threads)
 
 
@@ -141,7 +141,7 @@ class _Maker:
         # what is on the grid first: the nodes below then have only loops left, and the reductions are found again
         self.kernel = gated(ix.rebuild_simplified((kernel,), swap)[kernel], gates)
         self.replaced = {s.src[0] for s in _alone(kernel, team)}  # memory that only the thread that stores may read
-        self.thread = self.new.range(team.threads, AxisKind.LANE)
+        self.thread = self.new.range(team.threads, AxisKind.THREAD)
         self.memories = 0
         self.done: dict[UOp, UOp] = {}
         self.iteration: dict[tuple[UOp, ...], UOp] = {}

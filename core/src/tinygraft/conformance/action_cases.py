@@ -125,7 +125,7 @@ def allowed(case: str, sink: UOp, options: Options, target: Target) -> bool:
         return any((way.action,) == options.actions for way in ways(spaced(sink), target))
     vectors = target.vector_bytes or not names & {"vectorise", "stage", "tile"}
     units = any((unit.rows, unit.columns, unit.terms, unit.second) == (8, 8, 8, F) for unit in target.matrix)
-    groups = (target.grid_dims and target.lanes >= THREADS.get(case, 1)) or "local" not in names
+    groups = (target.grid_dims and target.block_threads >= THREADS.get(case, 1)) or "local" not in names
     room = target.local_memory or "stage" not in names
     return bool(vectors and room and (units or "matrix" not in names) and groups)
 

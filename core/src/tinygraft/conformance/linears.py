@@ -204,7 +204,7 @@ def running_sum(size: int = 9) -> Linear:
 def group_sum(groups: int = 3, threads: int = 8) -> Linear:
     """The sum of each group of threads, through shared memory."""
     b = Build("group_sum", (dtypes.float32, groups), (dtypes.float32, groups * threads))
-    group, thread = b.range(groups, AxisKind.GRID, 1), b.range(threads, AxisKind.LANE)
+    group, thread = b.range(groups, AxisKind.GRID, 1), b.range(threads, AxisKind.THREAD)
     shared = b.add(UOp(Ops.LOCAL, dtypes.float32, (), LocalArg(0, threads, True)))
     stored = b.store(shared, thread, b.load(1, group * threads + thread))
     after = b.add(UOp(Ops.AFTER, dtypes.float32, (shared, UOp(Ops.BARRIER, dtypes.void, (stored,)))))
@@ -213,7 +213,7 @@ def group_sum(groups: int = 3, threads: int = 8) -> Linear:
     b.accum(acc, b.load(after, i))
     b.end(i)
     b.store(0, group, b.get(acc), b.add(thread.eq(number(0))))
-    return b.done(grid=(1, groups, 1), lanes=threads)
+    return b.done(grid=(1, groups, 1), block_threads=threads)
 
 
 KERNELS: dict[str, Callable[[], Linear]] = {

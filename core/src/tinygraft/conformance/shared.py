@@ -16,21 +16,21 @@ from tinygraft.uop.uop import UOp
 def exchange(groups: int, threads: int, room: int = 0, dtype: DType = dtypes.float32) -> Linear:
     """Each group turns its row around through shared memory, which has room for more if that is asked for."""
     b = Build("exchange", (dtype, groups * threads), (dtype, groups * threads))
-    group, thread = b.range(groups, AxisKind.GRID), b.range(threads, AxisKind.LANE)
+    group, thread = b.range(groups, AxisKind.GRID), b.range(threads, AxisKind.THREAD)
     size = max(room, threads)
     shared = b.add(UOp(Ops.LOCAL, dtype, (), LocalArg(0, size, True)))
     place, start = thread + number(size - threads), group * threads
     filled = UOp(Ops.BARRIER, src=(b.store(shared, b.add(place), b.load(1, start + thread)),))
     after = b.add(UOp(Ops.AFTER, dtype, (shared, filled)))
     b.store(0, start + thread, b.load(after, number(size - 1) - thread))
-    return b.done(grid=(groups, 1, 1), lanes=threads)
+    return b.done(grid=(groups, 1, 1), block_threads=threads)
 
 
 def relay(iterations: int, threads: int) -> Linear:
     """out[t] = the sum over k of (k + 1) * x[k, last - t]: one row of shared memory, filled anew in every iteration."""
     kind = dtypes.int32
     b = Build("relay", (kind, threads), (kind, iterations * threads))
-    thread = b.range(threads, AxisKind.LANE)
+    thread = b.range(threads, AxisKind.THREAD)
     shared = b.add(UOp(Ops.LOCAL, kind, (), LocalArg(0, threads, True)))
     total = b.reg(0, UOp.const(kind, 0))
     k = b.range(iterations)
@@ -40,7 +40,7 @@ def relay(iterations: int, threads: int) -> Linear:
     b.add(UOp(Ops.BARRIER, src=(filled,)))
     b.end(k)
     b.store(0, thread, b.get(total))
-    return b.done(lanes=threads)
+    return b.done(block_threads=threads)
 
 
 def positions(sizes: tuple[int, ...], threads: int) -> Linear:
@@ -49,14 +49,14 @@ def positions(sizes: tuple[int, ...], threads: int) -> Linear:
     for size in sizes:
         count *= size
     b = Build("positions", (dtypes.int32, count))
-    thread = b.range(threads, AxisKind.LANE)
+    thread = b.range(threads, AxisKind.THREAD)
     place, weight = thread, threads
     for dim, size in enumerate(sizes):
         place = place + b.range(size, AxisKind.GRID, dim) * weight
         weight *= size
     b.store(0, b.add(place), place.cast(dtypes.int32) * 3 + 1)
     grid = (*sizes, 1, 1, 1)[:3]
-    return b.done(grid=grid, lanes=threads)
+    return b.done(grid=grid, block_threads=threads)
 
 
 def turned(size: int) -> Linear:

@@ -182,7 +182,7 @@ class _PythonText:
             self.put("who = part, g0, g1, g2, lane")
         for node in self.linear.uops:
             self.instruction(node)
-        threads = f"(thread({', '.join([*place, 'lane', *shared])}) for lane in range({signature.lanes}))"
+        threads = f"(thread({', '.join([*place, 'lane', *shared])}) for lane in range({signature.block_threads}))"
         waits = any(u.op is Ops.BARRIER for u in self.linear.uops)
         actions = ", ".join(self.linear.actions)
         head = [f"# {self.linear.name}" + (f": {actions}" if actions else "")]
@@ -243,11 +243,11 @@ class _PythonText:
             self.depth += 1
         elif kind is AxisKind.GRID:
             self.put(f"{name} = g{node.arg.dim}")
-        elif kind is AxisKind.LANE:
+        elif kind is AxisKind.THREAD:
             self.put(f"{name} = lane")
-            if node.src[0].hi < self.linear.signature.lanes:
-                raise GraphError(f"kernel {self.linear.name}: a LANE range counts to {node.src[0].hi} in groups of "
-                                 f"{self.linear.signature.lanes} threads")  # fmt: skip
+            if node.src[0].hi < self.linear.signature.block_threads:
+                raise GraphError(f"kernel {self.linear.name}: a THREAD range counts to {node.src[0].hi} in groups of "
+                                 f"{self.linear.signature.block_threads} threads")  # fmt: skip
 
     def load(self, node: UOp, lane: Lane) -> str:
         """One element of memory as an expression; a closed gate reads nothing and gives 0."""
@@ -273,9 +273,9 @@ class _PythonText:
     def tiles(self, node: UOp) -> None:
         """TILE, PRODUCT and PUT, which the threads of a group do together: here the first of them for all."""
         unit = node.arg.unit
-        if self.linear.signature.lanes > 1:
+        if self.linear.signature.block_threads > 1:
             self.put("if lane == 0:")
-        self.depth += self.linear.signature.lanes > 1
+        self.depth += self.linear.signature.block_threads > 1
         for lane in self.lanes(node.ranges):
             if node.op is Ops.TILE:
                 zero = "0.0" if unit.result.kind == "float" else "0"
@@ -297,7 +297,7 @@ class _PythonText:
                     self.put(f"    if not 0 <= {place} < {memory.arg.size}: "
                              f"outside({name!r}, {place}, {memory.arg.size})")  # fmt: skip
                     self.put(f"    {name}[{place}] = x")
-        self.depth -= self.linear.signature.lanes > 1
+        self.depth -= self.linear.signature.block_threads > 1
 
     def store(self, node: UOp) -> None:
         memory = _memory(node.src[0])
@@ -365,7 +365,7 @@ def _watched(linear: Linear) -> list[int]:
     """The buffers that a kernel writes, where it has several threads that could write them."""
     signature = linear.signature
     kinds = {u.arg.kind for u in linear.uops if u.op is Ops.RANGE}
-    several = signature.lanes > 1 or AxisKind.GRID in kinds or (signature.chunked and linear.target.chunks > 1)
+    several = signature.block_threads > 1 or AxisKind.GRID in kinds or (signature.chunked and linear.target.chunks > 1)
     return [slot for slot, param in enumerate(signature.params) if param.written and several]
 
 

@@ -77,7 +77,7 @@ class CStyleKernel(Writer):
         shares = ["part", "parts"] if signature.chunked and not dialect.part else []
         names = [f"var_{v}" for v in signature.variables] + shares
         behind = len(signature.variables) + 2  # part and parts come first
-        kernel = dialect.kernel.format(lanes=signature.lanes)
+        kernel = dialect.kernel.format(threads=signature.block_threads)
         if not dialect.packed:
             share = f"    const {long_} part = {dialect.part}, parts = {dialect.parts};"
             return [
@@ -149,7 +149,7 @@ class CStyleKernel(Writer):
                 self.names[u, ()] = self.declare(f"{{{lanes}}}", dtypes.index, size, "lane")
         elif kind is AxisKind.UNROLL:
             self.names.update({(u, (k,)): str(k) for k in range(int(u.src[0].arg))})
-        elif kind in (AxisKind.GRID, AxisKind.LANE):
+        elif kind in (AxisKind.GRID, AxisKind.THREAD):
             word = self.dialect.group if kind is AxisKind.GRID else self.dialect.thread
             if not word:
                 raise self.wrong_range(u)
@@ -172,10 +172,11 @@ class CStyleKernel(Writer):
         """The dialect's statement; one thread has nobody to wait for. Raises GraphError where many have no words."""
         if self.dialect.barrier and self.dialect.shared:
             self.say(self.dialect.barrier)
-        elif self.linear.signature.lanes > 1:
+        elif self.linear.signature.block_threads > 1:
             raise GraphError(
-                f"kernel {self.linear.name}: {self.linear.signature.lanes} threads share memory and wait at a barrier; "
-                f"this dialect of {self.dialect.language} needs words for both, Dialect(shared=..., barrier=...)"
+                f"kernel {self.linear.name}: {self.linear.signature.block_threads} threads share memory and wait at a "
+                f"barrier; this dialect of {self.dialect.language} needs words for both, "
+                "Dialect(shared=..., barrier=...)"
             )
 
     # Registers

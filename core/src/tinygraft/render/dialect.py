@@ -55,7 +55,7 @@ class Dialect:
 
     - `language`: its name, which the Source carries.
     - `header`: text before everything.
-    - `kernel`: what stands before a kernel's name; {lanes} in it are the threads of a thread block.
+    - `kernel`: what stands before a kernel's name; {threads} in it are the threads of a thread block.
     - `function`: what stands before a helper's name and type.
     - `packed`: whether a kernel takes the host's two arrays (buffers, variables); otherwise buffers and
       variables are parameters of their own.

@@ -32,7 +32,7 @@ from tinygraft.uop.terms import difference
 from tinygraft.uop.uop import UOp
 
 LOOPS = frozenset({AxisKind.LOOP, AxisKind.ORDERED, AxisKind.PARALLEL})
-THREADS = frozenset({AxisKind.GRID, AxisKind.LANE})
+THREADS = frozenset({AxisKind.GRID, AxisKind.THREAD})
 ANYWHERE = "which may be an iteration or a thread that stores first"
 BEHIND = "and the load comes after it"
 

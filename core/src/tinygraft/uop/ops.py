@@ -111,7 +111,7 @@ class Ops(IntEnum):
     # the kernel graph: one number at a time
     PARAM = auto()  # a buffer argument of the kernel
     LOCAL = auto()  # memory of one thread or shared by a group of threads
-    RANGE = auto()  # a loop counter, a lane or a position in a grid
+    RANGE = auto()  # a loop counter, a lane of a vector, a thread or a position in a grid
     REDUCE = auto()  # a value combined over ranges
     DOT = auto()  # the sum of the products of the terms in two words
     MATRIX = auto()  # a tile of a matrix product, stored
@@ -140,7 +140,7 @@ class AxisKind(Enum):
     ORDERED = "ordered"  # a loop whose iterations depend on each other: never split, shared out or vectorised
     PARALLEL = "parallel"  # a loop over this thread's share
     GRID = "grid"  # a position of a group of threads
-    LANE = "lane"  # a thread within its group
+    THREAD = "thread"  # a thread within its thread block
     VECTOR = "vector"  # a lane of every vector that depends on it
     UNROLL = "unroll"  # repeated in the text by the renderer
 

@@ -336,7 +336,7 @@ def _declarations(nodes: Sequence[UOp], texts: dict[UOp, ExpressionText]) -> lis
 
 
 def _dim(u: UOp) -> str:
-    return f" along {'xyz'[u.arg.dim]}" if u.arg.kind in (AxisKind.GRID, AxisKind.LANE) else ""
+    return f" along {'xyz'[u.arg.dim]}" if u.arg.kind in (AxisKind.GRID, AxisKind.THREAD) else ""
 
 
 def _memory(u: UOp) -> UOp:
@@ -443,7 +443,7 @@ def _range(u: UOp, size: str) -> str:
             return f"for {_leaf(u)} in this share of range({size}):"
         case AxisKind.GRID:
             return f"{_leaf(u)} = group{_dim(u)} of {size}"
-        case AxisKind.LANE:
+        case AxisKind.THREAD:
             return f"{_leaf(u)} = thread{_dim(u)} of {size}"
         case AxisKind.VECTOR:
             return f"{_leaf(u)} = vector of {size}"

@@ -74,15 +74,15 @@ class Signature:
     """How a compiled kernel is called.
 
     params by slot, then variables by name, passed as int64. grid is how many groups run along each of three
-    dimensions (a size may be symbolic), lanes how many threads one group has. chunked says that the kernel takes
-    two more int64, its share (part, parts) of every PARALLEL range. scratch is how many bytes of memory
+    dimensions (a size may be symbolic), block_threads how many threads one thread block has. chunked says that the
+    kernel takes two more int64, its share (part, parts) of every PARALLEL range. scratch is how many bytes of memory
     of its own each share needs while it runs; a renderer whose language has no such memory takes them from the caller.
     """
 
     params: tuple[Param, ...]
     variables: tuple[str, ...] = ()
     grid: tuple[sint, sint, sint] = (1, 1, 1)
-    lanes: int = 1
+    block_threads: int = 1
     chunked: bool = False
     scratch: int = 0
 

@@ -118,13 +118,13 @@ def target_of(device: Any, groups: bool) -> Target:
         "l3_bytes": device.global_mem_cache_size or Target().l3_bytes,
     }
     if groups:
-        lanes = min(MOST_THREADS, device.max_work_group_size, device.max_work_item_sizes[0])
+        threads = min(MOST_THREADS, device.max_work_group_size, device.max_work_item_sizes[0])
         return Target(
             **common,
             registers=GROUPS_TARGET.registers,
             grid_dims=3,
-            max_grid=((2**31 - 1) // lanes, MOST_GROUPS, MOST_GROUPS),
-            lanes=lanes,
+            max_grid=((2**31 - 1) // threads, MOST_GROUPS, MOST_GROUPS),
+            block_threads=threads,
             shared_memory=device.local_mem_size,
         )
     width = device.native_vector_width_float

@@ -58,7 +58,7 @@ static inline double exact_sqrt(double x) {
 PLAIN_OPS = {Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR}
 NATIVE_OPS = BASIC_OPS - PLAIN_OPS | {Ops.MAX, Ops.MIN, Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.RECIPROCAL}
 GROUPS_TARGET = Target(  # what a GPU has at least; a device says more of itself
-    native_ops=NATIVE_OPS, registers=64, grid_dims=3, lanes=256, shared_memory=32 << 10, fused_sums=True
+    native_ops=NATIVE_OPS, registers=64, grid_dims=3, block_threads=256, shared_memory=32 << 10, fused_sums=True
 )
 TYPES = {
     **C_TYPES, dtypes.bool: "bool", dtypes.index: "long", dtypes.int8: "char", dtypes.int64: "long",
@@ -72,7 +72,7 @@ BASE = Dialect(
 )  # fmt: skip
 GROUPS = replace(
     BASE,
-    kernel="__kernel __attribute__((reqd_work_group_size({lanes}, 1, 1))) void",
+    kernel="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1))) void",
     group="get_group_id({dim})",
     thread="get_local_id(0)",
     part="0",  # the grid is what shares a kernel out

@@ -58,11 +58,11 @@ class ClProgram(Program):
 
     def start(self, queue: Any, kernel: Any, grid: WorkSizes) -> Any:
         """Put a kernel whose arguments are set behind the others of a queue; its event, None for an empty grid."""
-        lanes = self.signature.lanes
-        whole = (grid[0] * lanes * self.units, grid[1], grid[2])
+        threads = self.signature.block_threads
+        whole = (grid[0] * threads * self.units, grid[1], grid[2])
         if 0 in whole:
             return None
-        return self.cl.enqueue_nd_range_kernel(queue, kernel, whole, (lanes, 1, 1))
+        return self.cl.enqueue_nd_range_kernel(queue, kernel, whole, (threads, 1, 1))
 
 
 class ClGraph(GraphExecutor):

@@ -99,11 +99,11 @@ class Groups:
         buffers = [pack([v % 11 for v in whole(p.size)], p.dtype) for p in params]
         same(run_linear(backend, linear, buffers, values), run_linear(python(), linear, buffers, values))
 
-    @needs(lanes=2, grid_dims=1, shared_memory=8)
+    @needs(block_threads=2, grid_dims=1, shared_memory=8)
     @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.uint8, dtypes.int64], ids=("float32", "uint8", "int64"))
     def test_barrier(self, backend: Backend, target: Target, dtype: DType) -> None:
         """Threads read from shared memory what the last of their group has stored, and no other group."""
-        threads, groups = min(target.lanes, target.shared_memory // dtype.itemsize), 5
+        threads, groups = min(target.block_threads, target.shared_memory // dtype.itemsize), 5
         linear = placed(shared.exchange(groups, threads, dtype=dtype), target)
         values = [v % 251 for v in whole(groups * threads)]
         rows = [values[g * threads : (g + 1) * threads] for g in range(groups)]
@@ -111,10 +111,10 @@ class Groups:
             (got, _) = run_linear(backend, linear, [b"\xff" * (len(values) * dtype.itemsize), pack(values, dtype)])
             same(unpack(got, dtype), [x for row in rows for x in reversed(row)])
 
-    @needs(lanes=2, grid_dims=1, shared_memory=8)
+    @needs(block_threads=2, grid_dims=1, shared_memory=8)
     def test_barrier_in_a_loop(self, backend: Backend, target: Target) -> None:
         """Shared memory that is filled anew in each iteration: nobody overwrites what another has not read yet."""
-        threads, iterations = min(target.lanes, target.shared_memory // 4), 23
+        threads, iterations = min(target.block_threads, target.shared_memory // 4), 23
         values = [v % 1009 for v in whole(iterations * threads)]
         want = [sum((k + 1) * values[k * threads + threads - 1 - t] for k in range(iterations)) for t in range(threads)]
         for _ in range(REPEATS):
@@ -122,10 +122,10 @@ class Groups:
             got = run_linear(backend, placed(shared.relay(iterations, threads), target), buffers)[0]
             same(unpack(got, dtypes.int32), want)
 
-    @needs(lanes=2, grid_dims=1, shared_memory=8)
+    @needs(block_threads=2, grid_dims=1, shared_memory=8)
     def test_all_shared_memory(self, backend: Backend, target: Target) -> None:
         """A group has as much shared memory as the Target says, to the last element."""
-        room, threads = target.shared_memory // 4, min(target.lanes, target.shared_memory // 4)
+        room, threads = target.shared_memory // 4, min(target.block_threads, target.shared_memory // 4)
         values = whole(2 * threads)
         linear = placed(shared.exchange(2, threads, room, dtypes.int32), target)
         (got, _) = run_linear(backend, linear, [bytes(8 * threads), pack(values, dtypes.int32)])
@@ -134,7 +134,7 @@ class Groups:
     @pytest.mark.parametrize("dims", [pytest.param(d, id=str(d), marks=needs(grid_dims=d)) for d in (1, 2, 3)])
     def test_positions(self, backend: Backend, target: Target, dims: int) -> None:
         """Every thread of every group knows its place along each dimension."""
-        sizes, threads = (3, 5, 2)[:dims], min(target.lanes, 4)
+        sizes, threads = (3, 5, 2)[:dims], min(target.block_threads, 4)
         linear = placed(shared.positions(sizes, threads), target)
         count = linear.signature.params[0].size
         (got,) = run_linear(backend, linear, [b"\xff" * (4 * count)])

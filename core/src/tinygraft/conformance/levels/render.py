@@ -86,8 +86,8 @@ class RenderLevel:
         target, alignment = writing[0], writing[0].alignment
         assert alignment > 0 and alignment & (alignment - 1) == 0, f"alignment is {alignment}, no power of 2"
         assert 0 <= target.grid_dims <= 3
-        assert target.lanes >= 1 and target.chunks >= 1 and min(target.max_grid) >= 1
-        assert target.lanes == 1 or target.grid_dims, "threads of a group need a grid"
+        assert target.block_threads >= 1 and target.chunks >= 1 and min(target.max_grid) >= 1
+        assert target.block_threads == 1 or target.grid_dims, "threads of a group need a grid"
 
     @pytest.mark.parametrize("name", EXPRESSIONS)
     def test_a_kernel_compiles(self, writing: Writing, opened: Opened, name: str) -> None:
