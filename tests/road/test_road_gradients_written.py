@@ -515,3 +515,32 @@ def test_a_leaf_of_data_that_is_used_and_then_written(devices: tuple[str, ...] |
     assert factor.grad is not None, "there is no gradient"
     assert w.grad is not None, "there is no gradient"
     assert (factor.grad.item(), w.grad.tolist(), factor.item()) == (5.0, [-1.5, -1.5], -7.5)
+
+
+@reads
+@pytest.mark.parametrize("part", [False, True])
+@pytest.mark.parametrize("devices", [None, ("PYTHON", "PYTHON:1")], ids=["one device", "two devices"])
+@pytest.mark.parametrize("name", ["contiguous", "cast", "repeat", "pad"])
+def test_a_value_with_a_leafs_memory_is_written_after_the_leaf(
+    name: str, devices: tuple[str, ...] | None, part: bool, read: Read
+) -> None:
+    """What had nothing to do is the leaf's node; the leaf's write moves it to a copy, which makes no leaf of it."""
+    w = Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    w = w.realize() if devices is None else w.shard(devices, None).realize()
+    same = {
+        "contiguous": lambda: w.contiguous(),
+        "cast": lambda: w.cast(w.dtype),
+        "repeat": lambda: w.repeat(1),
+        "pad": lambda: w.pad(((0, 0),)),
+    }[name]()
+    w *= 0.5
+    Tensor.realize(w, same)
+    read(same)
+    if part:
+        same[0:1] = 1.5
+    else:
+        same *= 3
+    same.sum().backward()
+    assert w.grad is not None, "there is no gradient"
+    assert w.grad.tolist() == ([0.0, 1.0] if part else [3.0, 3.0])
+    assert (same.tolist(), w.tolist()) == ([1.5, 2.0] if part else [3.0, 6.0], [0.5, 1.0])

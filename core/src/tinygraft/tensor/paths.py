@@ -175,9 +175,12 @@ def is_leaf(tensor: TensorBase | SharedStorage) -> bool:
     """Whether a tensor with requires_grad=True is computed from no other such one that is still there.
 
     What was computed when it was written to first is no leaf from then on, whatever it has been overwritten by; nor is
-    what has the node of another tensor, as contiguous() gives it where there is nothing to do.
+    what has the node of another tensor, as contiguous() gives it where there is nothing to do, or a copy of what that
+    one had before it was written to.
     """
     if tensor._computed or borrows(tensor):
+        return False
+    if tensor._lender is not None and any(tape.origin_of(buffer) is not None for buffer in memories(tensor.uop)):
         return False
     node = tensor.uop
     if is_detached_value(node):
