@@ -6,6 +6,7 @@ block is a part of what the commands before it print, but for numbers and spaces
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
@@ -16,6 +17,8 @@ import venv
 from pathlib import Path
 
 import pytest
+
+from tinygraft.plugin import Dialect, Target
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "writing-a-plugin.md"
@@ -94,3 +97,12 @@ def test_the_page_shows_every_kind_of_step() -> None:
     assert kinds.count("output") == kinds.count("sh")
     kit = [text for language, text in BLOCKS if language == "sh" and re.search("conformance|pytest", text)]
     assert len(kit) == 5
+
+
+def test_the_fields_it_names_exist() -> None:
+    """What the page calls a field, of Target or of Dialect, is one."""
+    (paragraph,) = re.findall(r"^\[Other fields\].*?\n\n", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    named = set(re.findall(r"`([a-z_]+)`", paragraph)) - {"launch"}
+    fields = {field.name for cls in (Target, Dialect) for field in dataclasses.fields(cls)}
+    assert len(named) > 4
+    assert named <= fields

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from tinygraft import __version__ as VERSION
 from tinygraft.cli import new_plugin
 from tinygraft.cli.main import main
 from tinygraft.device.device_spec import PLUGIN_API, DeviceSpec
+from tinygraft.plugin import Backend, Target
 
 New = Callable[..., tuple[int, str, str]]
 FILES = {
@@ -70,6 +72,20 @@ def test_the_device_is_small_and_sees_only_the_contract(new: New, tmp_path: Path
         found = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         found |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         assert {name for name in found if name and name.startswith("tinygraft.")} <= {"tinygraft.plugin"}
+
+
+@pytest.mark.parametrize("style", new_plugin.STYLES)
+def test_the_device_loads(new: New, tmp_path: Path, style: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """device.py of each style runs with this core: the contract has every name and every field that it uses."""
+    new("acme", "--style", style)
+    monkeypatch.syspath_prepend(tmp_path / "tinygraft-acme" / "src")
+    try:
+        module = importlib.import_module("tinygraft_acme.device")
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "tinygraft_acme"]:
+            del sys.modules[name]
+    assert isinstance(module.TARGET, Target)
+    assert issubclass(module.AcmeBackend, Backend)
 
 
 def test_the_metadata_fits_this_core(new: New, tmp_path: Path) -> None:

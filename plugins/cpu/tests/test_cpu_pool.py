@@ -169,6 +169,6 @@ def test_without_the_extension_kernels_run_on_one_thread(monkeypatch: pytest.Mon
 
 
 def test_a_share_of_a_tile_loop(run: Callable[..., Any]) -> None:
-    """A loop of two turns in three parts leaves one part without work."""
+    """A loop of two iterations in three parts leaves one part without work."""
     a, b = (np.ones(shape, np.float32) for shape in ((6, 5), (5, 16)))
     assert (run(matmul(), np.zeros((6, 16), np.float32), a, b) == 5).all()
