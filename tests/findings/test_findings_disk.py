@@ -262,6 +262,24 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def aged(folder: Path) -> None:
+    """Let a folder be two minutes old."""
+    os.utime(folder, (time.time() - 120,) * 2)
+
+
+def test_3_6_a_folder_whose_lock_is_about_to_be_taken_stays(tmp_path: Path) -> None:
+    """Between the making of the lock's file and the lock, another process found a folder that nobody had, and removed
+    it: the compiler's output was not there then (the fuzzer met it once in 27,000 programs beside a whole test run)."""
+    from tinygraft_cpu import scratch
+
+    for name in ("young", "old"):
+        (tmp_path / f"tinygraft-cc-{name}").mkdir()
+        (tmp_path / f"tinygraft-cc-{name}" / "lock").touch()
+    aged(tmp_path / "tinygraft-cc-old")
+    scratch.remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == ["tinygraft-cc-young"]
+
+
 @pytest.mark.slow
 @pytest.mark.needs("cc")
 def test_3_6_folders_of_a_killed_compilation_go_at_the_next_start(tmp_path: Path) -> None:
@@ -281,14 +299,20 @@ def test_3_6_folders_of_a_killed_compilation_go_at_the_next_start(tmp_path: Path
     left = folders()
     kill(killed)
     assert folders() == left
+    for name in left:
+        aged(system / name)
     living = started([sys.executable, "-c", ADD], lambda: bool(folders() - left), CC=cc, **settings)
     try:
         theirs = folders()
         assert not left & theirs
+        for name in theirs:
+            aged(system / name)
         run(ADD, tmp_path / "cache", **(settings | {"CC": "cc"}))
         assert folders() == theirs
     finally:
         kill(living)
+    for name in theirs:
+        aged(system / name)  # the last process looked into it
     run(ADD, tmp_path / "cache", **(settings | {"CC": "cc"}))
     assert os.listdir(system) == [users.name]
 

@@ -1,6 +1,7 @@
 """Folders for the files between this process and a C compiler, and the removal of those whose process was killed.
 
-A process has a lock in its folder, which the system ends with the process: a folder whose lock can be had is nobody's.
+A process has a lock in its folder, which the system ends with the process: a folder whose lock can be had is nobody's,
+unless it is so young that its process may be about to take the lock.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = "tinygraft-cc-"
-YOUNG = 60.0  # seconds in which a folder may have no lock yet
+YOUNG = 60.0  # seconds in which a folder may have no lock yet, or one that nobody holds yet; assumed
 _cleaned: set[str] = set()
 
 
@@ -54,13 +55,13 @@ def remove_leftovers(system: Path) -> None:
 def _is_left(entry: os.DirEntry[str]) -> bool:
     found = entry.stat(follow_symlinks=False)
     is_mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
-    if fcntl is None or not is_mine or not stat.S_ISDIR(found.st_mode):
+    if fcntl is None or not is_mine or not stat.S_ISDIR(found.st_mode) or time.time() - found.st_mtime <= YOUNG:
         return False
     try:
         with open(Path(entry.path) / "lock", "rb+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
-        return time.time() - found.st_mtime > YOUNG
+        return True
     except OSError:  # somebody has the lock
         return False
     return True
