@@ -17,7 +17,7 @@ from typing import Any
 
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.effort import spend
-from tinygraft.schedule.kernel_body import NotShared, numel, output_loops
+from tinygraft.schedule.kernel_body import numel, output_loops
 from tinygraft.schedule.stored import MIN_ROWS, MUCH, is_product, memory_base
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
@@ -131,9 +131,7 @@ class Group:
             return None  # where a product of matrices ends, each tile would wait for more memory
         draft = self.draft()
         before = set(draft.lowering.reduces)
-        try:
-            draft.add(node, needs)
-        except NotShared:
+        if not draft.add(node, needs):
             return None
         reduces = draft.lowering.reduces
         new = [r for r in reduces if r not in before]
