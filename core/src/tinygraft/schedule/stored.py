@@ -97,7 +97,7 @@ class Facts:
     contexts: dict[EvaluationContext, Evaluations] = field(default_factory=dict)  # where it is needed -> how often
 
 
-def decide(order: list[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
+def decide(order: Sequence[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
     """The nodes to store. order is the graph, sources before users."""
     stored = {node for node in order if node in outputs or node.op in ALWAYS}
     stored |= {memory_base(node.src[0]) for node in order if node.op is Ops.COPY}
@@ -138,7 +138,7 @@ def buffers_of(node: UOp) -> tuple[UOp, ...]:
 class _Rules:
     """The rules on one graph. Costs are kept by what they depend on, so that a repeated layer looks them up."""
 
-    def __init__(self, order: list[UOp]) -> None:
+    def __init__(self, order: Sequence[UOp]) -> None:
         self.facts: dict[UOp, Facts] = {node: Facts(numel(node.shape)) for node in order}
         # sizes are part of the address, not values
         self.order = [node for node in order if node.op not in LEAVES and node.dtype is not dtypes.index]
@@ -330,7 +330,7 @@ def _rounds(node: UOp) -> bool:
     return node.op is Ops.REDUCE_AXIS and node.arg.op not in (Ops.MAX, Ops.MIN) and node.dtype.kind == "float"
 
 
-def _comparisons(order: list[UOp], facts: dict[UOp, Facts]) -> list[tuple[UOp, UOp]]:
+def _comparisons(order: Sequence[UOp], facts: dict[UOp, Facts]) -> list[tuple[UOp, UOp]]:
     """(extreme, other) of each comparison of a value with a maximum or minimum over axes, moved and cast or not."""
     found: list[tuple[UOp, UOp]] = []
     for extreme in [n for n in order if n.op is Ops.REDUCE_AXIS and n.arg.op in (Ops.MAX, Ops.MIN)]:
@@ -424,7 +424,7 @@ Bits = tuple[int, int]  # a set of numbers: the least of them may be, and a bit 
 NONE: Bits = (0, 0)
 
 
-def _cut(order: list[UOp], facts: dict[UOp, Facts], stored: set[UOp], target: Target) -> None:
+def _cut(order: Sequence[UOp], facts: dict[UOp, Facts], stored: set[UOp], target: Target) -> None:
     """Store nodes where chains grow past what a kernel may hold.
 
     Of each node it is known exactly what its chain computes and reads, as sets of numbers: values that two branches
