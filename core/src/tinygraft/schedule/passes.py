@@ -109,7 +109,7 @@ def granted(state: ScheduleState, asked: Again, step: SchedulePass) -> ScheduleS
             f"  pass {step.name!r} asks over and over for {_text(asked)}"
         )
     if events.active:
-        events.stage(f"schedule pass: {step.name}", f"asks for {_text(asked)}; again from {step.again!r}")
+        events.stage(f"schedule pass: {step.name} asks", f"for {_text(asked)}; again from {step.again!r}")
     if isinstance(asked, NeedsOwnMemory):
         return state._replace(private=state.private | asked.nodes)
     return state._replace(stored=state.stored | asked.nodes)

@@ -1,7 +1,7 @@
 """What must hold after each pass of the schedule: the checks that SPEC turns on.
 
 In: a state (passes.py) and the name of the pass that gave it. Out: nothing, or a GraphError that names the pass, what
-does not hold and a node. That calls read what they mean to is a pass of its own (proof.py), and proved without SPEC too.
+does not hold and a node. That calls read what they mean to is a pass of its own (proof.py), and is done without SPEC.
 """
 
 from __future__ import annotations
