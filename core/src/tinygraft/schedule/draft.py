@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tinygraft.schedule.kernel_body import Lowering, numel
-from tinygraft.schedule.stored import AGAIN_HEAVY
 from tinygraft.schedule.views import ZERO, Index, flatten
+from tinygraft.schedule.weighing import AGAIN_HEAVY
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg
 from tinygraft.uop.overlap import GatedIndex, coincide

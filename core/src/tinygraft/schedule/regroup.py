@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tinygraft.schedule import blocked_scans
 from tinygraft.schedule.kernel_body import numel
-from tinygraft.schedule.stored import is_product
+from tinygraft.schedule.weighing import is_product
 from tinygraft.target import Target
 from tinygraft.uop.ops import MOVEMENT, Ops, ReduceArg
 from tinygraft.uop.shape import is_concrete

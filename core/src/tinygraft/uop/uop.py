@@ -533,9 +533,9 @@ def rebuild(
     becomes of a tensor that reads there.
     """
     done = dict(swap)
-    for node in toposort(*roots, enter=lambda n: n not in swap):
+    for node in toposort(*roots, enter=(lambda n: n not in swap) if swap else None):
         if node not in done:
-            src = tuple(done[s] for s in node.src)
+            src = tuple([done[s] for s in node.src])
             if node.op is Ops.ASSIGN and len(src) == 3:
                 src = (*src[:2], _same_view(node.src[2], node.src[0], done))
             new = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
