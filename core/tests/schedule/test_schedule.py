@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from tensor_nodes import BACKEND, assign, filled, memory, move, total
 from tinygraft import events
+from tinygraft import schedule as folder
 from tinygraft.schedule.schedule import PASSES, schedule
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -35,6 +38,14 @@ def test_the_passes_are_these() -> None:
     )
     for place, step in enumerate(PASSES):
         assert not step.again or names.index(step.again) < place < names.index("write kernels")
+
+
+def test_the_list_is_told_where_one_reads_first() -> None:
+    """The docstring of the folder names every pass, in order."""
+    told = re.sub(r"\s+", " ", folder.__doc__ or "")
+    places = [told.find(name) for name in ORDER]
+    assert -1 not in places
+    assert places == sorted(places)
 
 
 def test_a_plain_graph_goes_through_each_once() -> None:
