@@ -91,7 +91,7 @@ class Group:
         self._draft: Draft | None = None
 
     def join(self, part: KernelPart, needs: set[UOp]) -> bool | StoreMore:
-        """Compute and store a node here. False where that cannot be; StoreMore ends all, and leaves no state of use."""
+        """Compute and store a node here. False where that cannot be; after StoreMore the group is of no use."""
         entry, buffers = self._entry(part)
         state = self.book.once((self.state.number, entry), lambda: self._extended(part, needs, entry))
         if state is None:

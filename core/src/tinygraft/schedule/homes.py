@@ -28,9 +28,7 @@ class Homes:
     # the ASSIGN of a scatter into the very value that it replaces: the scatter is written in place instead
     scatters: dict[UOp, UOp] = field(default_factory=dict)  # ASSIGN -> SCATTER
     finished: dict[UOp, UOp] = field(default_factory=dict)  # SCATTER -> ASSIGN
-    fills: list[tuple[UOp, UOp, UOp]] = field(
-        default_factory=list
-    )  # (node, what is copied there first, that as a value)
+    fills: list[tuple[UOp, UOp, UOp]] = field(default_factory=list)  # (node, what is copied there first, as a value)
     copies_back: dict[UOp, tuple[UOp, UOp]] = field(default_factory=dict)  # node -> (BUFFER, what that then holds)
     kept: set[UOp] = field(default_factory=set)  # the BUFFERs that are there before, or whose values are wanted
 

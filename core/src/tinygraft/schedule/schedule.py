@@ -196,19 +196,23 @@ def prove(state: ScheduleState) -> ScheduleState:
 
 PASSES = (
     SchedulePass("take devices apart", take_devices_apart, schedule_spec.single_devices, texts.graph),
+    # before all that looks through movement, which an AFTER would hide
     SchedulePass("take waits out", take_waits_out, schedule_spec.plain_values, texts.graph),
     SchedulePass("choose limits", choose_limits, schedule_spec.nothing, texts.limits),
     SchedulePass("cut long loops", cut_long_loops, schedule_spec.plain_values, texts.graph),
-    # the graph is what it is from here on
+    # the graph stays what it is from here on
     SchedulePass("order nodes", order_nodes, schedule_spec.sources_first, texts.graph),
     SchedulePass("bind variables", bind_variables, schedule_spec.nothing, texts.variables),
     SchedulePass("choose stored", choose_stored, schedule_spec.stored_nodes, texts.stored),
-    # repeated until no pass below asks for more
+    # from here on all is repeated until no pass asks for more; what is asked for stays stored, and private
     SchedulePass("assign buffers", assign_buffers, schedule_spec.homes_with_room, texts.homes),
     SchedulePass("fuse", fuse, schedule_spec.made_once, texts.kernels, again="assign buffers"),
     SchedulePass("list tasks", list_tasks, schedule_spec.written_once, texts.tasks, again="assign buffers"),
     SchedulePass("order tasks", order_tasks, schedule_spec.written_once, texts.tasks, again="assign buffers"),
-    SchedulePass("write kernels", write_kernels, schedule_spec.nothing, texts.calls),  # codegen checks each graph
-    SchedulePass("reuse memory", reuse_memory, schedule_spec.nothing, texts.calls),  # of what only one call reads last
-    SchedulePass("prove", prove, schedule_spec.nothing, texts.calls),  # last: of what will run
+    # after all that asks: what is written down is not written in vain. Codegen checks each kernel graph
+    SchedulePass("write kernels", write_kernels, schedule_spec.nothing, texts.calls),
+    # after the order, which says who reads a value last
+    SchedulePass("reuse memory", reuse_memory, schedule_spec.nothing, texts.calls),
+    # last: of what will run
+    SchedulePass("prove", prove, schedule_spec.nothing, texts.calls),
 )
