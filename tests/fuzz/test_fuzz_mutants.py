@@ -13,7 +13,7 @@ from generate import generate
 from lanes import on
 from tinygraft.engine import collect, compile, plan, tape
 from tinygraft.jit import replayed
-from tinygraft.schedule import schedule
+from tinygraft.schedule import fusion, homes, schedule
 from tinygraft.tensor import base, storage
 
 Mutant = tuple[Any, str, Callable[..., Any], str]
@@ -26,18 +26,18 @@ MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has in
     ),
     "an assignment that others build on happens again": (collect, "assigned_for", lambda others, order: [], "state"),
     "a kernel reads elsewhere what it overwrites": (
-        schedule._TaskList,
-        "_check_overwritten",
-        lambda p, group: None,
+        fusion.Group,
+        "overwritten",
+        lambda group: set(),
         "state",
     ),
     "memory is taken while its value is needed": (
-        schedule._TaskList,
+        homes._HomeGiver,
         "_may_overwrite",
         lambda p, n, base, to: True,
         "state",
     ),
-    "kernels run in any order": (schedule, "in_order", lambda tasks, versions, kept=(): list(reversed(tasks)), "state"),
+    "kernels run in any order": (schedule, "in_order", lambda tasks, *rest: list(reversed(tasks)), "state"),
     "a replay does not keep what it overwrites": (replayed, "before_replay", lambda *a: None, "jit"),
     "a view is a value": (base, "alias", lambda base, view: None, "views"),
     "a write does not show in views": (

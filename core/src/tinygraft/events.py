@@ -21,9 +21,9 @@ from tinygraft.helpers import warn_user
 class StageEvent:
     """A stage has given its result.
 
-    name says which stage ("tensor graph", "schedule", "kernel", "pass: NAME", "linear", "source", "binary"), subject is
-    the result (a UOp, a box of uop/stages.py, a list of calls), kernel the name of the kernel it belongs to, empty for
-    what concerns a whole schedule.
+    name says which stage ("tensor graph", "schedule pass: NAME", "schedule", "kernel", "pass: NAME", "linear",
+    "source", "binary"), subject is the result (a UOp, a box of uop/stages.py, a list of calls, text), kernel the name
+    of the kernel it belongs to, empty for what concerns a whole schedule.
     """
 
     name: str

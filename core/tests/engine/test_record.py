@@ -183,6 +183,26 @@ def test_explain_prints_passes_when_asked() -> None:
     assert "---- pass: simplify: 9 nodes" in "\n".join(explain(schedule, passes=True))
 
 
+def test_explain_prints_the_passes_of_a_schedule() -> None:
+    """As those of a kernel: a table, or with what each has made; one that changed nothing is there too."""
+
+    def graph() -> None:
+        sink = UOp(Ops.SINK, dtypes.void, (UOp.buffer("DEV", 4, dtypes.float) + 2.0,))
+        events.stage("tensor graph", sink)
+        events.stage("schedule pass: cut", sink)
+        events.stage("schedule pass: wait", "")
+        events.stage("schedule pass: fuse", "kernel: a\nkernel: b")
+        events.stage("schedule", [])
+
+    (schedule,) = recorded(Recorder(), graph)
+    text = "\n".join(explain(schedule))
+    assert re.search(r"-- passes: 3 \(.*\n  cut +\d nodes .*\n  wait +as before .*\n  fuse +2 lines .*\n\n-- *", text)
+    assert "kernel: a" not in text
+    listed = "\n".join(explain(schedule, passes=True))
+    assert re.search(r"---- schedule pass: cut: \d nodes.*\nUOp\(Ops.SINK", listed)
+    assert re.search(r"---- schedule pass: fuse: 2 lines.*\nkernel: a\nkernel: b\n", listed)
+
+
 def test_explain_says_where_a_kernel_was_printed() -> None:
     """A kernel that was compiled for an earlier schedule is named with that schedule in the time line."""
     kept = kernel_sink()  # as the cache of compiled kernels keeps it

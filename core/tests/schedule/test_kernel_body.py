@@ -15,7 +15,7 @@ from tensor_nodes import move, numbers, reduced
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.schedule.draft import Draft
-from tinygraft.schedule.kernel_body import HANDLERS, Lowering, NotShared, address, guarded, numel, output_loops, terms
+from tinygraft.schedule.kernel_body import HANDLERS, Lowering, address, guarded, numel, output_loops, terms
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ParamArg, ScanArg, WindowArg
 from tinygraft.uop.uop import UOp, postorder
@@ -198,8 +198,7 @@ def test_a_member_is_shared_at_its_own_place_only() -> None:
     lowering.members[double] = index
     sum_ = lowering.value(double, index)
     assert lowering.value(double * x, index).src[0] is sum_
-    with pytest.raises(NotShared):
-        lowering.value(move(Ops.FLIP, double, (0,)), index)
+    assert lowering.shared_value(move(Ops.FLIP, double, (0,)), index) is None
     assert lowering.value(double, index, ix.lt(index[0], 2)) is sum_
 
 

@@ -12,7 +12,7 @@ from tinygraft.schedule.schedule import schedule
 from tinygraft.schedule.waits import in_turn, without_waits
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import KernelCall
-from tinygraft.uop.uop import UOp, postorder
+from tinygraft.uop.uop import UOp
 
 
 def after(x: Tensor, y: Tensor) -> Tensor:
@@ -61,9 +61,9 @@ def test_order_follows_what_is_waited_for() -> None:
     a = Tensor([1.0, 2.0]).realize()
     y = (a + 1).uop
     x = after(a, Tensor(y)).uop
-    order = postorder(x * 2.0, y)
-    done, waits = without_waits(order)
+    outputs, waits = without_waits([x * 2.0, y])
     assert {node.op for node in waits} == {Ops.RESHAPE}
-    turn = in_turn([done[x * 2.0], done[y]], waits)
+    turn = in_turn(outputs, waits)
+    assert all(node.op is not Ops.AFTER for node in turn)
     for node, awaited in waits.items():
         assert turn.index(awaited) < turn.index(node)

@@ -84,3 +84,20 @@ def test_a_view_that_is_written_moves_with_its_base_also_where_it_is_replaced() 
     assert rebuild((write,), {view: value})[write] is write
     moved = rebuild((write,), {view: value, base: other})[write]
     assert moved.src == (other, value, Tensor(other)[start : start + 1].uop)
+
+
+def test_a_rule_is_asked_once_for_each_node() -> None:
+    """With the node as it was and on its new sources; not about what it has made, nor about what was replaced."""
+    x, y = UOp.variable("x", 0, 9), UOp.variable("y", 0, 9)
+    asked: list[tuple[UOp, UOp]] = []
+
+    def negated(node: UOp, new: UOp) -> UOp:
+        asked.append((node, new))
+        return UOp(Ops.NEG, new.dtype, (new,)) if new.op is Ops.ADD else new
+
+    total = (x + y) * 2
+    done = rebuild((total,), {y: x}, negated)
+    assert {node for node, _ in asked} == {x, x + y, total, *total.src[1:]}
+    assert len(asked) == 4
+    assert done[x + y] is UOp(Ops.NEG, dtypes.index, (x + x,))
+    assert done[total].src[0] is done[x + y]

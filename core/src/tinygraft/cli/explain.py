@@ -23,7 +23,7 @@ def add_command(subparsers: Any) -> None:
         description="Run SCRIPT with its ARGUMENTS and print, for each schedule, the tensor graph, the calls, "
         "each kernel's graph, linear form and source, and the time line.",
     )
-    parser.add_argument("--passes", action="store_true", help="also print the kernel graph after each pass")
+    parser.add_argument("--passes", action="store_true", help="also print what each pass has made")
     parser.add_argument("script", metavar="SCRIPT", help="a Python file")
     rest = argparse.REMAINDER
     parser.add_argument("arguments", metavar="ARGUMENTS", nargs=rest, help="what the script gets")

@@ -5,7 +5,7 @@ In: Schedules of record.py. Out: lines. `python -m tinygraft explain SCRIPT` pri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tinygraft.engine.record import KernelRecord, LaunchRecord, ScheduleRecord, Stage
 
@@ -17,8 +17,8 @@ BAR = 40  # of the whole time, as a bar
 def explain(schedule: ScheduleRecord, passes: bool = False, bodies: dict[int, int] | None = None) -> Iterator[str]:
     """The lines for one schedule.
 
-    passes also prints the kernel graph after each pass. bodies remembers in which schedule a kernel was
-    printed: one that was compiled before is not compiled again, and the text says where to look.
+    passes also prints what each pass has given. bodies remembers in which schedule a kernel was printed: one that was
+    compiled before is not compiled again, and the text says where to look.
 
     >>> from tinygraft.engine.record import LaunchRecord
     >>> replay = ScheduleRecord(2, "train.py:7", launches=[LaunchRecord("E_4", "DEV", 0.0, 2e-6, 32, 4)], launched=1)
@@ -29,8 +29,7 @@ def explain(schedule: ScheduleRecord, passes: bool = False, bodies: dict[int, in
     kind = "schedule" if schedule.stages else "replay"
     yield ""
     yield heading(f"{kind} {schedule.number}, asked for at {schedule.where}", "=")
-    for stage in schedule.stages:
-        yield from stage_lines(stage)
+    yield from with_passes(schedule.stages, "schedule pass: ", passes)
     for kernel in schedule.kernels:
         yield from kernel_lines(kernel, passes)
         bodies[kernel.key] = schedule.number
@@ -60,18 +59,22 @@ def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
     """The stages of one kernel; its passes as a table, or each with its graph."""
     yield ""
     yield heading(f"kernel {kernel.name}", "=")
-    listed = [stage for stage in kernel.stages if stage.name.startswith("pass: ")]
-    for stage in kernel.stages:
-        if stage not in listed:
-            yield from stage_lines(Stage(f"{stage.name} graph", stage.about, stage.text, None, stage.seconds)
-                                   if stage.name == "kernel" else stage)  # fmt: skip
-        elif passes:
+    stages = [Stage(f"{stage.name} graph", stage.about, stage.text, None, stage.seconds)
+              if stage.name == "kernel" else stage for stage in kernel.stages]  # fmt: skip
+    yield from with_passes(stages, "pass: ", passes)
+
+
+def with_passes(stages: Sequence[Stage], prefix: str, passes: bool) -> Iterator[str]:
+    """Stages, of which those whose names begin with prefix are passes: a table, or each with what it gave."""
+    listed = [stage for stage in stages if stage.name.startswith(prefix)]
+    for stage in stages:
+        if passes or stage not in listed:
             yield from stage_lines(stage)
         elif stage is listed[0]:
             yield ""
-            yield heading(f"passes: {len(listed)} (--passes prints the graph after each)", "-")
+            yield heading(f"passes: {len(listed)} (--passes prints what each has made)", "-")
             for one in listed:
-                yield f"  {one.name.removeprefix('pass: '):30} {one.about:>12} {duration(one.seconds):>10}"
+                yield f"  {one.name.removeprefix(prefix):30} {one.about:>20} {duration(one.seconds):>10}"
 
 
 def timeline(schedule: ScheduleRecord, bodies: dict[int, int]) -> Iterator[str]:

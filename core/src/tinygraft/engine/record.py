@@ -187,7 +187,7 @@ def describe(name: str, subject: object, draw: bool) -> Stage:
     if isinstance(subject, UOp):
         nodes = len(toposort(subject))
         about = f"{nodes} node{'s' * (nodes != 1)}"
-        text = repr(subject) if name == "tensor graph" else show_kernel(subject)
+        text = repr(subject) if name.startswith(("tensor graph", "schedule pass")) else show_kernel(subject)
         return Stage(name, about, cut(text), draw_graph(subject) if draw else None)
     if isinstance(subject, Linear):
         about = f"{len(subject.uops)} instructions; actions: {', '.join(subject.actions) or 'none'}"
@@ -196,6 +196,9 @@ def describe(name: str, subject: object, draw: bool) -> Stage:
         return Stage(name, subject.language, cut(subject.text.rstrip("\n")))
     if isinstance(subject, Binary):
         return Stage(name, f"{len(subject.data)} bytes", cut(subject.detail.rstrip("\n")))
+    if isinstance(subject, str):
+        lines = len(subject.splitlines())
+        return Stage(name, f"{lines} line{'s' * (lines != 1)}" if lines else "as before", cut(subject))
     if isinstance(subject, Sequence) and all(isinstance(call, (KernelCall, CopyCall)) for call in subject):
         copies = sum(isinstance(call, CopyCall) for call in subject)
         kernels = len(subject) - copies

@@ -1,8 +1,20 @@
 """From a graph to kernels and copies in order: what becomes memory, what goes together, what runs when.
 
 Graph to calls (`schedule/`). `schedule(outputs, target_of)` takes the nodes that are wanted and gives
-`KernelCall`s and `CopyCall`s in order. `regroup` cuts long reductions with few results, and long products of
-matrices, into two steps, and `blocked_scans` long running sums into blocks, by shapes alone.
+`KernelCall`s and `CopyCall`s in order. `PASSES` in `schedule/schedule.py` is the list of passes, each a function
+from one state to the next:
+
+    take devices apart, take waits out    a graph of single devices, of values alone
+    choose limits, cut long loops         long reductions, products and scans in steps, by shapes alone
+    order nodes, bind variables           sources before users; the values of variables
+    choose stored                         which nodes become memory
+    assign buffers                        where; repeated from here until no pass asks for more
+    fuse                                  which stored nodes one kernel computes; may ask that more are stored
+    list tasks, order tasks               what runs, and when; may ask that a value has memory of its own
+    write kernels, reuse memory, prove    calls, with few buffers, that read what they mean to
+
+What is asked for is a value that a pass gives instead of a state; `passes.py` grants it and repeats. With SPEC each
+result is checked, and `explain --passes` and VIZ show it.
 
 `stored` decides from the outputs backwards which nodes become memory: what must (outputs, copies, assigned
 values, scatters, scans), and what is cheaper to store than to compute again. `fusion` puts stored nodes

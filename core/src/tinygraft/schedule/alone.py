@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.blocked_scans import BLOCK
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.kernel_body import address, numel
-from tinygraft.schedule.order import NeedsOwnMemory
 from tinygraft.schedule.stored import memory_base
 from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.uop import index as ix
@@ -28,15 +28,15 @@ def is_alone(node: UOp) -> bool:
     return node.op in (Ops.SCATTER, Ops.SCAN) or (node.op is Ops.ASSIGN and len(node.src) == 3)
 
 
-def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft:
-    """The kernel of a node. Raises NeedsOwnMemory when a scatter reads the memory that it writes."""
+def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft | NeedsOwnMemory:
+    """The kernel of a node; NeedsOwnMemory where it is a scatter that reads the memory that it writes."""
     draft = Draft(node.device or "", memory)
     if node.op is Ops.SCAN:
         _scan(draft, node, needs)
-    elif node.op is Ops.SCATTER:
-        _scatter(draft, node, needs)
-    else:
+    elif node.op is not Ops.SCATTER:
         _view(draft, node, needs)
+    elif not _scatter(draft, node, needs):
+        return NeedsOwnMemory(frozenset((node,)))
     return draft
 
 
@@ -69,8 +69,12 @@ def _short_scans(draft: Draft, node: UOp, needs: set[UOp]) -> None:
         draft.store(node, flatten(tuple(index), shape), value, needs)
 
 
-def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """base[where[j]] = value[j], or op of what is there and value[j], for one j after another."""
+def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
+    """base[where[j]] = value[j], or op of what is there and value[j], for one j after another.
+
+    False where it reads the memory that it writes: an element written early would be read again, where a place is named
+    twice even at its own.
+    """
     base, where, value = node.src
     axis, end = node.arg.axis, node.arg.axis + len(where.shape)
     loops = list(draft.index(value.shape))
@@ -82,11 +86,11 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> None:
     memory = draft.lowering.param(buffer)
     read = postorder(new, position, *(() if inside is None else (inside,)))
     if any(n.op is Ops.LOAD and n.src[0] is memory for n in read):
-        # an element written early would be read again, where a place is named twice even at its own
-        raise NeedsOwnMemory({node})
+        return False
     if node.arg.op is not None:
         new = UOp(node.arg.op, node.dtype, (draft.lowering.load(buffer, position, inside), new))
     draft.store(node, position, new, needs, inside)
+    return True
 
 
 def _view(draft: Draft, node: UOp, needs: set[UOp]) -> None:

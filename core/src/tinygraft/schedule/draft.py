@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tinygraft.schedule.kernel_body import Lowering, NotShared, numel
-from tinygraft.schedule.stored import AGAIN_HEAVY
+from tinygraft.schedule.kernel_body import Lowering, numel
 from tinygraft.schedule.views import ZERO, Index, flatten
+from tinygraft.schedule.weighing import AGAIN_HEAVY
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg
 from tinygraft.uop.overlap import GatedIndex, coincide
@@ -44,22 +44,25 @@ class Draft:
                 place += 1
         return tuple(index)
 
-    def add(self, node: UOp, needs: set[UOp]) -> None:
-        """Compute and store node here. Raises NotShared and leaves the draft as it was when that cannot be."""
+    def add(self, node: UOp, needs: set[UOp]) -> bool:
+        """Compute and store node here. False, with the draft as it was, where that cannot be.
+
+        That is where it needs a node of this draft at another place than where that is computed.
+        """
         lowering = self.lowering
         loops, reduces = len(lowering.loops), dict(lowering.reduces)
         index = self.index(node.shape)
         source = node.src[1] if node.op is Ops.ASSIGN else node
         lowering.members[node] = index
-        try:
-            value = lowering.value(source, index)
-        except NotShared:
+        value = lowering.shared_value(source, index)
+        if value is None:
             del lowering.members[node]
             del lowering.loops[loops:]
             lowering.reduces = reduces
-            raise
+            return False
         lowering.values[(node, index, None)] = value
         self.store(node, flatten(index, node.shape), value, needs)
+        return True
 
     def store(self, node: UOp, position: UOp, value: UOp, needs: set[UOp], gate: UOp | None = None) -> None:
         """A store of node's value, or of a part of it, to its memory at a position."""

@@ -11,14 +11,16 @@ Book keeps what became of each step, by the form of the parts: a kernel equal to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+from tinygraft.schedule.again import StoreMore
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.effort import spend
-from tinygraft.schedule.kernel_body import NotShared, numel, output_loops
-from tinygraft.schedule.stored import MIN_ROWS, MUCH, is_product, memory_base
+from tinygraft.schedule.kernel_body import numel, output_loops
+from tinygraft.schedule.stored import memory_base
+from tinygraft.schedule.weighing import MIN_ROWS, MUCH, is_product
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape, high, sint
@@ -32,14 +34,6 @@ FEWER = 8  # times that what joins a product of matrices must read less than it 
 TINY = 16  # elements up to which kernels are joined only because there are fewer then
 LATEST = 8  # kernels that read the same among which a node may choose
 NAMED = frozenset({Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})  # equal ones are the same object
-
-
-class StoreMore(Exception):
-    """Nodes that would be computed again in a loop, and had better be stored."""
-
-    def __init__(self, nodes: Iterable[UOp]) -> None:
-        super().__init__()
-        self.nodes = set(nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +59,13 @@ class Book:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def once(self, key: Hashable, work: Callable[[], Any]) -> Any:
-        """The result of work, which follows from key alone."""
+        """The result of work, which follows from key alone; but for StoreMore, which names nodes and is not kept."""
         if key not in self._known:
             spend()
-            self._known[key] = work()
+            found = work()
+            if isinstance(found, StoreMore):
+                return found
+            self._known[key] = found
         return self._known[key]
 
 
@@ -93,12 +90,14 @@ class Group:
         self.state = FusionState(-1)
         self._draft: Draft | None = None
 
-    def join(self, part: KernelPart, needs: set[UOp]) -> bool:
-        """Compute and store a node here, unless that cannot be. Raises StoreMore."""
+    def join(self, part: KernelPart, needs: set[UOp]) -> bool | StoreMore:
+        """Compute and store a node here. False where that cannot be; after StoreMore the group is of no use."""
         entry, buffers = self._entry(part)
         state = self.book.once((self.state.number, entry), lambda: self._extended(part, needs, entry))
         if state is None:
             return False
+        if isinstance(state, StoreMore):
+            return state
         if self._draft is not None and len(self._draft.nodes) == len(self.nodes):
             self._draft = None  # it was found in the book: this draft is a step behind
         self.nodes.append(part.node)
@@ -118,7 +117,7 @@ class Group:
             labels.append((buffers.setdefault(buffer, len(buffers)), buffer.arg.size, here))
         return (part.form, tuple(labels)), buffers
 
-    def _extended(self, part: KernelPart, needs: set[UOp], entry: Hashable) -> FusionState | None:
+    def _extended(self, part: KernelPart, needs: set[UOp], entry: Hashable) -> FusionState | StoreMore | None:
         """The state with one more node, None where that cannot be."""
         node = part.node
         if self.state.product and (
@@ -131,9 +130,7 @@ class Group:
             return None  # where a product of matrices ends, each tile would wait for more memory
         draft = self.draft()
         before = set(draft.lowering.reduces)
-        try:
-            draft.add(node, needs)
-        except NotShared:
+        if not draft.add(node, needs):
             return None
         reduces = draft.lowering.reduces
         new = [r for r in reduces if r not in before]
@@ -142,7 +139,7 @@ class Group:
             self._draft = None  # a product of matrices shares its loops with no other reduction
             return None
         if again := draft.repeated():
-            raise StoreMore(again)
+            return StoreMore(frozenset(again))
         number, lowering = self.book.number((self.state.number, entry)), draft.lowering
         ops = len(lowering.values) + lowering.length
         return FusionState(number, ops, len(lowering.slots), len(reduces), product or self.state.product)
@@ -247,10 +244,10 @@ def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> KernelPart:
 
 
 def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
-                target: Target, book: Book) -> list[Group]:  # fmt: skip
+                target: Target, book: Book) -> list[Group] | StoreMore:  # fmt: skip
     """The kernels that compute the stored nodes (sources first), but for those in alone.
 
-    Raises StoreMore when a reduction would run again in a loop that it does not depend on.
+    StoreMore where a reduction would run again in a loop that it does not depend on.
     """
     groups: list[Group] = []
     home: dict[UOp, Group] = {}
@@ -265,16 +262,19 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
             continue
         device = node.device or ""
         part = part_of(node, memory, book)
+        joined: bool | StoreMore = False
         for group in _candidates(node, needs[node], home, reading):
             if group.device == device and group.takes(node, target) and not waits.between(node, group):
                 if node.op is Ops.ASSIGN and not _can_be_last(node, group, readers, waits):
                     continue
-                if group.join(part, needs[node]):
+                if joined := group.join(part, needs[node]):
                     break
         else:
             group = Group(len(groups), device, memory, book)
             groups.append(group)
-            group.join(part, needs[node])
+            joined = group.join(part, needs[node])
+        if isinstance(joined, StoreMore):
+            return joined
         home[node] = group
         waits.note(node, place)
         reading.note(group, node, needs[node])

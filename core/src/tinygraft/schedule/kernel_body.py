@@ -4,8 +4,9 @@
 into REDUCE over new ranges and memory into LOAD. Asking for the same node at the same index gives the same UOp, so
 what two outputs share is computed once. Which nodes are memory is decided before (schedule/stored.py).
 
-Each op has one handler: a generator that yields the values it needs as requests (node, index, gate) and returns its
-own value. A gate is the condition under which an element exists; loads below it are gated.
+Each op has one handler: a generator that yields the values it needs as requests (node, index, gate), is sent them, and
+yields its own value last. So the walk has a stack of its own, however deep the graph is. A gate is the condition under
+which an element exists; loads below it are gated.
 """
 
 from __future__ import annotations
@@ -24,14 +25,11 @@ from tinygraft.uop.shape import Shape, high, is_size, sint
 from tinygraft.uop.uop import UOp
 
 ValueRequest = tuple[UOp, Index, UOp | None]
-Answer = Generator[list[ValueRequest], list[UOp], UOp]
+Answer = Generator[list[ValueRequest] | UOp, list[UOp], None]
+PendingValue = tuple[ValueRequest, Answer, list[ValueRequest]]  # with what its handler waits for
 # Instructions that an operation becomes where the Target lacks it, of those that become more than one.
 LENGTH = {op: facts.length for op, facts in FACTS.items() if facts.length > 1}
 IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and itself they give the value
-
-
-class NotShared(Exception):
-    """A stored node of this kernel is needed at another place than where it is computed."""
 
 
 class Lowering:
@@ -70,48 +68,59 @@ class Lowering:
         return UOp(Ops.PARAM, buffer.dtype, (), ParamArg(slot, buffer.arg.size))
 
     def value(self, node: UOp, index: Index, gate: UOp | None = None) -> UOp:
-        """The value of node at index, as a node of the kernel graph. Raises NotShared."""
+        """The value of node at index, as a node of the kernel graph, in a kernel that computes no other node."""
+        found = self.shared_value(node, index, gate)
+        assert found is not None, f"{node.op} is computed at another place of its kernel"
+        return found
+
+    def shared_value(self, node: UOp, index: Index, gate: UOp | None = None) -> UOp | None:
+        """The same; None where it needs a stored node of this kernel at another place than where that is computed."""
         wanted = (node, index, gate)
         if (known := self.values.get(wanted)) is not None:
             return known
-        stack: list[tuple[ValueRequest, Answer, list[ValueRequest]]] = []
-        self._begin(wanted, stack)
+        stack: list[PendingValue] = []
+        if not self._begin(wanted, stack):
+            return None
         while stack:
             request, answer, needs = stack[-1]
             for need in needs:
                 if need not in self.values:
-                    self._begin(need, stack)
+                    if not self._begin(need, stack):
+                        return None
                     break
             else:
-                try:
-                    stack[-1] = (request, answer, answer.send([self.values[need] for need in needs]))
-                except StopIteration as done:
-                    self.values[request] = done.value
+                found = answer.send([self.values[need] for need in needs])
+                if isinstance(found, UOp):
+                    self.values[request] = found
                     stack.pop()
+                else:
+                    stack[-1] = (request, answer, found)
         return self.values[wanted]
 
-    def _begin(self, request: ValueRequest, stack: list[tuple[ValueRequest, Answer, list[ValueRequest]]]) -> None:
+    def _begin(self, request: ValueRequest, stack: list[PendingValue]) -> bool:
+        """Answer a request at once or put it on the stack. False for a node that is computed here at another place."""
         node, index, gate = request
+        home = None
         if node in self.memory:
             home = self.members.get(node)
             if home is None:
                 self.values[request] = self.load(self.memory[node], flatten(index, node.shape), gate)
-                return
+                return True
             if home != index:
-                raise NotShared
-            if gate is not None:
-                answer = self._same(node, index)
-                stack.append((request, answer, next(answer)))
-                return
-        handler = HANDLERS.get(node.op)
-        if handler is None:
+                return False
+        if home is not None and gate is not None:
+            answer = self._member(node, index)
+        elif (handler := HANDLERS.get(node.op)) is not None:
+            spend()
+            answer = handler(self, node, index, gate)
+        else:
             raise GraphError(f"{node.op} has no meaning in a kernel")
-        spend()
-        answer = handler(self, node, index, gate)
-        try:
-            stack.append((request, answer, next(answer)))
-        except StopIteration as done:
-            self.values[request] = done.value
+        found = next(answer)
+        if isinstance(found, UOp):
+            self.values[request] = found
+        else:
+            stack.append((request, answer, found))
+        return True
 
     def load(self, buffer: UOp, position: UOp, gate: UOp | None) -> UOp:
         """One element of a buffer; 0 where the gate is closed, unless the position is inside the buffer anyway."""
@@ -120,35 +129,36 @@ class Lowering:
         src = (self.param(buffer), position) if gate is None else (self.param(buffer), position, gate)
         return UOp(Ops.LOAD, buffer.dtype, src)
 
-    def _same(self, node: UOp, index: Index) -> Answer:
+    def _member(self, node: UOp, index: Index) -> Answer:
+        """What this kernel computes whether a gate is open or not."""
         (value,) = yield [(node, index, None)]
-        return value
+        yield value
 
     # One handler per op
 
     def _leaf(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         if node.op is Ops.CONST:
-            return UOp.const(node.dtype, node.arg)
-        if node.op is Ops.IOTA:
-            return index[0].cast(node.dtype)
-        if node.op is Ops.BUFFER:
-            return self.load(node, index[0], gate)
-        return node  # VARIABLE, BIND
-        yield []  # never reached: a leaf needs nothing, and is a generator like the others
+            yield UOp.const(node.dtype, node.arg)
+        elif node.op is Ops.IOTA:
+            yield index[0].cast(node.dtype)
+        elif node.op is Ops.BUFFER:
+            yield self.load(node, index[0], gate)
+        else:
+            yield node  # VARIABLE, BIND
 
     def _elementwise(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         values = yield [(s, index, gate) for s in node.src]
         self.length += LENGTH.get(node.op, 1) - 1
-        return fold(node.op, node.dtype, tuple(values), node.arg)
+        yield fold(node.op, node.dtype, tuple(values), node.arg)
 
     def _transparent(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         (value,) = yield [(node.src[0], index, gate)]
-        return value
+        yield value
 
     def _movement(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         moved, inside = source_index(node, index)
         (value,) = yield [(node.src[0], moved, both(gate, inside))]
-        return guarded(value, inside)
+        yield guarded(value, inside)
 
     def _cat(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         axis, needs, ends = node.arg, [], []
@@ -164,14 +174,15 @@ class Lowering:
         result = values[-1]
         for value, end in zip(reversed(values[:-1]), reversed(ends[:-1]), strict=True):
             result = fold(Ops.WHERE, node.dtype, (ix.lt(index[axis], end), value, result))
-        return result
+        yield result
 
     def _reduce_axis(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         op, old = node.arg.op, node.src[0].shape
         identity = FACTS[op].identity
         assert identity is not None
         if any(is_size(old[axis], 0) for axis in node.arg.axes):
-            return UOp.const(node.dtype, identity(node.dtype))
+            yield UOp.const(node.dtype, identity(node.dtype))
+            return
         inner = list(index)
         ranges = []
         for axis in node.arg.axes:
@@ -179,7 +190,7 @@ class Lowering:
                 inner[axis] = self.range(old[axis])
                 ranges.append(inner[axis])
         (value,) = yield [(node.src[0], tuple(inner), gate)]
-        return self._reduced(node, op, value, tuple(ranges))
+        yield self._reduced(node, op, value, tuple(ranges))
 
     def _fold(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         arg: WindowArg = node.arg
@@ -195,7 +206,7 @@ class Lowering:
         (value,) = yield [(node.src[0], source, inside)]
         wide = dtypes.float32 if node.dtype in SMALL_FLOATS else node.dtype
         value = fold(Ops.CAST, wide, (self._guarded_sum(value, inside),))
-        return fold(Ops.CAST, node.dtype, (self._reduced(node, Ops.ADD, value, tuple(ranges)),))
+        yield fold(Ops.CAST, node.dtype, (self._reduced(node, Ops.ADD, value, tuple(ranges)),))
 
     def _guarded_sum(self, value: UOp, inside: UOp | None) -> UOp:
         """value where inside holds, 0 elsewhere; of a sum each term, so that the sum can be part of a longer one."""
@@ -241,7 +252,7 @@ class Lowering:
         (picked,) = yield [(where, index[axis : axis + n], gate)]
         i, inside = address(picked, table.shape[axis])
         (value,) = yield [(table, (*index[:axis], i, *index[axis + n :]), both(gate, inside))]
-        return guarded(value, inside)
+        yield guarded(value, inside)
 
 
 def _invariant(reduce: UOp, ranges: tuple[UOp, ...]) -> bool:

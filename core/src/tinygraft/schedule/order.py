@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from tinygraft.errors import GraphError
+from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.kernel_body import numel
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call
@@ -26,14 +27,6 @@ class Task:
     make: Callable[[], Call]
     reads: set[tuple[UOp, UOp]] = field(default_factory=set)
     writes: set[tuple[UOp, UOp]] = field(default_factory=set)
-
-
-class NeedsOwnMemory(Exception):
-    """Values that cannot be written over the ones that they replace."""
-
-    def __init__(self, nodes: set[UOp]) -> None:
-        super().__init__()
-        self.nodes = nodes
 
 
 def assigned_late(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[UOp]:
@@ -59,7 +52,7 @@ def assigned_late(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[UOp]
 
 def in_order(
     tasks: list[Task], versions: dict[UOp, list[UOp]], kept: Set[UOp] = frozenset(), private: Set[UOp] = frozenset()
-) -> list[Task]:
+) -> list[Task] | NeedsOwnMemory:
     """Tasks in an order in which each reads the values it means to read. Raises NeedsOwnMemory when there is none.
 
     kept are the buffers that are there before or stay afterwards: their memory is no concern of the order. private are
@@ -85,7 +78,7 @@ def in_order(
                 )
     ordered, waiting, then = _topological(tasks, after, _MemoryUse(tasks, kept))
     if len(ordered) < len(tasks):
-        raise NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions, private))
+        return NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions, private))
     return ordered
 
 
@@ -167,11 +160,11 @@ def _in_circles(tasks: list[Task], waiting: dict[Task, int], after: dict[Task, s
     return [task for task in tasks if task in left]
 
 
-def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]], private: Set[UOp]) -> set[UOp]:
+def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]], private: Set[UOp]) -> frozenset[UOp]:
     """Of the values that tasks write over others, but for private ones, those that are copied fastest."""
     found = {node for task in tasks for buffer, node in task.writes
              if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node} - private  # fmt: skip
     if not found:
         raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
     least = min(numel(node.shape) for node in found)
-    return {node for node in found if numel(node.shape) <= max(least, 16)}
+    return frozenset(node for node in found if numel(node.shape) <= max(least, 16))

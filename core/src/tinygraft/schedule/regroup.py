@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 from tinygraft.schedule import blocked_scans
 from tinygraft.schedule.kernel_body import numel
-from tinygraft.schedule.stored import is_product
+from tinygraft.schedule.weighing import is_product
 from tinygraft.target import Target
 from tinygraft.uop.ops import MOVEMENT, Ops, ReduceArg
 from tinygraft.uop.shape import is_concrete
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, rebuild
 
 # assumed: never measured
 LONG = 1 << 15  # elements for one result from which a reduction is cut
@@ -40,18 +40,16 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
     """What each node of a graph (sources first) becomes; empty when nothing is cut."""
     if not any(_parts(node) or _is_wide(node) or blocked_scans.is_long(node) for node in order):
         return {}
-    done: dict[UOp, UOp] = {}
-    for node in order:
-        src = tuple(done[s] for s in node.src)
-        new = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
-        cut = _parts(node)
-        if cut:
-            done[node] = in_two_steps(new, *cut)
-        elif blocked_scans.is_long(new):
-            done[node] = blocked_scans.rewritten(new, target)
-        else:
-            done[node] = in_groups(new) if _is_wide(node) else new
-    return done
+
+    def cut(node: UOp, new: UOp) -> UOp:
+        if parts := _parts(node):
+            return in_two_steps(new, *parts)
+        if blocked_scans.is_long(node):
+            return blocked_scans.rewritten(new, target)
+        return in_groups(new) if _is_wide(node) else new
+
+    # not graph_rewrite, which goes on until no rule matches: the first of two steps may look long and is not cut again
+    return rebuild(order, {}, cut)
 
 
 def _is_wide(node: UOp) -> bool:

@@ -2,10 +2,11 @@
 
     take_apart(order, outputs) -> {output: its parts}
 
-A pure pass at the start of the schedule. Each node that lies on several devices becomes one node for each: its
-sources are brought to the layouts that uop/sharding.py says its op needs (collectives.py moves and cuts them), and the
-op does there what it would do alone. Nothing that lies on several devices is left. An output's parts are memory of
-their own, of which `together` makes one MULTI.
+The first pass of the schedule. One node becomes several, so this is a walk with a rule for each op and no substitution.
+Each node that lies on several devices becomes one node for each: its sources are brought to the layouts that
+uop/sharding.py says its op needs (collectives.py moves and cuts them), and the op does there what it would do alone.
+Nothing that lies on several devices is left. An output's parts are memory of their own, of which `together` makes one
+MULTI.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ def _assign(apart: PerDeviceGraph, node: UOp) -> Parts:
     news = []
     for number, (all_of_it, new) in enumerate(zip(wholes, values, strict=True)):
         copy = UOp(Ops.CONTIGUOUS, node.dtype, (all_of_it,))  # it may be the very memory that is assigned to
-        done = UOp(Ops.ASSIGN, node.dtype, (copy, new, _on_whole(view, old, copy)))
+        done = UOp(Ops.ASSIGN, node.dtype, (copy, new, substitute(view, {old: copy})))
         news.append(laid((done,) * len(devices), None, old.sharding, devices)[number])
     return tuple([UOp(Ops.ASSIGN, node.dtype, pair) for pair in zip(olds, news, strict=True)])
 
@@ -219,13 +220,6 @@ def _is_local(view: UOp, old: UOp) -> bool:
         if how.whole or how.sources[0] != node.src[0].sharding:
             return False
     return True
-
-
-def _on_whole(view: UOp, old: UOp, new: UOp) -> UOp:
-    """The same view of another node."""
-    for node in reversed(_chain(view, old)):
-        new = UOp(node.op, node.dtype, (new, *node.src[1:]), node.arg)
-    return new
 
 
 PerDeviceRule = Callable[[PerDeviceGraph, UOp], Parts]

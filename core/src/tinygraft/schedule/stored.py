@@ -22,37 +22,35 @@ schedule/fusion.py finds on the lowered kernel and stores as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from tinygraft.dtype import dtypes
 from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import LENGTH, numel
+from tinygraft.schedule.weighing import (
+    AGAIN,
+    HEAVIEST,
+    KERNEL,
+    MANY,
+    NUMBERS,
+    SPREAD,
+    WAYS,
+    WEIGHT,
+    Evaluations,
+    Facts,
+    costs_again,
+    ends_a_reduction,
+    flow,
+    is_product,
+    larger,
+    trailing,
+)
 from tinygraft.target import Target
-from tinygraft.uop.ops import COMPARE, ELEMENTWISE, FACTS, MOVEMENT, Ops
-from tinygraft.uop.shape import max_shape
+from tinygraft.uop.ops import COMPARE, ELEMENTWISE, MOVEMENT, Ops
 from tinygraft.uop.uop import UOp
 
-# assumed: unless a line says otherwise. There is no record of one being measured by itself, only of all together:
-# kernels, bytes and time of an MNIST step and of GPT-2 (benchmarks/NOTES.md, 2026-11-20, "what a schedule stores")
-AGAIN = 48  # simple operations that cost about as much as writing an element of four bytes and reading it back
-FETCH = 8  # simple operations that cost about as much as reading an element from memory
-SPREAD = 16  # simple operations that cost about as much as an element from a place of its own, not beside the last one
-KERNEL = 2e6  # simple operations that cost less than making another kernel: random numbers of a small weight
-NUMBERS = 16  # elements up to which what a chain reads counts as nothing
-NEAR = 2  # the same for an element that the kernel has read before
-WAYS = 4  # different indices at which a chain may be written out again in one kernel
-AGAIN_HEAVY = 2.0  # times that a reduction may run for each of its results
-MIN_ROWS = 16  # with fewer rows than this a broadcast reduction over much data is a kernel of its own
-MUCH = 1 << 14  # elements above which data is much
-REUSED = 8  # times that a product of matrices reads each element of its operands, at least
-LARGE = 1 << 18  # multiplications from which such a product has a kernel of its own
 # measured: the rules settle in three walks of GPT-2 (2026-11-20, benchmarks/NOTES.md); this is twice that
-PASSES = 6  # times that the rules run at most
-# assumed: never measured
-MANY = 16  # inputs of a chain above which they are no longer counted
-HEAVIEST = 1e6  # weights stop growing here: a reduction over reductions is not computed twice whatever it weighs
-WEIGHT = {op: FACTS[op].weight for op in ELEMENTWISE}  # others weigh 1
+WALKS = 6  # times that the rules run at most
 ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN})
 LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
 MADE = ELEMENTWISE | {Ops.CAT, Ops.FOLD}
@@ -63,46 +61,15 @@ ELSEWHERE = frozenset(
     {Ops.REDUCE_AXIS, Ops.EXPAND, Ops.PAD, Ops.CAT, Ops.WINDOW, Ops.GATHER, Ops.SCATTER, Ops.SCAN}
 )  # what needs its source in other loops than its own
 
-# the stored node that asks, the node that asks at an index of its own, for which source
-EvaluationContext = tuple[UOp, UOp, int]
 T = TypeVar("T")
 
 
-class Evaluations(NamedTuple):
-    """How often a context evaluates a node, at how many different indices, and whether where nothing can be hoisted."""
-
-    evals: float
-    indices: int
-    inside: bool
-
-    def more(self, other: Evaluations | None) -> Evaluations:
-        """What both need of a node at one place."""
-        if other is None or other == self:
-            return self
-        return Evaluations(max(self.evals, other.evals), max(self.indices, other.indices), self.inside or other.inside)
-
-
-@dataclass(slots=True)
-class Facts:
-    """What is known of a node on the way: its users and, once they are decided, how often it is evaluated."""
-
-    size: int  # elements
-    users: list[UOp] = field(default_factory=list)
-    weight: float = 0.0  # simple operations in its chain for one element, since the last memory
-    inputs: tuple[UOp, ...] = ()  # the memory that its chain reads
-    heavy: bool = False  # ends a reduction of its own size
-    product: UOp | None = (
-        None  # the reduction in its chain that reads its operands most often, where that is many times
-    )
-    contexts: dict[EvaluationContext, Evaluations] = field(default_factory=dict)  # where it is needed -> how often
-
-
-def decide(order: list[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
+def decide(order: Sequence[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
     """The nodes to store. order is the graph, sources before users."""
     stored = {node for node in order if node in outputs or node.op in ALWAYS}
     stored |= {memory_base(node.src[0]) for node in order if node.op is Ops.COPY}
     rules = _Rules(order)
-    for _ in range(PASSES):
+    for _ in range(WALKS):
         anchors = rules.apply(stored)
         if not anchors and not rules.mixed(stored):
             break
@@ -138,7 +105,7 @@ def buffers_of(node: UOp) -> tuple[UOp, ...]:
 class _Rules:
     """The rules on one graph. Costs are kept by what they depend on, so that a repeated layer looks them up."""
 
-    def __init__(self, order: list[UOp]) -> None:
+    def __init__(self, order: Sequence[UOp]) -> None:
         self.facts: dict[UOp, Facts] = {node: Facts(numel(node.shape)) for node in order}
         # sizes are part of the address, not values
         self.order = [node for node in order if node.op not in LEAVES and node.dtype is not dtypes.index]
@@ -234,7 +201,7 @@ class _Rules:
             weight += before.weight / len(before.users)  # the users of a step in a chain share it
             if before.heavy and (op in SAME_PLACE or op is Ops.FOLD):
                 heavy = heavy or op in SAME_PLACE
-                product = _larger(product, before.product)
+                product = larger(product, before.product)
         own.inputs = inputs if len(node.src) < 2 else tuple(dict.fromkeys(inputs))[:MANY]
         if op in ELEMENTWISE:
             weight += WEIGHT.get(op, 1)
@@ -251,8 +218,7 @@ class _Rules:
         own.weight, own.heavy, own.product = min(weight, HEAVIEST), heavy, product
 
     def _trailing(self, node: UOp) -> tuple[int, int]:
-        """(rows, repeats) of an EXPAND: the size of what it keeps in front, and of the axes it adds behind that."""
-        return self._once((Ops.EXPAND, node.src[0].shape, node.shape), lambda: _trailing(node))
+        return self._once((Ops.EXPAND, node.src[0].shape, node.shape), lambda: trailing(node))
 
     # From users to sources: how often a node is needed, and whether it is stored
 
@@ -288,9 +254,8 @@ class _Rules:
             own.contexts[context] = need.more(own.contexts.get(context))
 
     def _flow(self, user: UOp, source: UOp, need: Evaluations) -> Evaluations:
-        """How often source is evaluated when its user is evaluated as often as need says."""
         key = (user.op, user.arg, user.shape, source.shape, need)
-        return self._once(key, lambda: _flow(user, source, need))
+        return self._once(key, lambda: flow(user, source, need))
 
     def _is_stored(self, node: UOp, own: Facts) -> bool:
         needs = own.contexts.values()
@@ -304,7 +269,7 @@ class _Rules:
                 return True
             grown = tuple((u.op, u.shape) for u in own.users if u.op in (Ops.EXPAND, Ops.WINDOW))
             key: Hashable = (len(own.contexts), again, own.weight, node.shape, grown)
-            return self._once(key, lambda: _ends_a_reduction(node, own, again))
+            return self._once(key, lambda: ends_a_reduction(node, own, again))
         if node.op not in MADE:
             return False
         indices: dict[UOp, int] = {}
@@ -322,7 +287,7 @@ class _Rules:
             return False
         inputs = sum([min(self.facts[s].size / own.size, 1.0) for s in own.inputs]) if own.size else 0.0
         key = (own.weight, again, ways, len(indices), inputs, bool(own.inputs), node.dtype.itemsize)
-        return self._once(key, lambda: _costs_again(node, own, again, ways, len(indices), inputs))
+        return self._once(key, lambda: costs_again(node, own, again, ways, len(indices), inputs))
 
 
 def _rounds(node: UOp) -> bool:
@@ -330,7 +295,7 @@ def _rounds(node: UOp) -> bool:
     return node.op is Ops.REDUCE_AXIS and node.arg.op not in (Ops.MAX, Ops.MIN) and node.dtype.kind == "float"
 
 
-def _comparisons(order: list[UOp], facts: dict[UOp, Facts]) -> list[tuple[UOp, UOp]]:
+def _comparisons(order: Sequence[UOp], facts: dict[UOp, Facts]) -> list[tuple[UOp, UOp]]:
     """(extreme, other) of each comparison of a value with a maximum or minimum over axes, moved and cast or not."""
     found: list[tuple[UOp, UOp]] = []
     for extreme in [n for n in order if n.op is Ops.REDUCE_AXIS and n.arg.op in (Ops.MAX, Ops.MIN)]:
@@ -346,85 +311,12 @@ def _comparisons(order: list[UOp], facts: dict[UOp, Facts]) -> list[tuple[UOp, U
     return found
 
 
-def is_product(iterations: int, operands: Sequence[int]) -> bool:
-    """Whether a reduction of so many iterations, over operands of so many elements, reads these many times over."""
-    return iterations >= LARGE and iterations >= REUSED * max(operands, default=0)
-
-
-def _larger(a: UOp | None, b: UOp | None) -> UOp | None:
-    """Of two products the one with more to multiply; the first of equals."""
-    if a is None or b is None:
-        return b if a is None else a
-    return b if numel(b.src[0].shape) > numel(a.src[0].shape) else a
-
-
-def _trailing(node: UOp) -> tuple[int, int]:
-    old, new = max_shape(node.src[0].shape), max_shape(node.shape)
-    last = max((axis for axis, size in enumerate(old) if size != 1), default=-1)
-    rows = repeats = 1
-    for axis, size in enumerate(new):
-        if axis <= last:
-            rows *= size
-        else:
-            repeats *= size
-    return rows, repeats
-
-
-def _flow(user: UOp, source: UOp, need: Evaluations) -> Evaluations:
-    evals, indices, inside = need.evals, need.indices, need.inside
-    if user.op is Ops.EXPAND:
-        rows, repeats = _trailing(user)
-        if repeats > 1:
-            indices = 1
-            evals = evals if inside else min(evals / repeats, float(rows))
-    elif user.op is Ops.REDUCE_AXIS:
-        shape = user.src[0].shape
-        evals *= numel(shape) / max(numel(user.shape), 1)
-        behind = user.shape[min(user.arg.axes, default=0) :]
-        inside = inside or any(size != 1 for size in behind)
-    elif user.op is Ops.FOLD:
-        inside = True  # its loops go through the windows in another order
-        for size, stride in zip(user.arg.size, user.arg.stride, strict=True):
-            evals *= size if size != stride else 1
-    elif user.op in (Ops.PAD, Ops.CAT):
-        evals = min(evals, evals * numel(source.shape) / max(numel(user.shape), 1))
-    return Evaluations(evals, indices, inside)
-
-
-def _ends_a_reduction(node: UOp, own: Facts, again: float) -> bool:
-    """Whether a reduction, with what follows it at the same place, is better stored than run where it is needed."""
-    return len(own.contexts) > 1 or again > AGAIN_HEAVY or _starves(own) or _pooled(own)
-
-
-def _costs_again(node: UOp, own: Facts, again: float, ways: int, roots: int, inputs: float) -> bool:
-    """Whether computing a chain of simple operations again costs more than storing it, in time or in text.
-
-    Each time it is computed again costs its operations, less what reading it would have cost where it reads nothing
-    itself; each further kernel reads its inputs instead of it.
-    """
-    if ways > WAYS and own.weight > 0:
-        return True
-    once = own.weight - (0 if own.inputs else NEAR)
-    extra = once * (again - 1.0) + FETCH * max(inputs - 1.0, 0.0) * (roots - 1)
-    return again > 1.25 and extra > AGAIN * node.dtype.itemsize / 4
-
-
-def _starves(own: Facts) -> bool:
-    """Whether broadcasting a reduction leaves too few rows to share out among threads."""
-    return any(u.op is Ops.EXPAND and _trailing(u)[0] < MIN_ROWS and numel(u.shape) > MUCH for u in own.users)
-
-
-def _pooled(own: Facts) -> bool:
-    """Whether windows slide over a long reduction: two short kernels are better than one with nested loops."""
-    return own.weight > AGAIN and any(user.op is Ops.WINDOW for user in own.users)
-
-
 Bits = tuple[int, int]  # a set of numbers: the least of them may be, and a bit for each from there on
 # given: the empty set
 NONE: Bits = (0, 0)
 
 
-def _cut(order: list[UOp], facts: dict[UOp, Facts], stored: set[UOp], target: Target) -> None:
+def _cut(order: Sequence[UOp], facts: dict[UOp, Facts], stored: set[UOp], target: Target) -> None:
     """Store nodes where chains grow past what a kernel may hold.
 
     Of each node it is known exactly what its chain computes and reads, as sets of numbers: values that two branches

@@ -94,6 +94,7 @@ TENSOR = Spec(
     (one_device,),
 )  # fmt: skip
 PARTED = Spec("graph of single devices", TENSOR.ops - {Ops.SHARD, Ops.MULTI}, (one_device, no_several))
+WAITLESS = Spec("graph of values alone", PARTED.ops - {Ops.AFTER}, PARTED.rules)
 
 
 # The kernel graph

@@ -521,19 +521,25 @@ def postorder(*roots: UOp) -> list[UOp]:
     return found
 
 
-def rebuild(roots: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, UOp]:
+def rebuild(
+    roots: Iterable[UOp], swap: dict[UOp, UOp], rule: Callable[[UOp, UOp], UOp] | None = None
+) -> dict[UOp, UOp]:
     """What each node becomes when the nodes of swap are replaced, by a walk from sources to users.
+
+    rule(node, new) says what each of the others becomes, where new is node with the sources that it has now. It is
+    asked once for each, and never about what it has given itself; rules that go on until none matches: graph_rewrite.
 
     The view that a value is assigned to is a place and no value: it is the same view of what is assigned to, whatever
     becomes of a tensor that reads there.
     """
     done = dict(swap)
-    for node in toposort(*roots, enter=lambda n: n not in swap):
+    for node in toposort(*roots, enter=(lambda n: n not in swap) if swap else None):
         if node not in done:
-            src = tuple(done[s] for s in node.src)
+            src = tuple([done[s] for s in node.src])
             if node.op is Ops.ASSIGN and len(src) == 3:
                 src = (*src[:2], _same_view(node.src[2], node.src[0], done))
-            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
+            new = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
+            done[node] = new if rule is None else rule(node, new)
     return done
 
 

@@ -1,0 +1,149 @@
+"""A BUFFER for each stored node: its home.
+
+    give_homes(order, stored, private, wanted) -> Homes
+
+An assigned value goes over the one that it replaces, a scatter into its base, where these are memory and nobody wants
+the old value. A node of private, and one that may not overwrite, gets memory of its own: what it does not write itself
+is copied there first (a fill), and the whole back at the end, to where the tensor's memory is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, field
+
+from tinygraft.schedule.kernel_body import numel
+from tinygraft.schedule.stored import memory_base
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+
+@dataclass(frozen=True, slots=True)
+class Homes:
+    """Where the values of stored nodes are, and in which order those that share a BUFFER are there."""
+
+    stored: list[UOp] = field(default_factory=list)  # sources before users
+    memory: dict[UOp, UOp] = field(default_factory=dict)  # stored node -> BUFFER
+    versions: dict[UOp, list[UOp]] = field(default_factory=dict)  # BUFFER -> nodes whose values it holds, in order
+    # the ASSIGN of a scatter into the very value that it replaces: the scatter is written in place instead
+    scatters: dict[UOp, UOp] = field(default_factory=dict)  # ASSIGN -> SCATTER
+    finished: dict[UOp, UOp] = field(default_factory=dict)  # SCATTER -> ASSIGN
+    fills: list[tuple[UOp, UOp, UOp]] = field(default_factory=list)  # (node, what is copied there first, as a value)
+    copies_back: dict[UOp, tuple[UOp, UOp]] = field(default_factory=dict)  # node -> (BUFFER, what that then holds)
+    kept: set[UOp] = field(default_factory=set)  # the BUFFERs that are there before, or whose values are wanted
+
+    def buffer(self, node: UOp) -> UOp:
+        """The BUFFER that a value is written to, or that it is."""
+        return node if node.op is Ops.BUFFER else self.memory[node]
+
+    def holder(self, node: UOp) -> UOp:
+        """The BUFFER that has the value of a wanted node in the end."""
+        return self.copies_back[node][0] if node in self.copies_back else self.buffer(node)
+
+    def ends(self, wanted: Set[UOp]) -> dict[UOp, UOp]:
+        """The values that have to be there in the end, and the BUFFER of each."""
+        back = {node: after for node, (_, after) in self.copies_back.items()}
+        return {back.get(n, n): self.holder(n) for n in wanted if 0 not in n.shape}
+
+
+def give_homes(order: Sequence[UOp], stored: Set[UOp], private: Set[UOp], wanted: Set[UOp]) -> Homes:
+    """The homes of stored, sources first as in order; private are those that need memory of their own."""
+    return _HomeGiver(order, stored, private, wanted).given()
+
+
+class _HomeGiver:
+    """Homes in the making."""
+
+    def __init__(self, order: Sequence[UOp], stored: Set[UOp], private: Set[UOp], wanted: Set[UOp]) -> None:
+        self.order, self.private, self.wanted = order, private, wanted
+        self.users: dict[UOp, int] = {}
+        for node in order:
+            for source in node.src:
+                self.users[source] = self.users.get(source, 0) + 1
+        self.stored = [n for n in order if n in stored]
+        self.scatters = self._scatters()
+        self.homes = Homes(self.stored, scatters=self.scatters, finished={s: n for n, s in self.scatters.items()})
+
+    def given(self) -> Homes:
+        """The homes of all stored nodes."""
+        memory = self.homes.memory
+        for node in self.stored:
+            memory[node] = self._home(node)
+        for base, node in self._last_assigned().items():
+            self._copy_back(node, base)
+        self.homes.kept.update(n for n in self.order if n.op is Ops.BUFFER)
+        self.homes.kept.update(memory[n] for n in self.wanted)
+        return self.homes
+
+    def _scatters(self) -> dict[UOp, UOp]:
+        """The ASSIGNs of a scatter into the very value that they replace, and that scatter."""
+        found: dict[UOp, UOp] = {}
+        for node in self.stored:
+            if node.op is not Ops.ASSIGN or len(node.src) != 2 or node in self.private:
+                continue
+            value = node.src[1]
+            while value.op in (Ops.RESHAPE, Ops.DETACH) and self.users[value] == 1:
+                value = value.src[0]
+            only = value.op is Ops.SCATTER and self.users[value] == 1
+            only = only and value not in self.private and value not in self.wanted
+            if only and memory_base(value.src[0]) is memory_base(node.src[0]):
+                found[node] = value
+        return found
+
+    def _home(self, node: UOp) -> UOp:
+        """The BUFFER of a stored node: that of the value it replaces, or a new one."""
+        memory, versions = self.homes.memory, self.homes.versions
+        if (scatter := self.scatters.get(node)) is not None:
+            versions[memory[scatter]].append(node)
+            return memory[scatter]
+        base = memory_base(node.src[0])
+        if node.op in (Ops.ASSIGN, Ops.SCATTER) and node not in self.private:
+            old = base if base.op is Ops.BUFFER else memory.get(base)
+            if old is not None and self._may_overwrite(node, base, old):
+                versions.setdefault(old, [base]).append(node)
+                return old
+        new = UOp.buffer(node.device or "", numel(node.shape), node.dtype)
+        versions[new] = [node]
+        if node.op is Ops.SCATTER or (node.op is Ops.ASSIGN and len(node.src) == 3):
+            before = UOp(Ops.CONTIGUOUS, node.dtype, (base,), None, "before")
+            versions[new].insert(0, before)
+            self.homes.fills.append((node, base, before))
+        return new
+
+    def _may_overwrite(self, node: UOp, base: UOp, buffer: UOp) -> bool:
+        """Whether node's value may take the place of base's in its buffer: base's is the last that it held."""
+        if base in self.wanted or self.homes.versions.get(buffer, [base])[-1] is not base:
+            return False
+        if node.op is Ops.ASSIGN or node in self.homes.finished:
+            return True
+        return base.op not in (Ops.BUFFER, Ops.ASSIGN) and self.users.get(base, 0) == 1
+
+    def _last_assigned(self) -> dict[UOp, UOp]:
+        """For each BUFFER the last of the values that were assigned to it one after another."""
+        last: dict[UOp, UOp] = {}
+        for node in self.stored:
+            base = memory_base(node.src[0]) if node.op is Ops.ASSIGN else node
+            root = base
+            while root.op is Ops.ASSIGN:
+                root = memory_base(root.src[0])
+            if node.op is Ops.ASSIGN and root.op is Ops.BUFFER and last.get(root, root) is base:
+                last[root] = node
+        return last
+
+    def _copy_back(self, node: UOp, base: UOp) -> None:
+        """Plan to copy an assigned value with memory of its own, once nobody needs an older one, to where it belongs.
+
+        Not where another value than those that it replaces has been written there, nor where one of these is wanted.
+        """
+        if self.homes.memory[node] is base:
+            return
+        replaced = {base}
+        old = memory_base(node.src[0])
+        while old is not base:
+            replaced.add(old)
+            old = memory_base(old.src[0])
+        versions = self.homes.versions.setdefault(base, [base])
+        if versions[-1] in replaced and replaced.isdisjoint(self.wanted):
+            after = UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, "after")
+            versions.append(after)
+            self.homes.copies_back[node] = (base, after)

@@ -1,0 +1,144 @@
+"""What has to run for stored nodes to be in their homes: kernels and copies, each with what it reads and writes.
+
+    needs_of(order, stored, waits) -> Needs       what each stored node is computed from
+    divided(homes, needs, target, book) -> Work   which nodes are computed together, alone, or copied
+    make_tasks(work, homes, needs) -> [Task]      one for each kernel, copy and fill
+
+divided may ask for more stored nodes and make_tasks for memory of their own (again.py): the first node found to need it
+is asked for, since what comes after it depends on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from tinygraft.schedule.again import NeedsOwnMemory, StoreMore
+from tinygraft.schedule.alone import alone, is_alone
+from tinygraft.schedule.draft import Draft
+from tinygraft.schedule.fusion import Book, Group, group_nodes
+from tinygraft.schedule.homes import Homes
+from tinygraft.schedule.order import Task, assigned_late
+from tinygraft.schedule.stored import LEAVES, memory_base
+from tinygraft.schedule.views import flatten
+from tinygraft.target import Target
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.stages import CopyCall
+from tinygraft.uop.uop import UOp
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The memory that each stored node is computed from or waits for, stored nodes and BUFFERs."""
+
+    all: dict[UOp, set[UOp]] = field(default_factory=dict)
+    awaited: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # of all, what is not read perhaps
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The stored nodes by how they are made."""
+
+    groups: list[Group] = field(default_factory=list)  # kernels of several, or of one that others could have joined
+    alone: list[UOp] = field(default_factory=list)  # kernels of their own
+    copies: list[UOp] = field(default_factory=list)  # from memory as it is
+
+
+def needs_of(order: Sequence[UOp], stored: Set[UOp], waits: Mapping[UOp, UOp]) -> Needs:
+    """What each of stored needs; order is the graph, sources and what is waited for before users."""
+    needs = Needs()
+    reach: dict[UOp, frozenset[UOp]] = {}
+    late: dict[UOp, frozenset[UOp]] = {}  # of reach, what is waited for
+    empty: frozenset[UOp] = frozenset()
+    for node in order:
+        # an assigned value replaces the old one whole, so it does not need it
+        sources = node.src[1:2] if node.op is Ops.ASSIGN and len(node.src) == 2 else node.src
+        found = empty
+        for source in sources:
+            below = frozenset((source,)) if source in stored or source.op is Ops.BUFFER else reach[source]
+            if below and not below <= found:
+                found = found | below if found else below
+        if waits:
+            late[node] = empty.union(*(late[source] for source in sources if source not in stored))
+            if (awaited := waits.get(node)) is not None:
+                late[node] |= {awaited} if awaited in stored else reach[awaited]
+            found |= late[node]
+        reach[node] = found
+        if node in stored:
+            needs.all[node] = set(found)
+            needs.awaited[node] = late.get(node, empty)
+    return needs
+
+
+def divided(homes: Homes, needs: Needs, target: Target, book: Book) -> Work | StoreMore:
+    """The stored nodes by how they are made. Nothing makes one without elements, or what a scatter writes in place."""
+    order = assigned_late(homes.stored, needs.all)
+    plain, single, copies = [], [], []
+    for node in order:
+        if 0 in node.shape or node in homes.scatters:
+            continue
+        if node.op is Ops.COPY and memory_base(node.src[0]).op not in LEAVES - {Ops.BUFFER}:
+            copies.append(node)
+        elif is_alone(node):
+            single.append(node)
+        else:
+            plain.append(node)
+    groups = group_nodes(order, set(order).difference(plain), homes.memory, needs.all, target, book)
+    return groups if isinstance(groups, StoreMore) else Work(groups, single, copies)
+
+
+def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnMemory:
+    """Everything that has to run."""
+    tasks: list[Task] = []
+    kernels: list[Group | UOp] = [*work.groups, *work.alone]
+    for kernel in kernels:
+        made = _kernel(kernel, homes, needs)
+        if isinstance(made, NeedsOwnMemory):
+            return made
+        tasks.append(made)
+    for node in work.copies:
+        base = memory_base(node.src[0])
+        tasks.append(_copy(homes.memory[node], node, homes.buffer(base), base))
+    tasks += [_fill(node, base, before, homes) for node, base, before in homes.fills]
+    for node, (buffer, after) in homes.copies_back.items():
+        tasks.append(_copy(buffer, after, homes.memory[node], node))
+    return tasks
+
+
+def _kernel(kernel: Group | UOp, homes: Homes, needs: Needs) -> Task | NeedsOwnMemory:
+    """The task of a group, or of a node that has a kernel of its own."""
+    made: Group | Draft | NeedsOwnMemory
+    made = kernel if isinstance(kernel, Group) else alone(kernel, homes.memory, needs.all[kernel])
+    if isinstance(made, NeedsOwnMemory):
+        return NeedsOwnMemory(frozenset(homes.finished.get(node, node) for node in made.nodes))
+    if overwritten := made.overwritten():
+        return NeedsOwnMemory(_in_the_way(made, overwritten, homes.memory))
+    mine, buffers = set(made.nodes), made.buffers
+    reads = {(homes.buffer(n), n) for n in made.needs if n not in mine}
+    awaited = {(homes.buffer(n), n) for node in made.nodes for n in needs.awaited.get(node, ()) if n not in mine}
+    written = {*made.nodes, *(homes.finished[n] for n in made.nodes if n in homes.finished)}
+    writes = {(homes.memory[n], n) for n in written}
+    return Task(made.call, {r for r in reads if r[0] in buffers} | awaited, writes)
+
+
+def _in_the_way(made: Group | Draft, overwritten: set[UOp], memory: Mapping[UOp, UOp]) -> frozenset[UOp]:
+    """The values that a kernel writes, or has to read, in a buffer that it reads at another place than it writes it."""
+    # what is read may also be a later value that took the place of one written here
+    shared = {memory[n] for n in overwritten}
+    return frozenset(overwritten | {n for n in made.needs if n.op is Ops.ASSIGN and memory.get(n) in shared})
+
+
+def _copy(target: UOp, value: UOp, source: UOp, held: UOp) -> Task:
+    return Task(lambda: CopyCall(target, source), {(source, held)}, {(target, value)})
+
+
+def _fill(node: UOp, base: UOp, before: UOp, homes: Homes) -> Task:
+    """What a scatter or an assigned view starts from, copied into memory of its own."""
+    target = homes.memory[node]
+    if base.op in LEAVES - {Ops.BUFFER}:  # a number: nothing to copy from
+        draft = Draft(node.device or "", homes.memory)
+        index = draft.index(node.shape)
+        value = draft.lowering.value(node.src[0], index)
+        draft.write(before, target, flatten(index, node.shape), value)
+        return Task(draft.call, set(), {(target, before)})
+    return _copy(target, before, homes.buffer(base), base)
