@@ -1,6 +1,6 @@
 """Write docs/tensor.md: every method and property of Tensor by theme, from the code.
 
-A theme is a file of core's tensor/ folder, described by the first sentence of its docstring; a method, by the first
+A theme is a file below core's tensor/ folder, described by the first sentence of its docstring; a method, by the first
 sentence of its own. Run it after a method was added: `python docs/write_tensor_index.py`. A test holds the page to it.
 """
 
@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tinygraft import Tensor
+from tinygraft.tensor import mode
+from tinygraft.tensor.methods import THEMES, load_all
+from tinygraft.tensor.primitives import base
+from tinygraft.tensor.primitives.base import TensorBase
 
 PAGE = Path(__file__).parent / "tensor.md"
 HEAD = """# Every method of Tensor
@@ -46,13 +51,14 @@ they have the dtype of `*`, which is bool for bools.
 """
 
 
-def members() -> dict[type, list[str]]:
-    """The public names of Tensor by the class that defines them, classes and names in the order of the code."""
-    owners = [kind for kind in Tensor.__mro__ if kind.__module__.startswith("tinygraft.")]
-    found = {kind: [name for name in vars(kind) if not name.startswith("_")] for kind in owners}
-    found[type(Tensor)] = [name for name in vars(type(Tensor)) if not name.startswith("_")]
-    slots = {name for kind in owners for name in getattr(kind, "__slots__", ())}
-    return {kind: [n for n in names if n not in slots] for kind, names in found.items()}
+def members() -> dict[ModuleType, list[str]]:
+    """The public names of Tensor by the module that gives them, in the order of the code."""
+    load_all(Tensor)
+    found = {import_module(f"tinygraft.tensor.{theme.module}"): list(theme.names()) for theme in THEMES}
+    slots = set(TensorBase.__slots__)
+    found[base] = [name for name in vars(TensorBase) if name not in slots]
+    found[mode] = list(vars(type(Tensor)))
+    return {module: [name for name in names if not name.startswith("_")] for module, names in found.items()}
 
 
 def first_sentence(text: str | None) -> str:
@@ -71,9 +77,9 @@ def signature(name: str, member: Any) -> str:
     return f"{name}{shown}"
 
 
-def row(kind: type, name: str) -> str:
+def row(name: str) -> str:
     """A line of the page."""
-    member = inspect.getattr_static(kind, name)
+    member = inspect.getattr_static(Tensor, name, None) or vars(type(Tensor))[name]
     text = member.__doc__ if not isinstance(member, (classmethod, staticmethod)) else member.__func__.__doc__
     sign = signature(name, member).replace("|", "\\|")
     return f"| `{sign}` | {first_sentence(text).replace('|', chr(92) + '|')} |"
@@ -82,13 +88,12 @@ def row(kind: type, name: str) -> str:
 def page() -> str:
     """The whole page."""
     parts = [HEAD]
-    for kind, names in sorted(members().items(), key=lambda item: item[0].__module__):
+    for module, names in sorted(members().items(), key=lambda item: item[0].__name__.rpartition(".")[2]):
         if not names:
             continue
-        module = sys.modules[kind.__module__]
-        theme = kind.__module__.rpartition(".")[2]
+        theme = module.__name__.rpartition(".")[2]
         lines = [f"\n## {theme}\n", first_sentence(module.__doc__), "", "| method | what it gives |", "|---|---|"]
-        parts.append("\n".join([*lines, *(row(kind, name) for name in names), ""]))
+        parts.append("\n".join([*lines, *(row(name) for name in names), ""]))
     return "".join(parts)
 
 

@@ -24,7 +24,7 @@ LAYERS = [
     {"cli", "__init__", "__main__"},
 ]
 # The only imports that go up, and why.
-UPWARD = {("tensor/sharing.py", "array_api"): "a Tensor is asked for the namespace that is made of its methods"}
+UPWARD = {("tensor/data/sharing.py", "array_api"): "a Tensor is asked for the namespace that is made of its methods"}
 NUMBER = {unit: number for number, units in enumerate(LAYERS) for unit in units}
 
 

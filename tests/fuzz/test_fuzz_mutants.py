@@ -14,7 +14,8 @@ from lanes import on
 from tinygraft.engine import collect, compile, plan, tape
 from tinygraft.jit import replayed
 from tinygraft.schedule import fusion, homes, schedule
-from tinygraft.tensor import base, storage
+from tinygraft.tensor.primitives import base
+from tinygraft.tensor.state import storage
 
 Mutant = tuple[Any, str, Callable[..., Any], str]
 MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has instead, the kind of programs that sees it

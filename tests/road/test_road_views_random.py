@@ -18,7 +18,7 @@ import pytest
 
 from tinygraft import Tensor, TinyJit
 from tinygraft.schedule.stored import HELD
-from tinygraft.tensor import live
+from tinygraft.tensor.state import live
 from tinygraft.uop.uop import toposort
 
 torch = pytest.importorskip("torch")

@@ -93,6 +93,6 @@ def _tables(op: Ops, facts: OpFacts) -> Iterator[str]:
             yield f"has no row in {name}"
     used = re.compile(rf"\bOps\.{op.name}\b")
     if op not in (Ops.CAST, Ops.BITCAST) and not any(
-        used.search(f.read_text()) for f in (CORE / "tensor").glob("*.py")
+        used.search(f.read_text()) for f in (CORE / "tensor").rglob("*.py")
     ):
         yield "is in no method of Tensor (tensor/)"

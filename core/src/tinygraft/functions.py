@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from tinygraft.device.registry import Device
-from tinygraft.engine.realize import exclusive
+from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DTypeError, GraphError, UnsupportedError
-from tinygraft.tensor.custom import asks, with_derivative
 from tinygraft.tensor.nested import tensors_in
+from tinygraft.tensor.primitives.custom import asks, with_derivative
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort

@@ -17,7 +17,7 @@ from tinygraft.engine import collect, database, diskcache, pack, plan, protect, 
 from tinygraft.reference.python import PythonBackend
 from tinygraft.schedule import form
 from tinygraft.target import Target
-from tinygraft.tensor import access
+from tinygraft.tensor.data import realizing as access
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, nodes_made, postorder
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from tinygraft.dtype import DType, promote
-from tinygraft.tensor.solve import Slogdet
-from tinygraft.tensor.spectral import Eigen
+from tinygraft.tensor.ops.linalg.eigen import Eigen
+from tinygraft.tensor.ops.linalg.solve import Slogdet
 from tinygraft.tensor.tensor import Tensor
 
 

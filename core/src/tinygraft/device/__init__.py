@@ -18,7 +18,7 @@ grow past the most that was ever in use. The temporaries of a schedule take noth
 `schedule/memory.py` finds places for them from their lifetimes alone, in one block (the arena) that is taken
 for the run, or in results that are not written yet. Memory that somebody outside holds (`Buffer.share`;
 DLPack, `data()`) keeps its block; memory that others made (`Buffer.borrow`; `from_blob`, DLPack) is kept by
-them. A `Buffer` over a file (`tensor/ondisk.py`) reads it when it gets its memory; slices of what has not
+them. A `Buffer` over a file (`tensor/data/ondisk.py`) reads it when it gets its memory; slices of what has not
 been read are such buffers of their own. Borrowed memory may be aligned to its element only, unless it is
 larger than the Target's `stream_bytes`.
 """

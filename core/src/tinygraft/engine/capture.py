@@ -16,12 +16,14 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.device.buffer import Buffer
 from tinygraft.dtype import DType
-from tinygraft.engine.compile import Compiled
 from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    from tinygraft.engine.compile import Compiled
 
 
 @dataclass(frozen=True, slots=True)

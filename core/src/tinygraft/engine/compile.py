@@ -9,7 +9,6 @@ program goes when neither the cache nor a plan nor a TinyJit has it. `clear()` f
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -29,6 +28,7 @@ from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine import diskcache
 from tinygraft.engine.crew import Crew
 from tinygraft.engine.debug_print import show_compiled
+from tinygraft.engine.exclusive import hold_over_forks
 from tinygraft.errors import CompileError, DeviceError, DeviceLostError
 from tinygraft.events import CompileEvent, RenderEvent
 from tinygraft.uop.stages import Binary, Call, CopyCall, Cost, Kernel, Linear, Signature, Source
@@ -107,8 +107,7 @@ _lock = threading.RLock()
 
 
 # no fork in the middle of a compilation: the child would find a compiler's lock held
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+hold_over_forks(_lock)
 
 
 def clear() -> None:

@@ -9,22 +9,16 @@ left.py          what is left where a launch failed in the middle
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Sequence
 
 from tinygraft.config import VIZ
-from tinygraft.engine import viz
 from tinygraft.engine.assigns import HasNode, LiveTensors, Nobody, With
 from tinygraft.engine.capture import uncaptured
 from tinygraft.engine.collect import ConflictingBindings, DrawFirst, collect, to_drop
+from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.transaction import drop, run_request
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.interrupt import Guard, guarded
-
-exclusive = threading.RLock()  # held while the graphs of live tensors change
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=exclusive.acquire, after_in_parent=exclusive.release, after_in_child=exclusive.release)
 
 
 def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None) -> None:
@@ -37,6 +31,8 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
     """
     with exclusive:
         if VIZ:
+            from tinygraft.engine import viz
+
             viz.install()
         if not hooks.loaded:
             hooks.load()

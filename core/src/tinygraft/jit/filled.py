@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tinygraft.device.buffer import Buffer, bind
 from tinygraft.jit.results import Held
 from tinygraft.schedule.stored import buffers_of
-from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.uop.uop import UOp
 
 

@@ -11,9 +11,9 @@ from tinygraft.device.buffer import bind, buffer_of
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import Nodes
 from tinygraft.engine.capture import CapturedMemory, uncaptured
+from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.left import ended_by, forget_torn
 from tinygraft.engine.protect import before_replay, copied
-from tinygraft.engine.realize import exclusive
 from tinygraft.interrupt import Guard, guarded
 from tinygraft.jit.arguments import Arguments
 from tinygraft.jit.filled import Gradients, LostGrad, is_made_of
@@ -22,11 +22,11 @@ from tinygraft.jit.replay import At, BufferType, Replay
 from tinygraft.jit.results import Held, aliases_in, home_of, lender_of
 from tinygraft.jit.trace import Met, Trace
 from tinygraft.schedule.stored import HELD, buffers_of, memory_base
-from tinygraft.tensor import parts
-from tinygraft.tensor.base import TensorBase, here
-from tinygraft.tensor.live import LIVE, live_holders, live_tensors
 from tinygraft.tensor.nested import mapped, tensors_in
-from tinygraft.tensor.storage import not_following
+from tinygraft.tensor.primitives import parts
+from tinygraft.tensor.primitives.base import TensorBase, here
+from tinygraft.tensor.state.live import LIVE, live_holders, live_tensors
+from tinygraft.tensor.state.storage import not_following
 from tinygraft.uop.uop import UOp
 
 

@@ -40,9 +40,9 @@ from tinygraft.jit.filled import Before
 from tinygraft.jit.replayed import ReplayedTrace
 from tinygraft.jit.results import values_of
 from tinygraft.jit.trace import Met, Trace, difference, leaves_work
-from tinygraft.tensor import parts
-from tinygraft.tensor.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
+from tinygraft.tensor.primitives import parts
+from tinygraft.tensor.state.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")

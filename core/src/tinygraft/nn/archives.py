@@ -23,7 +23,7 @@ from typing import Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, FileFormatError, TinygraftError, UnsupportedError
 from tinygraft.files import FilePart
-from tinygraft.tensor.ondisk import unread
+from tinygraft.tensor.data.ondisk import unread
 from tinygraft.tensor.tensor import Tensor
 
 Archive = Tensor | str | os.PathLike[str]

@@ -11,8 +11,8 @@ import math
 from tinygraft.errors import ShapeError
 from tinygraft.helpers import prod
 from tinygraft.nn.parameter import uniform
+from tinygraft.tensor.ops.nn.pooling_windows import Sizes
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.tensor.window_reductions import Sizes
 
 
 class Conv2d:

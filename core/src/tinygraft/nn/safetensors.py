@@ -24,7 +24,8 @@ from tinygraft.files import OpenFile, replacing
 from tinygraft.helpers import prod
 from tinygraft.nn.lazily import LazyTensors
 from tinygraft.nn.safeheader import METADATA, NAMES, HeaderEntry, read_header
-from tinygraft.tensor.ondisk import file_node
+from tinygraft.tensor.data.ondisk import file_node
+from tinygraft.tensor.data.realizing import bytes_of
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -138,7 +139,7 @@ def _from_bytes(data: bytes, entry: HeaderEntry, device: Place) -> Tensor:
 
 def _to_bytes(tensor: Tensor) -> bytes | bytearray:
     """The bytes of a realised tensor, row-major and little endian."""
-    return _little_endian(tensor._bytes(), tensor.dtype)
+    return _little_endian(bytes_of(tensor), tensor.dtype)
 
 
 def _little_endian(data: bytes | bytearray, dtype: DType) -> bytes | bytearray:

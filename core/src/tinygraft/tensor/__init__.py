@@ -4,13 +4,20 @@
 
 Tensor to UOp graph (`tensor/`). A method checks shapes, dtypes and devices, then adds nodes; an error names
 the lines that made both operands, which live on the tensor because an interned node cannot hold them. Four
-hooks of `tensor/base.py` build everything: `_op`, `_move`, `_reduce`, `_cast`. Nothing simplifies, so a graph
-prints as it was written.
+hooks of `tensor/primitives/base.py` build everything: `_op`, `_move`, `_reduce`, `_cast`. Nothing simplifies, so
+a graph prints as it was written.
+
+A method is a plain function, `def relu(self: Tensor) -> Tensor`, in the file of its theme; `tensor/methods.py` is the
+table that binds them to the class, and imports a theme when one of its methods is first asked for. Type checkers and
+editors read `tensor.pyi`, which is written from the same table. `primitives/` is what methods are written with;
+`ops/` has the themes, which import primitives and their own folder and reach each other through methods; `state/`
+is what a tensor is besides its node, `data/` values in and out, `complex/` complex numbers, `compat/` the names of
+older versions.
 
 A tensor's value is what its expression had when it was written: `assign` and `t[i] = v` rebind the tensor to
 an ASSIGN or SCATTER over the old value and leave what was computed before as it was; views follow (below).
 
-Views (`tensor/storage.py`). The graph is immutable, and a view is its base's memory all the same:
+Views (`tensor/state/storage.py`). The graph is immutable, and a view is its base's memory all the same:
 
     t = zeros(4)     v = t[1:3]     v.assign(5)            Storage: ASSIGN(zeros, 5, SHRINK(zeros))
                                                            t = that node     v = SHRINK of that node
@@ -33,22 +40,22 @@ memory, a write to the value goes to memory of its own, and the value is no leaf
 when it was first written to stays no leaf (`_computed`), also when all that it was computed from is
 overwritten.
 
-Who is concerned (`tensor/live.py`). A tensor that only reads memory, with all of its storage, rests: it is
+Who is concerned (`tensor/state/live.py`). A tensor that only reads memory, with all of its storage, rests: it is
 listed under its BUFFERs. Expressions and tensors with `requires_grad=True` are awake, and whoever was given
 another node or flag: `uop` and `requires_grad` are properties for that, read by C. `LIVE.near(memory)` is all
 that `collect` looks at: those that are awake and those that rest on what is overwritten. So a realisation
 costs the same beside four and beside four thousand tensors. A storage that loses its last view but one wakes
 that, which may then let go of the rest of the memory.
 
-Symbolic sizes (`uop/index.py`, `tensor/lengths.py`, `tensor/parts.py`). The operators of a node build what is
-written; a size that reaches a shape is `settled`: one form for all ways to write it, a number where what is
-symbolic cancels. What bounds decide of a slice or a pad is decided. What they leave open (that a part stays
-in its axis, that a reshape keeps the number of elements, that no size is negative) is a `Claim`: checked with
-the values bound now, and, while a TinyJit captures, noted for a check before each replay, since a kernel for
-all values cannot tell.
+Symbolic sizes (`uop/index.py`, `tensor/primitives/lengths.py`, `tensor/primitives/parts.py`). The operators of
+a node build what is written; a size that reaches a shape is `settled`: one form for all ways to write it, a
+number where what is symbolic cancels. What bounds decide of a slice or a pad is decided. What they leave open
+(that a part stays in its axis, that a reshape keeps the number of elements, that no size is negative) is a
+`Claim`: checked with the values bound now, and, while a TinyJit captures, noted for a check before each replay,
+since a kernel for all values cannot tell.
 
-Complex numbers (`tensor/complexes.py`). A `ComplexTensor` is no node but two real tensors, the real and the
-imaginary parts, so nothing below `tensor/` knows of it. It overrides the hooks: an op of the graph is a rule
+Complex numbers (`tensor/complex/complex_tensor.py`). A `ComplexTensor` is no node but two real tensors, the real and
+the imaginary parts, so nothing below `tensor/` knows of it. It overrides the hooks: an op of the graph is a rule
 for pairs (`complex_arithmetic.py`), a movement is done to both parts, and a method written with hooks works
 by that. Asked for `uop`, for a float or for an order it raises with the name of the method, so what has not
 been thought of is an error and not a wrong number. Where tensors are gathered (realize, gradients, a TinyJit,

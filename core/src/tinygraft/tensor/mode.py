@@ -11,10 +11,9 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import TRAINING, Context
-from tinygraft.errors import DTypeError
-from tinygraft.tensor import missing
-from tinygraft.tensor.data import ComplexGiven
-from tinygraft.tensor.quiet import NoGrad
+from tinygraft.engine.exclusive import import_late
+from tinygraft.tensor.compat import missing
+from tinygraft.tensor.state.quiet import NoGrad
 
 # The methods that complex tensors have in a form of their own: through the class, as in Tensor.exp(z), the form is that
 # of the tensor given. (Not detach, which storage.py has to see called by the user.)
@@ -61,17 +60,10 @@ class TensorType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """A new tensor."""
-        try:
-            return super().__call__(*args, **kwargs)
-        except ComplexGiven:
-            if not cls.__module__.startswith("tinygraft."):
-                raise DTypeError(
-                    f"{cls.__name__} cannot hold complex numbers: Tensor makes a ComplexTensor of them, which is no "
-                    f"{cls.__name__}"
-                ) from None
-        from tinygraft.tensor import complex_data
-
-        return complex_data.made(*args, **kwargs)
+        new = super().__call__(*args, **kwargs)
+        if hasattr(new, "_node") or cls.__init__.__module__ != "tinygraft.tensor.tensor":  # type: ignore[misc]
+            return new  # else Tensor.__init__ found complex numbers, and left it empty
+        return import_late("tinygraft.tensor.complex.complex_data").made(*args, **kwargs)
 
     @property
     def training(cls) -> bool:

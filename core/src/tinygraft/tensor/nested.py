@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FunctionType, ModuleType
 from typing import Any
 
-from tinygraft.tensor.base import TensorBase
+from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.uop.uop import UOp
 
 MANY = 10_000  # items after which a walk asks whether it will end

@@ -13,9 +13,9 @@ from typing import Any
 from tinygraft.autograd.batch import batched
 from tinygraft.autograd.build import expand, permute, reshape
 from tinygraft.errors import GraphError, ShapeError
-from tinygraft.tensor import checked
-from tinygraft.tensor.live import live_holders
 from tinygraft.tensor.nested import check_ends, mapped, tensors_in
+from tinygraft.tensor.primitives import checked
+from tinygraft.tensor.state.live import live_holders
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import UOp, toposort
 

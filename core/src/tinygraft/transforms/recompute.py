@@ -14,8 +14,8 @@ from typing import Any
 
 from tinygraft.autograd.walk import gradient
 from tinygraft.engine.assigns import assigned_to
-from tinygraft.tensor.custom import with_derivative
 from tinygraft.tensor.nested import mapped
+from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.transforms.call import TransformCall, stand_in
 from tinygraft.uop.ops import Ops

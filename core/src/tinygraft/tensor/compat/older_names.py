@@ -1,0 +1,159 @@
+"""Methods under the names that other versions of this interface have: what they mean here, in a line or two each.
+
+Scripts that use them run; the method each one stands for is where its theme is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import DTypeLike
+from tinygraft.engine.plan import work_for
+from tinygraft.errors import GraphError, ShapeError, UnsupportedError
+from tinygraft.schedule.stored import memory_base
+from tinygraft.tensor.data.realizing import _by_parts, _is_constant, _is_stored
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.custom import with_derivative
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.stages import Call
+from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The tag of a placeholder: which argument of a call takes its place."""
+
+    number: int
+
+
+# Sizes and flags
+
+
+def max_numel(self: Tensor) -> int:
+    """How many elements there are, where symbolic sizes are at their greatest."""
+    return lengths.as_int(lengths.product(self.max_shape), "max_numel")
+
+
+def is_param(self: Tensor) -> bool:
+    """Whether an optimizer trains this tensor: requires_grad is True."""
+    return self.requires_grad is True
+
+
+def is_param_(self: Tensor, is_param: bool = True) -> Tensor:
+    """requires_grad_, by its newer name: say that optimizers train this tensor, or that they do not.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0]).is_param_().requires_grad
+    True
+    """
+    return self.requires_grad_(is_param)
+
+
+# Schedules
+
+
+def schedule_linear(self: Tensor, *lst: TensorBase) -> list[Call]:
+    """schedule, by its newer name: the calls in order. Nothing runs."""
+    return self.schedule(*lst)
+
+
+def linear_with_vars(self: Tensor, *lst: TensorBase) -> tuple[list[Call], dict[str, int]]:
+    """schedule_with_vars, by its newer name: the calls and the values of variables. Nothing runs."""
+    return self.schedule_with_vars(*lst)
+
+
+def callify(self: Tensor, *lst: TensorBase) -> Tensor:
+    """Make the kernels that this tensor and others need, and run none of them: a later realize only launches.
+
+    >>> from tinygraft import Tensor
+    >>> t = (Tensor([1, 2]) + 1).callify()
+    >>> t.uop.base.realized, t.tolist()
+    (None, [2, 3])
+    """
+    todo = [t.uop for t in _by_parts((self, *lst)) if not _is_stored(t.uop) and not _is_constant(t.uop)]
+    if roots := list(dict.fromkeys(memory_base(node) for node in todo)):
+        work_for(postorder(*roots), roots)
+    return self
+
+
+# Calls of a body with placeholders
+
+
+def as_param(self: Tensor, slot: int) -> Tensor:
+    """A placeholder of this shape, dtype and device for the argument number slot of a `call`.
+
+    >>> from tinygraft import Tensor
+    >>> a, b = Tensor([1, 2]), Tensor([3, 4])
+    >>> body = a.as_param(0) * 10 + b.as_param(1)
+    >>> a.call(b, fxn=body).tolist(), b.call(a, fxn=body).tolist()
+    ([13, 24], [31, 42])
+    """
+    sizes = lengths.as_ints(self.shape, "a placeholder")
+    memory = UOp.buffer(self.device, lengths.as_int(self.numel(), "a placeholder"), self.dtype)
+    new = self._wrap(UOp(Ops.RESHAPE, self.dtype, (memory.replace(tag=Slot(slot)),), sizes))
+    new.requires_grad = False
+    return new
+
+
+def call(self: Tensor, *lst: Tensor, fxn: Tensor | UOp, grad_fxn: Callable[..., Any] | None = None) -> Tensor:
+    """The value of a body with this tensor and others in the place of its placeholders, by their slots.
+
+    grad_fxn(gradient, *arguments) gives the gradient of each argument; without it the body is differentiated.
+    Raises GraphError for a slot that no argument has, ShapeError for an argument that does not fit its place.
+    """
+    arguments = (self, *lst)
+    body = fxn if isinstance(fxn, UOp) else fxn.uop
+    swap = {n: _argument(n, arguments) for n in toposort(body) if isinstance(n.tag, Slot)}
+    value = self._wrap(rebuild((body,), swap)[body], *lst)
+    if grad_fxn is None:
+        return value
+
+    def derive(node: UOp, gradient: Tensor, wanted: list[bool]) -> Any:
+        found = grad_fxn(gradient, *[a._wrap(n) for a, n in zip(arguments, node.src[1:], strict=True)])
+        return found if isinstance(found, (tuple, list)) else (found,)
+
+    return with_derivative("call", value, arguments, derive)
+
+
+# Other ways to the same values
+
+
+def image_dot(self: Tensor, w: Tensor, dtype: DTypeLike | None = None) -> Tensor:
+    """dot; no device here keeps matrices as images."""
+    return self.dot(w, dtype)
+
+
+def image_conv2d(
+    self: Tensor, weight: Tensor, bias: Tensor | None = None, groups: int = 1, stride: Any = 1, dilation: Any = 1,
+    padding: Any = 0, dtype: DTypeLike | None = None,
+) -> Tensor:  # fmt: skip
+    """conv2d; no device here keeps planes as images."""
+    return self.conv2d(weight, bias, groups, stride, dilation, padding, dtype)
+
+
+def decode_hevc_frame(self: Tensor, frame_pos: Any, shape: Any, state: Any, ref_frames: Any = None) -> Tensor:
+    """A frame of H.265 video from a decoder in hardware, which no device has: raises UnsupportedError."""
+    raise UnsupportedError(
+        f"{self.device} has no decoder of H.265 video, and no other device of tinygraft has\n"
+        "  hint: decode the video with another library, and make tensors of its frames with Tensor(array)"
+    )
+
+
+def _argument(place: UOp, arguments: tuple[TensorBase, ...]) -> UOp:
+    """The argument for a placeholder, flat as that is. Raises where there is none, or one that does not fit."""
+    number = place.tag.number
+    if not 0 <= number < len(arguments):
+        raise GraphError(f"the body has a placeholder for argument {number}, and call got {len(arguments)} arguments")
+    given = arguments[number]
+    if given.numel() != place.arg.size or given.dtype is not place.dtype:
+        raise ShapeError(
+            f"argument {number} of call has shape {given.shape} and {given.dtype}, its placeholder {place.arg.size} "
+            f"elements of {place.dtype}\n  made at {given._where()}"
+        )
+    return UOp(Ops.RESHAPE, place.dtype, (given.uop,), (place.arg.size,))

@@ -1,0 +1,1 @@
+"""Complex numbers, as a tensor of real parts and one of imaginary parts."""

@@ -1,0 +1,292 @@
+"""What a complex tensor knows about itself, reading it, when and where its values are computed, and its gradients.
+
+Each is that of both parts, taken apart or put together. The gradient of a complex tensor has that of the real parts as
+real parts and that of the imaginary ones as imaginary parts, which is what PyTorch gives: a step against it lowers the
+loss.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DType, complex_of
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.data.from_python import refuse_nothing
+from tinygraft.tensor.data.sharing import lent_memory
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.state.strides import StridedLayout, row_major
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.shape import Shape
+from tinygraft.uop.uop import Place, UOp
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+_HERE = "tinygraft.tensor."  # the package whose functions a message looks through
+_EITHER = Tensor.sum.__code__  # what `spelled` puts around a method
+
+
+def partwise(name: str) -> Callable[..., Any]:
+    """A method that is the method of that name of both parts."""
+    method = type.__getattribute__(Tensor, name)
+
+    @functools.wraps(method)
+    def each(self: ComplexAccess, *args: Any, **kwargs: Any) -> Any:
+        real, imaginary = self._halved  # called from here, not from a generator: storage.py looks who calls
+        return self._in_parts().joined(method(real, *args, **kwargs), method(imaginary, *args, **kwargs))
+
+    return each
+
+
+class ComplexAccess(Tensor):
+    """Properties, reads, and the methods that say when and where values exist, for two tensors in one."""
+
+    __slots__ = ("_halved",)
+    _halved: tuple[Tensor, Tensor]
+
+    # What is known without computing
+
+    @property
+    def shape(self) -> Shape:
+        """The length of each axis."""
+        return self._halved[0].shape
+
+    @property
+    def dtype(self) -> DType:
+        """complex64 or complex128."""
+        return complex_of(self._halved[0].dtype)
+
+    @property
+    def device(self) -> Place:
+        """Where the parts are."""
+        return self._halved[0].device
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return self._halved[0].ndim
+
+    @property
+    def uop(self) -> UOp:
+        """There is none. Raises DTypeError with the name of the method that needed it."""
+        self._undefined()
+
+    @uop.setter
+    def uop(self, uop: UOp) -> None:
+        self._undefined()
+
+    @property
+    def requires_grad(self) -> bool | None:
+        """As of any tensor."""
+        flags = {half.requires_grad for half in self._halved}
+        return True if True in flags else None if None in flags else False
+
+    @requires_grad.setter
+    def requires_grad(self, flag: bool | None) -> None:
+        for half in self._halved:
+            half.requires_grad = flag
+
+    @property
+    def grad(self) -> Any:
+        """The gradients of both parts as one complex tensor; None before backward."""
+        found = [half.grad for half in self._halved]
+        if found == [None, None]:
+            return None
+        given = (half.zeros_like() if g is None else g for half, g in zip(self._halved, found, strict=True))
+        return self._in_parts().joined(*given)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        halves = (None, None) if value is None else value._cast(self.dtype)._halved
+        for half, gradient in zip(self._halved, halves, strict=True):
+            half.grad = gradient
+
+    def __repr__(self) -> str:
+        return f"<Tensor of {self.dtype.name} {self.shape} on {self.device} with parts {self._halved!r}>"
+
+    def _undefined(self) -> NoReturn:
+        """Raise DTypeError with the name of the method that was called from outside."""
+        frame, name = sys._getframe(1), ""
+        while frame is not None and frame.f_globals.get("__name__", "").startswith(_HERE):
+            code, frame = frame.f_code, frame.f_back  # type: ignore[assignment]
+            name = name if code is _EITHER else code.co_name
+        raise DTypeError(
+            f"{name} is not defined for {self.dtype}\n  made at {self._where()}\n"
+            "  hint: use it on t.real, t.imag or t.abs()"
+        )
+
+    # Reading
+
+    def _stored(self) -> Any:
+        return self.view_as_real()._stored()
+
+    def _numbers(self) -> list[Any]:
+        self.realize()
+        return list(map(complex, *(half._numbers() for half in self._halved)))
+
+    def item(self) -> Any:
+        """The one element as a Python complex. Raises ShapeError when there are more or none."""
+        return complex(*(half.item() for half in self._halved))
+
+    def numpy(self) -> ndarray[Any, Any]:
+        """The values as a numpy array of its own memory.
+
+        >>> from tinygraft import Tensor
+        >>> Tensor([1 + 2j]).numpy()
+        array([1.+2.j], dtype=complex64)
+        """
+        import numpy as np
+
+        self.realize()
+        found = np.empty(self.shape, self.dtype.name)
+        found.real, found.imag = (half.numpy() for half in self._halved)
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray[Any, Any]:
+        import numpy as np
+
+        found = self.numpy()
+        if dtype is None:
+            return found
+        if np.dtype(dtype).kind not in "cbO":
+            raise DTypeError(
+                f"an array of {dtype} would lose the imaginary parts of {self.dtype}\n  made at {self._where()}"
+            )
+        return found.astype(dtype)
+
+    def _memory(self) -> None:
+        """The memory of a view: there are two."""
+
+    def data(self) -> memoryview:
+        """Raises DTypeError: memoryview has no complex numbers."""
+        raise DTypeError(f"memoryview has no format for {self.dtype}\n  hint: t.view_as_real().data() gives its parts")
+
+    def __int__(self) -> int:
+        self._undefined()
+
+    def __float__(self) -> float:
+        self._undefined()
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None, copy: bool | None = None,
+    ) -> Any:  # fmt: skip
+        """A copy as a DLPack capsule: the parts lie apart. Raises BufferError for copy=False."""
+        from tinygraft.tensor.data import dlpack
+
+        if copy is False:
+            raise BufferError(
+                "the real and imaginary parts of this tensor lie apart: it has to be copied, which copy=False forbids\n"
+                f"  made at {self._where()}"
+            )
+        here = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) != here:
+            raise BufferError(f"{self.device} shares its memory as DLPack device {here}, asked for {dl_device}")
+        view, _ = lent_memory(self.view_as_real())
+        shape = tuple(self.shape)
+        return dlpack.make(view, self.dtype, StridedLayout(0, shape, row_major(shape)), (max_version or (0, 0))[0] >= 1)
+
+    # When and where values are computed
+
+    def realize(self, *others: TensorBase, do_update_stats: bool = True) -> Any:
+        """Compute this tensor and others now, and keep the results."""
+        self._halved[0].realize(self._halved[1], *others)
+        return self
+
+    def schedule_with_vars(self, *others: TensorBase) -> Any:
+        """The calls that would compute this tensor and others, in order, and the values of bound variables."""
+        return self._halved[0].schedule_with_vars(self._halved[1], *others)
+
+    def __copy__(self) -> Any:
+        new = object.__new__(type(self))
+        new._halved, new._made = (self._halved[0].__copy__(), self._halved[1].__copy__()), self._made
+        return new
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._in_parts().joined, self._halved
+
+    def requires_grad_(self, requires_grad: bool | None = True) -> Any:
+        """Set whether backward fills grad; None lets backward choose."""
+        for half in self._halved:
+            half.requires_grad_(requires_grad)
+        return self
+
+    def _value_for(self, x: Any) -> TensorBase:
+        refuse_nothing(x, self._where())
+        if not isinstance(x, TensorBase):
+            return self._in_parts().of_shape(Tensor(x, device=self.device, dtype=self.dtype), self.dtype, self.shape)  # type: ignore[no-any-return]
+        return super()._value_for(x)
+
+    def assign(self, x: Any) -> Any:
+        """Give this tensor a new value of the same shape and dtype, as of any tensor."""
+        value = self._value_for(x)
+        for half, new in zip(self._halved, value._parts(), strict=True):
+            half.assign(new)
+        return self
+
+    def replace(self, x: TensorBase) -> Any:
+        """Let this tensor be x from now on; the shapes have to agree, and x to be complex. Raises DTypeError."""
+        if x.dtype.kind != "complex":
+            raise DTypeError(f"cannot replace a complex tensor by one of {x.dtype}\n  made at {x._where()}")
+        for half, new in zip(self._halved, x._parts(), strict=True):
+            half.replace(new)
+        return self
+
+    def __setitem__(self, indices: Any, value: Any) -> None:
+        refuse_nothing(value, self._where())
+        made = value if isinstance(value, TensorBase) else Tensor(value, device=self.device)
+        for half, new in zip(self._halved, made._cast(self.dtype)._parts(), strict=True):
+            half[indices] = new
+
+    def _become(self, moved: TensorBase) -> Any:
+        for half, new in zip(self._halved, moved._parts(), strict=True):
+            half._become(new)
+        return self
+
+    @property
+    def sharding(self) -> tuple[int, tuple[int, ...]] | None:
+        """How the parts are cut."""
+        return self._halved[0].sharding
+
+    __getitem__, contiguous, clone, detach = (
+        partwise(name) for name in ("__getitem__", "contiguous", "clone", "detach")
+    )
+    contiguous_backward, shard, _moved = (partwise(name) for name in ("contiguous_backward", "shard", "to"))
+
+    def to(self, device: Any) -> Any:
+        """The values on a device, or on several; this tensor itself when they are there."""
+        return self if Device.canonicalize(device) == self.device else self._moved(device)
+
+    # Gradients
+
+    def _against(self, what: str, gradient: Any) -> Tensor:
+        """The real number of which the gradients are those of this tensor with a gradient of its own."""
+        if gradient is None:
+            raise DTypeError(
+                f"{what} of complex numbers needs gradient=, a tensor of their shape: only a real number has a "
+                f"gradient of its own\n  made at {self._where()}\n"
+                "  hint: make it real first, as in t.abs().square().sum()"
+            )
+        start = gradient if isinstance(gradient, TensorBase) else self._const(gradient, self.dtype)
+        if start.shape != self.shape:
+            raise ShapeError(
+                f"{what} of shape {self.shape} got a gradient of shape {start.shape}: they must be equal\n"
+                f"  made at {self._where()}      gradient made at {start._where()}"
+            )
+        a, b = self._halved
+        c, d = start._cast(self.dtype)._parts()
+        total: Tensor = (a * c + b * d).sum()
+        return total
+
+    def backward(self, gradient: Any = None, retain_graph: bool = False) -> Any:
+        """Add the gradients of sum(real * gradient.real + imag * gradient.imag) to .grad, as of any tensor."""
+        self._against("backward", gradient).backward()
+        return self
+
+    def gradient(self, *targets: TensorBase, gradient: Any = None) -> list[Any]:
+        """The gradients of this tensor, weighted by gradient as in backward, with respect to targets."""
+        return self._against("gradient", gradient).gradient(*targets)

@@ -1,0 +1,74 @@
+"""From Python data to complex numbers: what Tensor does where the data or the dtype asked for are complex."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tinygraft.dtype import BY_NAME, DType, DTypeLike, complex_of, dtypes, part_of, to_dtype
+from tinygraft.errors import DTypeError
+from tinygraft.tensor.complex.complex_tensor import ComplexTensor, joined
+from tinygraft.tensor.data.from_python import flatten
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place, UOp
+
+
+def made(
+    data: Any = None, device: Place = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
+) -> ComplexTensor:
+    """A complex tensor, for the arguments of Tensor. Raises DTypeError where dtype has no imaginary parts."""
+    to = None if dtype is None else to_dtype(dtype)
+    if to is not None and to.kind != "complex":
+        raise DTypeError(
+            f"cannot make a tensor of {to} from complex numbers: that would lose the imaginary parts\n"
+            "  hint: give a complex dtype, or the real parts"
+        )
+    new = _existing(data, device, to)
+    if new is None:
+        new = _whole(data, device, to)
+    return new.requires_grad_(requires_grad)  # type: ignore[no-any-return]
+
+
+def _existing(data: Any, device: Place, to: DType | None) -> Any:
+    """What is a tensor, a node, bytes or a file already; None for other data."""
+    if isinstance(data, ComplexTensor):
+        moved = data if device is None else data.to(device)
+        return moved._again() if to is None else moved._cast(to)
+    if data is None or isinstance(data, (Tensor, UOp)):
+        return Tensor(data, device)._cast(to or dtypes.default_complex)
+    if to is None or not isinstance(data, (bytes, bytearray, memoryview, Path)):
+        return None
+    halves = Tensor(data, device, part_of(to))
+    if halves.numel() % 2:
+        raise DTypeError(f"{halves.nbytes()} bytes are no whole number of {to} elements of {to.itemsize} bytes")
+    return halves.reshape(-1, 2).view_as_complex()
+
+
+def _whole(data: Any, device: Place, to: DType | None) -> ComplexTensor:
+    """Numbers, lists and arrays."""
+    if isinstance(data, (bool, int, float, complex)) and not hasattr(data, "__array__"):
+        shape, values = (), [data]  # type: tuple[int, ...], list[Any]
+    elif isinstance(data, (list, tuple)) and not any(hasattr(v, "__array__") for v in flatten(data)[1]):
+        shape, values = flatten(data)
+    else:
+        return _of_numpy(data, device, to)
+    part = part_of(to or dtypes.default_complex)
+    if strange := next((v for v in values if not isinstance(v, (bool, int, float, complex))), None):
+        raise DTypeError(f"a tensor is made of bool, int, float and complex, got {type(strange).__name__}")
+    columns = zip(*((value.real, value.imag) for value in values), strict=True) if values else ((), ())
+    real, imaginary = (Tensor(list(column), device, part).reshape(shape) for column in columns)
+    return joined(real, imaginary)
+
+
+def _of_numpy(data: Any, device: Place, to: DType | None) -> ComplexTensor:
+    """A copy of a numpy array, or of what numpy makes one of."""
+    import numpy as np
+
+    found = np.asarray(data)
+    own = BY_NAME.get(found.dtype.name)
+    if own is None:
+        raise DTypeError(f"a tensor cannot hold numpy's {found.dtype}; cast it to complex128 first")
+    if own.kind != "complex":
+        real: Any = Tensor(found, device)
+        return real._cast(to or complex_of(own))  # type: ignore[no-any-return]
+    return joined(Tensor(found.real, device), Tensor(found.imag, device))._cast(to or own)  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""Values in and out: from Python, numpy, files and other libraries, and back."""

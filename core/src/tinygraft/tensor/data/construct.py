@@ -1,0 +1,80 @@
+"""From whatever Tensor is made of to a node: numbers, lists, arrays, bytes, files, tensors, nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tinygraft.autograd.build import laid
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import DTypeError
+from tinygraft.files import OpenFile
+from tinygraft.tensor.data.from_python import bytes_node, list_node, number_node, numpy_node
+from tinygraft.tensor.data.ondisk import file_node
+from tinygraft.tensor.primitives import lengths, parts
+from tinygraft.tensor.primitives.base import TensorBase, on_device
+from tinygraft.uop.uop import Place, UOp
+
+
+def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
+    """Return the node that holds `data`, which is whatever Tensor takes; None where `data` or `dtype` are complex.
+
+    Raises DTypeError for what is no number, ShapeError for lists that are ragged.
+    """
+    if dtype is not None and dtype.kind == "complex":
+        return None
+    if isinstance(data, TensorBase) and data.dtype.kind == "complex":
+        return None
+    if isinstance(data, (UOp, TensorBase)):
+        return _existing(data if isinstance(data, UOp) else data.uop, device, dtype)
+    name = Device.canonicalize(device)
+    if data is None:
+        return UOp.const(dtype or dtypes.default_float, 0, name)
+    if type(data) in (bool, int, float, complex):
+        return number_node(data, name, dtype)
+    if isinstance(name, tuple):
+        return _laid_out(node_of(data, name[0], dtype), name)
+    if isinstance(data, (list, tuple)):
+        return list_node(data, name, dtype)
+    if isinstance(data, Path):
+        return _file(data, name, dtype or dtypes.uint8)
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        to = dtype or dtypes.uint8
+        size = memoryview(data).nbytes
+        if size % to.itemsize:
+            raise DTypeError(f"{size} bytes are no whole number of {to} elements of {to.itemsize} bytes")
+        return bytes_node(data, (size // to.itemsize,), name, to)
+    if hasattr(data, "__array__"):
+        return numpy_node(data, name, dtype)
+    if isinstance(data, (bool, int, float, complex)):
+        return number_node(data, name, dtype)
+    hint = "\n  hint: Tensor(Path(name)) is the bytes of a file, with pathlib's Path" if isinstance(data, str) else ""
+    raise DTypeError(f"a tensor is made of numbers, lists, bytes or numpy arrays, got {type(data).__name__}{hint}")
+
+
+def _laid_out(node: UOp | None, names: tuple[str, ...]) -> UOp | None:
+    return None if node is None else laid(node, names, None)
+
+
+def _file(path: Path, device: str, dtype: DType) -> UOp:
+    """The bytes of a file, still to be read."""
+    file = OpenFile(path)
+    if file.size % dtype.itemsize:
+        raise DTypeError(
+            f"{path} has {file.size} bytes, which are no whole number of {dtype} elements of {dtype.itemsize} bytes"
+        )
+    return file_node(file, 0, (file.size // dtype.itemsize,), device, dtype)
+
+
+def _existing(node: UOp, device: Place, dtype: Any) -> UOp:
+    """A node of the graph, or a symbolic integer, or what is made of some, as a value."""
+    if node.dtype is dtypes.index:
+        to = dtype or lengths.dtype_of(node)
+        parts.take(parts.Fits(node, to))
+        return node.cast(to) + UOp.const(to, 0, Device.canonicalize(device))
+    if node.device is None:
+        node = on_device(node, Device.canonicalize(device))
+    elif device is not None and Device.canonicalize(device) != node.device:
+        node = laid(node, Device.canonicalize(device), None)
+    return node if dtype is None else node.cast(dtype)

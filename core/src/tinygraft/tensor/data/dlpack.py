@@ -1,0 +1,154 @@
+"""DLPack: memory that other libraries share with us, and ours for them, as PyCapsules. Host memory only.
+
+    take(capsule) -> Foreign             theirs: dtype, shape, strides, address; gives it back when it goes away
+    make(view, dtype, layout, versioned) ours, kept alive until the other side is done
+
+The layout is that of dlpack.h, version 1; unversioned capsules are those of older libraries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, pythonapi
+from typing import Any
+
+from tinygraft.dtype import DType, dtypes, part_of
+from tinygraft.errors import DTypeError
+from tinygraft.tensor.state.strides import StridedLayout, row_major
+
+HOST = 1  # what dlpack.h calls host memory
+READ_ONLY = 1  # a flag of versioned tensors
+KINDS = {
+    0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool",
+    10: "fp8e4m3", 11: "fp8e4m3fnuz", 12: "fp8e5m2", 13: "fp8e5m2fnuz",
+}  # fmt: skip
+CODES = {kind: code for code, kind in KINDS.items()}
+NEW, OLD = b"dltensor_versioned", b"dltensor"
+USED_NEW, USED_OLD = b"used_dltensor_versioned", b"used_dltensor"
+Deleter = ctypes.CFUNCTYPE(None, c_void_p)
+
+
+class DLTensor(Structure):
+    """Where the elements are, of which dtype and in which shape; strides count elements, none mean row-major."""
+
+    _fields_ = (
+        ("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
+        ("bits", c_uint8), ("lanes", c_uint16), ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    )  # fmt: skip
+
+
+class Managed(Structure):
+    """A DLTensor, and how to give it back."""
+
+    _fields_ = (("tensor", DLTensor), ("context", c_void_p), ("deleter", c_void_p))
+
+
+class ManagedVersioned(Structure):
+    """The same since version 1: flags say whether it may be written."""
+
+    _fields_ = (("major", c_uint32), ("minor", c_uint32), ("context", c_void_p), ("deleter", c_void_p),
+                ("flags", c_uint64), ("tensor", DLTensor))  # fmt: skip
+
+
+# Functions of our own: pythonapi's are every library's in the process, and whoever sets their argtypes last decides.
+# PYFUNCTYPE keeps the GIL. A capsule that dies is passed as its address: nothing may refer to it any more.
+_capsule, _text, _address = ctypes.py_object, ctypes.c_char_p, c_void_p
+_name = ctypes.PYFUNCTYPE(_text, _capsule)(("PyCapsule_GetName", pythonapi))
+_pointer = ctypes.PYFUNCTYPE(_address, _capsule, _text)(("PyCapsule_GetPointer", pythonapi))
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, _capsule, _text)(("PyCapsule_SetName", pythonapi))
+_new = ctypes.PYFUNCTYPE(_capsule, _address, _text, _address)(("PyCapsule_New", pythonapi))
+_dying_is = ctypes.PYFUNCTYPE(ctypes.c_int, _address, _text)(("PyCapsule_IsValid", pythonapi))
+_dying_pointer = ctypes.PYFUNCTYPE(_address, _address, _text)(("PyCapsule_GetPointer", pythonapi))
+
+
+# Theirs
+
+
+class Foreign:
+    """Memory of another library, which is told when this goes away. strides count elements.
+
+    Complex numbers are floats with a last axis of 2; is_complex says so.
+    """
+
+    def __init__(self, managed: Managed | ManagedVersioned) -> None:
+        self._managed = managed
+        found = managed.tensor
+        self.device_type, self.dtype = found.device_type, _dtype(found)
+        axes = range(found.ndim)
+        self.shape = tuple([found.shape[i] for i in axes])
+        self.strides = tuple([found.strides[i] for i in axes]) if found.strides else row_major(self.shape)
+        self.address = (found.data or 0) + found.byte_offset
+        self.read_only = bool(getattr(managed, "flags", 0) & READ_ONLY)
+        self.is_complex = self.dtype.kind == "complex"
+        if self.is_complex:
+            self.dtype, self.shape = part_of(self.dtype), (*self.shape, 2)
+            self.strides = (*(2 * stride for stride in self.strides), 1)
+
+    def __del__(self, call: Any = Deleter, addressof: Any = ctypes.addressof) -> None:  # also at exit
+        if self._managed.deleter:
+            call(self._managed.deleter)(addressof(self._managed))
+
+
+def take(capsule: object) -> Foreign:
+    """What a capsule holds, which is used up by this. Raises ValueError for one that was used before, or is none."""
+    name = _name(capsule) if type(capsule).__name__ == "PyCapsule" else None
+    if name not in (NEW, OLD):
+        was = "was used before" if name in (USED_NEW, USED_OLD) else f"is a {type(capsule).__name__} named {name!r}"
+        raise ValueError(f"this is no DLPack capsule that can be used: it {was}; ask its tensor for a new one")
+    layout = ManagedVersioned if name == NEW else Managed
+    managed = layout.from_address(_pointer(capsule, name))
+    _rename(capsule, USED_NEW if name == NEW else USED_OLD)
+    return Foreign(managed)
+
+
+def _dtype(found: DLTensor) -> DType:
+    """Our dtype of their elements. Raises DTypeError."""
+    kind = KINDS.get(found.code, "")
+    for dtype in (*dtypes.all, *dtypes.fp8s, *dtypes.complexes):
+        if (_kind(dtype), dtype.itemsize * 8, 1) == (kind, found.bits, found.lanes):
+            return dtype
+    raise DTypeError(f"no dtype here is DLPack's type {found.code} of {found.bits} bits in {found.lanes} lanes")
+
+
+def _kind(dtype: DType) -> str:
+    return "bfloat" if dtype is dtypes.bfloat16 else dtype.name if dtype in dtypes.fp8s else dtype.kind
+
+
+# Ours
+
+_given: dict[int, tuple[Any, ...]] = {}  # by address: what the other side has, and what keeps it alive
+
+
+def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool) -> object:
+    """A capsule of elements in the bytes of view, which stay until whoever takes it is done with them."""
+    managed = ManagedVersioned(major=1) if versioned else Managed()
+    ndim = len(layout.shape)
+    sizes, strides = (c_int64 * ndim)(*layout.shape), (c_int64 * ndim)(*layout.strides)
+    tensor = managed.tensor
+    if view.nbytes and 0 not in layout.shape:
+        tensor.data = ctypes.addressof(ctypes.c_char.from_buffer(view)) + layout.offset * dtype.itemsize
+    tensor.device_type, tensor.ndim, tensor.lanes = HOST, ndim, 1
+    tensor.code, tensor.bits = CODES[_kind(dtype)], dtype.itemsize * 8
+    tensor.shape, tensor.strides = sizes, strides
+    managed.deleter = ctypes.cast(_forget, c_void_p).value
+    address = ctypes.addressof(managed)
+    _given[address] = (managed, sizes, strides, view)
+    return _new(address, NEW if versioned else OLD, ctypes.cast(_drop, c_void_p).value)
+
+
+def _done(address: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
+    """The other side is done."""
+    given.pop(address, None)
+
+
+def _dropped(capsule: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
+    """A capsule dies; when nobody took what is in it, nobody will. The capsule must not be referred to any more."""
+    for name in (NEW, OLD):
+        if _dying_is(capsule, name):
+            given.pop(_dying_pointer(capsule, name), None)
+
+
+_forget, _drop = Deleter(_done), ctypes.PYFUNCTYPE(None, c_void_p)(_dropped)
+for _callback in (_forget, _drop):  # tensors of others may outlive this module at exit
+    pythonapi.Py_IncRef(ctypes.py_object(_callback))

@@ -1,0 +1,344 @@
+"""Which methods Tensor has, and in which module each of them is: one row for each theme.
+
+A method is a plain function whose first parameter is the tensor (or the class, in `classmethods`), under the method's
+own name. A property is such a function too, and `set_NAME` beside it writes it. A theme is imported when one of its
+methods is first asked for, so that `from tinygraft import Tensor` loads what every program needs; `EAGER` are those
+that every program needs. `tensor.pyi` has the same methods with their types, for type checkers and editors; it is
+written by `python docs/write_tensor_stub.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.engine.exclusive import import_late
+from tinygraft.tensor.state.storage import declare
+
+
+@dataclass(frozen=True)
+class Theme:
+    """A module below `tinygraft.tensor`, and the names of what it gives to Tensor, with spaces between them."""
+
+    module: str
+    methods: str = ""
+    properties: str = ""
+    classmethods: str = ""
+    staticmethods: str = ""
+
+    def names(self) -> dict[str, str]:
+        """Return the kind of each name: methods, properties, classmethods or staticmethods."""
+        kinds = ("methods", "properties", "classmethods", "staticmethods")
+        return {name: kind for kind in kinds for name in getattr(self, kind).split()}
+
+    def members(self) -> dict[str, Any]:
+        """Import the module: each name with what a class has under it."""
+        module = import_late(f"tinygraft.tensor.{self.module}")
+        return {name: _member(vars(module), name, kind) for name, kind in self.names().items()}
+
+
+THEMES = (
+    Theme(
+        "data.realizing",
+        methods=(
+            "numel dim element_size nbytes is_floating_point is_complex __repr__ __len__ _stored _numbers item "
+            "tolist numpy __array__ __bool__ __format__ __int__ __float__ __complex__ __index__ __iter__ realize "
+            "schedule_with_vars schedule contiguous contiguous_backward clone __copy__ __deepcopy__ __reduce__ "
+            "__reduce_ex__ detach requires_grad_ assign _value_for replace"
+        ),
+        properties="lazydata size max_shape",
+    ),
+    Theme("state.moving", methods="to to_ shard shard_ shard_like _become", properties="sharding"),
+    Theme(
+        "data.sharing",
+        methods="data _memory __array_namespace__ to_device __dlpack_device__ __dlpack__",
+        classmethods="from_url from_blob from_dlpack",
+    ),
+    Theme("state.gradient", methods="backward gradient"),
+    Theme(
+        "primitives.movement",
+        methods=(
+            "reshape view view_as flatten unflatten squeeze unsqueeze expand expand_as broadcast_to permute "
+            "transpose swapaxes movedim flip shrink _is_data shrink_to narrow split split_with_sizes chunk unbind "
+            "unfold diagonal"
+        ),
+        properties="T mT",
+    ),
+    Theme("primitives.joining", methods="roll cat stack repeat tile repeat_interleave meshgrid pad pad_to"),
+    Theme("ops.shape.rearrange", methods="rearrange"),
+    Theme(
+        "primitives.casting",
+        methods="cast bitcast float double cfloat cdouble half bfloat16 int long short byte char bool",
+    ),
+    Theme(
+        "primitives.creation",
+        methods="new_full new_zeros new_ones new_empty full_like zeros_like ones_like empty_like const_like",
+        classmethods="_from empty full zeros ones arange linspace eye invalids const logspace scalar_tensor",
+    ),
+    Theme(
+        "ops.random",
+        methods="threefry rand_like randn_like multinomial",
+        classmethods=(
+            "random_bits rand randn normal uniform randint randperm scaled_uniform glorot_uniform kaiming_uniform "
+            "kaiming_normal"
+        ),
+        staticmethods="manual_seed",
+    ),
+    Theme(
+        "primitives.operators",
+        methods=(
+            "__neg__ __pos__ __invert__ __abs__ __add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __pow__ "
+            "__matmul__ __and__ __or__ __xor__ __lshift__ __rshift__ __radd__ __rsub__ __rmul__ __rtruediv__ "
+            "__rfloordiv__ __rmod__ __rpow__ __rmatmul__ __rand__ __ror__ __rxor__ __rlshift__ __rrshift__ __lt__ "
+            "__gt__ __le__ __ge__ __eq__ __ne__ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ "
+            "__ipow__ __imatmul__ __iand__ __ior__ __ixor__ __ilshift__ __irshift__"
+        ),
+    ),
+    Theme(
+        "primitives.elementwise",
+        methods=(
+            "_is_float _in_float _in_field _real _conj _narrowed add sub mul div mod fmod pow _const_power square "
+            "lerp maximum minimum neg abs sign copysign trunc floor ceil round clamp clip eq ne isclose isnan "
+            "isinf isfinite logical_not bitwise_not bitwise_and bitwise_or bitwise_xor lshift rshift alu ufix "
+            "usum uprod"
+        ),
+    ),
+    Theme(
+        "primitives.transcendental",
+        methods=(
+            "sqrt rsqrt reciprocal exp2 exp expm1 log2 log log10 log1p logaddexp sin cos tan atan asin acos sinh "
+            "cosh tanh asinh acosh atanh erf"
+        ),
+    ),
+    Theme(
+        "ops.nn.activation",
+        methods=(
+            "relu relu6 leaky_relu _sigmoid sigmoid logsigmoid softplus softsign swish silu quick_gelu gelu mish "
+            "elu celu selu hardsigmoid hardswish hardtanh"
+        ),
+    ),
+    Theme(
+        "ops.math.pointwise",
+        methods=(
+            "lt le gt ge true_divide floor_divide remainder rsub positive bitwise_left_shift bitwise_right_shift "
+            "clamp_min clamp_max logical_and logical_or logical_xor equal isposinf isneginf sgn conj "
+            "conj_physical resolve_conj resolve_neg isreal view_as_complex view_as_real complex polar angle frac "
+            "heaviside fmax fmin gcd lcm hypot atan2 float_power xlogy xlog1py logaddexp2 addcmul addcdiv deg2rad "
+            "rad2deg sinc logit"
+        ),
+        properties="real imag",
+    ),
+    Theme("ops.math.floating", methods="signbit nan_to_num frexp ldexp nextafter"),
+    Theme(
+        "ops.math.special",
+        methods="cbrt erfc erfcx erfinv ndtr ndtri log_ndtr entr lgamma mvlgamma digamma polygamma zeta i0e i0 i1e i1",
+    ),
+    Theme(
+        "primitives.reduce",
+        methods=(
+            "sum prod max min any all allclose mean var var_mean std std_mean softmax log_softmax softmin "
+            "logsumexp normalize layernorm batchnorm argmax argmin"
+        ),
+    ),
+    Theme("ops.reduce.scan", methods="cumsum cumprod cummax cummin logcumsumexp"),
+    Theme(
+        "ops.reduce.statistics",
+        methods=(
+            "amax amin aminmax nansum nanprod nanmean nanvar nanstd nanmax nanmin count_nonzero msort kthvalue "
+            "median nanmedian mode quantile nanquantile bincount histc histogram"
+        ),
+    ),
+    Theme("ops.reduce.differences", methods="diff trapezoid trapz cumulative_trapezoid cov corrcoef _within_one"),
+    Theme(
+        "ops.reduce.masked",
+        methods=(
+            "masked_sum masked_prod masked_cumsum masked_cumprod masked_amax masked_amin masked_argmax "
+            "masked_argmin masked_mean masked_median masked_norm masked_var masked_std masked_softmax "
+            "masked_log_softmax masked_softmin masked_logsumexp masked_logaddexp masked_normalize"
+        ),
+    ),
+    Theme(
+        "primitives.matmul", methods="matmul dot _product linear scaled_dot_product_attention", classmethods="einsum"
+    ),
+    Theme(
+        "ops.linalg.products",
+        methods=(
+            "outer ger inner vdot vecdot mm mv bmm addmm addmv addr baddbmm addbmm tensordot kron cross trace "
+            "vander linalg_vander"
+        ),
+        classmethods="multi_dot chain_matmul",
+    ),
+    Theme(
+        "primitives.indexing",
+        methods=(
+            "__getitem__ __setitem__ __delitem__ gather scatter scatter_reduce where masked_fill masked_select "
+            "nonzero one_hot"
+        ),
+    ),
+    Theme(
+        "ops.indexing.picking",
+        methods=(
+            "index_select index_add index_copy index_fill index_reduce scatter_add take put index_put "
+            "take_along_dim select select_scatter slice_scatter diagonal_scatter as_strided as_strided_scatter "
+            "masked_scatter argwhere nonzero_static"
+        ),
+    ),
+    Theme(
+        "ops.shape.shaping",
+        methods=(
+            "ravel reshape_as t adjoint fliplr flipud rot90 sum_to_size diag_embed diag diagflat atleast_1d "
+            "atleast_2d atleast_3d broadcast_tensors hstack vstack dstack column_stack block_diag tensor_split "
+            "hsplit vsplit dsplit unravel_index cartesian_prod combinations"
+        ),
+        properties="H mH",
+        classmethods="tril_indices triu_indices",
+        staticmethods="broadcast_shapes",
+    ),
+    Theme("ops.sorting.sorting", methods="sort argsort topk _sort_keys"),
+    Theme("ops.sorting.searching", methods="searchsorted bucketize isin"),
+    Theme("ops.sorting.unique", methods="unique unique_consecutive _ranks"),
+    Theme("ops.linalg.triangles", methods="triu tril qr _reflected_to linalg_qr newton_schulz"),
+    Theme(
+        "ops.linalg.decompositions",
+        methods=(
+            "_with_gradient _height lu_factor lu lu_unpack lu_solve solve_triangular cholesky cholesky_ex "
+            "lu_factor_ex cholesky_solve cholesky_inverse"
+        ),
+    ),
+    Theme(
+        "ops.linalg.solve",
+        methods=(
+            "solve inv inv_ex solve_ex inverse det slogdet logdet pinv pinverse matrix_rank lstsq matrix_power "
+            "matrix_exp tensorinv tensorsolve"
+        ),
+    ),
+    Theme("ops.linalg.eigen", methods="eigh eigvalsh svd svdvals _apart _aligned _mirrored_from"),
+    Theme("ops.linalg.householder", methods="geqrf householder_product orgqr ormqr triangular_solve"),
+    Theme("ops.linalg.norms", methods="vector_norm matrix_norm linalg_norm norm dist cdist pdist renorm cond"),
+    Theme(
+        "ops.signal.fft",
+        methods=(
+            "fft ifft rfft irfft hfft ihfft fftn ifftn fft2 ifft2 rfftn irfftn hfftn ihfftn rfft2 irfft2 hfft2 "
+            "ihfft2 fftshift ifftshift _halves"
+        ),
+        classmethods="fftfreq rfftfreq",
+    ),
+    Theme("ops.signal.stft", methods="stft istft"),
+    Theme(
+        "ops.signal.windows",
+        classmethods=(
+            "window_general_cosine window_general_hamming window_hamming window_hann window_blackman "
+            "window_nuttall window_bartlett window_cosine window_exponential window_gaussian window_kaiser"
+        ),
+    ),
+    Theme(
+        "ops.nn.convolution",
+        methods="conv2d conv_transpose2d conv1d conv3d conv_transpose1d conv_transpose3d sequential",
+    ),
+    Theme(
+        "ops.nn.pooling",
+        methods=(
+            "max_pool1d max_pool3d avg_pool1d avg_pool3d max_unpool1d max_unpool3d lp_pool1d lp_pool2d lp_pool3d "
+            "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
+            "adaptive_max_pool3d fractional_max_pool2d fractional_max_pool3d"
+        ),
+    ),
+    Theme("ops.nn.pooling_windows", methods="avg_pool2d max_pool2d max_unpool2d"),
+    Theme("ops.nn.patches", methods="functional_unfold fold pixel_shuffle pixel_unshuffle channel_shuffle"),
+    Theme(
+        "ops.nn.normalization", methods="layer_norm rms_norm group_norm instance_norm batch_norm local_response_norm"
+    ),
+    Theme("ops.nn.attention", methods="multi_head_attention_forward"),
+    Theme("ops.nn.embedding", methods="embedding embedding_bag bilinear"),
+    Theme("ops.nn.rnn", methods="hardshrink softshrink tanhshrink threshold prelu rrelu glu gumbel_softmax"),
+    Theme("ops.nn.dropout", methods="dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout"),
+    Theme("ops.nn.interpolate", methods="interpolate upsample_nearest upsample_bilinear"),
+    Theme("ops.nn.grid_sample", methods="grid_sample affine_grid"),
+    Theme(
+        "ops.nn.loss",
+        methods=(
+            "binary_crossentropy binary_crossentropy_logits sparse_categorical_crossentropy cross_entropy nll_loss"
+        ),
+    ),
+    Theme("ops.nn.ctc", methods="ctc_loss"),
+    Theme(
+        "ops.nn.distance_losses",
+        methods=(
+            "l1_loss mse_loss smooth_l1_loss huber_loss kl_div poisson_nll_loss gaussian_nll_loss "
+            "cosine_similarity pairwise_distance cosine_embedding_loss hinge_embedding_loss margin_ranking_loss "
+            "triplet_margin_loss triplet_margin_with_distance_loss"
+        ),
+    ),
+    Theme(
+        "ops.nn.margin_losses",
+        methods=(
+            "binary_cross_entropy binary_cross_entropy_with_logits soft_margin_loss multilabel_soft_margin_loss "
+            "multi_margin_loss multilabel_margin_loss linear_cross_entropy"
+        ),
+    ),
+    Theme("data.digest", methods="keccak hash"),
+    Theme("ops.custom_kernels", methods="custom_kernel"),
+    Theme(
+        "compat.older_names",
+        methods=(
+            "max_numel is_param_ schedule_linear linear_with_vars callify as_param call image_dot image_conv2d "
+            "decode_hevc_frame"
+        ),
+        properties="is_param",
+    ),
+)
+EAGER = (
+    "data.realizing", "state.moving", "primitives.movement", "primitives.creation",
+    "primitives.operators", "primitives.elementwise",
+)  # fmt: skip
+
+
+class LateMember:
+    """What stands for a member of Tensor until its theme is imported, which is when the member is first asked for."""
+
+    def __init__(self, home: type, theme: Theme, name: str) -> None:
+        self.home, self.theme, self.name = home, theme, name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Import the theme, give its members to the class, and do what the member itself would do."""
+        bind(self.home, self.theme)
+        return vars(self.home)[self.name].__get__(instance, owner)
+
+
+class LateProperty(LateMember):
+    """A member that can be written, as a property can."""
+
+    def __set__(self, instance: object, value: object) -> None:
+        """Import the theme, give its members to the class, and write the property."""
+        bind(self.home, self.theme)
+        vars(self.home)[self.name].__set__(instance, value)
+
+
+def _member(module: dict[str, Any], name: str, kind: str) -> Any:
+    function = module[name]
+    if kind == "properties":
+        return property(function, module.get(f"set_{name}"))
+    return {"classmethods": classmethod, "staticmethods": staticmethod}.get(kind, lambda found: found)(function)
+
+
+def bind(cls: type, theme: Theme) -> None:
+    """Give the members of a theme to a class. Methods of the table `storage.VIEWS` are declared to give views."""
+    for name, member in theme.members().items():
+        declare(name, member)
+        setattr(cls, name, member)
+
+
+def bind_all(cls: type) -> None:
+    """Give all members to a class, those of themes that are not `EAGER` as what imports them."""
+    for theme in THEMES:
+        if theme.module in EAGER:
+            bind(cls, theme)
+            continue
+        for name, kind in theme.names().items():
+            setattr(cls, name, (LateProperty if kind == "properties" else LateMember)(cls, theme, name))
+
+
+def load_all(cls: type) -> None:
+    """Import every theme: for pages and tools that look at all members of the class."""
+    for theme in THEMES:
+        bind(cls, theme)

@@ -1,0 +1,264 @@
+"""Eigenvalues and eigenvectors of symmetric and Hermitian matrices, and singular values and vectors of any.
+
+Matrices of shape (..., m, n) in, any number at once, computed in float32 or wider. Both turn pairs of columns until all
+are orthogonal (one-sided Jacobi; Demmel and Veselic, "Jacobi's method is more accurate than QR", 1992), in rounds of a
+tournament in which each column meets one other; a round is two kernels, the same ones for all rounds. A column of
+complex numbers is first given the phase that makes its product with the other one real. Derivatives are written in
+terms of the results.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tinygraft.dtype import dtypes
+from tinygraft.tensor.ops.linalg.decompositions import identity_of, square_size, write_bound
+from tinygraft.tensor.ops.linalg.triangles import check_matrix, conjugate_transpose, stored_now
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.movement import reshaped, sliced
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+ALIKE = 1e-3  # two columns are turned where their cosine is more than this part of the greatest
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues in ascending order, and the eigenvectors as columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+def eigh(self: Tensor, UPLO: str = "L") -> Eigen:
+    """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n) of symmetric or Hermitian matrices.
+
+    UPLO says which triangle is read.
+
+    By one-sided Jacobi of the matrix plus as much of the identity as makes it positive; each eigenvalue is within
+    a few units in the last place of the largest. The sign of an eigenvector, of a complex one the phase, is not
+    determined. Raises ShapeError.
+
+    >>> from tinygraft import Tensor
+    >>> [round(x, 4) for x in Tensor([[2.0, 1.0], [1.0, 2.0]]).eigh().eigenvalues.tolist()]
+    [1.0, 3.0]
+    """
+    n, whole = square_size(self, "eigh"), self._in_field()
+    if UPLO.upper() not in ("L", "U"):
+        raise ValueError(f"UPLO is L or U, got {UPLO!r}")
+    upper = UPLO.upper() == "U"
+    values, vectors = _eigen(whole._mirrored_from(upper), n)
+
+    def of_vectors(gradient: Tensor, v: Tensor, a: Tensor) -> Tensor:
+        turned = conjugate_transpose(v)
+        w = (v._conj() * (a._mirrored_from(upper) @ v))._real().sum(-2)
+        gaps = w.unsqueeze(-2) - w.unsqueeze(-1) + identity_of(w, n, n)
+        inner = (turned @ gradient) / gaps
+        back = v @ (inner - inner * identity_of(w, n, n)) @ turned
+        return (back + conjugate_transpose(back)) * 0.5
+
+    def of_values(gradient: Tensor, w: Tensor, a: Tensor, v: Tensor) -> Any:
+        return (v * gradient.unsqueeze(-2)) @ conjugate_transpose(v), None
+
+    v = self._with_gradient("eigh", vectors, [whole], of_vectors)
+    w = self._with_gradient("eigh", values, [whole, v], of_values)
+    return Eigen(w._narrowed(self.dtype), v._narrowed(self.dtype))
+
+
+def eigvalsh(self: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of eigh."""
+    return self.eigh(UPLO).eigenvalues  # type: ignore[no-any-return]
+
+
+def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """(U, S, V') with U @ diag(S) @ V' equal to self, S from the greatest on; U and V' square if full_matrices.
+
+    V' is the adjoint of V. Columns of U and rows of V' beyond the first min(m, n) have no gradient. That of complex
+    vectors is for functions that a phase common to a column of U and one of V does not change. Raises ShapeError.
+
+    >>> from tinygraft import Tensor
+    >>> [round(s, 4) for s in Tensor([[0.0, 2.0], [1.0, 0.0]]).svd()[1].tolist()]
+    [2.0, 1.0]
+    """
+    check_matrix(self, "svd")
+    m, n = lengths.as_ints(self.shape[-2:], "svd")
+    if m < n:
+        u, s, v = conjugate_transpose(self).svd(full_matrices)
+        return conjugate_transpose(v), s, conjugate_transpose(u)
+    a = self._in_field()
+    left, sizes, right = _singular(a, n)
+    first = sliced(left, left.ndim - 1, 0, n)
+
+    def of_left(gradient: Tensor, u: Tensor, a: Tensor) -> Tensor:
+        across = conjugate_transpose(u) @ a
+        s = _squares(across).sum(-1).sqrt()
+        turned = across / s.unsqueeze(-1)
+        within = conjugate_transpose(u) @ gradient
+        part = within._apart(s, True)
+        outside = (gradient - u @ within) / s.unsqueeze(-2)
+        return (u @ (part * s.unsqueeze(-2)) + outside) @ turned
+
+    def of_right(gradient: Tensor, v: Tensor, a: Tensor) -> Tensor:
+        across = a @ v
+        s = _squares(across).sum(-2).sqrt()
+        part = (conjugate_transpose(v) @ gradient)._apart(s, False)
+        return (across / s.unsqueeze(-2)) @ (part * s.unsqueeze(-1)) @ conjugate_transpose(v)
+
+    def of_sizes(gradient: Tensor, s: Tensor, a: Tensor, u: Tensor, v: Tensor) -> Any:
+        return (u * gradient.unsqueeze(-2)) @ conjugate_transpose(v), None, None
+
+    u = self._with_gradient("svd", first, [a], of_left)
+    v = self._with_gradient("svd", right, [a], of_right)
+    s = self._with_gradient("svd", sizes, [a, u, v], of_sizes)
+    if full_matrices and m > n:
+        u = u.cat(sliced(left, left.ndim - 1, n, m).detach(), dim=-1)
+    return u._narrowed(self.dtype), s._narrowed(self.dtype), conjugate_transpose(v)._narrowed(self.dtype)
+
+
+def svdvals(self: Tensor) -> Tensor:
+    """The singular values, from the greatest on."""
+    return self.svd(full_matrices=False)[1]
+
+
+def _apart(self: Tensor, s: Tensor, phases: bool) -> Tensor:
+    """x - x' over the differences of the squares of singular values, 0 on the diagonal; but with phases, of complex
+    numbers, there what turns the phase of U alone: V has none then.
+    """
+    n = lengths.as_int(s.shape[-1], "svd")
+    squares, eye = s * s, identity_of(s, n, n)
+    gaps = squares.unsqueeze(-2) - squares.unsqueeze(-1) + eye
+    return (self - conjugate_transpose(self)) / gaps
+
+
+def _squares(self: Tensor) -> Tensor:
+    """The squares of the magnitudes."""
+    return (self * self._conj())._real()
+
+
+def _aligned(self: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Inner products with the columns of other, and these, given phases that make the products real: none here."""
+    return self, other
+
+
+def _mirrored_from(self: Tensor, upper: bool) -> Tensor:
+    """The symmetric matrix of which one triangle is read."""
+    half = self.transpose(-2, -1) if upper else self
+    return half.tril() + half.tril(-1).transpose(-2, -1)
+
+
+def _eigen(self: Tensor, n: int) -> list[Tensor]:
+    """Eigenvalues and eigenvectors of matrices that are symmetric."""
+    scale = _scale(self)
+    a = stored_now(self / scale)
+    bound = write_bound(a)
+    more = (bound > 0.0).where(bound * 1.01, 1.0)  # of a matrix of zeros the identity alone
+    columns = _orthogonal_columns((a + more * identity_of(a, n, n)), n, n, ALIKE)
+    vectors = stored_now(columns / _squares(columns).sum(-2, keepdim=True).sqrt())
+    values = stored_now((vectors._conj() * (a @ vectors))._real().sum(-2))
+    order = stored_now(values.argsort(-1))
+    found = values.gather(-1, order) * scale.squeeze(-1)
+    turned = vectors.gather(-1, order.unsqueeze(-2).expand(vectors.shape))
+    vectors, found = _in_one(turned, self.ndim - 2, found)
+    return [found._real(), vectors]
+
+
+def _singular(self: Tensor, n: int) -> list[Tensor]:
+    """(U of shape (..., m, m), S, V) of matrices with no more columns than rows.
+
+    The triangle of QR, transposed, times a turn V has orthogonal columns U' S: then U is Q V, and V is U'.
+    """
+    scale = _scale(self)
+    q, r = (self / scale).qr()
+    low = conjugate_transpose(sliced(r, r.ndim - 2, 0, n))
+    both = _orthogonal_columns(low.cat(identity_of(low, n, n), dim=-2), n, n, 0.0)
+    columns, turns = sliced(both, both.ndim - 2, 0, n), sliced(both, both.ndim - 2, n, 2 * n)
+    sizes = stored_now(_squares(columns).sum(-2).sqrt())
+    order = stored_now(sizes.argsort(-1, descending=True))
+    places = order.unsqueeze(-2).expand(columns.shape)
+    columns, turns = columns.gather(-1, places), turns.gather(-1, places)
+    right, upper = columns.qr()  # orthogonal where a singular value is 0, too; up to signs
+    signs = (upper._real().diagonal(0, -2, -1) < 0.0).where(-1.0, 1.0)
+    left = (sliced(q, q.ndim - 1, 0, n) @ turns).cat(sliced(q, q.ndim - 1, n, q.shape[-1]), dim=-1)
+    sizes = sizes.gather(-1, order) * scale.squeeze(-1)
+    left, sizes, right = _in_one(left, self.ndim - 2, sizes, right * signs.unsqueeze(-2))
+    return [left, sizes._real(), right]
+
+
+def _in_one(self: Tensor, batch: int, *others: Tensor) -> list[Tensor]:
+    """This tensor and others, all with the same first axes, as parts of one in memory.
+
+    So each comes out of the same kernels, whichever is asked for: where values are equal, their vectors are what
+    rounding makes of them, and those of one run do not fit those of another.
+    """
+    shapes = [tensor.shape for tensor in (self, *others)]
+    flat = [reshaped(t, (*t.shape[:batch], lengths.product(t.shape[batch:]))) for t in (self, *others)]
+    whole, found, start = stored_now(flat[0].cat(*flat[1:], dim=-1)), [], 0
+    for shape, part in zip(shapes, flat, strict=True):
+        end = start + lengths.as_int(part.shape[-1], "a part")
+        found.append(reshaped(sliced(whole, batch, start, end), shape))
+        start = end
+    return found
+
+
+def _scale(self: Tensor) -> Tensor:
+    """A power of two beside the greatest element of each matrix, (..., 1, 1): squares of what is over it fit."""
+    sizes = self.detach().abs()
+    exponent = 2 - 2 ** (dtypes.finfo(sizes.dtype)[0] - 1)
+    largest = sizes.max((-2, -1), keepdim=True) if 0 not in sizes.shape else sizes.sum((-2, -1), keepdim=True)
+    return largest.maximum(2.0**exponent).log2().floor().exp2()
+
+
+def _orthogonal_columns(self: Tensor, rows: int, n: int, least: float) -> Tensor:
+    """Matrices of n columns times orthogonal ones, such that the first rows of all columns are orthogonal.
+
+    Pairs whose cosine is below least times the greatest of a sweep wait for the next one: where columns are alike,
+    turning them by what is left of rounding would undo what others have done. The number of sweeps is measured,
+    with matrices whose eigenvalues are graded, in clusters and equal, up to n = 200.
+    """
+    x = self.pad([None] * (self.ndim - 1) + [(0, n % 2)])
+    for _ in range(n.bit_length() + (3 if self._real().dtype.itemsize < 8 else 8)):
+        small = _greatest_cosine(x, rows) * least if least and n > 1 else None
+        for _ in range(n + n % 2 - 1):
+            x = _turned(x, rows, small)
+    return sliced(x, x.ndim - 1, 0, n)
+
+
+def _greatest_cosine(self: Tensor, rows: int) -> Tensor:
+    """The greatest cosine of two columns of each matrix, (..., 1, 1)."""
+    top = sliced(self, self.ndim - 2, 0, rows)
+    unit = top / (_squares(top).sum(-2, keepdim=True).sqrt() + _tiny(self._real().dtype))
+    n = lengths.as_int(self.shape[-1], "a sweep")
+    cosines = (conjugate_transpose(unit) @ unit).abs()
+    cosines = cosines * (1.0 - identity_of(cosines, n, n))
+    return stored_now(cosines.max((-2, -1), keepdim=True))
+
+
+def _turned(self: Tensor, rows: int, small: Tensor | None) -> Tensor:
+    """A round: each column of the first half and its counterpart from the end turned in their plane.
+
+    All but the first then move on by one place. After a whole tournament they are where they were.
+    """
+    axis = self.ndim - 1
+    count = lengths.as_int(self.shape[axis], "a round")
+    left, right = sliced(self, axis, 0, count // 2), sliced(self, axis, count // 2, count).flip(axis)
+    first, second = sliced(left, axis - 1, 0, rows), sliced(right, axis - 1, 0, rows)
+    own, others = _squares(first).sum(-2, keepdim=True), _squares(second).sum(-2, keepdim=True)
+    product, right = (first._conj() * second).sum(-2, keepdim=True)._aligned(right)
+    if small is not None:
+        product = (product * product < small * small * own * others).where(0.0, product)
+    product, gap = product * 2.0, others - own
+    root = (gap * gap + product * product).sqrt() + _tiny(gap.dtype)
+    tangent = product / (gap + (gap < 0.0).where(-root, root))
+    cosine = stored_now((tangent * tangent + 1.0).rsqrt())
+    sine = stored_now(cosine * tangent)
+    left, right = left * cosine - right * sine, left * sine + right * cosine
+    moved = [sliced(left, axis, 0, 1), sliced(right, axis, 0, 1)]
+    if count > 2:
+        moved += [sliced(left, axis, 1, count // 2), sliced(right, axis, 1, count // 2).flip(axis)]
+    return stored_now(moved[0].cat(*moved[1:], dim=-1))
+
+
+def _tiny(dtype: Any) -> float:
+    """What is added to lengths so that nothing is divided by 0; its square may be 0."""
+    return 1e-30 if dtype.itemsize < 8 else 1e-200

@@ -1,0 +1,127 @@
+"""Orthogonal matrices as products of reflections, the way LAPACK keeps them, and its old names for solving.
+
+Reflection i is I - tau[i] v v' (v' is conjugated where the numbers are complex), where v is 0 above row i, 1 in it and
+below it what column i of a matrix holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.ops.linalg.decompositions import identity_of, row_at
+from tinygraft.tensor.ops.linalg.triangles import check_matrix, column_at, conjugate_transpose, step_number, stored_now
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.movement import sliced
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+class Geqrf(NamedTuple):
+    """R above and reflections below the diagonal of one matrix, and the numbers of the reflections."""
+
+    a: Any
+    tau: Any
+
+
+def geqrf(self: Tensor) -> Geqrf:
+    """QR, with Q as min(m, n) reflections.
+
+    >>> from tinygraft import Tensor
+    >>> found = Tensor([[3.0], [4.0]]).geqrf()
+    >>> found.a.tolist(), [round(t, 4) for t in found.tau.tolist()]
+    ([[-5.0], [0.5]], [1.6])
+    """
+    check_matrix(self, "geqrf")
+    m, n = lengths.as_ints(self.shape[-2:], "geqrf")
+    a = self._in_field()
+    rows, columns = positions_along(a, a.ndim - 2), positions_along(a, a.ndim - 1)
+    taus = []
+    for step in range(min(m, n)):
+        k = step_number(a, step)
+        x = (rows < k).where(0.0, column_at(a, k))
+        top = row_at(x, k)
+        below = (rows > k).where(x, 0.0)
+        size = (below * below._conj())._real().sum(-2, keepdim=True)
+        flat = size.eq(0.0)  # nothing to reflect
+        flat = flat & top.eq(top._real()) if top.is_complex() else flat
+        norm = ((top * top._conj())._real() + size).sqrt()
+        beta = flat.where(top._real(), (top._real() > 0.0).where(-norm, norm))
+        tau = flat.where(0.0, (beta - top) / flat.where(1.0, beta))
+        v = rows.eq(k).where(1.0, below / flat.where(1.0, top - beta))
+        reflected = a - tau._conj() * (v * (v._conj() * a).sum(-2, keepdim=True))
+        kept = columns.eq(k) & (rows > k)
+        a = kept.where(v, (columns < k).where(a, columns.eq(k).where((rows < k).where(a, beta), reflected)))
+        a = stored_now(a)
+        taus.append(tau.squeeze(-1))
+    none = sliced(a, a.ndim - 2, 0, 0).sum(-2)[..., :0]
+    tau = taus[0].cat(*taus[1:], dim=-1) if taus else none
+    return Geqrf(a._narrowed(self.dtype), tau._narrowed(self.dtype))
+
+
+def householder_product(self: Tensor, tau: Tensor) -> Tensor:
+    """The first n columns of the product of the reflections that geqrf gives for (..., m, n), m not less than n.
+
+    >>> from tinygraft import Tensor
+    >>> q = Tensor([[3.0], [4.0]]).geqrf()
+    >>> [[round(x, 4) for x in row] for row in q.a.householder_product(q.tau).tolist()]
+    [[-0.6], [-0.8]]
+    """
+    m, n = _reflected(self, "householder_product", tau)
+    if m < n:
+        raise ShapeError(f"householder_product needs rows for all columns, got {self.shape}\n  made at {self._where()}")
+    return reflectors_applied(self, tau, identity_of(self, m, n), transpose=False)
+
+
+def orgqr(self: Tensor, tau: Tensor) -> Tensor:
+    """householder_product, by its other name."""
+    return self.householder_product(tau)
+
+
+def ormqr(self: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """The product of all reflections (its adjoint, if transpose) and other; other first where left is False."""
+    _reflected(self, "ormqr", tau)
+    if not left:
+        return conjugate_transpose(self.ormqr(tau, conjugate_transpose(other), transpose=not transpose))
+    if not lengths.same(other.shape[-2], self.shape[-2]):
+        raise ShapeError(
+            f"ormqr of {self.shape} needs {self.shape[-2]} rows on the other side, got shape {other.shape}\n"
+            f"  reflections made at {self._where()}      other made at {other._where()}"
+        )
+    return reflectors_applied(self, tau, other, transpose)
+
+
+def _reflected(self: Tensor, what: str, tau: Tensor) -> tuple[int, int]:
+    """The size of a matrix of reflections. Raises ShapeError where it cannot be one."""
+    check_matrix(self, what)
+    m, n = lengths.as_ints(self.shape[-2:], what)
+    if tau.ndim != self.ndim - 1 or lengths.as_int(tau.shape[-1], what) > min(m, n):
+        raise ShapeError(
+            f"{what} needs at most as many reflections as there are rows and columns, got shapes {self.shape} and "
+            f"{tau.shape}\n  matrix made at {self._where()}      reflections made at {tau._where()}"
+        )
+    return m, n
+
+
+def reflectors_applied(self: Tensor, tau: Tensor, start: Tensor, transpose: bool) -> Tensor:
+    """Reflections applied to columns, the last one first; the other way round for the adjoint of the product."""
+    a, number, found = self._in_field(), tau._in_field(), start._in_field()
+    number = number._conj() if transpose else number
+    rows = positions_along(a, a.ndim - 2)
+    count = lengths.as_int(tau.shape[-1], "reflections")
+    for step in range(count) if transpose else reversed(range(count)):
+        k = step_number(a, step)
+        v = rows.eq(k).where(1.0, (rows > k).where(column_at(a, k), 0.0))
+        scale = column_at(number.unsqueeze(-2), k)
+        found = stored_now(found - scale * (v * (v._conj() * found).sum(-2, keepdim=True)))
+    return found._narrowed(self.dtype)
+
+
+def triangular_solve(
+    self: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Tensor, Tensor]:
+    """(X, A) with A @ X = self for a triangle of A, of A' if transpose: solve_triangular, by its older name."""
+    matrix = A.transpose(-2, -1) if transpose else A
+    return matrix.solve_triangular(self, upper=upper != transpose, unitriangular=unitriangular), A._again()

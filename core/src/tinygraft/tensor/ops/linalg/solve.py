@@ -1,0 +1,340 @@
+"""Linear systems and what is made of them: solve, inverses, determinants, least squares, powers of matrices.
+
+Square matrices are taken apart by LU with pivots, others by singular values. Derivatives are written in terms of the
+results, so that a gradient is one more solution and not a walk back through every step. A singular matrix gives inf or
+NaN: nothing is read to find out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tinygraft.dtype import dtypes, part_of
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.ops.linalg.decompositions import identity_of, pivoted, solve_by_lu, square_size, write_bound
+from tinygraft.tensor.ops.linalg.triangles import check_matrix, conjugate_transpose, step_number, stored_now
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.matmul import accumulator_dtypes
+from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.uop.ops import Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+class Slogdet(NamedTuple):
+    """The sign of a determinant and the logarithm of its absolute value."""
+
+    sign: Any
+    logabsdet: Any
+
+
+class Lstsq(NamedTuple):
+    """A least squares solution; the sums of squares that are left, where there are more rows than columns; the rank."""
+
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
+
+
+def solve(self: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """The solution X of self @ X = B, or of X @ self = B where left is False.
+
+    B is (..., n, k), or (..., n) where it is a vector or has an axis less than the batch of matrices.
+    Raises ShapeError.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[2.0, 0.0], [1.0, 4.0]]).solve(Tensor([2.0, 9.0])).tolist()
+    [1.0, 2.0]
+    """
+    if B.is_complex() and not self.is_complex():
+        return self._cast(B.dtype).solve(B, left=left)
+    n = square_size(self, "solve")
+    vector = B.ndim == 1 or (B.ndim == self.ndim - 1 and B.shape == self.shape[:-1])
+    right = B.unsqueeze(-1) if vector else B
+    if right.ndim < 2 or not lengths.same(right.shape[-2 if left or vector else -1], n):
+        raise ShapeError(
+            f"solve of {self.shape} needs {'rows' if left else 'columns'} of {n} numbers on the other side, "
+            f"got shape {B.shape}\n  matrix made at {self._where()}      other made at {B._where()}"
+        )
+    if not left:
+        turned = right if vector else right.transpose(-2, -1)
+        found = self.transpose(-2, -1).solve(turned)
+        return found.squeeze(-1) if vector else found.transpose(-2, -1)
+    a, b = self._in_field(), right._in_field()._cast(self._in_field().dtype)
+    packed, order, _ = pivoted(a, "solve")
+    value = solve_by_lu(packed, order, b)
+
+    def rule(gradient: Tensor, x: Tensor, a: Tensor, b: Tensor) -> Any:
+        back = conjugate_transpose(a).solve(gradient)
+        return _summed_to((-(back @ conjugate_transpose(x))), a), _summed_to(back, b)
+
+    found = self._with_gradient("solve", value, [a, b], rule)._narrowed(self.dtype)
+    return found.squeeze(-1) if vector else found
+
+
+def _summed_to(self: Tensor, like: Tensor) -> Tensor:
+    """A gradient with the axes that a broadcast added or repeated summed up."""
+    extra = self.ndim - like.ndim
+    grown = (
+        lengths.same(size, 1) and not lengths.same(self.shape[axis + extra], 1) for axis, size in enumerate(like.shape)
+    )
+    axes = (*range(extra), *(axis + extra for axis, has in enumerate(grown) if has))
+    return reshaped((self.sum(axes, keepdim=True) if axes else self), like.shape)
+
+
+def inv(self: Tensor) -> Tensor:
+    """The inverse of each square matrix.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[2.0, 0.0], [0.0, 4.0]]).inv().tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    n = square_size(self, "inv")
+    a = self._in_field()
+    packed, order, _ = pivoted(a, "inv")
+    value = solve_by_lu(packed, order, identity_of(a, n, n))
+
+    def rule(gradient: Tensor, y: Tensor, a: Tensor) -> Tensor:
+        turned = conjugate_transpose(y)
+        return -(turned @ gradient @ turned)
+
+    return self._with_gradient("inv", value, [a], rule)._narrowed(self.dtype)
+
+
+def inv_ex(self: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
+    """inv, and for each matrix 0, or the number (from 1) of the first pivot that is 0."""
+    return self.inv(), self.detach().lu_factor_ex()[2]
+
+
+def solve_ex(self: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor]:
+    """solve, and for each matrix 0, or the number (from 1) of the first pivot that is 0."""
+    return self.solve(B, left=left), self.detach().lu_factor_ex()[2]
+
+
+def inverse(self: Tensor) -> Tensor:
+    """inv, by its other name."""
+    return self.inv()
+
+
+def det(self: Tensor) -> Tensor:
+    """The determinant of each square matrix.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[0.0, 2.0], [4.0, 4.0]]).det().item()
+    -8.0
+    """
+    square_size(self, "det")
+    a = self._in_field()
+    packed, _, pivots = pivoted(a, "det")
+    value = packed.diagonal(0, -2, -1).prod(-1) * _sign_of(packed, pivots)
+
+    def rule(gradient: Tensor, det: Tensor, a: Tensor) -> Tensor:
+        return (gradient * det._conj()).unsqueeze(-1).unsqueeze(-1) * conjugate_transpose(a.inv())
+
+    return self._with_gradient("det", value, [a], rule)._narrowed(self.dtype)
+
+
+def _sign_of(self: Tensor, pivots: Tensor) -> Tensor:
+    """-1 for an odd number of swaps, 1 for an even one."""
+    swaps = pivots.ne(positions_along(pivots, pivots.ndim - 1))._cast(dtypes.int32).sum(-1)
+    return (1 - 2 * (swaps % 2))._cast(self.dtype)
+
+
+def slogdet(self: Tensor) -> Slogdet:
+    """The sign of the determinant (0 of a singular matrix) and the logarithm of its absolute value.
+
+    The sign of complex numbers is what is left of them when they are divided by their magnitude.
+
+    >>> from tinygraft import Tensor
+    >>> found = Tensor([[1.0, 0.0], [0.0, -1.0]]).slogdet()
+    >>> found.sign.item(), found.logabsdet.item()
+    (-1.0, 0.0)
+    """
+    square_size(self, "slogdet")
+    a = self._in_field()
+    packed, _, pivots = pivoted(a, "slogdet")
+    diagonal = packed.diagonal(0, -2, -1)
+    sign = (diagonal.sign().prod(-1) * _sign_of(packed, pivots))._op(Ops.ADD, 0.0)  # of a singular one 0, never -0
+    value = diagonal.abs().log().sum(-1)
+
+    def rule(gradient: Tensor, found: Tensor, a: Tensor) -> Tensor:
+        return gradient.unsqueeze(-1).unsqueeze(-1) * conjugate_transpose(a.inv())
+
+    found = self._with_gradient("slogdet", value, [a], rule)
+    return Slogdet(sign._narrowed(self.dtype), found._narrowed(self.dtype))
+
+
+def logdet(self: Tensor) -> Tensor:
+    """The logarithm of the determinant; NaN where that is negative."""
+    found = self.slogdet()
+    size: Tensor = found.logabsdet
+    return size._op(Ops.ADD, (found.sign < 0.0).where(math.nan, 0.0))
+
+
+def pinv(self: Tensor, rtol: Any = None, hermitian: bool = False) -> Tensor:
+    """The Moore-Penrose inverse (..., n, m): singular values up to rtol times the largest count as 0.
+
+    Without rtol that is max(m, n) units of rounding. hermitian takes eigenvalues in place of singular values.
+
+    >>> from tinygraft import Tensor
+    >>> [[round(x, 4) for x in row] for row in Tensor([[2.0, 0.0], [0.0, 0.0]]).pinv().tolist()]
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    check_matrix(self, "pinv")
+    a = self._in_field()
+    if hermitian:
+        values, right = a.eigh()
+        left, sizes = right, values.abs()
+    else:
+        left, values, turned = a.svd(full_matrices=False)
+        right, sizes = conjugate_transpose(turned), values
+    kept = sizes > _smallest(a, sizes, rtol)
+    inverse = kept.where(kept.where(values, 1.0).reciprocal(), 0.0)
+    value = (right * inverse.unsqueeze(-2)) @ conjugate_transpose(left)
+
+    def rule(g: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        """Golub and Pereyra, "The differentiation of pseudo-inverses", 1973."""
+        turned, back = conjugate_transpose(p), conjugate_transpose(g)
+        m, n = a.shape[-2:]
+        first = -(turned @ g @ turned)
+        second = (identity_of(a, m, m) - a @ p) @ back @ p @ turned
+        third = turned @ p @ back @ (identity_of(a, n, n) - p @ a)
+        return first + second + third
+
+    return self._with_gradient("pinv", value.detach(), [a], rule)._narrowed(self.dtype)
+
+
+def pinverse(self: Tensor, rcond: Any = None) -> Tensor:
+    """pinv, by its other name."""
+    return self.pinv(rcond)
+
+
+def _smallest(self: Tensor, sizes: Tensor, rtol: Any, atol: Any = None) -> Tensor:
+    """What a singular value must exceed to count, one number for each matrix."""
+    m, n = lengths.as_ints(self.shape[-2:], "rank")
+    given = rtol is not None or atol is not None
+    default = 0.0 if given and rtol is None else _rounding(self, m, n)
+    largest = sizes.max(-1, keepdim=True) if min(m, n) else sizes.sum(-1, keepdim=True)
+    relative: Tensor = largest * _column_of(default if rtol is None else rtol)
+    return relative if atol is None else relative.maximum(_column_of(atol))
+
+
+def _rounding(self: Tensor, m: int, n: int) -> float:
+    """How much of the greatest singular value of an m by n matrix rounding may make."""
+    return float(max(m, n) * 2.0 ** -dtypes.finfo(part_of(self.dtype))[1])
+
+
+def matrix_rank(self: Tensor, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None) -> Tensor:
+    """How many singular values exceed atol and rtol times the largest, as int64.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1.0, 1.0], [1.0, 1.0]]).matrix_rank().item()
+    1
+    """
+    check_matrix(self, "matrix_rank")
+    sizes = self.eigvalsh().abs() if hermitian else self.svdvals()
+    return (sizes > _smallest(self._in_field(), sizes, rtol, atol if tol is None else tol)).sum(-1)._cast(dtypes.int64)
+
+
+def lstsq(self: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Lstsq:
+    """The X for which the sum of the squares of self @ X - B is least, and of those the smallest.
+
+    B is (..., m, k), or (m,). Results are those that PyTorch gives for a driver, although there is one way: the
+    rank of each matrix (but for "gels"); for "gelsd" and "gelss" the singular values; for these and "gels" what is
+    left of the squares of each column, where there are more rows than columns. The others are empty.
+
+    >>> from tinygraft import Tensor
+    >>> found = Tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]).lstsq(Tensor([[1.0], [2.0], [3.0]]))
+    >>> [round(x, 4) for row in found.solution.tolist() for x in row]
+    [1.0, 1.0]
+    """
+    check_matrix(self, "lstsq")
+    m, n = lengths.as_ints(self.shape[-2:], "lstsq")
+    vector = B.ndim == 1
+    right = B.unsqueeze(-1) if vector else B
+    if right.ndim < 2 or not lengths.same(right.shape[-2], m):
+        raise ShapeError(
+            f"lstsq of {self.shape} needs {m} rows on the other side, got shape {B.shape}\n"
+            f"  matrix made at {self._where()}      other made at {B._where()}"
+        )
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise ValueError(f"the driver of lstsq is gels, gelsy, gelsd or gelss, got {driver!r}")
+    solution = self.pinv(rcond) @ right
+    sizes = self.svdvals()
+    none = sizes.detach().flatten()[:0]
+    apart = self @ solution - right
+    left = (apart * apart._conj())._real().sum(-2) if m > n and driver not in (None, "gelsy") else none
+    rank = (sizes > _smallest(self._in_field(), sizes, rcond)).sum(-1)._cast(dtypes.int64)
+    return Lstsq(
+        solution.squeeze(-1) if vector else solution,
+        left,
+        none._cast(dtypes.int64) if driver == "gels" else rank,
+        sizes if driver in ("gelsd", "gelss") else none,
+    )
+
+
+def matrix_power(self: Tensor, n: int) -> Tensor:
+    """The n-th power of each square matrix by repeated squaring; of its inverse where n is negative.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 1], [0, 1]]).matrix_power(5).tolist()
+    [[1, 5], [0, 1]]
+    """
+    size = square_size(self, "matrix_power")
+    base = self.inv() if n < 0 else self._cast(accumulator_dtypes(self, None, self)[1])
+    result: Tensor | None = None
+    rest = abs(n)
+    while rest:
+        if rest & 1:
+            result = base if result is None else result @ base
+        rest >>= 1
+        base = base @ base if rest else base
+    if result is None:
+        result = identity_of(base, size, size)
+        result.requires_grad = self.requires_grad
+    return result
+
+
+def matrix_exp(self: Tensor) -> Tensor:
+    """e to the power of each square matrix, by scaling and squaring: a polynomial of degree 18 of the matrix over a
+    power of two that makes its norm at most 1, squared as often; for norms up to 2**20.
+
+    >>> from tinygraft import Tensor
+    >>> [round(x, 4) for x in Tensor([[0.0, 1.0], [0.0, 0.0]]).matrix_exp().flatten().tolist()]
+    [1.0, 1.0, 0.0, 1.0]
+    """
+    n = square_size(self, "matrix_exp")
+    a = self._in_field()
+    norm = write_bound(a).detach()
+    halvings = norm.maximum(1.0).log2().ceil().minimum(20.0)
+    small, eye = a * (-halvings).exp2(), identity_of(a, n, n)
+    total = eye
+    for k in range(18, 0, -1):
+        total = stored_now(eye + small @ total * step_number(a, k)._cast(a.dtype).reciprocal())
+    for k in range(20):
+        total = stored_now((halvings > step_number(a, k)).where(total @ total, total))
+    return total._narrowed(self.dtype)
+
+
+def tensorinv(self: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of what tensordot by the last axes does: axes from ind on come first in the result."""
+    rows, columns = lengths.as_ints(self.shape[:ind], "tensorinv"), lengths.as_ints(self.shape[ind:], "tensorinv")
+    found = reshaped(self, (lengths.product(rows), lengths.product(columns))).inv()
+    return reshaped(found, (*columns, *rows))
+
+
+def tensorsolve(self: Tensor, B: Tensor, dims: Any = None) -> Tensor:
+    """The X for which tensordot(self, X, X.ndim) is B, after the axes dims of self were moved to its end."""
+    moved = [axis % self.ndim for axis in (dims or ())]
+    a = self.permute(*(axis for axis in range(self.ndim) if axis not in moved), *moved) if moved else self
+    shape = a.shape[B.ndim :]
+    return reshaped(reshaped(a, (lengths.product(B.shape), lengths.product(shape))).solve(B.flatten()), shape)
+
+
+def _column_of(number: Any) -> Any:
+    """A number, or one for each matrix beside its singular values."""
+    return number.unsqueeze(-1) if hasattr(number, "unsqueeze") else number

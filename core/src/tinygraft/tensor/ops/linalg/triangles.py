@@ -1,0 +1,162 @@
+"""Linear algebra: triangles, QR, Newton-Schulz orthogonalisation.
+
+Matrices of shape (..., m, n) in, any number at once. QR reflects one column after another (Householder), so the
+graph grows with the number of columns. Each step is stored, so that nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.movement import sliced
+from tinygraft.uop.ops import Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def check_matrix(self: Tensor, what: str) -> None:
+    """Raise ShapeError unless `self` has at least two axes; `what` names the caller."""
+    if self.ndim < 2:
+        raise ShapeError(f"{what} needs two axes or more, got shape {self.shape}\n  made at {self._where()}")
+
+
+def conjugate_transpose(self: Tensor) -> Tensor:
+    """Each matrix transposed, and conjugated."""
+    return self.transpose(-2, -1)._conj()
+
+
+def stored_now(self: Tensor) -> Tensor:
+    """Return the values in memory of their own: what is computed from them reads, and does not compute them again."""
+    return self._move(Ops.CONTIGUOUS, None)
+
+
+# Triangles
+
+
+def _above(self: Tensor, what: str, diagonal: int) -> Tensor:
+    """Where the column is less than the row plus diagonal: below that diagonal."""
+    check_matrix(self, what)
+    rows, columns = positions_along(self, self.ndim - 2), positions_along(self, self.ndim - 1)
+    if all(isinstance(size, int) for size in self.shape[-2:]):  # a diagonal further out is as good as one beside
+        diagonal = max(-self.shape[-2], min(diagonal, self.shape[-1]))
+    return columns._op(Ops.CMPLT, rows._op(Ops.ADD, diagonal))
+
+
+def triu(self: Tensor, diagonal: int = 0) -> Tensor:
+    """The upper triangle, from the given diagonal on; 0 below.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2], [3, 4]]).triu().tolist()
+    [[1, 2], [0, 4]]
+    """
+    return _above(self, "triu", diagonal)._op(Ops.WHERE, self._const(0, self.dtype), self)
+
+
+def tril(self: Tensor, diagonal: int = 0) -> Tensor:
+    """The lower triangle, up to the given diagonal; 0 above.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2], [3, 4]]).tril().tolist()
+    [[1, 0], [3, 4]]
+    """
+    return _above(self, "tril", diagonal + 1)._op(Ops.WHERE, self, self._const(0, self.dtype))
+
+
+# Decompositions
+
+
+def qr(self: Tensor, mode: str = "complete") -> tuple[Tensor, Tensor]:
+    """(Q, R) with Q @ R equal to self, Q orthogonal of shape (..., m, m), R upper triangular (..., m, n).
+
+    mode="reduced" leaves the first min(m, n) columns of Q and rows of R; mode="r" an empty Q.
+
+    >>> from tinygraft import Tensor
+    >>> q, r = Tensor([[3.0, 0.0], [4.0, 5.0]]).qr()
+    >>> [[round(x, 4) for x in row] for row in r.tolist()]
+    [[-5.0, -4.0], [0.0, 3.0]]
+    """
+    check_matrix(self, "qr")
+    if mode not in ("complete", "reduced", "r"):
+        raise ValueError(f"the mode of qr is complete, reduced or r, got {mode!r}")
+    m, n = lengths.as_ints(self.shape[-2:], "qr")
+    q, r = self._in_field()._reflected_to(m, n)
+    rows = m if mode == "complete" else min(m, n)
+    q, r = sliced(q, q.ndim - 1, 0, rows), sliced(r, r.ndim - 2, 0, rows)
+    if mode == "r":
+        q = sliced(sliced(q, q.ndim - 1, 0, 0), q.ndim - 2, 0, 0)
+    return q._narrowed(self.dtype), r.triu()._narrowed(self.dtype)
+
+
+def _reflected_to(self: Tensor, m: int, n: int) -> tuple[Tensor, Tensor]:
+    """Q, complete, and R with what rounding leaves below its diagonal."""
+    r = self
+    q = r._wrap(_identity_like(r, m).uop)
+    for column in range(min(m - 1, n)):
+        mirror = _mirror(r, step_number(r, column))
+        r = stored_now(r._op(Ops.SUB, mirror.matmul(mirror.transpose(-2, -1).matmul(r))))
+        q = stored_now(q._op(Ops.SUB, q.matmul(mirror).matmul(mirror.transpose(-2, -1))))
+    return q, r
+
+
+def linalg_qr(self: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """qr, by PyTorch's default."""
+    return self.qr(mode)
+
+
+def step_number(self: Tensor, number: int) -> Tensor:
+    """A number in memory, so that the kernels of all steps are the same."""
+    return type(self)([number], device=self.device, dtype=dtypes.int32, requires_grad=False)
+
+
+def column_at(self: Tensor, k: Tensor) -> Tensor:
+    """The column of each matrix whose number is in memory."""
+    return self._join(Ops.GATHER, k, arg=self.ndim - 1)
+
+
+def _mirror(self: Tensor, k: Tensor) -> Tensor:
+    """The vector v, of length sqrt(2), with which I - v v' makes column k zero below its diagonal."""
+    x = column_at(self, k)
+    rows = positions_along(x, x.ndim - 2)
+    below = rows._op(Ops.CMPLT, k)._op(Ops.WHERE, 0.0, x)
+    largest = below.detach().abs()._reduce(Ops.MAX, -2, True)
+    below = below._op(Ops.FDIV, largest._op(Ops.CMPEQ, 0.0)._op(Ops.WHERE, 1.0, largest))  # so that squares fit
+    top = rows._op(Ops.CMPEQ, k)
+    first = below._join(Ops.GATHER, k, arg=below.ndim - 2)
+    norm = below._op(Ops.MUL, below)._reduce(Ops.ADD, -2, True)._op(Ops.SQRT)
+    away = first._op(Ops.CMPLT, 0.0)._op(Ops.WHERE, norm._op(Ops.NEG), norm)
+    v = top._op(Ops.WHERE, below._op(Ops.ADD, away), below)
+    size = v._op(Ops.MUL, v)._reduce(Ops.ADD, -2, True)
+    none = size._op(Ops.CMPEQ, 0.0)
+    scale = none._op(Ops.WHERE, 1.0, size)._op(Ops.RECIPROCAL)._op(Ops.MUL, 2.0)._op(Ops.SQRT)
+    return stored_now(none._op(Ops.WHERE, 0.0, v._op(Ops.MUL, scale)))
+
+
+def _identity_like(self: Tensor, n: int) -> Tensor:
+    eye = type(self).eye(n, device=self.device, dtype=self.dtype, requires_grad=False)
+    return eye.expand(*self.shape[:-2], n, n)
+
+
+def newton_schulz(self: Tensor, steps: int, params: Sequence[float], eps: float = 1e-7) -> Tensor:
+    """Nearly the orthogonal matrix closest in direction: singular values are driven to 1.
+
+    Each step gives params[0] G + params[1] (G G') G + ..., starting from self over its norm.
+    """
+    check_matrix(self, "newton_schulz")
+    tall = lengths.as_int(self.shape[-2], "newton_schulz") > lengths.as_int(self.shape[-1], "newton_schulz")
+    x = self.transpose(-2, -1) if tall else self
+    norm = x._op(Ops.MUL, x).sum((-2, -1), keepdim=True)._op(Ops.SQRT)
+    x = x._op(Ops.FDIV, norm._op(Ops.ADD, eps))
+    for _ in range(steps):
+        square = x.matmul(x.transpose(-2, -1))
+        result, term = x._op(Ops.MUL, params[0]), x
+        for p in params[1:]:
+            term = square.matmul(term)
+            result = result._op(Ops.ADD, term._op(Ops.MUL, p))
+        x = result
+    return x.transpose(-2, -1) if tall else x

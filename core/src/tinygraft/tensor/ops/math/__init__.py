@@ -1,0 +1,1 @@
+"""Functions of each element that are no op of the graph."""

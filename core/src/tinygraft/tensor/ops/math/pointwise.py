@@ -1,0 +1,497 @@
+"""Further elementwise functions: by name what operators say by sign, and what is made of a few of them.
+
+Tensors and numbers in, broadcast and promoted as for the operators; a tensor of the common shape out. Nothing here
+has an op of its own. What is not a number stays so unless a docstring says otherwise, and signed zeros are told apart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.ops.math.floating import as_operand
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.base import Scalar, TensorBase
+from tinygraft.tensor.primitives.movement import sliced
+from tinygraft.tensor.primitives.transcendental import log1p_floats, log_floats
+from tinygraft.uop.ops import Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+# Operators by name
+
+
+def lt(self: Tensor, x: Any) -> Tensor:
+    """self < x."""
+    found: Tensor = self < x
+    return found
+
+
+def le(self: Tensor, x: Any) -> Tensor:
+    """self <= x."""
+    found: Tensor = self <= x
+    return found
+
+
+def gt(self: Tensor, x: Any) -> Tensor:
+    """self > x."""
+    found: Tensor = self > x
+    return found
+
+
+def ge(self: Tensor, x: Any) -> Tensor:
+    """self >= x.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).ge(2).tolist()
+    [False, True]
+    """
+    found: Tensor = self >= x
+    return found
+
+
+def true_divide(self: Tensor, x: Any) -> Tensor:
+    """self / x."""
+    found: Tensor = self / x
+    return found
+
+
+def floor_divide(self: Tensor, x: Any) -> Tensor:
+    """self // x, rounded down."""
+    found: Tensor = self // x
+    return found
+
+
+def remainder(self: Tensor, x: Any) -> Tensor:
+    """self % x, with the sign of x."""
+    found: Tensor = self % x
+    return found
+
+
+def rsub(self: Tensor, x: Any, alpha: Scalar = 1) -> Tensor:
+    """x - alpha * self."""
+    return (self if alpha == 1 else self * alpha).sub(x, reverse=True)
+
+
+def positive(self: Tensor) -> Tensor:
+    """+self. Raises DTypeError for bools.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-1]).positive().tolist()
+    [-1]
+    """
+    if self.dtype is dtypes.bool:
+        raise DTypeError(f"positive needs numbers, got {self.dtype}\n  made at {self._where()}")
+    return self._again()
+
+
+def bitwise_left_shift(self: Tensor, x: Any) -> Tensor:
+    """self << x."""
+    found: Tensor = self << x
+    return found
+
+
+def bitwise_right_shift(self: Tensor, x: Any) -> Tensor:
+    """self >> x."""
+    found: Tensor = self >> x
+    return found
+
+
+def clamp_min(self: Tensor, min: Any) -> Tensor:
+    """At least min: clamp with one bound."""
+    return self.clamp(min)
+
+
+def clamp_max(self: Tensor, max: Any) -> Tensor:
+    """At most max: clamp with one bound."""
+    return self.clamp(None, max)
+
+
+# Logic
+
+
+def _truth(self: Tensor) -> Tensor:
+    return self if self.dtype is dtypes.bool else self._op(Ops.CMPNE, 0)
+
+
+def logical_and(self: Tensor, x: Any) -> Tensor:
+    """Whether neither is zero.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0, 1, 2]).logical_and(Tensor([1, 0, 1])).tolist()
+    [False, False, True]
+    """
+    return _truth(self) & _truth(as_operand(self, x))
+
+
+def logical_or(self: Tensor, x: Any) -> Tensor:
+    """Whether one or both are not zero."""
+    return _truth(self) | _truth(as_operand(self, x))
+
+
+def logical_xor(self: Tensor, x: Any) -> Tensor:
+    """Whether exactly one is not zero."""
+    return _truth(self) ^ _truth(as_operand(self, x))
+
+
+def equal(self: Tensor, other: Any) -> bool:
+    """Whether both have the same shape and equal elements; NaN equals nothing. Reads both.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).equal(Tensor([1, 2])), Tensor([1, 2]).equal(Tensor([1]))
+    (True, False)
+    """
+    return self.shape == other.shape and bool((self == other).all().item())
+
+
+def isposinf(self: Tensor) -> Tensor:
+    """Whether it is +inf."""
+    return self.isinf(detect_negative=False)
+
+
+def isneginf(self: Tensor) -> Tensor:
+    """Whether it is -inf."""
+    return self.isinf(detect_positive=False)
+
+
+# Signs and parts of numbers
+
+
+def sgn(self: Tensor) -> Tensor:
+    """sign, by its other name."""
+    return self.sign()
+
+
+def real(self: Tensor) -> Tensor:
+    """The real parts: the numbers themselves where they are not complex.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1 + 2j, 3.0]).real.tolist()
+    [1.0, 3.0]
+    """
+    return self._parts()[0]._again()  # type: ignore[no-any-return]
+
+
+def set_real(self: Tensor, value: Any) -> None:
+    """Write `value` into the real parts."""
+    self._parts()[0][...] = value
+
+
+def imag(self: Tensor) -> Tensor:
+    """The imaginary parts: zeros where the numbers are not complex. Raises DTypeError when one of these is set.
+
+    >>> from tinygraft import Tensor
+    >>> z = Tensor([1 + 2j, 3.0])
+    >>> z.imag += 1
+    >>> z.tolist()
+    [(1+3j), (3+1j)]
+    """
+    return self._parts()[1]._again() if self.is_complex() else self._const(0, self.dtype)
+
+
+def set_imag(self: Tensor, value: Any) -> None:
+    """Write `value` into the imaginary parts. Raises DTypeError for real numbers."""
+    if not self.is_complex():
+        raise DTypeError(f"numbers of {self.dtype} have no imaginary parts to set\n  made at {self._where()}")
+    self._parts()[1][...] = value
+
+
+def conj(self: Tensor) -> Tensor:
+    """With the imaginary parts negated: the numbers themselves where they are not complex.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1 + 2j]).conj().tolist()
+    [(1-2j)]
+    """
+    return self._conj()._again()
+
+
+def conj_physical(self: Tensor) -> Tensor:
+    """conj, by its other name."""
+    return self.conj()
+
+
+def resolve_conj(self: Tensor) -> Tensor:
+    """The numbers themselves: a conjugation is never left undone."""
+    return self._again()
+
+
+def resolve_neg(self: Tensor) -> Tensor:
+    """The numbers themselves: a minus is never left undone."""
+    return self._again()
+
+
+def isreal(self: Tensor) -> Tensor:
+    """Where the imaginary part is 0."""
+    return self.imag.eq(0) if self.is_complex() else self._const(True, dtypes.bool)
+
+
+def view_as_complex(self: Tensor) -> Tensor:
+    """Complex numbers from a last axis of 2, which has their real and imaginary parts. Raises ShapeError.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1.0, 2.0], [3.0, 4.0]]).view_as_complex().tolist()
+    [(1+2j), (3+4j)]
+    """
+    if not self.ndim or not lengths.same(self.shape[-1], 2):
+        raise ShapeError(f"view_as_complex needs a last axis of 2, got shape {self.shape}\n  made at {self._where()}")
+    real, imaginary = (sliced(self, self.ndim - 1, i, i + 1).squeeze(-1) for i in range(2))
+    return real.complex(imaginary)
+
+
+def view_as_real(self: Tensor) -> Tensor:
+    """The parts of complex numbers beside each other along a last axis of 2. Raises DTypeError for real numbers.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1 + 2j]).view_as_real().tolist()
+    [[1.0, 2.0]]
+    """
+    if not self.is_complex():
+        raise DTypeError(f"view_as_real needs complex numbers, got {self.dtype}\n  made at {self._where()}")
+    return self.real.stack(self.imag, dim=-1)
+
+
+def complex(self: Tensor, imag: Tensor) -> Tensor:
+    """Complex numbers with this tensor as real parts and another as imaginary ones; float64 makes complex128.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, 2.0]).complex(Tensor([3.0, 4.0])).tolist()
+    [(1+3j), (2+4j)]
+    """
+    return self._in_parts().joined(self._again(), imag._again())  # type: ignore[no-any-return]
+
+
+def polar(self: Tensor, angle: Tensor) -> Tensor:
+    """Complex numbers of which this tensor has the magnitudes, and another the angles in radians.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([2.0]).polar(Tensor([0.0])).tolist()
+    [(2+0j)]
+    """
+    return (self * angle.cos()).complex(self * angle.sin())
+
+
+def angle(self: Tensor) -> Tensor:
+    """The angle on the complex plane: pi for what is below zero, else 0; NaN for NaN.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-1.0, 0.0, 2.0]).angle().tolist()
+    [3.1415927410125732, 0.0, 0.0]
+    """
+    still = self.detach()
+    x = still if self._is_float() else still._cast(dtypes.default_float)
+    flat = (x < 0).where(math.pi, x._const(0.0))
+    return (x != x).where(x, flat)
+
+
+def frac(self: Tensor) -> Tensor:
+    """What is left of trunc, with the sign of self."""
+    return self - self.trunc()
+
+
+def heaviside(self: Tensor, values: Any) -> Tensor:
+    """0 below zero, 1 above, and values at zero. NaN stays NaN.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-2.0, 0.0, 3.0]).heaviside(Tensor([0.5])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    a, b = self._broadcasted(values)
+    step = (a > 0)._cast(a.dtype)
+    return a.eq(0).where(b, (a != a).where(a, step) if a._is_float() else step)
+
+
+# Of two numbers
+
+
+def fmax(self: Tensor, x: Any) -> Tensor:
+    """The greater of both, or the one that is a number; NaN where neither is.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, float("nan")]).fmax(Tensor([2.0, 3.0])).tolist()
+    [2.0, 3.0]
+    """
+    a, b = self._broadcasted(x)
+    return ((a >= b) | (b != b)).where(a, b)
+
+
+def fmin(self: Tensor, x: Any) -> Tensor:
+    """The less of both, or the one that is a number; NaN where neither is."""
+    a, b = self._broadcasted(x)
+    return ((a <= b) | (b != b)).where(a, b)
+
+
+def gcd(self: Tensor, x: Any) -> Tensor:
+    """The greatest common divisor, never negative; that of 0 and n is |n|. By Euclid's algorithm, all steps of it.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([12, 0]).gcd(Tensor([18, 5])).tolist()
+    [6, 5]
+    """
+    a, b = self._broadcasted(x)
+    if a.dtype.kind not in ("int", "uint"):
+        raise DTypeError(f"gcd needs integers, got {a.dtype}\n  made at {self._where()}")
+    a, b = a.abs(), b.abs()
+    for _ in range(math.ceil(1.4405 * a.dtype.bits) + 1):  # Lame: Fibonacci numbers take longest
+        a, b = b.eq(0).where(a, b), a._op(Ops.MOD, b)
+    return a
+
+
+def lcm(self: Tensor, x: Any) -> Tensor:
+    """The least common multiple, never negative; 0 where one of them is 0."""
+    a, b = self._broadcasted(x)
+    return (a._op(Ops.IDIV, a.gcd(b)) * b).abs()
+
+
+def hypot(self: Tensor, x: Any) -> Tensor:
+    """sqrt(self**2 + x**2), without overflow; infinite where one of them is, even beside NaN.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([3.0]).hypot(Tensor([4.0])).tolist()
+    [5.0]
+    """
+    a, b = float_pair(self, x)
+    dtype, a, b = a.dtype, a._in_float(), b._in_float()
+    endless = a.isinf() | b.isinf()
+    a, b = endless.where(1.0, a), endless.where(1.0, b)
+    size = a.detach().abs().maximum(b.detach().abs())
+    scale = (size.frexp()[1] - 1)._cast(a.dtype).exp2()  # a power of two, which rounds nothing
+    least = 2.0**-1000 if a.dtype is dtypes.double else 2.0**-100  # below it a power may count as 0
+    scale = (scale < least).where(least, scale)
+    root = ((a / scale).square() + (b / scale).square()).sqrt() * scale
+    return endless.where(math.inf, root)._cast(dtype)
+
+
+def float_pair(self: Tensor, x: Any) -> tuple[Tensor, Tensor]:
+    """Both operands as floats of one dtype."""
+    a, b = self._broadcasted(x)
+    return (a, b) if a._is_float() else (a._cast(dtypes.default_float), b._cast(dtypes.default_float))
+
+
+def atan2(self: Tensor, x: Any) -> Tensor:
+    """The angle in [-pi, pi] of the point with this ordinate and abscissa x, in the right quadrant.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, -0.0]).atan2(Tensor([0.0, -1.0])).tolist()
+    [1.5707963705062866, -3.1415927410125732]
+    """
+    y, x = float_pair(self, x)
+    dtype, y, x = y.dtype, y._in_float(), x._in_float()
+    nothing = y.isnan() | x.isnan()
+    below, left = y.signbit(), x.signbit()
+    y, x = below.where(-y, y), left.where(-x, x)  # not abs, which is flat at 0
+    steep = y > x
+    low, high = steep.where(x, y), steep.where(y, x)
+    odd = high.eq(0) | low.isinf()  # where the quotient is no number: the angle is 0 or that of a diagonal
+    ratio = odd.where((high > 0)._cast(high.dtype), low / odd.where(1.0, high))
+    angle = ratio.atan()
+    angle = steep.where(math.pi / 2 - angle, angle)
+    angle = left.where(math.pi - angle, angle)
+    found: Tensor = nothing.where(math.nan, below.where(-angle, angle))._cast(dtype)
+    return found
+
+
+def float_power(self: Tensor, x: Any) -> Tensor:
+    """self ** x in float64, or complex128."""
+    exponent = _in_double(cast("Tensor", x)) if isinstance(x, TensorBase) else x
+    return _in_double(self) ** exponent
+
+
+def _in_double(self: Tensor) -> Tensor:
+    return self._cast(dtypes.complex128 if self.is_complex() else dtypes.float64)
+
+
+def xlogy(self: Tensor, x: Any) -> Tensor:
+    """self * log(x), which is 0 where self is 0 and x is no NaN.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0.0, 2.0]).xlogy(Tensor([0.0, 1.0])).tolist()
+    [0.0, 0.0]
+    """
+    a, b = float_pair(self, x)
+    nothing = a.eq(0) & (b <= 0)
+    return nothing.where(0.0, a * nothing.where(1.0, b).log())
+
+
+def xlog1py(self: Tensor, x: Any) -> Tensor:
+    """self * log(1 + x), which is 0 where self is 0 and x is no NaN."""
+    a, b = float_pair(self, x)
+    nothing = a.eq(0) & (b <= -1)
+    return nothing.where(0.0, a * nothing.where(0.0, b).log1p())
+
+
+def logaddexp2(self: Tensor, x: Any) -> Tensor:
+    """log2(2**self + 2**x), without overflow."""
+    a, b = float_pair(self, x)
+    dtype, a, b = a.dtype, a._in_float(), b._in_float()
+    same = a.eq(b)  # also two equal infinities, whose difference is NaN
+    apart = -(same.where(0.0, a - b).abs())
+    return (a.maximum(b) + log1p_floats(apart.exp2()) * (1 / math.log(2)))._cast(dtype)
+
+
+# Of three numbers
+
+
+def addcmul(self: Tensor, tensor1: Any, tensor2: Any, value: Scalar = 1) -> Tensor:
+    """self + value * tensor1 * tensor2."""
+    product = tensor1 * tensor2
+    return self.add(product if value == 1 else product * value)
+
+
+def addcdiv(self: Tensor, tensor1: Any, tensor2: Any, value: Scalar = 1) -> Tensor:
+    """self + value * tensor1 / tensor2."""
+    quotient = tensor1 / tensor2
+    return self.add(quotient if value == 1 else quotient * value)
+
+
+# Angles
+
+
+def deg2rad(self: Tensor) -> Tensor:
+    """Degrees as radians.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([180.0]).deg2rad().tolist()
+    [3.1415927410125732]
+    """
+    return self * (math.pi / 180)
+
+
+def rad2deg(self: Tensor) -> Tensor:
+    """Radians as degrees."""
+    return self * (180 / math.pi)
+
+
+def sinc(self: Tensor) -> Tensor:
+    """sin(pi x) / (pi x), 1 at zero."""
+    x = self._in_float()
+    zero = x.eq(0)
+    safe = zero.where(1.0, x)
+    return zero.where(1.0 - x * x, sin_cos_pi(safe)[0] / (safe * math.pi))._narrowed(self.dtype)
+
+
+def sin_cos_pi(self: Tensor) -> tuple[Tensor, Tensor]:
+    """(sin, cos) of pi times self, exact at whole numbers."""
+    rest = self - self.round()
+    whole = (self.round().detach() * 0.5).frac().eq(0)
+    sine, cosine = (rest * math.pi).sin(), (rest * math.pi).cos()
+    return whole.where(sine, -sine), whole.where(cosine, -cosine)
+
+
+def logit(self: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)), the inverse of sigmoid; with eps, x is first kept within [eps, 1 - eps].
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0.5]).logit().tolist()
+    [0.0]
+    """
+    x = self._in_float()
+    if eps is not None:
+        x = (x < eps).where(eps, (x > 1 - eps).where(1 - eps, x))
+    middle = (x > 0.3) & (x < 0.65)
+    near, far = middle.where(x, 0.5), middle.where(0.25, x)
+    return middle.where(log1p_floats((2 * near - 1) / (1 - near)), log_floats(far / (1 - far)))._narrowed(self.dtype)

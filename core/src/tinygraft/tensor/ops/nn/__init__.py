@@ -1,0 +1,1 @@
+"""What networks are made of: activations, convolution, pooling, normalisation, attention, dropout, losses."""

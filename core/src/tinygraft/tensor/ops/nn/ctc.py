@@ -1,0 +1,146 @@
+"""Connectionist temporal classification: the loss of sequences whose alignment is not known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.data.from_python import array_of
+from tinygraft.tensor.ops.nn.loss import nan_where, reduced
+from tinygraft.tensor.primitives import checked, lengths
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.iota import iota, positions_along
+from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.uop.ops import Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def ctc_loss(
+    self: Tensor, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """The negative log likelihood of label sequences under all alignments with log probabilities (T, N, classes).
+
+    targets are (N, S) labels, or those of all samples one after another; lengths are tensors or lists of N
+    integers (read, where they say how targets are cut). Without N in the probabilities there is one sample. A
+    mean is over samples, each divided by its target length; zero_infinity gives 0 (and no gradient) where no
+    alignment fits. A label within its length that is no class, and a length of more than T steps or S labels,
+    is treated as in loss.py: IndexOutOfRange where it is known or with CHECK_INDEX=1, else NaN. The T steps are a
+    loop in Python, so the graph grows with T.
+
+    Source: Graves et al., "Connectionist temporal classification", ICML 2006.
+
+    >>> from tinygraft import Tensor
+    >>> steps = Tensor([[[0.5, 0.5]], [[0.5, 0.5]]]).log()
+    >>> round(steps.ctc_loss(Tensor([[1]]), [2], [1], reduction="sum").exp().item(), 4)  # 1 / (3 of 4 alignments)
+    1.3333
+    """
+    if self.ndim not in (2, 3):
+        raise ShapeError(
+            f"ctc_loss needs log probabilities (T, batch, classes) or (T, classes), got shape {self.shape}\n"
+            f"  made at {self._where()}"
+        )
+    x = self._in_float() if self.ndim == 3 else self._in_float().unsqueeze(1)
+    classes = lengths.as_int(x.shape[2], "ctc_loss")
+    if not 0 <= blank < classes:
+        raise ValueError(f"ctc_loss needs a blank of its {classes} classes, got {blank}")
+    ends, late = _lengths(x, "input_lengths", input_lengths, lengths.as_int(x.shape[0], "ctc_loss"))
+    targets = x._argument("ctc_loss", "targets", targets)
+    most = lengths.as_int(targets.shape[-1], "ctc_loss") if targets.ndim else 0
+    sizes, long = _lengths(x, "target_lengths", target_lengths, most)
+    labels = _labels(x, targets, target_lengths, sizes)
+    counted = positions_along(labels, 1) < sizes.unsqueeze(1)
+    wrong = checked.labels(x, labels, 2, counted=counted)
+    if wrong is not None:  # what is beyond the lengths may be any number
+        labels = (wrong | counted.logical_not()).where(blank, labels)
+    alpha = _forward(x, labels, ends, blank)
+    states = positions_along(alpha, 1)
+    last = 2 * sizes.unsqueeze(1)
+    final = ((states.eq(last)) | (states.eq(last - 1))).where(alpha, -math.inf)
+    losses: Tensor = -_sum_of_powers(final, 1)
+    for sample in (None if wrong is None else wrong.any(1), late, long):
+        losses = nan_where(losses, sample)
+    if zero_infinity:
+        losses = losses.isinf().where(0.0, losses)
+    if reduction == "mean":
+        return (losses / sizes.clamp(1)._cast(losses.dtype)).mean()._narrowed(self.dtype)
+    losses = losses if self.ndim == 3 else reshaped(losses, ())
+    return reduced(losses._narrowed(self.dtype), reduction)
+
+
+def _lengths(self: Tensor, name: str, given: Any, most: int) -> tuple[Tensor, Tensor | None]:
+    """(A length for each sample, as int32; where one is not from 0 to `most`, None for nowhere)."""
+    found, values = given, None
+    if not isinstance(given, TensorBase):
+        import numpy as np
+
+        values = array_of(given)
+        values = values.astype(np.int32) if not values.size else values
+        if values.dtype.kind in "iu":
+            found = type(self)(values, device=self.device)
+    is_tensor = isinstance(found, TensorBase)
+    if not is_tensor or found.dtype.kind not in ("int", "uint"):
+        raise DTypeError(f"ctc_loss needs {name} of integers, got {found.dtype if is_tensor else given!r}")
+    if lengths.product(found.shape) != self.shape[1]:
+        raise ShapeError(f"ctc_loss needs {name} of {self.shape[1]} integers, got shape {found.shape}")
+    wrong = checked.spans(self, found, most, name, values)
+    line: Tensor = reshaped(found, (self.shape[1],))
+    if wrong is None:
+        return line._cast(dtypes.int32), None
+    wrong = reshaped(wrong, (self.shape[1],))
+    return wrong.where(0, line)._cast(dtypes.int32), wrong
+
+
+def _labels(self: Tensor, targets: Tensor, given: Any, sizes: Tensor) -> Tensor:
+    """Labels (N, S), also from those of all samples one after another."""
+    count = self.shape[1]
+    if targets.ndim == 2 and lengths.same(targets.shape[0], count):
+        return targets
+    if targets.ndim != 1:
+        raise ShapeError(
+            f"ctc_loss of {count} samples needs targets ({count}, S) or (all,), got shape {targets.shape}\n"
+            f"  targets made at {targets._where()}"
+        )
+    known = [int(n) for n in (given if isinstance(given, Sequence) else sizes.tolist())]
+    if sum(known) != targets.shape[0]:
+        raise ShapeError(
+            f"ctc_loss needs target_lengths that add up to {targets.shape[0]}, the number of targets; "
+            f"{sum(known)} is what they give"
+        )
+    starts = type(self)([sum(known[:i]) for i in range(len(known))], device=self.device)
+    places = starts.unsqueeze(1) + iota(type(self), max(known, default=0), self.device)
+    return targets._join(Ops.GATHER, places, arg=0)
+
+
+def _forward(self: Tensor, labels: Tensor, ends: Tensor, blank: int) -> Tensor:
+    """The log likelihood (N, 2 S + 1) of ending in each state: blank, label, blank, ..., after the last step."""
+    steps, count, _ = lengths.as_ints(self.shape, "ctc_loss")
+    size = 2 * lengths.as_int(labels.shape[1], "ctc_loss") + 1
+    wide = labels._cast(dtypes.int32)
+    named = reshaped(wide._const(blank).stack(wide, dim=2), (count, size - 1)).pad(((0, 0), (0, 1)), value=blank)
+    emitted = self.gather(2, named.unsqueeze(0).expand(steps, count, size)).contiguous()
+    before = named.pad(((0, 0), (2, 0)), value=blank)[:, :size]
+    skips = named.ne(blank) & named.ne(before)
+    places = positions_along(named, 1)
+    alpha = places.eq(0).where(named._const(0.0, self.dtype), -math.inf)  # of a sample without steps
+    if steps:
+        alpha = (ends > 0).unsqueeze(1).where((places < 2).where(emitted[0], -math.inf), alpha)
+    for t in range(1, steps):
+        moved = alpha.pad(((0, 0), (2, 0)), value=-math.inf)
+        jumped = skips.where(moved[:, :size], -math.inf)
+        total = _sum_of_powers(alpha.stack(moved[:, 1 : size + 1], jumped, dim=2), 2) + emitted[t]
+        alpha = (ends > t).unsqueeze(1).where(total, alpha).contiguous()
+    return alpha
+
+
+def _sum_of_powers(x: Any, axis: int) -> Any:
+    """logsumexp along an axis, with no gradient where all are -inf."""
+    most = x.detach().max(axis, keepdim=True)
+    none = most.eq(-math.inf)
+    total = (x - none.where(0.0, most)).exp().sum(axis, keepdim=True)
+    return none.where(-math.inf, none.where(1.0, total).log() + none.where(0.0, most)).squeeze(axis)

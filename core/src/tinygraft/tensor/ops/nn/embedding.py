@@ -1,0 +1,162 @@
+"""Embedding: rows of a table by their numbers, one by one or in bags; and bilinear forms.
+
+Integer numbers and a table (rows, width) in; the rows out. A number that is no row is an error of the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.movement import reshaped
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def _check_table(self: Tensor, what: str, weight: Tensor) -> int:
+    """How many rows a table has. Raises ShapeError for what is none, DTypeError if numbers are no integers."""
+    if weight.ndim != 2:
+        raise ShapeError(f"{what} needs a table (rows, width), got shape {weight.shape}\n  made at {weight._where()}")
+    if self.dtype.kind not in ("int", "uint"):
+        raise DTypeError(f"{what} needs integers as numbers of rows, got {self.dtype}\n  made at {self._where()}")
+    return lengths.as_int(weight.shape[0], what)
+
+
+def _padding_row(self: Tensor, what: str, padding_idx: int | None, count: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -count <= padding_idx < count:
+        raise ValueError(f"{what} needs a padding_idx of its {count} rows, got {padding_idx}")
+    return padding_idx % count
+
+
+def embedding(
+    self: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """The rows of weight with these numbers: shape self.shape + (width,).
+
+    The row padding_idx gets no gradient. Rows whose norm (of order norm_type) is more than max_norm are scaled
+    down to it; weight itself stays, and the gradient goes past the scaling. scale_grad_by_freq divides a row's
+    gradient by how often it is looked up. sparse is accepted: gradients are always dense.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([2, 0]).embedding(Tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).tolist()
+    [[5.0, 6.0], [1.0, 2.0]]
+    """
+    count = _check_table(self, "embedding", weight)
+    padding = _padding_row(self, "embedding", padding_idx, count)
+    rows = weight[self]
+    if max_norm is not None:
+        rows = _limited(rows, max_norm, norm_type)
+    if padding is not None:
+        rows = self.eq(padding).unsqueeze(-1).where(rows.detach(), rows)
+    if scale_grad_by_freq:
+        flat = self.flatten()
+        often = type(self).zeros(count, device=self.device).scatter_add(0, flat, flat._const(1.0))[self]
+        part = rows * (1 / often).unsqueeze(-1)
+        rows = part + (rows - part).detach()
+    return rows
+
+
+def _limited(self: Tensor, most: float, order: float) -> Tensor:
+    """Rows scaled to a norm of at most `most`, with the gradient of rows that are not."""
+    still = self.detach()
+    size = still._in_float().abs().pow(order).sum(-1, True).pow(1 / order)
+    scaled = (size > most).where(still * (most / (size + 1e-7)), still)
+    return self + (scaled._cast(self.dtype) - still)
+
+
+def embedding_bag(
+    self: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The mean, sum or max (mode) of the rows of each bag: a row of (bags, n) numbers, or the part of (n,) numbers
+    from one offset to the next.
+
+    per_sample_weights, in the shape of the numbers, scales the rows of a sum. Numbers equal to padding_idx do not
+    count, and an empty bag gives 0. include_last_offset: the last offset is where the last bag ends. sparse is
+    accepted: gradients are always dense.
+
+    >>> from tinygraft import Tensor
+    >>> table = Tensor([[1.0], [2.0], [4.0]])
+    >>> Tensor([0, 2, 1]).embedding_bag(table, Tensor([0, 2]), mode="sum").tolist()
+    [[5.0], [2.0]]
+    """
+    count = _check_table(self, "embedding_bag", weight)
+    padding = _padding_row(self, "embedding_bag", padding_idx, count)
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag puts rows together by sum, mean or max, got {mode!r}")
+    if per_sample_weights is not None and mode != "sum":
+        raise ValueError(f"embedding_bag takes per_sample_weights for a sum, got mode {mode!r}")
+    if per_sample_weights is not None and per_sample_weights.shape != self.shape:
+        raise ShapeError(
+            f"embedding_bag of numbers of shape {self.shape} needs per_sample_weights of that shape, got "
+            f"{per_sample_weights.shape}\n  made at {per_sample_weights._where()}"
+        )
+    if self.ndim not in (1, 2) or (self.ndim == 1) != (offsets is not None):
+        raise ShapeError(
+            f"embedding_bag needs numbers (bags, n), or (n,) and offsets, got shape {self.shape} and "
+            f"{'no offsets' if offsets is None else 'offsets'}\n  numbers made at {self._where()}"
+        )
+    rows = self.embedding(weight, None, max_norm, norm_type, scale_grad_by_freq)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    real = self._const(True, dtypes.bool) if padding is None else self.ne(padding)
+    if offsets is not None:
+        inside = _bags(self, offsets, include_last_offset)
+        rows, real = rows.unsqueeze(0), inside & real.unsqueeze(0)
+    return _of_bags(rows, real.unsqueeze(-1), mode)
+
+
+def _bags(self: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
+    """(bags, n): whether a number is in a bag."""
+    if offsets.ndim != 1:
+        raise ShapeError(f"embedding_bag needs offsets of one axis, got shape {offsets.shape}")
+    total, bags = lengths.as_int(self.shape[0], "embedding_bag"), lengths.as_int(offsets.shape[0], "embedding_bag")
+    if include_last_offset:
+        bags, end = bags - 1, offsets[1:]
+    else:
+        end = offsets[1:].cat(reshaped(offsets._const(total), offsets.shape)[:1])
+    places = iota(type(self), total, self.device)
+    return (offsets[:bags].unsqueeze(1) <= places) & (places < end.unsqueeze(1))
+
+
+def _of_bags(self: Tensor, real: Tensor, mode: str) -> Tensor:
+    """Rows (bags, n, width) put together where they count."""
+    if mode == "max":
+        found = real.where(self, -math.inf)
+        none = real.any(1).logical_not()
+        if lengths.same(found.shape[1], 0):
+            return found.sum(1)
+        return none.where(0.0, found.max(1))
+    total = real.where(self, 0.0)._in_float().sum(1)
+    if mode == "mean":
+        total = total / real._cast(total.dtype).sum(1).clamp(1.0)
+    return total._narrowed(self.dtype)
+
+
+def bilinear(self: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """self @ weight[o] @ input2 for each output o, plus bias (out,): (..., m) and (..., n) by (out, m, n).
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1.0, 2.0]]).bilinear(Tensor([[3.0]]), Tensor([[[1.0], [10.0]]])).tolist()
+    [[63.0]]
+    """
+    if weight.ndim != 3 or self.ndim < 1 or self.shape[:-1] != input2.shape[:-1] or (
+        (self.shape[-1], *input2.shape[-1:]) != weight.shape[1:]
+    ):  # fmt: skip
+        raise ShapeError(
+            f"bilinear needs (..., m), (..., n) and a weight (out, m, n), got {self.shape}, {input2.shape} and "
+            f"{weight.shape}\n  first made at {self._where()}      weight made at {weight._where()}"
+        )
+    out, m, n = weight.shape
+    left = self.matmul(reshaped(weight.permute(1, 0, 2), (m, lengths.mul(out, n))))
+    parts = reshaped(left, (*self.shape[:-1], out, n)) * input2.unsqueeze(-2)
+    return parts.sum(-1) if bias is None else parts.sum(-1) + bias

@@ -1,0 +1,152 @@
+"""Reading images at places that are tensors: grid_sample, and the grids of affine maps.
+
+Images (batch, channels, *spatial) and grids (batch, *size, spatial axes) in; the last axis of a grid says x before y
+before z, from -1 at one end of the image to 1 at the other. Gradients flow to images and grids.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.ops.nn.interpolate import _cubic_weight
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.uop.ops import Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def grid_sample(
+    self: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
+    """The values of images (batch, channels, *spatial) at the places of a grid (batch, *size, n), n = 2 or 3.
+
+    mode is bilinear, nearest or (over two axes) bicubic. What lies outside is 0 (zeros), the nearest of the edge
+    (border) or mirrored at it (reflection). -1 and 1 are the edges of the outer pixels, or with align_corners
+    their centres. Raises ShapeError where shapes do not fit, ValueError for another mode.
+
+    >>> from tinygraft import Tensor
+    >>> image, grid = Tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), Tensor([[[[0.0, 0.0]]]])
+    >>> image.grid_sample(grid).tolist()
+    [[[[2.5]]]]
+    """
+    n = self.ndim - 2
+    _check_grid(self, grid, n, mode, padding_mode)
+    sizes, batch = lengths.as_ints(self.shape[2:], "grid_sample"), lengths.as_int(self.shape[0], "grid_sample")
+    count, channels = lengths.as_ints(grid.shape[1:-1], "grid_sample"), lengths.as_int(self.shape[1], "grid_sample")
+    x, places = self._in_float(), reshaped(grid._in_float(), (batch, math.prod(count), n))
+    corners = bool(align_corners)
+    at = [_at_pixel(reshaped(sliced(places, 2, n - 1 - a, n - a), places.shape[:2]), sizes[a], corners)
+          for a in range(n)]  # fmt: skip
+    if mode != "bicubic":
+        at = [_inside(t, size, padding_mode, corners) for t, size in zip(at, sizes, strict=True)]
+    lows = [(t.detach().round() if mode == "nearest" else t.detach().floor()) for t in at]
+    rows = reshaped(x, (batch, channels, math.prod(sizes))).permute(0, 2, 1)
+    rows = reshaped(rows, (batch * math.prod(sizes), channels))
+    steps = {"nearest": (0,), "bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}[mode]
+    total: Any = 0
+    for offsets in itertools.product(steps, repeat=n):
+        weight: Any = 1
+        for t, low, step in zip(at, lows, offsets, strict=True):
+            share = t - low
+            if mode == "bilinear":
+                weight = (share if step else 1 - share) * weight
+            elif mode == "bicubic":
+                weight = _cubic_weight(share, step) * weight
+        spots = [low + step for low, step in zip(lows, offsets, strict=True)]
+        if mode == "bicubic":
+            spots = [_inside(t, size, padding_mode, corners) for t, size in zip(spots, sizes, strict=True)]
+        value = _at(rows, spots, sizes)
+        total = (value if isinstance(weight, int) else value * weight.unsqueeze(-1)) + total
+    found: Tensor = total.permute(0, 2, 1)
+    return reshaped(found, (batch, channels, *count))._narrowed(self.dtype)
+
+
+def _check_grid(self: Tensor, grid: Tensor, n: int, mode: str, padding_mode: str) -> None:
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(f"grid_sample knows the modes bilinear, nearest and bicubic, got {mode!r}")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(f"grid_sample knows the paddings zeros, border and reflection, got {padding_mode!r}")
+    if n not in (2, 3) or grid.ndim != self.ndim or not lengths.same(grid.shape[-1], n) or not lengths.same(
+        grid.shape[0], self.shape[0]
+    ):  # fmt: skip
+        raise ShapeError(
+            f"grid_sample needs images (batch, channels, height, width) and a grid (batch, rows, columns, 2), or "
+            f"one more axis in all of that, got {self.shape} and {grid.shape}\n"
+            f"  images made at {self._where()}      grid made at {grid._where()}"
+        )
+    if any(lengths.same(size, 0) for size in self.shape[2:]):
+        raise ShapeError(f"grid_sample needs images of at least one pixel, got {self.shape}")
+    if mode == "bicubic" and n != 2:
+        raise ValueError(f"grid_sample by bicubic reads images of two axes, got shape {self.shape}")
+
+
+def _at(self: Tensor, spots: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
+    """Rows (batch * pixels, channels) at whole places along each axis, (batch, places): 0 outside."""
+    inside, flat = None, None
+    for spot, size in zip(spots, sizes, strict=True):
+        place = spot._cast(dtypes.int32)
+        real = (place >= 0) & (place < size)
+        inside = real if inside is None else inside & real
+        place = place.clamp(0, size - 1)
+        flat = place if flat is None else flat * size + place
+    assert inside is not None and flat is not None
+    batch = reshaped(iota(type(self), flat.shape[0], self.device), (flat.shape[0], 1))
+    index = flat + batch * math.prod(sizes)
+    return inside.unsqueeze(-1).where(self._join(Ops.GATHER, index, arg=0), 0.0)
+
+
+def affine_grid(self: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The grid that reads images of that size (batch, channels, *spatial) through affine maps (batch, n, n + 1).
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]).affine_grid((1, 1, 1, 2)).tolist()
+    [[[[-0.5, 0.0], [0.5, 0.0]]]]
+    """
+    spatial = tuple(size)[2:]
+    n = len(spatial)
+    if n not in (2, 3) or self.shape != (size[0], n, n + 1):
+        raise ShapeError(
+            f"affine_grid of size {tuple(size)} needs maps of shape {(size[0], n, n + 1)}, got {self.shape}\n"
+            f"  made at {self._where()}"
+        )
+    x = self._in_float()
+    axes = []
+    for axis, count in enumerate(spatial):
+        line = iota(type(self), count, self.device)._cast(x.dtype)
+        if align_corners:
+            line = line * (2 / max(count - 1, 1)) - (1 if count > 1 else 0)
+        else:
+            line = (line * 2 + 1) * (1 / max(count, 1)) - 1
+        axes.append(reshaped(line, tuple(count if a == axis else 1 for a in range(n))).expand(spatial))
+    ones = axes[0]._const(1.0)
+    points = type(self).stack(*reversed(axes), ones, dim=-1)
+    flat = reshaped(points, (1, math.prod(spatial), n + 1))
+    return reshaped(flat.matmul(x.transpose(-1, -2)), (size[0], *spatial, n))._narrowed(self.dtype)
+
+
+def _at_pixel(place: Any, size: int, corners: bool) -> Any:
+    """A place from -1 to 1 as a number of pixels."""
+    return (place + 1) * (0.5 * (size - 1)) if corners else ((place + 1) * size - 1) * 0.5
+
+
+def _inside(at: Any, size: int, padding_mode: str, corners: bool) -> Any:
+    """A place moved into the image, if the padding says so."""
+    if padding_mode == "zeros":
+        return at
+    if padding_mode == "reflection":
+        low, span = (0.0, float(size - 1)) if corners else (-0.5, float(size))
+        if not span:
+            return at._const(0.0)
+        apart = (at - low).abs()
+        turns = (apart / span).detach().floor()
+        rest = apart - turns * span
+        at = turns.mod(2.0).eq(0.0).where(rest, span - rest) + low
+    return at.clamp(0.0, float(size - 1))

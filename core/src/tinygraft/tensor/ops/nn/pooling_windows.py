@@ -1,0 +1,218 @@
+"""Windows over the spatial axes, and pooling.
+
+Tensors of shape (..., *spatial) in and out, with any number of spatial axes. The windows are one WINDOW node.
+
+Padding is a number for all sides, one number for each spatial axis, or two for each from the last axis on (left,
+right, top, bottom, ...). Stride and dilation are a number, or one for each axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.casting import as_positions
+from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.tensor.primitives.reduce import is_among
+from tinygraft.uop.ops import Ops, WindowArg
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+Sizes = int | Sequence[int]
+
+
+def windows_of(self: Tensor, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
+    """(..., *count, *size): the windows over the last axes."""
+    length = lengths.as_ints(self.shape[self.ndim - len(size) :], "a window")
+    return self._move(Ops.WINDOW, WindowArg(length, tuple(size), tuple(stride), tuple(dilation)))
+
+
+def padded(self: Tensor, sides: Sequence[tuple[int, int]], value: float = 0) -> Tensor:
+    """The spatial axes padded."""
+    if not any(side for pair in sides for side in pair):
+        return self
+    return self.pad([(0, 0)] * (self.ndim - len(sides)) + list(sides), value=value)
+
+
+def avg_pool2d(
+    self: Tensor,
+    kernel_size: Sizes = (2, 2),
+    stride: Sizes | None = None,
+    dilation: Sizes = 1,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of each window. stride None is the size of the kernel.
+
+    ceil_mode keeps a last window that is not full; places beyond the padding never count, padding only where
+    count_include_pad. With divisor_override sums are divided by that instead.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.arange(4).reshape(1, 1, 2, 2).avg_pool2d().tolist()
+    [[[[1.5]]]]
+    """
+    p = _PoolingSizes.of("avg_pool", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
+    x = self._in_float()
+    total = windows_of(padded(x, p.sides), p.kernel, p.stride, p.dilation)._reduce(Ops.ADD, p.last)
+    if divisor_override is not None:
+        if not divisor_override:
+            raise ValueError("avg_pool2d divides by divisor_override, which must not be 0")
+        return total._op(Ops.FDIV, divisor_override)._narrowed(self.dtype)
+    inner = p.asked if count_include_pad else [(0, 0)] * len(p.kernel)
+    if p.sides == inner:
+        return total._op(Ops.FDIV, math.prod(p.kernel))._narrowed(self.dtype)
+    size = [n + before + after for n, (before, after) in zip(p.length, inner, strict=True)]
+    outer = [(a - c, b - d) for (a, b), (c, d) in zip(p.sides, inner, strict=True)]
+    ones = type(self).ones(*size, device=self.device, dtype=x.dtype, requires_grad=False)
+    count = windows_of(ones.pad(outer), p.kernel, p.stride, p.dilation)._reduce(Ops.ADD, p.last)
+    return total._op(Ops.FDIV, count)._narrowed(self.dtype)
+
+
+def max_pool2d(
+    self: Tensor,
+    kernel_size: Sizes = (2, 2),
+    stride: Sizes | None = None,
+    dilation: Sizes = 1,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The greatest value of each window; with return_indices (values, places), the first of equals, counted in
+    the flattened spatial axes. stride None is the size of the kernel.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.arange(16).reshape(1, 1, 4, 4).max_pool2d().tolist()
+    [[[[5, 7], [13, 15]]]]
+    """
+    p = _PoolingSizes.of("max_pool", self.shape, kernel_size, stride, dilation, padding, ceil_mode)
+    windows = windows_of(padded(self, p.sides, dtypes.min(self.dtype)), p.kernel, p.stride, p.dilation)
+    if not return_indices:
+        return windows._reduce(Ops.MAX, p.last)
+    total = math.prod(p.length)
+    places = padded(reshaped(iota(type(self), total, self.device), p.length), p.sides, total)
+    return greatest_in_windows(windows, windows_of(places, p.kernel, p.stride, p.dilation), p.last, total)
+
+
+def greatest_in_windows(self: Tensor, places: Tensor, axes: tuple[int, ...], total: int) -> tuple[Tensor, Tensor]:
+    """(the greatest value along axes, the least place of those that equal it); places are below total."""
+    hit = is_among(self, self._reduce(Ops.MAX, axes, True))
+    return self._reduce(Ops.MAX, axes), as_positions(hit._op(Ops.WHERE, places, total)._reduce(Ops.MIN, axes))
+
+
+def max_unpool2d(
+    self: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes = (2, 2),
+    stride: Sizes | None = None,
+    dilation: Sizes = 1,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Each value back at the place that max_pool2d took it from, with zeros elsewhere.
+
+    output_size, of which the last sizes count, chooses between the shapes that pool to this one.
+
+    >>> from tinygraft import Tensor
+    >>> values, places = Tensor.arange(1, 5).reshape(1, 1, 2, 2).max_pool2d(return_indices=True)
+    >>> values.max_unpool2d(places).tolist()
+    [[[[0, 0], [0, 4]]]]
+    """
+    kernel = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+    n = len(kernel)
+    if self.shape != indices.shape or self.ndim < n:
+        raise ShapeError(
+            f"max_unpool{n}d needs values and places of one shape with {n} spatial axes, got {self.shape} and "
+            f"{indices.shape}\n  values made at {self._where()}      places made at {indices._where()}"
+        )
+    lead, length = self.shape[: self.ndim - n], lengths.as_ints(self.shape[self.ndim - n :], "max_unpool")
+    if output_size is None:
+        steps = kernel if stride is None else each_axis("stride", stride, n)
+        gaps, sides = each_axis("dilation", dilation, n), each_side(f"max_unpool{n}d", padding, n)
+        numbers = zip(length, steps, gaps, kernel, sides, strict=True)
+        size = tuple((c - 1) * s + d * (k - 1) + 1 - sum(p) for c, s, d, k, p in numbers)
+    else:
+        size = tuple(output_size)[-n:]
+    flat, places = reshaped(self, (*lead, math.prod(length))), reshaped(indices, (*lead, math.prod(length)))
+    zeros = type(self).zeros(*lead, math.prod(size), device=self.device, dtype=self.dtype, requires_grad=False)
+    return reshaped(zeros.scatter(-1, places, flat), (*lead, *size))
+
+
+class _PoolingSizes:
+    """The numbers of a pooling: sides are the padding with what ceil_mode adds, asked is without."""
+
+    @classmethod
+    def of(
+        cls, what: str, shape: Any, kernel: Sizes, stride: Sizes | None, dilation: Sizes, padding: Sizes, ceil: bool
+    ) -> _PoolingSizes:
+        self = cls()
+        self.kernel = (kernel, kernel) if isinstance(kernel, int) else tuple(kernel)
+        n = len(self.kernel)
+        what = f"{what}{n}d"
+        if any(size < 1 for size in self.kernel):
+            raise ShapeError(f"{what} needs a kernel of at least 1 element along each axis, got {kernel}")
+        if len(shape) < n:
+            raise ShapeError(f"{what} over {n} axes needs as many, got shape {shape}")
+        self.length = lengths.as_ints(shape[len(shape) - n :], what)
+        self.stride = self.kernel if stride in (None, (), []) else each_axis("stride", stride, n)
+        self.dilation = each_axis("dilation", dilation, n)
+        self.asked = each_side(what, padding, n)
+        for (before, after), gap, size in zip(self.asked, self.dilation, self.kernel, strict=True):
+            if 2 * max(before, after) > gap * (size - 1) + 1:
+                raise ShapeError(
+                    f"{what} needs a padding of at most half of the {gap * (size - 1) + 1} elements that its kernel "
+                    f"spans, got {padding}"
+                )
+        self.last = tuple(range(-n, 0))
+        self.sides = list(self.asked)
+        if ceil:
+            self.sides = [(before, after + self._more(i)) for i, (before, after) in enumerate(self.asked)]
+        return self
+
+    kernel: tuple[int, ...]
+    length: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    asked: list[tuple[int, int]]
+    sides: list[tuple[int, int]]
+    last: tuple[int, ...]
+
+    def _more(self, axis: int) -> int:
+        """How far the last window reaches beyond the end of an axis, if windows that start inside are all kept."""
+        before, after = self.asked[axis]
+        span = self.dilation[axis] * (self.kernel[axis] - 1) + 1
+        whole = self.length[axis] + before + after
+        last = -(-(whole - span) // self.stride[axis])
+        if last * self.stride[axis] >= self.length[axis] + before:
+            last -= 1
+        return max(0, last * self.stride[axis] + span - whole)
+
+
+def each_axis(what: str, value: Sizes, n: int, least: int = 1) -> tuple[int, ...]:
+    """One number for each of n axes; a sequence of one is for all of them."""
+    found = (value,) * n if isinstance(value, int) else tuple(value)
+    found = found * n if len(found) == 1 else found
+    if len(found) != n or any(v < least for v in found):
+        raise ShapeError(f"{what} needs a number or {n} numbers of at least {least}, got {value}")
+    return found
+
+
+def each_side(what: str, padding: Sizes, n: int) -> list[tuple[int, int]]:
+    """(before, after) for each of n axes."""
+    given = (padding,) * n if isinstance(padding, int) else tuple(padding)
+    given = given * n if len(given) == 1 else given
+    if len(given) not in (n, 2 * n) or any(side < 0 for side in given):
+        raise ShapeError(
+            f"the padding of {what} is one number, {n} numbers or {2 * n} numbers, none negative, got {padding}"
+        )
+    if len(given) == n:
+        return [(side, side) for side in given]
+    return [(given[i], given[i + 1]) for i in range(2 * n - 2, -1, -2)]

@@ -1,0 +1,151 @@
+"""Further activations: those that cut near zero, those with learned or drawn slopes, gates, and drawn choices.
+
+A tensor of floats in, one of the same shape out unless a docstring says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.ops.nn.dropout import is_training
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.tensor.primitives.spellings import either_spelling
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def hardshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
+    """0 from -lambd to lambd, the value elsewhere.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-1.0, 0.25]).hardshrink().tolist()
+    [-1.0, 0.0]
+    """
+    return ((self >= -lambd) & (self <= lambd)).where(0, self)
+
+
+def softshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
+    """The value moved towards 0 by lambd, as far as 0.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-1.0, 0.25]).softshrink().tolist()
+    [-0.5, 0.0]
+    """
+    if lambd < 0:
+        raise ValueError(f"softshrink needs a lambd of at least 0, got {lambd}")
+    x = self._in_float()
+    near = (x <= lambd).where(x * 0.0, x - lambd)  # NaN stays
+    return (x < -lambd).where(x + lambd, near)._narrowed(self.dtype)
+
+
+def tanhshrink(self: Tensor) -> Tensor:
+    """x - tanh(x).
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0.0]).tanhshrink().tolist()
+    [0.0]
+    """
+    x = self._in_field()
+    return (x - x.tanh())._narrowed(self.dtype)
+
+
+def threshold(self: Tensor, threshold: float, value: float) -> Tensor:
+    """The value where it is above a threshold, another one elsewhere.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 3]).threshold(2, 0).tolist()
+    [0, 3]
+    """
+    if not self._is_float():
+        threshold, value = int(threshold), int(value)
+    return (self <= threshold).where(value, self)
+
+
+def prelu(self: Tensor, weight: Tensor) -> Tensor:
+    """The value where it is positive, weight times it elsewhere; one weight, or one for each channel (axis 1).
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-4.0, 2.0]).prelu(Tensor([0.25])).tolist()
+    [-1.0, 2.0]
+    """
+    count = lengths.product(weight.shape)
+    if weight.ndim > 1 or (not self.ndim and not lengths.same(count, 1)):
+        raise ShapeError(
+            f"prelu of shape {self.shape} needs one weight or one for each channel, got shape {weight.shape}\n"
+            f"  weight made at {weight._where()}"
+        )
+    if lengths.same(count, 1):
+        slope = reshaped(weight, ())
+    elif self.ndim < 2 or not lengths.same(self.shape[1], count):
+        raise ShapeError(
+            f"prelu of shape {self.shape} needs a weight for each channel, which axis 1 is, got {count} weights\n"
+            f"  weight made at {weight._where()}"
+        )
+    else:
+        slope = reshaped(weight, (count, *(1,) * (self.ndim - 2)))
+    if weight.dtype is not self.dtype:
+        raise DTypeError(
+            f"prelu needs a weight of the dtype of its input, {self.dtype}, got {weight.dtype}\n"
+            f"  weight made at {weight._where()}"
+        )
+    return (self > 0).where(self, self * slope)
+
+
+def rrelu(self: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool | None = None) -> Tensor:
+    """The value where it is positive, elsewhere times a slope: drawn from [lower, upper) for each element in
+    training, the middle of both otherwise. training None is whether Tensor.train says so.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-4.0, 2.0]).rrelu(0.25, 0.75).tolist()
+    [-2.0, 2.0]
+    """
+    if not lower <= upper:
+        raise ValueError(f"rrelu needs a lower slope and an upper one, got {lower} and {upper}")
+    slope: Any = (lower + upper) / 2
+    if is_training(self, training):
+        slope = type(self).uniform(self.shape, low=lower, high=upper, device=self.device, dtype=self.dtype)
+    return (self > 0).where(self, self * slope)
+
+
+@either_spelling
+def glu(self: Tensor, dim: int = -1) -> Tensor:
+    """The first half along dim times the sigmoid of the second half.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([4.0, 0.0]).glu().tolist()
+    [2.0]
+    """
+    axis = self._axis(dim)
+    if not self.ndim or lengths.as_int(self.shape[axis], "glu") % 2:
+        raise ShapeError(f"glu needs an even size along axis {dim} of shape {self.shape}\n  made at {self._where()}")
+    value, gate = self.chunk(2, axis) if self.shape[axis] else (self, self)
+    return value * gate.sigmoid()
+
+
+@either_spelling
+def gumbel_softmax(self: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
+    """A drawn class, softly: softmax((self + gumbel noise) / tau) along dim, for logits.
+
+    hard gives the class that has most as 1 and the others as 0, with the gradient of the soft choice.
+    Source: Jang et al., "Categorical reparameterization with Gumbel-softmax", arXiv:1611.01144.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[0.0, 100.0]]).gumbel_softmax(hard=True).tolist()
+    [[0.0, 1.0]]
+    """
+    if tau <= 0:
+        raise ValueError(f"gumbel_softmax needs a tau of more than 0, got {tau}")
+    x = self._in_float()
+    drawn = type(self).rand(self.shape, device=self.device, dtype=x.dtype)
+    waiting = (-(1 - drawn).log()).clamp(2.0**-100)  # exponential
+    soft = ((x - waiting.log()) * (1 / tau)).softmax(dim)
+    if hard:
+        still = soft.detach()
+        best = still.argmax(dim, keepdim=True).eq(positions_along(still, self._axis(dim)))
+        soft = best._cast(x.dtype) + (soft - still)
+    return soft._cast(self.dtype if self._is_float() else dtypes.default_float)

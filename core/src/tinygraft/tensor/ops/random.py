@@ -1,0 +1,380 @@
+"""Random numbers: Threefry 2x32 with a counter for each device, equal on every device and with every compiler.
+
+A shape in, a lazy tensor of random values out. The state of a device is one buffer of two uint64: how many 32-bit
+words have been drawn, and the key. A draw of n words first assigns the counter plus n, then reads it back and takes
+n off again; so each draw depends on the update that goes with it, graphs of equal draws are equal, and a replayed
+graph moves on by itself.
+
+Source of the generator: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.autograd.build import laid
+from tinygraft.device.buffer import buffer_of
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DType, DTypeLike, bits_of, coerce, dtypes, part_of, to_dtype
+from tinygraft.engine.exclusive import exclusive
+from tinygraft.errors import DTypeChoiceError, DTypeError, ShapeError
+from tinygraft.schedule.stored import memory_base
+from tinygraft.tensor.data.from_python import bytes_node
+from tinygraft.tensor.data.realizing import rebind
+from tinygraft.tensor.primitives import checked, lengths
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.casting import as_positions, bits_as, narrower, wider
+from tinygraft.tensor.primitives.creation import in_complex, laid_as, like_options
+from tinygraft.tensor.primitives.inrange import check, fitting
+from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.lengths import as_ints, as_sizes
+from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.uop.ops import Ops, ScanArg
+from tinygraft.uop.shape import Shape
+from tinygraft.uop.uop import Place, UOp
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+# What a device's draws depend on: its name, and the tensor that holds (words drawn, key).
+_states: dict[str, Any] = {}
+# How many of its draws have not been computed; beyond MOST_WAITING the state is, so that it does not grow for ever.
+_waiting: dict[str, int] = {}
+MOST_WAITING = 256
+_seed = int(time.time()) & 0xFFFFFFFF
+
+
+def _state_bytes(device: str) -> bytes:
+    """The state of a device from which nothing has been drawn."""
+    ordinal = int(device.partition(":")[2] or 0)
+    low = int.from_bytes(hashlib.sha256(ordinal.to_bytes(4, "big")).digest(), "big") & 0xFFFFFFFF
+    return (0).to_bytes(8, "little") + ((_seed & 0xFFFFFFFF) << 32 | low).to_bytes(8, "little")
+
+
+def manual_seed(seed: int = 0) -> None:
+    """Start all random numbers anew from seed.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.manual_seed(1)
+    >>> first = Tensor.rand(3).tolist()
+    >>> Tensor.manual_seed(1)
+    >>> Tensor.rand(3).tolist() == first
+    True
+    """
+    global _seed
+    with exclusive:
+        _seed = seed
+        for device, state in list(_states.items()):
+            # Written in place, so that captured graphs see it too; a draw not yet computed keeps the old one.
+            if memory_base(state.uop).op is Ops.BUFFER:
+                buffer_of(memory_base(state.uop)).copy_in(memoryview(_state_bytes(device)))
+            else:
+                del _states[device]
+
+
+def _draw(cls: type[Tensor], words: int, place: Place) -> tuple[Tensor, Tensor]:
+    """The number of words drawn before, and the key, each of shape (1,); words more count as drawn.
+
+    On several devices it is the first one's numbers that are drawn, so that they are those of one device.
+    """
+    device = place[0] if isinstance(place, tuple) else place
+    step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
+    state = _states.get(device)
+    if state is None:
+        state = _states[device] = cls._from(bytes_node(_state_bytes(device), (2,), device, dtypes.uint64), False)
+    waiting = 0 if memory_base(state.uop).op is Ops.BUFFER else _waiting.get(device, 0) + 1
+    if waiting >= MOST_WAITING:
+        state.realize()
+        waiting = 0
+    _waiting[device] = waiting
+    rebind(state, state._op(Ops.ADD, step).uop)
+    now = cls._from(laid(state.uop, place, None), False)
+    return sliced(now, 0, 0, 1)._op(Ops.SUB, words), sliced(now, 0, 1, 2)
+
+
+def random_bits(cls: type[Tensor], key: TensorBase, counter: TensorBase, num: int) -> Tensor:
+    """num random uint32 for a key and a counter: each a uint64 of shape (1,), or its two uint32, the low one first.
+
+    The key and counter give a new key; words i and i + ceil(num / 2) are what it gives for the counter
+    (i, i + ceil(num / 2)).
+    """
+    half = -(-num // 2)
+    inner = _word("counter", counter)._op(Ops.THREEFRY, _word("key", key))
+    low = iota(cls, half, key.device)._cast(dtypes.uint64)
+    counters = low._op(Ops.ADD, half)._op(Ops.SHL, 32)._op(Ops.OR, low)
+    pairs = reshaped(counters._op(Ops.THREEFRY, inner), (1, half))
+    shifts = reshaped(iota(cls, 2, key.device)._cast(dtypes.uint64)._op(Ops.MUL, 32), (2, 1))
+    return sliced(reshaped(pairs._op(Ops.SHR, shifts)._cast(dtypes.uint32), (2 * half,)), 0, 0, num)
+
+
+def threefry(self: Tensor, seed: TensorBase) -> Tensor:
+    """64 random bits for each counter in this tensor and a key, both uint64."""
+    for tensor in (self, seed):
+        if tensor.dtype is not dtypes.uint64:
+            raise DTypeError(f"threefry needs uint64, got {tensor.dtype}\n  made at {tensor._where()}")
+    return self._op(Ops.THREEFRY, seed)
+
+
+def rand(
+    cls: type[Tensor], *shape: Any, device: Place = None, dtype: DTypeLike | None = None, contiguous: bool = True,
+    requires_grad: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Numbers from [0, 1), uniform, or complex numbers of such parts. Raises DTypeError for another dtype.
+
+    contiguous=False leaves them as an expression, which may be computed anew where it is used.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.manual_seed(42)
+    >>> [round(x, 4) for x in Tensor.rand(2).tolist()]
+    [0.7549, 0.8611]
+    """
+    sizes = as_ints(as_sizes(shape, "a shape"), "rand")
+    if any(size < 0 for size in sizes):
+        raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
+    to = to_dtype(dtype or dtypes.default_float)
+    if to.kind == "complex":
+        both = cls.rand((2, *sizes), device=device, dtype=part_of(to), contiguous=contiguous)
+        return in_complex(cls, cls._in_parts().joined(both[0], both[1]), to, requires_grad)
+    if to.kind != "float":
+        raise DTypeChoiceError(f"rand gives floats, asked for {to}; randint gives integers")
+    name, count = Device.canonicalize(device), math.prod(sizes)
+    if count == 0:
+        return cls.zeros(sizes, device=name, dtype=to, requires_grad=requires_grad)
+    with exclusive:  # so that no other thread draws, or realises, while the graph of this draw is made
+        unit = reshaped(_units(cls, count, to, name), sizes)
+        return cls._from(UOp(Ops.CONTIGUOUS, to, (unit.uop,)) if contiguous else unit.uop, requires_grad)
+
+
+def _units(cls: type[Tensor], count: int, to: DType, device: Place) -> Tensor:
+    """Uniform numbers from [0, 1): random bits as the mantissas of numbers from [1, 2), less 1."""
+    words = -(-count * to.itemsize // 4)
+    before, key = _draw(cls, words, device)
+    bits = cls.random_bits(key, before, words)
+    unsigned = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}[to.itemsize]
+    if unsigned is not dtypes.uint32:
+        bits = narrower(bits, unsigned) if to.itemsize < 4 else wider(bits, unsigned)
+        bits = sliced(bits, 0, 0, count)
+    mantissa = dtypes.finfo(to)[1]
+    return bits_as(bits._op(Ops.SHR, to.bits - mantissa)._op(Ops.OR, bits_of(1.0, to)), to)._op(Ops.SUB, 1)
+
+
+def rand_like(self: Tensor, **kwargs: Any) -> Tensor:
+    """rand with the shape, device and dtype of this tensor, unless keywords differ."""
+    return laid_as(self, type(self).rand(self.shape, **like_options(self, kwargs)))
+
+
+def randn(
+    cls: type[Tensor],
+    *shape: Any,
+    device: Place = None,
+    dtype: DTypeLike | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:
+    """Numbers from the normal distribution with mean 0 and standard deviation 1, by Box and Muller. The parts of
+    complex numbers have half of the variance each.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.manual_seed(42)
+    >>> [round(x, 4) for x in Tensor.randn(2).tolist()]
+    [-1.6598, -0.5115]
+    """
+    sizes = as_ints(as_sizes(shape, "a shape"), "randn")
+    to = to_dtype(dtype or dtypes.default_float)
+    if to.kind == "complex":
+        parts = cls.randn((2, *sizes), device=device, dtype=part_of(to))._op(Ops.MUL, math.sqrt(0.5))
+        return in_complex(cls, cls._in_parts().joined(parts[0], parts[1]), to, requires_grad)
+    if to.kind != "float":
+        raise DTypeChoiceError(f"randn gives floats, asked for {to}")
+    both = cls.rand((2, *sizes), device=device, dtype=dtypes.float32)
+    angle, radius = (reshaped(part, sizes) for part in (sliced(both, 0, 0, 1), sliced(both, 0, 1, 2)))
+    turn = angle._op(Ops.MUL, 2 * math.pi)
+    cosine = turn._const(math.pi / 2)._op(Ops.SUB, turn)._op(Ops.SIN)
+    rest = radius._const(1)._op(Ops.SUB, radius)
+    length = rest._op(Ops.LOG2)._op(Ops.MUL, math.log(2))._op(Ops.MUL, -2)._op(Ops.SQRT)
+    return cls._from(cosine._op(Ops.MUL, length)._cast(to).uop, requires_grad)
+
+
+def randn_like(self: Tensor, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
+    """randn with the shape, device and dtype of this tensor, unless arguments differ."""
+    return laid_as(self, type(self).randn(self.shape, **like_options(self, {"dtype": dtype, **kwargs})))
+
+
+def normal(cls: type[Tensor], *shape: Any, mean: float = 0.0, std: float = 1.0, requires_grad: bool | None = None,
+           **kwargs: Any) -> Tensor:  # fmt: skip
+    """Numbers from the normal distribution. Raises ValueError for a standard deviation below 0.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.manual_seed(42)
+    >>> [round(x, 4) for x in Tensor.normal(2, mean=10, std=2).tolist()]
+    [6.6804, 8.9769]
+    """
+    if isinstance(std, (int, float)) and not std >= 0:
+        raise ValueError(f"normal needs a std of at least 0, got {std}")
+    scaled = cls.randn(*shape, **kwargs)._op(Ops.MUL, std)._op(Ops.ADD, mean)
+    return cls._from(scaled.uop, requires_grad)
+
+
+def uniform(
+    cls: type[Tensor], *shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None,
+    requires_grad: bool | None = None, **kwargs: Any,
+) -> Tensor:  # fmt: skip
+    """Numbers from [low, high), uniform; cast when the dtype is no float.
+
+    Raises ValueError where low is above high, NumberOutOfRange for bounds that a dtype of integers does not hold.
+    """
+    to = to_dtype(dtype or dtypes.default_float)
+    if all(isinstance(bound, (int, float)) for bound in (low, high)) and not low <= high:
+        raise ValueError(f"uniform needs a low that is not above high, got low={low} and high={high}")
+    unit = cls.rand(*shape, dtype=to if to.kind == "float" else dtypes.default_float, **kwargs)
+    scaled = unit._op(Ops.MUL, high - low)
+    if to.kind in ("int", "uint") and isinstance(low, int) and isinstance(high, int) and low < high:
+        check(low, to)
+        check(high - 1, to)
+        # the distance may be more than the dtype holds; what is added to it wraps to where it fits
+        wide = fitting(to, [high - low - 1])
+        return cls._from(scaled._cast(wide)._op(Ops.ADD, coerce(low, wide))._cast(to).uop, requires_grad)
+    if all(isinstance(bound, (int, float)) for bound in (low, high)):
+        check(low, to)
+        check(math.nextafter(high, low), to)
+    return cls._from(scaled._cast(to)._op(Ops.ADD, low)._cast(to).uop, requires_grad)
+
+
+def randint(
+    cls: type[Tensor], *shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = dtypes.int32, **kwargs: Any
+) -> Tensor:
+    """Integers from low to high - 1. Raises DTypeError for another dtype, ValueError if there are none.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.manual_seed(42)
+    >>> Tensor.randint(2, 3, low=5, high=10).tolist()
+    [[6, 5, 5], [5, 7, 6]]
+    """
+    to = to_dtype(dtype)
+    if to.kind not in ("int", "uint"):
+        raise DTypeChoiceError(f"randint gives integers, asked for {to}")
+    if not all(isinstance(bound, int) for bound in (low, high)):
+        raise DTypeError(f"randint needs integers as bounds, got low={low!r} and high={high!r}")
+    if high <= low:
+        raise ValueError(f"randint gives integers from low to high - 1, got low={low} and high={high}: there are none")
+    return cls.uniform(*shape, low=low, high=high, dtype=to, **kwargs)
+
+
+def randperm(cls: type[Tensor], n: int, device: Place = None, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Tensor:
+    """The numbers 0 to n - 1 in random order. Raises NumberOutOfRange for a dtype that does not hold them."""
+    check(max(n - 1, 0), to_dtype(dtype))
+    return cls.rand(n, device=device, **kwargs).argsort()._cast(dtype)
+
+
+# First values of weights
+
+
+def scaled_uniform(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
+    """Uniform from [-1, 1) divided by the square root of the number of elements."""
+    sizes = _initial(shape)
+    return _scaled(cls, sizes, 1 / math.sqrt(max(math.prod(sizes), 1)), kwargs)
+
+
+def glorot_uniform(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
+    """Uniform within sqrt(6 / (fan_in + fan_out)) of 0 (Glorot and Bengio, AISTATS 2010).
+
+    The first axis is the output; all others together are the input.
+    """
+    sizes = _initial(shape)
+    bound = math.sqrt(6 / max(sizes[0] + math.prod(sizes[1:]), 1))
+    return _scaled(cls, sizes, bound, kwargs)
+
+
+def kaiming_uniform(cls: type[Tensor], *shape: Any, a: float = 0.01, **kwargs: Any) -> Tensor:
+    """Uniform within sqrt(3) * gain / sqrt(fan_in) of 0, where gain = sqrt(2 / (1 + a**2)).
+
+    Source: He et al., "Delving deep into rectifiers", arXiv:1502.01852.
+    """
+    sizes = _initial(shape)
+    bound = math.sqrt(3.0) * _gain(a) / math.sqrt(max(math.prod(sizes[1:]), 1))
+    return cls.uniform(sizes, low=-bound, high=bound, **kwargs)
+
+
+def kaiming_normal(cls: type[Tensor], *shape: Any, a: float = 0.01, **kwargs: Any) -> Tensor:
+    """Normal with standard deviation gain / sqrt(fan_in), where gain = sqrt(2 / (1 + a**2)).
+
+    Source: He et al., "Delving deep into rectifiers", arXiv:1502.01852.
+    """
+    sizes = _initial(shape)
+    return cls.normal(sizes, mean=0.0, std=_gain(a) / math.sqrt(max(math.prod(sizes[1:]), 1)), **kwargs)
+
+
+def _scaled(cls: type[Tensor], sizes: tuple[int, ...], bound: float, kwargs: dict[str, Any]) -> Tensor:
+    flag = kwargs.pop("requires_grad", None)
+    unit = cls.uniform(sizes, low=-1.0, high=1.0, **kwargs)
+    return cls._from(unit._op(Ops.MUL, bound).uop, flag)
+
+
+# Random choices
+
+
+def multinomial(self: Tensor, num_samples: int = 1, replacement: bool = False) -> Tensor:
+    """Indices drawn with these weights, along the last axis of one or two.
+
+    Without replacement no index is drawn twice. Raises ShapeError when that asks for too many, and ValueError where
+    weights in memory (with CHECK_INDEX=1 all) are negative, NaN, infinite or too few above 0; a row of weights
+    still to be computed gives its length then, which is no index.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.manual_seed(42)
+    >>> Tensor([1, 2, 3, 4]).multinomial(5, replacement=True).tolist()
+    [2, 0, 1, 1, 2]
+    """
+    if not 1 <= self.ndim <= 2 or num_samples < 1:
+        raise ShapeError(f"multinomial needs one or two axes and at least 1 sample, got {self.shape} and {num_samples}")
+    count = lengths.as_int(self.shape[-1], "multinomial")
+    if not replacement and num_samples > count:
+        raise ShapeError(f"cannot draw {num_samples} of {count} without replacement")
+    checked.weights(self, 1 if replacement else num_samples)
+    weight = (self.unsqueeze(0) if self.ndim == 1 else self)._cast(dtypes.float32)
+    rows = weight.shape[0]
+    if replacement or num_samples == 1:
+        sums = weight._move(Ops.SCAN, ScanArg(Ops.ADD, 1))
+        share = sums._op(Ops.FDIV, sliced(sums, 1, count - 1, count))
+        drawn = type(self).rand(num_samples, rows, 1, device=self.device, dtype=dtypes.float32)
+        below = share._op(Ops.CMPLT, drawn)._op(Ops.OR, share._op(Ops.CMPEQ, drawn))
+        found = below._cast(dtypes.int32)._reduce(Ops.ADD, 2).permute(1, 0)
+    else:
+        drawn = type(self).rand(weight.shape, device=self.device, dtype=dtypes.float32)
+        order = drawn._op(Ops.LOG2)._op(Ops.MUL, -math.log(2))._op(Ops.FDIV, weight).argsort()
+        found = sliced(order, 1, 0, num_samples)
+    total, least = weight._reduce(Ops.ADD, 1, True), weight._reduce(Ops.MIN, 1, True)
+    real = total._const(0.0)._op(Ops.CMPLT, total)._op(Ops.AND, total._op(Ops.CMPLT, math.inf))
+    real = real._op(Ops.AND, least._op(Ops.CMPLT, 0.0)._op(Ops.NOT))
+    found = as_positions(real._op(Ops.WHERE, found._cast(dtypes.int32), count))
+    return found if self.ndim == 2 else reshaped(found, (num_samples,))
+
+
+def _initial(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of a weight, which has at least one axis."""
+    sizes: Shape = as_ints(as_sizes(shape, "a shape"), "a weight")
+    if not sizes:
+        raise ShapeError("a weight has at least one axis, got shape ()")
+    return sizes
+
+
+def _gain(a: float) -> float:
+    return math.sqrt(2.0 / (1 + a**2))
+
+
+def _word(what: str, given: TensorBase) -> TensorBase:
+    """A uint64, also from its two uint32. Raises DTypeError for anything else."""
+    if given.dtype is dtypes.uint64 and given.shape == (1,):
+        return given
+    if given.dtype is not dtypes.uint32 or given.shape != (2,):
+        raise DTypeError(
+            f"the {what} of random_bits is one uint64 or two uint32, got shape {given.shape} of {given.dtype}\n"
+            f"  made at {given._where()}"
+        )
+    wide: Any = given._cast(dtypes.uint64)
+    low, high = sliced(wide, 0, 0, 1), sliced(wide, 0, 1, 2)
+    both: TensorBase = high._op(Ops.SHL, 32)._op(Ops.OR, low)
+    return both

@@ -1,0 +1,1 @@
+"""Statistics, running and masked reductions."""

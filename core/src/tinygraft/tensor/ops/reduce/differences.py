@@ -1,0 +1,157 @@
+"""Sampled functions: differences and integrals along an axis, and how variables vary together.
+
+Values at equal or given distances in, along one axis; a tensor without it, or one shorter there, out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes, part_of
+from tinygraft.errors import AxisError, DTypeError, ShapeError
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.elementwise import is_inexact
+from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.uop.ops import Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+@either_spelling
+def diff(self: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Each element less the one before it along axis, n times; of bools, whether they differ.
+
+    prepend and append are put around first.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 4, 9]).diff().tolist()
+    [3, 5]
+    """
+    if not self.ndim:
+        raise AxisError(f"diff needs an axis, got shape ()\n  made at {self._where()}")
+    if n < 0:
+        raise ValueError(f"diff needs n of 0 or more, got {n}")
+    place = self._axis(axis)
+    if n == 0:
+        return self._again()
+    parts = [part for part in (prepend, self, append) if part is not None]
+    x: Any = parts[0].cat(*parts[1:], dim=place)
+    size = lengths.as_int(x.shape[place], "diff")
+    for left in range(size - 1, max(size - 1 - n, -1), -1):
+        after, before = sliced(x, place, 1, left + 1), sliced(x, place, 0, left)
+        x = after ^ before if x.dtype is dtypes.bool else after - before
+    return x if n <= size else sliced(x, place, 0, 0)
+
+
+def _distances(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> Any:
+    """The distances between neighbours along an axis, as a number or a tensor that broadcasts."""
+    if x is None:
+        return dx
+    if not isinstance(x, TensorBase):
+        x = type(self)(x, device=self.device)
+    if x.ndim == 1 and self.ndim > 1:
+        if x.shape[0] != self.shape[axis]:
+            raise ShapeError(f"{what} needs a place for each of {self.shape[axis]} values, got {x.shape[0]}")
+        x = x.reshape((-1,) + (1,) * (self.ndim - axis - 1))
+    return x.diff(axis=axis - self.ndim)
+
+
+def _trapezoids(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> tuple[Any, int]:
+    if not self.ndim:
+        raise AxisError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
+    place = self._axis(axis)
+    size = lengths.as_int(self.shape[place], what)
+    y = self if is_inexact(self) else self._cast(dtypes.default_float)
+    sums = sliced(y, place, min(1, size), size) + sliced(y, place, 0, max(size - 1, 0))
+    return sums * _distances(y, what, x, dx, place) * 0.5, place
+
+
+@either_spelling
+def trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tensor:
+    """The integral along axis by the trapezoidal rule, values dx apart or at the places x.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, 2.0, 3.0]).trapezoid().item()
+    4.0
+    """
+    areas, place = _trapezoids(self, "trapezoid", x, dx, axis)
+    return areas.sum(place)  # type: ignore[no-any-return]
+
+
+@either_spelling
+def trapz(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tensor:
+    """trapezoid, by its older name."""
+    return self.trapezoid(x, dx, axis)
+
+
+@either_spelling
+def cumulative_trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tensor:
+    """The running integral along axis by the trapezoidal rule, shorter by one."""
+    areas, place = _trapezoids(self, "cumulative_trapezoid", x, dx, axis)
+    return areas.cumsum(place)  # type: ignore[no-any-return]
+
+
+def cov(self: Tensor, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
+    """The covariance matrix of variables, a row each, measured once in each column.
+
+    fweights says how often each column counts, aweights how much. correction is taken from the number of columns.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).cov().tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    if self.ndim > 2:
+        raise ShapeError(f"cov needs at most two axes, got shape {self.shape}\n  made at {self._where()}")
+    x = self._in_field()
+    x = reshaped(x, (1, lengths.product(x.shape))) if x.ndim < 2 else x
+    weights = _weights(self, "fweights", fweights, False), _weights(self, "aweights", aweights, True)
+    given = [w._cast(part_of(x.dtype)) for w in weights if w is not None]
+    if not given:
+        count: Any = float(lengths.as_int(x.shape[1], "cov"))
+        total: Any = count
+        apart = x - x.mean(1, keepdim=True)
+        scaled = apart
+        left: Any = max(count - correction, 0.0)
+    else:
+        w = given[0] if len(given) == 1 else given[0] * given[1]
+        total = w.sum()
+        apart = x - (x * w).sum(1, keepdim=True) / total
+        scaled = apart * w
+        spent = correction if aweights is None else (w * given[-1]).sum() / total * correction
+        left = (total - spent).maximum(0.0)
+    found = scaled._op(Ops.MUL, 1.0).matmul(apart.transpose(0, 1)._conj()) / left
+    return (found if x.shape[0] != 1 else reshaped(found, ()))._narrowed(self.dtype)
+
+
+def _weights(self: Tensor, name: str, weights: Any, floats: bool) -> Any:
+    if weights is None:
+        return None
+    size = self.shape[-1] if self.ndim else 1
+    kinds = ("float",) if floats else ("int", "uint")
+    if weights.dtype.kind not in kinds or weights.shape not in ((size,), ()):
+        wanted = "floats" if floats else "integers"
+        raise DTypeError(f"{name} of cov are {wanted}, {size} of them, got {weights.dtype} of shape {weights.shape}")
+    if (weights < 0).any().item():
+        raise ValueError(f"{name} of cov cannot be negative")
+    return weights
+
+
+def corrcoef(self: Tensor) -> Tensor:
+    """The correlations of variables, a row each: cov over the product of both deviations, within [-1, 1].
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).corrcoef().tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    c = self.cov()
+    if c.ndim < 2:
+        return c / c
+    spread = c.diagonal()._real().sqrt()
+    return (c / spread.unsqueeze(1) / spread.unsqueeze(0))._within_one()
+
+
+def _within_one(self: Tensor) -> Tensor:
+    return self.clamp(-1, 1)

@@ -1,0 +1,111 @@
+"""Running reductions: cumsum, cumprod, cummax, cummin, logcumsumexp.
+
+A tensor and an axis in, a tensor of the same shape out, whose element i combines the elements 0 to i.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tinygraft.dtype import DTypeLike, accumulator, dtypes
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.casting import as_positions
+from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.reduce import is_among, scanned
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.tensor.primitives.transcendental import exp_floats, log_floats
+from tinygraft.uop.ops import Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def _summed(self: Tensor, op: Ops, axis: int, dtype: DTypeLike | None) -> Tensor:
+    if dtype is not None:
+        return scanned(self._cast(dtype), op, axis)
+    return scanned(self._cast(accumulator(self.dtype)), op, axis)._narrowed(self.dtype)
+
+
+@either_spelling
+def cumsum(self: Tensor, axis: int = 0, dtype: DTypeLike | None = None) -> Tensor:
+    """The running sum. Small integers are summed in 32 bits, half types in float32; with a dtype, all in that.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2, 3]).cumsum().tolist()
+    [1, 3, 6]
+    """
+    return _summed(self, Ops.ADD, axis, dtype)
+
+
+@either_spelling
+def cumprod(self: Tensor, axis: int, dtype: DTypeLike | None = None) -> Tensor:
+    """The running product, in a dtype as for cumsum."""
+    return _summed(self, Ops.MUL, axis, dtype)
+
+
+def _running(self: Tensor, op: Ops, axis: int) -> tuple[Tensor, Tensor]:
+    values = scanned(self, op, axis)
+    if not self.ndim:
+        return values, as_positions(self._const(0, dtypes.int32))
+    place = is_among(self, values)._op(Ops.WHERE, positions_along(self, self._axis(axis)), 0)
+    return values, as_positions(scanned(place, Ops.MAX, axis))
+
+
+@either_spelling
+def cummax(self: Tensor, axis: int = 0) -> tuple[Tensor, Tensor]:
+    """(values, indices) of the running maximum; of equals the latest.
+
+    >>> from tinygraft import Tensor
+    >>> values, indices = Tensor([0, 1, -1, 2]).cummax()
+    >>> values.tolist(), indices.tolist()
+    ([0, 1, 1, 2], [0, 1, 1, 3])
+    """
+    return _running(self, Ops.MAX, axis)
+
+
+@either_spelling
+def cummin(self: Tensor, axis: int = 0) -> tuple[Tensor, Tensor]:
+    """(values, indices) of the running minimum; of equals the latest."""
+    return _running(self, Ops.MIN, axis)
+
+
+@either_spelling
+def logcumsumexp(self: Tensor, axis: int = 0) -> Tensor:
+    """log of the running sum of exp, without overflow or underflow.
+
+    It is of exp(x - m) for the running maximum m: each of log2(n) steps adds to every element the one 1, 2, 4, ...
+    places before it, times exp(m' - m), where m' is the maximum there.
+    """
+    if not self.ndim:
+        return self._in_field()._narrowed(self.dtype)._again()
+    axis, x = self._axis(axis), self._in_field()
+    if x.dtype.kind == "complex":
+        return _added_up(x, axis)._narrowed(self.dtype)
+    most = scanned(x._move(Ops.DETACH, None), Ops.MAX, axis)._move(Ops.CONTIGUOUS, None)
+    base = most.isfinite()._op(Ops.WHERE, most, 0.0)
+    total, step = exp_floats(x._op(Ops.SUB, base))._move(Ops.CONTIGUOUS, None), 1
+    while step < lengths.as_int(x.shape[axis], "logcumsumexp"):
+        scale = exp_floats(_later(most, axis, step, -math.inf)._op(Ops.SUB, base))
+        total = total._op(Ops.ADD, _later(total, axis, step, 0.0)._op(Ops.MUL, scale))._move(Ops.CONTIGUOUS, None)
+        step *= 2
+    none = total._op(Ops.CMPEQ, 0.0)
+    found = none._op(Ops.WHERE, -math.inf, log_floats(none._op(Ops.WHERE, 1.0, total))._op(Ops.ADD, base))
+    return found._narrowed(self.dtype)
+
+
+def _later(self: Tensor, axis: int, step: int, value: float) -> Tensor:
+    """The elements moved towards the end of an axis, with a value in front of them."""
+    kept = [(0, size - step if a == axis else size) for a, size in enumerate(self.shape)]
+    return self._move(Ops.SHRINK, tuple(kept)).pad(
+        [(step if a == axis else 0, 0) for a in range(self.ndim)], value=value
+    )
+
+
+def _added_up(self: Tensor, axis: int) -> Tensor:
+    """logcumsumexp of complex numbers: the same steps by logaddexp."""
+    x, step = self, 1
+    while step < lengths.as_int(self.shape[axis], "logcumsumexp"):
+        x = x.logaddexp(_later(x, axis, step, -math.inf))._move(Ops.CONTIGUOUS, None)
+        step *= 2
+    return x

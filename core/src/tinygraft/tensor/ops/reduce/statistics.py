@@ -1,0 +1,399 @@
+"""Statistics: order (median, quantiles, mode), sums and means without NaN, counts and histograms.
+
+A tensor and axes in, a reduced tensor out. What needs order sorts once along the axis. Where the size of a result
+follows from the values (bincount), the tensor is read; the docstring says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tinygraft.dtype import DTypeLike, dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.base import Scalar, TensorBase
+from tinygraft.tensor.primitives.elementwise import size_root
+from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.reduce import Axis, not_empty, scanned
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.uop.ops import Ops, ScatterArg
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+_INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+# Extremes and sums
+
+
+@either_spelling
+def amax(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
+    """max, by its other name."""
+    return self.max(axis, keepdim)
+
+
+@either_spelling
+def amin(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
+    """min, by its other name."""
+    return self.min(axis, keepdim)
+
+
+@either_spelling
+def aminmax(self: Tensor, axis: Axis = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """(min, max).
+
+    >>> from tinygraft import Tensor
+    >>> [t.item() for t in Tensor([3, 1, 2]).aminmax()]
+    [1, 3]
+    """
+    return self.min(axis, keepdim), self.max(axis, keepdim)
+
+
+def _or(self: Tensor, value: Scalar) -> Tensor:
+    """value in place of NaN."""
+    return self.isnan().where(value, self) if self._is_float() else self
+
+
+@either_spelling
+def nansum(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+    """The sum, NaN counting as 0.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, float("nan"), 2.0]).nansum().item()
+    3.0
+    """
+    return _or(self, 0.0).sum(axis, keepdim, dtype)
+
+
+@either_spelling
+def nanprod(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+    """The product, NaN counting as 1."""
+    return _or(self, 1.0).prod(axis, keepdim, dtype)
+
+
+def _numbers_along(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
+    """How many elements are not NaN, as an int."""
+    there = self.isnan().logical_not() if self._is_float() else self._const(True, dtypes.bool)
+    return there.sum(axis, keepdim)
+
+
+@either_spelling
+def nanmean(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+    """The mean of what is not NaN; NaN where there is nothing."""
+    x = self if dtype is None else self._cast(dtype)
+    wide = x._in_float()
+    total = _or(wide, 0.0)._reduce(Ops.ADD, axis, keepdim)
+    return (total / _numbers_along(wide, axis, keepdim)._cast(wide.dtype))._narrowed(x.dtype)
+
+
+@either_spelling
+def nanvar(self: Tensor, axis: Axis = None, keepdim: bool = False, correction: float = 1) -> Tensor:
+    """The variance of what is not NaN."""
+    x = self._in_float()
+    apart = _or((x - x.nanmean(axis, True)).square(), 0.0)._reduce(Ops.ADD, axis, keepdim)
+    left = (_numbers_along(x, axis, keepdim)._cast(x.dtype) - float(correction)).maximum(0.0)
+    return (apart / left)._narrowed(self.dtype)
+
+
+@either_spelling
+def nanstd(self: Tensor, axis: Axis = None, keepdim: bool = False, correction: float = 1) -> Tensor:
+    """The square root of nanvar."""
+    return size_root(self._in_float().nanvar(axis, keepdim, correction))._narrowed(self.dtype)
+
+
+@either_spelling
+def nanmax(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
+    """The greatest of what is not NaN; NaN where there is nothing else."""
+    return _unless_all_nan(self, _or(self, -math.inf).max(axis, keepdim), axis, keepdim)
+
+
+@either_spelling
+def nanmin(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
+    """The least of what is not NaN; NaN where there is nothing else."""
+    return _unless_all_nan(self, _or(self, math.inf).min(axis, keepdim), axis, keepdim)
+
+
+def _unless_all_nan(self: Tensor, found: Tensor, axis: Axis, keepdim: bool) -> Tensor:
+    if not self._is_float():
+        return found
+    return _numbers_along(self, axis, keepdim).eq(0).where(math.nan, found)
+
+
+@either_spelling
+def count_nonzero(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
+    """How many elements are not 0, as an int.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0, 3, 0, 4]).count_nonzero().item()
+    2
+    """
+    return self.ne(0).sum(axis, keepdim)
+
+
+# Order
+
+
+def msort(self: Tensor) -> Tensor:
+    """The elements in order along axis 0."""
+    return self.sort(0)[0]
+
+
+def _ordered(self: Tensor, what: str, axis: int | None) -> tuple[Tensor, Tensor, int]:
+    """(values in order, where they came from, their number) along axis, which is the last of both."""
+    if axis is None or not self.ndim:
+        flat = self.flatten()
+        return _ordered(flat, what, -1)
+    (place,) = not_empty(self, what, axis)
+    values, places = self.movedim(place, -1).sort(-1)
+    return values, places, lengths.as_int(self.shape[place], what)
+
+
+def _at_order(
+    self: Tensor, values: Tensor, places: Tensor, at: Any, axis: int | None, keepdim: bool
+) -> tuple[Tensor, Tensor]:
+    """The values, and their places, that stand at some place of the order."""
+    at = at if isinstance(at, TensorBase) else sliced(places, places.ndim - 1, 0, 1) * 0 + at
+    both = [reshaped(t.gather(-1, at), t.shape[:-1]) for t in (values, places)]
+    if keepdim and self.ndim:
+        both = [t.unsqueeze(axis) if axis is not None else reshaped(t, (1,) * self.ndim) for t in both]
+    both[1].requires_grad = False
+    return both[0], both[1]
+
+
+@either_spelling
+def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The k-th least value along dim, counted from 1, and its place; NaN counts as greatest.
+
+    >>> from tinygraft import Tensor
+    >>> [t.item() for t in Tensor([30, 10, 20]).kthvalue(2)]
+    [20, 2]
+    """
+    values, places, size = _ordered(self, "kthvalue", dim)
+    if not 1 <= k <= size:
+        raise ShapeError(f"kthvalue needs k from 1 to {size}, the length of axis {dim} of {self.shape}, got {k}")
+    return _at_order(self, values, places, k - 1, dim, keepdim)
+
+
+@either_spelling
+def median(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Any:
+    """The middle value, of an even number the lower of both; NaN if there is one. With an axis, also its place.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([4, 1, 3, 2]).median().item(), [t.item() for t in Tensor([4, 1, 3]).median(axis=0)]
+    (2, [3, 2])
+    """
+    if axis is None and not self.size:
+        return _nothing(self)
+    values, places, size = _ordered(self, "median", axis)
+    at: Any = (size - 1) // 2
+    if values._is_float():
+        count = _numbers_along(values, -1, True)
+        at = (count < size).where(count, at)  # the first NaN
+    both = _at_order(self, values, places, at, axis, keepdim)
+    return both[0] if axis is None else both
+
+
+@either_spelling
+def nanmedian(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Any:
+    """median of what is not NaN; NaN where there is nothing else."""
+    if axis is None and not self.size:
+        return _nothing(self)
+    values, places, _ = _ordered(self, "nanmedian", axis)
+    count = _numbers_along(values, -1, True)
+    both = _at_order(self, values, places, (count - 1).maximum(0) // 2, axis, keepdim)
+    return both[0] if axis is None else both
+
+
+def _nothing(self: Tensor) -> Tensor:
+    """What a statistic of no elements is."""
+    if not self._is_float():
+        raise ShapeError(f"a median of shape {self.shape} has no elements to choose from\n  made at {self._where()}")
+    return self.flatten().sum() + math.nan
+
+
+@either_spelling
+def mode(self: Tensor, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The most frequent value along axis, of equally frequent ones the least, and its last place.
+
+    >>> from tinygraft import Tensor
+    >>> [t.item() for t in Tensor([2, 1, 2, 1, 3]).mode()]
+    [1, 3]
+    """
+    values, places, _ = _ordered(self, "mode", axis)
+    line = positions_along(values, values.ndim - 1)
+    fresh = line.eq(0) | (values != values.roll(1, -1))
+    since = scanned(fresh.where(line, 0), Ops.MAX, -1)
+    at = (line - since).argmax(-1, keepdim=True)
+    return _at_order(self, values, places, at, axis, keepdim)
+
+
+@either_spelling
+def quantile(
+    self: Tensor, q: Any, axis: int | None = None, keepdim: bool = False,
+    interpolation: Literal["linear", "lower", "higher", "midpoint", "nearest"] = "linear",
+) -> Tensor:  # fmt: skip
+    """The value below which a share q of the values lies; for a line of shares, a first axis of results.
+
+    Between two values interpolation decides. NaN where there is one. Raises ValueError for q outside [0, 1].
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, 2.0, 4.0]).quantile(0.75).item()
+    3.0
+    """
+    return _quantile(self, "quantile", q, axis, keepdim, interpolation, False)
+
+
+@either_spelling
+def nanquantile(
+    self: Tensor, q: Any, axis: int | None = None, keepdim: bool = False,
+    interpolation: Literal["linear", "lower", "higher", "midpoint", "nearest"] = "linear",
+) -> Tensor:  # fmt: skip
+    """quantile of what is not NaN; NaN where there is nothing else."""
+    return _quantile(self, "nanquantile", q, axis, keepdim, interpolation, True)
+
+
+def _quantile(self: Tensor, what: str, q: Any, axis: Any, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
+    if interpolation not in _INTERPOLATIONS:
+        raise ValueError(f"interpolation is one of {', '.join(_INTERPOLATIONS)}, got {interpolation!r}")
+    x = self._in_float()
+    if isinstance(q, TensorBase):
+        if q.dtype is not self.dtype:
+            raise DTypeError(f"{what} needs shares of {self.dtype}, got {q.dtype}\n  made at {q._where()}")
+        share: Any = q._cast(x.dtype)
+    else:
+        if not all(0 <= part <= 1 for part in (q if isinstance(q, (list, tuple)) else [q])):
+            raise ValueError(f"{what} needs shares from 0 to 1, got {q}")
+        share = type(self)(q, device=self.device, dtype=x.dtype)
+    if share.ndim > 1:
+        raise ShapeError(f"{what} needs a number or a line of shares, got shape {share.shape}")
+    values, _, size = _ordered(x, what, axis)
+    count = _numbers_along(values, -1, True)
+    last = (count - 1).maximum(0) if skip else count * 0 + (size - 1)
+    at = last._cast(x.dtype) * share.reshape(-1)
+    found = _interpolated(values, at, last, interpolation)
+    if not skip and values._is_float():
+        found = (count < size).where(math.nan, found)
+    first = found.movedim(-1, 0)
+    if keepdim:
+        kept = _with_one(self.shape, self._axis(axis)) if axis is not None and self.ndim else (1,) * self.ndim
+        first = reshaped(first, (first.shape[0], *kept))
+    return (first if share.ndim else reshaped(first, first.shape[1:]))._narrowed(self.dtype)
+
+
+def _interpolated(self: Tensor, at: Tensor, last: Tensor, interpolation: str) -> Tensor:
+    """Values of rows in order at broken places."""
+    if interpolation == "nearest":
+        return self.gather(-1, at.round()._cast(dtypes.int32))
+    low = at.floor()._cast(dtypes.int32)
+    high = at.ceil()._cast(dtypes.int32).minimum(last)
+    if interpolation in ("lower", "higher"):
+        return self.gather(-1, low if interpolation == "lower" else high)
+    share = (at - at.floor()) if interpolation == "linear" else at.detach() * 0 + 0.5
+    below, above = self.gather(-1, low), self.gather(-1, high)
+    same = below == above  # also infinities, whose difference is NaN
+    return same.where(below, below + same.where(0.0, above - below) * share)
+
+
+# Counts
+
+
+def bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
+    """How often each number from 0 on is among the elements, or the sum of their weights. Reads the greatest.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0, 2, 2]).bincount().tolist()
+    [1, 0, 2]
+    """
+    if self.dtype.kind not in ("int", "uint") or self.ndim != 1:
+        raise DTypeError(f"bincount needs a line of integers, got {self.dtype} of shape {self.shape}")
+    if minlength < 0:
+        raise ValueError(f"bincount needs a minlength of 0 or more, got {minlength}")
+    if weights is not None and weights.shape != self.shape:
+        raise ShapeError(f"bincount needs a weight for each element, got shapes {self.shape} and {weights.shape}")
+    least, most = (int(t.item()) for t in self.aminmax()) if self.size else (0, -1)
+    if least < 0:
+        raise ValueError(f"bincount needs numbers of 0 or more, got {least}")
+    ones: Any = self._const(1, dtypes.default_int) if weights is None else weights
+    if weights is not None and ones.dtype.kind != "float":
+        ones = ones._cast(dtypes.float64)
+    total = type(self).full((max(most + 1, minlength),), 0, device=self.device, dtype=ones.dtype)
+    return total._join(Ops.SCATTER, self, ones, arg=ScatterArg(0, Ops.ADD)) if self.size else total
+
+
+def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements fall into each of equal bins from min to max; both 0 stand for the least and greatest.
+
+    Where these are equal, the bins begin 1 below and end 1 above.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3).tolist()
+    [0.0, 2.0, 1.0, 0.0]
+    """
+    if bins < 1:
+        raise ValueError(f"histc needs at least 1 bin, got {bins}")
+    x = self.flatten()
+    x = x if x._is_float() else x._cast(dtypes.default_float)
+    low, high = _span(self, (min, max) if (min, max) != (0, 0) else _ends(self, x), 1.0)
+    place = ((x - low) * bins / (high - low))._cast(dtypes.int32).minimum(bins - 1)
+    inside = (x >= low) & (x <= high)
+    start = type(self).full((bins,), 0.0, device=self.device, dtype=x.dtype)
+    found = start._join(Ops.SCATTER, inside.where(place, -1), x._const(1.0), arg=ScatterArg(0, Ops.ADD))
+    return found._cast(self.dtype)
+
+
+def _span(self: Tensor, ends: tuple[float, float], about: float) -> tuple[float, float]:
+    """The ends of a histogram's bins: where both are one number, so far about it. Raises ValueError."""
+    low, high = ends
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise ValueError(f"a histogram needs a finite range that does not fall, got {low} to {high}")
+    return (low - about, high + about) if low == high else (low, high)
+
+
+def histogram(
+    self: Tensor, bins: Any = 10, range: tuple[float, float] | None = None, weight: Any = None, density: bool = False
+) -> tuple[Tensor, Tensor]:
+    """(how many elements fall into each bin, the edges of the bins). bins is their number, or the edges in order.
+
+    The last bin has both its edges. Elements outside count nowhere. With density the bins have an area of 1.
+
+    >>> from tinygraft import Tensor
+    >>> [t.tolist() for t in Tensor([1.0, 2.0, 1.0]).histogram(3, range=(0.0, 3.0))]
+    [[0.0, 2.0, 1.0], [0.0, 1.0, 2.0, 3.0]]
+    """
+    counts, edges = _histogram(self, bins, range, weight)
+    if density:
+        counts = counts / counts.sum() / (edges[1:] - edges[:-1])
+    return counts, edges
+
+
+def _histogram(self: Tensor, bins: Any, range: tuple[float, float] | None, weight: Any) -> tuple[Tensor, Tensor]:
+    x = self.flatten()
+    x = x if x._is_float() else x._cast(dtypes.default_float)
+    edges: Any = bins
+    if isinstance(bins, int):
+        low, high = _span(self, range if range is not None else _ends(self, x), 0.5)
+        edges = type(self).linspace(low, high, bins + 1, device=self.device, dtype=x.dtype)
+    elif not isinstance(bins, TensorBase):
+        edges = type(self)(bins, device=self.device, dtype=x.dtype)
+    count = lengths.as_int(edges.shape[0], "histogram") - 1
+    place = edges.searchsorted(x, right=True) - 1
+    place = (x == edges[count]).where(count - 1, place)
+    inside = (x >= edges[0]) & (x <= edges[count])
+    ones = x._const(1.0) if weight is None else weight.flatten()._cast(x.dtype)
+    start = type(self).full((count,), 0.0, device=self.device, dtype=x.dtype)
+    return start._join(Ops.SCATTER, inside.where(place, -1), ones, arg=ScatterArg(0, Ops.ADD)), edges
+
+
+def _ends(self: Tensor, x: Tensor) -> tuple[float, float]:
+    """The least and the greatest value, read; 0 and 1 of none."""
+    return (float(x.min().item()), float(x.max().item())) if x.size else (0.0, 1.0)
+
+
+def _with_one(shape: Sequence[Any], axis: int) -> tuple[Any, ...]:
+    """A shape whose axis has size 1."""
+    return (*shape[:axis], 1, *shape[axis + 1 :])

@@ -1,0 +1,1 @@
+"""Other shapes, stacks and splits of the same elements."""

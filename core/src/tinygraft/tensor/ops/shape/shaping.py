@@ -1,0 +1,436 @@
+"""More shapes: axes added, moved and mirrored, tensors put side by side, cut apart, laid on diagonals and grids.
+
+Tensors and sizes or axes in, views or joined tensors out; no value is changed. Sizes must be known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import DTypeLike, dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.base import TensorBase, broadcast_shape
+from tinygraft.tensor.primitives.joining import pad_constant, several
+from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.uop.ops import Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+# One tensor
+
+
+def ravel(self: Tensor) -> Tensor:
+    """All elements along one axis."""
+    return self.flatten()
+
+
+def reshape_as(self: Tensor, other: TensorBase) -> Tensor:
+    """The elements in the shape of other."""
+    return self.reshape(other.shape)
+
+
+def t(self: Tensor) -> Tensor:
+    """A matrix transposed; fewer than two axes stay. Raises ShapeError for more."""
+    if self.ndim > 2:
+        raise ShapeError(f"t needs at most two axes, got shape {self.shape}\n  made at {self._where()}")
+    return self.T
+
+
+def H(self: Tensor) -> Tensor:
+    """A matrix transposed, of complex numbers conjugated too."""
+    return self.t()._conj()
+
+
+def mH(self: Tensor) -> Tensor:
+    """The last two axes exchanged; complex numbers are conjugated too.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1j, 2.0]]).mH.tolist()
+    [[-1j], [(2-0j)]]
+    """
+    return self.mT._conj()
+
+
+def adjoint(self: Tensor) -> Tensor:
+    """mH, as a method; of a number without axes its conjugate.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor(2j).adjoint().tolist()
+    -2j
+    """
+    return self.mH if self.ndim else self._conj()._again()
+
+
+def _at_least(self: Tensor, what: str, count: int) -> None:
+    if self.ndim < count:
+        raise ShapeError(f"{what} needs {count} axes or more, got shape {self.shape}\n  made at {self._where()}")
+
+
+def fliplr(self: Tensor) -> Tensor:
+    """The elements in reverse order along axis 1.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2], [3, 4]]).fliplr().tolist()
+    [[2, 1], [4, 3]]
+    """
+    _at_least(self, "fliplr", 2)
+    return self.flip(1)
+
+
+def flipud(self: Tensor) -> Tensor:
+    """The elements in reverse order along axis 0."""
+    _at_least(self, "flipud", 1)
+    return self.flip(0)
+
+
+def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Turned k times by 90 degrees, from the first of the two axes towards the second.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2], [3, 4]]).rot90().tolist()
+    [[2, 4], [1, 3]]
+    """
+    _at_least(self, "rot90", 2)
+    if len(dims) != 2 or self._axis(dims[0]) == self._axis(dims[1]):
+        raise ShapeError(f"rot90 needs two different axes, got {tuple(dims)} for shape {self.shape}")
+    a, b = dims
+    if k % 4 == 2:
+        return self.flip(a, b)
+    if k % 4 == 1:
+        return self.flip(b).transpose(a, b)
+    return self.transpose(a, b).flip(b) if k % 4 else self._again()
+
+
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed along the axes that broadcasting would have repeated, so that the shape is size. Bools are counted.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.ones(3, 2).sum_to_size(1, 2).tolist()
+    [[3.0, 3.0]]
+    """
+    wanted = lengths.as_sizes(size, "a shape")
+    if broadcast_shape(self.shape, wanted) != self.shape:
+        raise ShapeError(f"{wanted} does not broadcast to {self.shape}, so nothing can be summed to it")
+    extra = self.ndim - len(wanted)
+    grown = [a + extra for a, n in enumerate(wanted) if n == 1 and self.shape[a + extra] != 1]
+    axes = (*range(extra), *grown)
+    whole = self.dtype is dtypes.bool and not axes
+    return reshaped((self.sum(axes) if axes else self._cast(dtypes.default_int) if whole else self), wanted)
+
+
+def diag_embed(self: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last axis laid on the diagonal of two new axes; a positive offset is above the main one.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).diag_embed(1).tolist()
+    [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
+    """
+    _at_least(self, "diag_embed", 1)
+    a, b = self._axis(dim1, extra=1), self._axis(dim2, extra=1)
+    if a == b:
+        raise ShapeError(f"diag_embed needs two axes, got {dim1} and {dim2} for shape {self.shape}")
+    size = lengths.as_int(self.shape[-1], "diag_embed")
+    n = size + abs(offset)
+    before, after = (0, offset) if offset >= 0 else (-offset, 0)
+    lead = ((0, 0),) * (self.ndim - 1)
+    # each row is its element and n zeros: cut to n * n, the elements come to lie one further in every row
+    wide = reshaped(self, (*self.shape, 1))._move(Ops.PAD, (*lead, (0, 0), (0, n)))
+    flat = reshaped(wide, (*self.shape[:-1], size * (n + 1)))
+    start = before * n + after
+    room = max(n * n - start - size * (n + 1), 0)
+    padded = flat._move(Ops.PAD, (*lead, (start, room)))
+    square = reshaped(sliced(padded, self.ndim - 1, 0, n * n), (*self.shape[:-1], n, n))
+    return square.movedim((-2, -1), (a, b))
+
+
+def diag(self: Tensor, diagonal: int = 0) -> Tensor:
+    """A matrix with these elements on a diagonal, zeros elsewhere; of a matrix, that diagonal.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).diag().tolist(), Tensor([[1, 2], [3, 4]]).diag(1).tolist()
+    ([[1, 0], [0, 2]], [2])
+    """
+    if self.ndim == 2:
+        return self.diagonal(diagonal)
+    if self.ndim != 1:
+        raise ShapeError(f"diag needs one or two axes, got {self.shape}")
+    return self.diag_embed(diagonal)
+
+
+def diagflat(self: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all elements on a diagonal, zeros elsewhere."""
+    return self.flatten().diag_embed(offset)
+
+
+# Axes to begin with
+
+
+def atleast_1d(self: Tensor, *others: Any) -> Any:
+    """With one axis or more; several tensors, given one by one or as one list, give a tuple."""
+    return _each(self, others, lambda t: t._again() if t.ndim else reshaped(t, (1,)))
+
+
+def atleast_2d(self: Tensor, *others: Any) -> Any:
+    """With two axes or more: new ones come first.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).atleast_2d().shape
+    (1, 2)
+    """
+    return _each(self, others, lambda t: reshaped(t, (1,) * (2 - t.ndim) + t.shape))
+
+
+def atleast_3d(self: Tensor, *others: Any) -> Any:
+    """With three axes or more: a line gets one before and one after it, a matrix one after it."""
+    return _each(self, others, _as_block)
+
+
+def broadcast_tensors(self: Tensor, *others: Any) -> tuple[Tensor, ...]:
+    """All expanded to their common shape.
+
+    >>> from tinygraft import Tensor
+    >>> [t.shape for t in Tensor.ones(2, 1).broadcast_tensors(Tensor.ones(3))]
+    [(2, 3), (2, 3)]
+    """
+    given: list[Tensor] = several("broadcast_tensors", self, others)
+    shape = type(given[0]).broadcast_shapes(*(t.shape for t in given))
+    return tuple(t.expand(shape) for t in given)
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
+    """The shape to which all shapes broadcast. Raises ShapeError where there is none.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.broadcast_shapes((2, 1), (3,))
+    (2, 3)
+    """
+    sizes = [lengths.as_sizes((s if isinstance(s, (tuple, list)) else (s,),), "a shape") for s in shapes]
+    if any(isinstance(n, int) and n < 0 for s in sizes for n in s):
+        raise ShapeError(f"a shape is made of sizes that are not negative, got {', '.join(map(str, sizes))}")
+    found = broadcast_shape(*sizes)
+    if found is None:
+        raise ShapeError(f"the shapes {', '.join(map(str, sizes))} do not broadcast together")
+    return found
+
+
+# Side by side
+
+
+def hstack(self: Tensor, *others: Any) -> Tensor:
+    """Tensors one after another along axis 1, or axis 0 where they have one axis.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.hstack([Tensor([1, 2]), Tensor([3])]).tolist()
+    [1, 2, 3]
+    """
+    given = [t.atleast_1d() for t in several("hstack", self, others)]
+    return _cat(given, 0 if given[0].ndim == 1 else 1)  # type: ignore[no-any-return]
+
+
+def vstack(self: Tensor, *others: Any) -> Tensor:
+    """Tensors one below another: lines become rows.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).vstack(Tensor([3, 4])).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return _cat([t.atleast_2d() for t in several("vstack", self, others)], 0)  # type: ignore[no-any-return]
+
+
+def dstack(self: Tensor, *others: Any) -> Tensor:
+    """Tensors one behind another, along axis 2."""
+    return _cat([t.atleast_3d() for t in several("dstack", self, others)], 2)  # type: ignore[no-any-return]
+
+
+def column_stack(self: Tensor, *others: Any) -> Tensor:
+    """Tensors side by side: lines become columns."""
+    return _cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in several("column_stack", self, others)], 1)  # type: ignore[no-any-return]
+
+
+def block_diag(self: Tensor, *others: Any) -> Tensor:
+    """Matrices along the diagonal of one, zeros elsewhere; lines are rows, numbers are 1x1.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1]]).block_diag(Tensor([[2, 3]])).tolist()
+    [[1, 0, 0], [0, 2, 3]]
+    """
+    given = several("block_diag", self, others)
+    for t in given:
+        if t.ndim > 2:
+            raise ShapeError(f"block_diag needs at most two axes, got shape {t.shape}\n  made at {t._where()}")
+    blocks = [t.atleast_2d() for t in given]
+    total = sum(lengths.as_int(t.shape[1], "block_diag") for t in blocks)
+    start, rows = 0, []
+    for t in blocks:
+        rows.append(pad_constant(t, [(0, 0), (start, total - start - t.shape[1])], 0))
+        start += t.shape[1]
+    return _cat(rows, 0)  # type: ignore[no-any-return]
+
+
+# Apart
+
+
+@either_spelling
+def tensor_split(self: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts along dim: so many, the first ones larger by one where it does not divide; or cut before given places.
+
+    >>> from tinygraft import Tensor
+    >>> [t.tolist() for t in Tensor([1, 2, 3]).tensor_split(2)]
+    [[1, 2], [3]]
+    """
+    if isinstance(indices_or_sections, TensorBase):
+        if indices_or_sections.ndim > 1 or indices_or_sections.dtype.kind not in ("int", "uint"):
+            raise ShapeError(
+                f"tensor_split needs a number or a line of integers, got {indices_or_sections.dtype} of shape "
+                f"{indices_or_sections.shape}"
+            )
+        indices_or_sections = indices_or_sections.tolist()  # type: ignore[attr-defined]
+    _at_least(self, "tensor_split", 1)
+    axis = self._axis(dim)
+    size = lengths.as_int(self.shape[axis], "tensor_split")
+    if isinstance(indices_or_sections, (list, tuple)):
+        cuts = [slice(None, c).indices(size)[1] for c in indices_or_sections]
+    else:
+        count = int(indices_or_sections)
+        if count < 1:
+            raise ShapeError(f"tensor_split needs at least 1 part, got {count}")
+        cuts = [i * (size // count) + min(i, size % count) for i in range(1, count)]
+    edges = [0, *cuts, size]
+    return tuple(sliced(self, axis, a, max(a, b)) for a, b in itertools.pairwise(edges))
+
+
+def _evenly(self: Tensor, what: str, sections: Any, axis: int) -> tuple[Tensor, ...]:
+    if isinstance(sections, str):
+        raise DTypeError(f"{what} takes a number of parts or the places of cuts, got {sections!r}")
+    if isinstance(sections, int) and (sections < 1 or self.shape[axis] % sections):
+        raise ShapeError(f"{what} cannot cut axis {axis} of {self.shape} into {sections} equal parts")
+    return self.tensor_split(sections, axis)
+
+
+def hsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """tensor_split along axis 1, or axis 0 of a line; a number must divide the axis."""
+    _at_least(self, "hsplit", 1)
+    return _evenly(self, "hsplit", indices_or_sections, 0 if self.ndim == 1 else 1)
+
+
+def vsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """tensor_split along axis 0; a number must divide the axis."""
+    _at_least(self, "vsplit", 2)
+    return _evenly(self, "vsplit", indices_or_sections, 0)
+
+
+def dsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """tensor_split along axis 2; a number must divide the axis."""
+    _at_least(self, "dsplit", 3)
+    return _evenly(self, "dsplit", indices_or_sections, 2)
+
+
+# Grids and choices
+
+
+def tril_indices(
+    cls: type[Tensor], row: int, col: int, offset: int = 0, device: str | None = None, dtype: DTypeLike = dtypes.int64
+) -> Tensor:
+    """The places of the lower triangle of a matrix, row by row: a row of rows and a row of columns.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.tril_indices(2, 2).tolist()
+    [[0, 1, 1], [0, 0, 1]]
+    """
+    return _triangle(cls, "tril_indices", row, col, lambda i: (0, min(max(i + offset + 1, 0), col)), device, dtype)
+
+
+def triu_indices(
+    cls: type[Tensor], row: int, col: int, offset: int = 0, device: str | None = None, dtype: DTypeLike = dtypes.int64
+) -> Tensor:
+    """The places of the upper triangle of a matrix, row by row: a row of rows and a row of columns."""
+    return _triangle(cls, "triu_indices", row, col, lambda i: (min(max(i + offset, 0), col), col), device, dtype)
+
+
+def _triangle(cls: type[Tensor], what: str, row: int, col: int, part: Any, device: Any, dtype: DTypeLike) -> Tensor:
+    if row < 0 or col < 0:
+        raise ShapeError(f"{what} needs sizes that are not negative, got {row} and {col}")
+    import numpy as np
+
+    ends = np.array([part(i) for i in range(row)], np.int64).reshape(-1, 2)
+    counts = ends[:, 1] - ends[:, 0]
+    rows = np.repeat(np.arange(row), counts)
+    columns = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - ends[:, 0], counts)
+    return cls(np.stack([rows, columns]), device=device, dtype=dtype)
+
+
+def unravel_index(self: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The coordinates, one tensor for each axis of shape, of places in its flat order.
+
+    >>> from tinygraft import Tensor
+    >>> [t.tolist() for t in Tensor([1, 5]).unravel_index((2, 3))]
+    [[0, 1], [1, 2]]
+    """
+    if self.dtype.kind not in ("int", "uint"):
+        raise DTypeError(f"unravel_index needs integers, got {self.dtype}\n  made at {self._where()}")
+    sizes = lengths.as_ints(lengths.as_sizes((shape,), "a shape"), "unravel_index")
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
+    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    return tuple(self // max(s, 1) % max(n, 1) for s, n in zip(strides, sizes, strict=True))
+
+
+def cartesian_prod(self: Tensor, *others: Any) -> Tensor:
+    """All ways to choose one element of each line, a row each; of one line, the line.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).cartesian_prod(Tensor([3, 4])).tolist()
+    [[1, 3], [1, 4], [2, 3], [2, 4]]
+    """
+    given: list[Tensor] = several("cartesian_prod", self, others)
+    for t in given:
+        if t.ndim != 1:
+            raise ShapeError(f"cartesian_prod needs one axis each, got shape {t.shape}\n  made at {t._where()}")
+    if len(given) == 1:
+        return given[0]._again()
+    return _cat([grid.reshape(-1, 1) for grid in given[0].meshgrid(*given[1:])], 1)  # type: ignore[no-any-return]
+
+
+def combinations(self: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All ways to choose r elements of a line, in its order, a row each.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2, 3]).combinations().tolist()
+    [[1, 2], [1, 3], [2, 3]]
+    """
+    if self.ndim != 1 or r < 0:
+        raise ShapeError(f"combinations needs one axis and r >= 0, got shape {self.shape} and r={r}")
+    import numpy as np
+
+    size = lengths.as_int(self.shape[0], "combinations")
+    ways = (
+        itertools.combinations_with_replacement(range(size), r)
+        if with_replacement
+        else (itertools.combinations(range(size), r))
+    )
+    rows = list(ways) if r else []
+    return self[np.array(rows, np.int32)] if rows else reshaped(sliced(self, 0, 0, 0), (0, r) if r else (0,))
+
+
+def _each(first: Any, others: Sequence[Any], change: Any) -> Any:
+    """change of one tensor; of several, or a list of them, a tuple of its results."""
+    if not others and isinstance(first, TensorBase):
+        return change(first)
+    return tuple(change(t) for t in several("atleast", first, tuple(others)))
+
+
+def _as_block(t: Any) -> Any:
+    if t.ndim < 2:
+        return t.reshape(1, -1, 1)
+    return t.unsqueeze(-1) if t.ndim == 2 else t._again()
+
+
+def _cat(parts: list[Any], dim: int) -> Any:
+    return parts[0].cat(*parts[1:], dim=dim)

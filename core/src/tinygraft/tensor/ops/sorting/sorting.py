@@ -1,0 +1,164 @@
+"""Sorting: by merging, with the comparisons of a whole round in one kernel.
+
+A tensor in, its elements in order and where they came from out. Each element becomes a 64-bit number, its order
+above its place, so that all differ and equal elements keep their order. Few elements are counted against each
+other; many are merged: in each round every element looks up, by bisection, how many of the neighbouring run come
+before it, and moves to where that says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import ShapeError
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.casting import as_positions, bits_as
+from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.uop.ops import Ops, ScatterArg
+from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+_UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+_COUNTED = 1 << 22  # comparisons up to which all pairs are compared; beyond, merging does less work
+
+
+@either_spelling
+def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Tensor, Tensor]:
+    """The elements along dim in order, and the places they came from. Equal elements keep their order.
+
+    They do so also where stable is False.
+
+    >>> from tinygraft import Tensor
+    >>> values, places = Tensor([3, 1, 2]).sort()
+    >>> values.tolist(), places.tolist()
+    ([1, 2, 3], [1, 2, 0])
+    """
+    if not self.ndim:
+        return self._again(), as_positions(self._const(0, dtypes.int32))
+    places = self.argsort(dim, descending)
+    return self.gather(self._axis(dim), places), places
+
+
+@either_spelling
+def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The places along dim of the elements in order. Equal elements keep their order, whatever stable is.
+
+    Places are int32, or int64 with DEFAULT_INT=int64.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([3, 1, 2]).argsort().tolist()
+    [1, 2, 0]
+    """
+    if not self.ndim:
+        return as_positions(self._const(0, dtypes.int32))
+    axis = self._axis(dim)
+    last = self.movedim(axis, -1)
+    shape = lengths.as_ints(last.shape, "sort")
+    if 0 in shape:
+        return as_positions(self._cast(dtypes.int32))
+    keys = reshaped(last._sort_keys(descending), (_rows(shape), shape[-1]))
+    order: Any = None
+    for shift in range(0, keys.dtype.bits, 32):
+        part = keys if keys.dtype.bits <= 32 else keys._op(Ops.SHR, shift)._op(Ops.AND, 0xFFFFFFFF)
+        digits = part._cast(dtypes.uint64)
+        moved = digits if order is None else digits.gather(1, order)
+        step = _ranked(moved)
+        order = step if order is None else order.gather(1, step)
+    found: Tensor = as_positions(reshaped(order, shape).movedim(-1, axis))
+    found.requires_grad = False
+    return found
+
+
+@either_spelling
+def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True) -> tuple[Tensor, Tensor]:
+    """The k greatest (or least) elements along dim, in order, and the places they came from.
+
+    >>> from tinygraft import Tensor
+    >>> [t.tolist() for t in Tensor([1, 4, 2, 3]).topk(2)]
+    [[4, 3], [1, 3]]
+    """
+    axis = self._axis(dim)
+    size = lengths.as_int(self.shape[axis], "topk") if self.ndim else 1
+    if not 0 <= k <= size:
+        raise ShapeError(
+            f"topk cannot take {k} of {size} elements, axis {axis} of {self.shape}\n  made at {self._where()}"
+        )
+    places = self.argsort(dim, descending=largest)
+    places = sliced(places, axis, 0, k) if self.ndim else places
+    return (self.gather(axis, places) if self.ndim else self._again()), places
+
+
+def _sort_keys(self: Tensor, descending: bool) -> Tensor:
+    """Unsigned integers in the same order as the elements."""
+    x = self._cast(dtypes.uint8) if self.dtype is dtypes.bool else self.detach()
+    unsigned = _UNSIGNED[x.dtype.itemsize]
+    sign, ones = 1 << (unsigned.bits - 1), (1 << unsigned.bits) - 1
+    if x.dtype.kind == "float":
+        bits = bits_as(x._op(Ops.CMPEQ, 0)._op(Ops.WHERE, 0.0, x), unsigned)
+        negative = bits._op(Ops.AND, sign)._op(Ops.CMPNE, 0)
+        keys = negative._op(Ops.WHERE, bits._op(Ops.NOT), bits._op(Ops.OR, sign))
+        keys = x._op(Ops.CMPNE, x)._op(Ops.WHERE, keys._const(ones), keys)
+    else:
+        keys = bits_as(x, unsigned)
+        keys = keys._op(Ops.XOR, sign) if x.dtype.kind == "int" else keys
+    return keys._op(Ops.NOT) if descending else keys
+
+
+def _ranked(self: Tensor) -> Tensor:
+    """For rows of 32-bit numbers in uint64: the int32 places of their elements in order."""
+    rows, n = lengths.as_ints(self.shape, "sort")
+    line = iota(type(self), n, self.device)._cast(dtypes.uint64)
+    packed = self._op(Ops.SHL, 32)._op(Ops.OR, line)
+    ordered = _counted(packed, rows, n) if rows * n * n <= _COUNTED else _merged(packed, rows, n)
+    return ordered._op(Ops.AND, 0xFFFFFFFF)._cast(dtypes.int32)
+
+
+def _placed(self: Tensor, rows: int, n: int, target: Any) -> Tensor:
+    """Each element at its target in its row."""
+    start = reshaped(iota(type(self), rows, self.device)._op(Ops.MUL, n), (rows, 1))
+    places = target._op(Ops.ADD, start) if rows > 1 else target
+    flat = self.flatten()
+    return reshaped(flat._join(Ops.SCATTER, places.flatten(), flat, arg=ScatterArg(0, None)), (rows, n))
+
+
+def _counted(self: Tensor, rows: int, n: int) -> Tensor:
+    """Rows in order: an element goes where as many elements are less than it."""
+    kept = self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
+    less = reshaped(kept, (rows, 1, n))._op(Ops.CMPLT, reshaped(kept, (rows, n, 1)))
+    return _placed(kept, rows, n, less._cast(dtypes.int32)._reduce(Ops.ADD, 2))
+
+
+def _merged(self: Tensor, rows: int, n: int) -> Tensor:
+    """Rows in order, by rounds in which runs of 1, 2, 4, ... elements are merged in pairs."""
+    values = self
+    place = iota(type(self), n, self.device)
+    start = reshaped(iota(type(self), rows, self.device)._op(Ops.MUL, n), (rows, 1))
+    run = 1
+    while run < n:
+        values = values._wrap(UOp(Ops.CONTIGUOUS, values.dtype, (values.uop,)))
+        other = place._op(Ops.IDIV, run)._op(Ops.XOR, 1)._op(Ops.MUL, run)
+        length = other._const(n)._op(Ops.SUB, other)._op(Ops.MIN, run)
+        before: Any = reshaped(place._const(0), (1, n)).expand((rows, n))
+        flat, step = values.flatten(), run
+        while step:
+            tried = before._op(Ops.ADD, step)
+            at = tried._op(Ops.ADD, other)._op(Ops.SUB, 1)._op(Ops.ADD, start)
+            less = flat._join(Ops.GATHER, at, arg=0)._op(Ops.CMPLT, values)
+            fits = tried._op(Ops.CMPLT, length._op(Ops.ADD, 1))
+            before = less._op(Ops.AND, fits)._op(Ops.WHERE, tried, before)
+            step //= 2
+        pair = place._op(Ops.IDIV, 2 * run)._op(Ops.MUL, 2 * run)
+        target = before._op(Ops.ADD, pair)._op(Ops.ADD, place._op(Ops.MOD, run))
+        values = _placed(values, rows, n, target)
+        run *= 2
+    return values
+
+
+def _rows(shape: tuple[int, ...]) -> int:
+    return int(lengths.product(shape[:-1]))

@@ -1,0 +1,112 @@
+"""Distinct values: unique and unique_consecutive, of elements or of whole slices.
+
+How many there are follows from the values, so both read where runs of equal values begin, and nothing else. Slices are
+compared by ranks: neighbouring columns of ranks are ranked together until one column is left, log2(columns) times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.casting import as_positions
+from tinygraft.tensor.primitives.indexing import true_at
+from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.joining import pad_constant
+from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.tensor.primitives.reduce import scanned
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.uop.ops import Ops, ScatterArg
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+@either_spelling
+def unique(
+    self: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The distinct elements in order, or the distinct slices along dim; each NaN is one of its own.
+
+    With return_inverse also where each element is among them, with return_counts how often each occurs, as a
+    tuple. sorted changes nothing. Reads this tensor.
+
+    >>> from tinygraft import Tensor
+    >>> values, counts = Tensor([3, 1, 3]).unique(return_counts=True)
+    >>> values.tolist(), counts.tolist()
+    ([1, 3], [1, 2])
+    """
+    rows, shape = _as_rows(self, dim)
+    keys = rows._ranks()
+    order = keys.argsort(0)
+    inverse, counts, firsts = _runs(keys._join(Ops.GATHER, order, arg=0))
+    back = reshaped(inverse._join(Ops.SCATTER, order, inverse, arg=ScatterArg(0, None)), shape)
+    return _answer(
+        self, order._join(Ops.GATHER, firsts, arg=0), dim, [back] * return_inverse + [counts] * return_counts
+    )
+
+
+@either_spelling
+def unique_consecutive(
+    self: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The first of each run of equal elements, or of equal slices along dim; as unique, it reads this tensor.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 1, 2, 1]).unique_consecutive().tolist()
+    [1, 2, 1]
+    """
+    rows, shape = _as_rows(self, dim)
+    inverse, counts, firsts = _runs(rows._ranks())
+    return _answer(self, firsts, dim, [reshaped(inverse, shape)] * return_inverse + [counts] * return_counts)
+
+
+def _as_rows(self: Tensor, dim: int | None) -> tuple[Tensor, Any]:
+    """(what is compared, a row each, the shape of an inverse)."""
+    if dim is None:
+        return reshaped(self, (lengths.product(self.shape), 1)), self.shape
+    first = self.movedim(self._axis(dim), 0) if self.ndim else reshaped(self, (1,))
+    return reshaped(first, (first.shape[0], lengths.product(first.shape[1:]))), first.shape[:1]
+
+
+def _ranks(self: Tensor) -> Tensor:
+    """A number for each row: equal for equal rows, and in the order of rows."""
+    count, columns = lengths.as_ints(self.shape, "unique")
+    if not count or not columns:
+        return type(self).full((count,), 0, device=self.device, dtype=dtypes.int32)
+    if columns == 1 and not self._is_float():
+        return reshaped(self.detach()._sort_keys(False), (count,))
+    ranks: Any = _dense(self)
+    while ranks.shape[1] > 1:
+        if ranks.shape[1] % 2:
+            ranks = pad_constant(ranks, [(0, 0), (0, 1)], 0)
+        pairs = reshaped(ranks._cast(dtypes.int64), (count, -(-ranks.shape[1] // 2), 2))
+        ranks = _dense(pairs[..., 0] * (count + 1) + pairs[..., 1])
+    return reshaped(ranks, (count,))
+
+
+def _dense(self: Tensor) -> Any:
+    """For each column the int32 rank of its elements, from 0 on, equal ones alike; each NaN has its own."""
+    values, order = self.detach().sort(0)
+    fresh = values != values.roll(1, 0)
+    ranks = scanned(fresh._cast(dtypes.int32), Ops.ADD, 0)
+    return ranks.scatter(0, order, ranks)
+
+
+def _answer(self: Tensor, firsts: Any, dim: int | None, more: list[Any]) -> Any:
+    """The slices of dim, or the elements, at some places, and whatever else was asked for."""
+    whole = self.flatten() if dim is None or not self.ndim else self
+    values = whole._join(Ops.GATHER, firsts, arg=0 if dim is None else self._axis(dim))
+    return (values, *(as_positions(places) for places in more)) if more else values
+
+
+def _runs(keys: Any) -> tuple[Any, Any, Any]:
+    """(which run each belongs to, how long each run is, where each begins) of a line of keys, all int32."""
+    count = keys.shape[0]
+    line = iota(type(keys), count, keys.device)
+    fresh = (keys != keys.roll(1, 0)) | (line == 0) if count else keys.bool()
+    firsts = true_at(fresh, None)
+    inverse = scanned(fresh._cast(dtypes.int32), Ops.ADD, 0) - 1
+    ends = firsts[1:].cat(firsts._const(count)[:1]) if firsts.shape[0] else firsts
+    return inverse, ends - firsts, firsts

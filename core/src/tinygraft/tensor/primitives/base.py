@@ -1,0 +1,548 @@
+"""TensorBase: what a tensor holds, and the hooks by which every method builds the graph.
+
+A method in: tensors and Python numbers. Out: a new tensor over one more node. The hooks `_op`, `_move`,
+`_reduce`, `_cast`, `_const` and `_join` are the only places that make nodes; they broadcast, promote and check,
+so that a mistake raises on the user's line. All other methods are written with the hooks and with each other.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import sys
+from collections.abc import Sequence
+from operator import attrgetter
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any, Self
+
+from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
+from tinygraft.engine.exclusive import import_late
+from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRange, ShapeError
+from tinygraft.schedule.stored import PLAIN
+from tinygraft.tensor.primitives import parts
+from tinygraft.tensor.primitives.inrange import beyond, check, hint, wrapped
+from tinygraft.tensor.state import quiet
+from tinygraft.tensor.state.live import LiveEntry, enter, entry_of, wake
+from tinygraft.tensor.state.storage import MOVES, Made, SharedStorage, Steps, alias, is_declared
+from tinygraft.uop.index import bounds_of, settled
+from tinygraft.uop.ops import COMPARE, FACTS, FLOAT, Ops, ReduceArg
+from tinygraft.uop.shape import Shape, is_concrete, is_size, sint
+from tinygraft.uop.show import show_arg
+from tinygraft.uop.uop import Place, UOp
+
+Scalar = bool | int | float | complex
+
+FLOAT_ONLY = frozenset(op for op, facts in FACTS.items() if facts.kinds == FLOAT) - {Ops.FMA}
+BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR})
+CLOSED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX, Ops.MIN})  # every dtype has them, and they keep it
+INTEGER_ONLY = frozenset({Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
+CONVERTS = FLOAT_ONLY | INTEGER_ONLY  # whose operands may become another dtype first
+_VERBS = {
+    Ops.ADD: "add", Ops.SUB: "subtract", Ops.MUL: "multiply", Ops.FDIV: "divide", Ops.IDIV: "floor-divide",
+    Ops.MOD: "take the remainder of", Ops.FMOD: "take the remainder of",
+    Ops.MAX: "take the maximum of", Ops.MIN: "take the minimum of",
+    Ops.POW: "raise", Ops.CMPLT: "compare", Ops.CMPEQ: "compare", Ops.CMPNE: "compare",
+    Ops.AND: "take the bits in both of",
+    Ops.OR: "take the bits in any of", Ops.XOR: "take the bits in one of", Ops.SHL: "shift", Ops.SHR: "shift",
+    Ops.WHERE: "choose between", Ops.FMA: "multiply and add", Ops.NOT: "invert", Ops.NEG: "negate",
+}  # fmt: skip
+
+
+_PACKAGE = __name__.partition(".")[0] + "."
+
+
+def here(above: int = 2) -> Made:
+    """Where the nearest caller outside this package is: its code and instruction, which are cheap to get.
+
+    With them the code of the function that it called, and of the one that this called: they tell what the user asked
+    for, where the hooks only know what is done (storage.py). above is how many callers need no look, for they, and the
+    two that they are called by, are of this package.
+    """
+    outer = inner = frame = sys._getframe(above)
+    while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:
+        outer, inner, frame = frame, outer, frame.f_back
+    return frame.f_code, frame.f_lasti, outer.f_code, inner.f_code
+
+
+def _line(code: CodeType, instruction: int) -> int:
+    for start, end, line in code.co_lines():
+        if start <= instruction < end:
+            return line or code.co_firstlineno
+    return code.co_firstlineno
+
+
+def place(made: Made) -> str:
+    """A place in the user's code, short enough for a message."""
+    code, instruction, _, _ = made
+    file, line = code.co_filename, _line(code, instruction)
+    relative = os.path.relpath(file) if os.path.isabs(file) else file
+    return f"{file if relative.startswith('..') else relative}:{line}"
+
+
+def verb(op: Ops) -> str:
+    """What an op does, as a word in an error message."""
+    return _VERBS.get(op, f"apply {op.name} to")
+
+
+def _give_node(tensor: TensorBase, uop: UOp) -> None:
+    wake(tensor)  # a signal may end this between the lines, and an expression at rest would be overlooked
+    tensor._node = uop
+    wake(tensor)  # another thread may have let it rest meanwhile
+
+
+def _give_flag(tensor: TensorBase, requires_grad: bool | None) -> None:
+    wake(tensor)
+    tensor._asks = requires_grad
+    wake(tensor)
+
+
+class TensorBase:
+    """The fields of a tensor and the hooks. `Tensor` adds the methods, one file of them per theme.
+
+    uop is the node whose value this is. requires_grad is True, False or None (backward decides); grad is filled
+    by backward. made_at is the (file, line) of the user's code that made this tensor.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_asks",
+        "_chain",
+        "_computed",
+        "_lender",
+        "_made",
+        "_node",
+        "_storage",
+        "_wrote",
+        "grad",
+    )
+    grad: Self | None
+    _node: UOp
+    _asks: bool | None
+    _lender: LiveEntry | None  # whose node it was given as a value: the memory of that tensor, maybe
+    _computed: bool  # whether it was written to, and was no leaf then
+    _made: Made
+    _wrote: Made | None  # where it was last written to
+    _storage: SharedStorage | None
+    _chain: Steps  # from the whole of the storage; there is none without one
+
+    if TYPE_CHECKING:
+
+        @property
+        def uop(self) -> UOp: ...  # noqa: D102
+        @uop.setter
+        def uop(self, uop: UOp) -> None: ...
+        @property
+        def requires_grad(self) -> bool | None: ...  # noqa: D102
+        @requires_grad.setter
+        def requires_grad(self, requires_grad: bool | None) -> None: ...
+    else:  # what is read most often is read in C
+        uop = property(attrgetter("_node"), _give_node, doc="The node whose value this is.")
+        requires_grad = property(attrgetter("_asks"), _give_flag, doc="True, False, or None: backward decides.")
+
+    def _set(self, uop: UOp, requires_grad: bool | None, made: Made | None = None) -> None:
+        """Fill the fields of a new tensor, and list it among the live ones. made is where it was, if that is known."""
+        self._node, self._asks, self.grad = uop, requires_grad, None
+        self._storage, self._lender, self._computed, self._wrote = None, None, False, None
+        self._made = made or here()
+        enter(self)
+
+    def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
+        """A new tensor over uop, computed from this one and others; needs a gradient if one of them does."""
+        flag = self.requires_grad
+        for other in others:
+            if flag is not True and other.requires_grad is not False:
+                flag = other.requires_grad
+        if quiet.here.blocks and quiet.is_quiet():
+            uop, flag = quiet.cut(uop), False
+        new = object.__new__(type(self))
+        new._set(uop, flag)
+        if uop is self._node or (uop.op in PLAIN and uop.src[0] is self._node):
+            new._lender = self._lender or entry_of(self)
+        return new
+
+    def _again(self) -> Self:
+        """A new tensor of the same values."""
+        node = self.uop
+        return self._viewed(node, node)
+
+    def _viewed(self, node: UOp, old: UOp) -> Self:
+        """A tensor over a node made of old, this one's, by movements: its memory too, if the user asked for a view."""
+        view = self._wrap(node)
+        if is_declared(view):
+            alias(self, view, node, old)
+        return view
+
+    def _parts(self) -> tuple[Any, ...]:
+        """The tensors over one node each that this one is made of: itself, or the two parts of complex numbers."""
+        return (self,)
+
+    @staticmethod
+    def _in_parts() -> ModuleType:
+        """The module for complex numbers, loaded when the first are met."""
+        return import_late("tinygraft.tensor.complex.complex_tensor")
+
+    # What is known without computing
+
+    @property
+    def made_at(self) -> tuple[str, int]:
+        """(file, line) of the user's code that made this tensor."""
+        code, instruction, _, _ = self._made
+        return code.co_filename, _line(code, instruction)
+
+    @property
+    def shape(self) -> Shape:
+        """The length of each axis: ints, or nodes where a size is symbolic."""
+        return self.uop.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return self.uop.dtype
+
+    @property
+    def device(self) -> Place:
+        """The name of the device that holds or will hold the values; a tuple of names where several do."""
+        return self.uop.device or ""
+
+    @property
+    def ndim(self) -> int:
+        """How many axes there are."""
+        return len(self.uop.shape)
+
+    def _axis(self, axis: int, extra: int = 0) -> int:
+        """axis counted from the front, where -1 is the last. extra axes are about to be added."""
+        ndim = self.ndim + extra
+        if not isinstance(axis, int):
+            axis = self._integer(axis)
+        if not -ndim <= axis < max(ndim, 1) and not (ndim == 0 and axis == -1):
+            choice = f"choose from {-ndim} to {ndim - 1}" if ndim else "it has none"
+            raise AxisError(f"axis {axis} is not an axis of shape {self.shape}: {choice}\n  made at {self._where()}")
+        return axis % ndim if ndim else 0
+
+    def _integer(self, axis: Any) -> int:
+        """An axis that is some other kind of integer. Raises DTypeError for what is none."""
+        try:
+            return operator.index(axis)
+        except TypeError:
+            raise DTypeError(
+                f"an axis is an integer, got {axis!r} for shape {self.shape}\n  made at {self._where()}"
+            ) from None
+
+    def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
+        """One axis, several, or None for all, as a sorted tuple counted from the front."""
+        if axis is None:
+            return tuple(range(self.ndim))
+        axes = tuple(self._axis(a) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+        if len(set(axes)) != len(axes):
+            raise ShapeError(
+                f"each axis can be named once, got {axis} for shape {self.shape}\n  made at {self._where()}"
+            )
+        return tuple(sorted(axes)) if self.ndim else ()
+
+    def _where(self) -> str:
+        """The place that made this tensor, short enough for a message."""
+        return place(self._made)
+
+    # The hooks
+
+    def _op(self, op: Ops, *others: Any) -> Self:
+        """An elementwise op of this tensor and others (tensors, numbers, anything that a Tensor is made of).
+
+        Operands are broadcast together and promoted by the lattice of dtype.py, where a Python number is weak.
+        Comparisons give bool; ints and bools become the default float for an op that only floats have.
+
+        Raises ShapeError, DTypeError, DeviceError.
+        """
+        uop = self.uop
+        if len(others) == 1:
+            other = others[0]
+            if type(other) is type(self):
+                node = other.uop
+                if node.dtype is uop.dtype and node.shape == uop.shape and node.device == uop.device:
+                    self._check_dtype(op, uop.dtype)
+                    if op not in CONVERTS or uop.dtype.kind == "float":
+                        dtype = dtypes.bool if op in COMPARE else uop.dtype
+                        return self._wrap(UOp(op, dtype, (uop, node)), other)
+            elif op in CLOSED and type(other) in (int, float) and promote_scalar(uop.dtype, other) is uop.dtype:
+                return self._wrap(UOp(op, uop.dtype, (uop, self._number(other, uop.dtype, uop.shape))))
+        if not others:
+            self._check_dtype(op, uop.dtype)
+            if op in FLOAT_ONLY and uop.dtype.kind != "float":
+                uop = uop.cast(dtypes.default_float)
+            return self._wrap(UOp(op, uop.dtype, (uop,)))
+        return self._general(op, others)
+
+    def _general(self, op: Ops, others: tuple[Any, ...]) -> Self:
+        """Return `op` of this tensor and `others`, promoted and broadcast: the general case of `_op`.
+
+        WHERE needs a bool in this tensor. Complex operands are computed in their two parts. A comparison with a
+        number that the dtype cannot hold is a constant. Raises as `_op` does.
+        """
+        uop = self.uop
+        operands = [self, *(self._operand(op, other) for other in others)]
+        tensors = [operand for operand in operands if isinstance(operand, TensorBase)]
+        self._same_device(op, tensors)
+        values = operands[1:] if op is Ops.WHERE else operands
+        dtype = _common_dtype(values)
+        if dtype.kind == "complex":
+            return self._in_parts().elementwise(op, operands)  # type: ignore[no-any-return]
+        if op in COMPARE and (side := self._beyond(others[0])):
+            return self._const(op is Ops.CMPNE or (op is Ops.CMPLT and side > 0), dtypes.bool)
+        if op is Ops.WHERE:
+            if self.dtype is not dtypes.bool:
+                raise DTypeError(
+                    f"where needs a condition of bool, got {self.dtype}\n  made at {self._where()}\n"
+                    "  hint: compare first, as in (t != 0).where(a, b)"
+                )
+        elif op in FLOAT_ONLY and dtype.kind != "float":
+            dtype = dtypes.default_float
+        elif op in INTEGER_ONLY and dtype is dtypes.bool:
+            dtype = dtypes.default_int
+        self._check_dtype(op, dtype)
+        shape = _common_shape(op, tensors)
+        src = []
+        for place, operand in enumerate(operands):
+            of = dtypes.bool if op is Ops.WHERE and place == 0 else dtype
+            if isinstance(operand, TensorBase):
+                src.append(expand(operand.uop.cast(of), shape))
+            else:
+                if op in BITWISE and isinstance(operand, int) and of.kind in ("int", "uint"):
+                    operand = wrapped(op, operand, of, place == 1)
+                bits = op in BITWISE and isinstance(operand, UOp)  # those of a symbolic integer wrap, too
+                src.append(_number(operand, of, uop.device, shape) if bits else self._number(operand, of, shape))
+        node = UOp(op, dtypes.bool if op in COMPARE else dtype, tuple(src))
+        return self._wrap(node, *tensors[1:])
+
+    def _operand(self, op: Ops, value: Any) -> Any:
+        """A tensor, a Python number or a symbolic integer as it is; anything else becomes a tensor here."""
+        if isinstance(value, (TensorBase, bool, int, float, complex)) or _is_symbolic(value):
+            return value
+        if isinstance(value, (list, tuple, UOp)) or hasattr(value, "__array__"):
+            return type(self)(value, device=self.device)  # type: ignore[call-arg]
+        raise DTypeError(
+            f"cannot {verb(op)} a tensor of shape {self.shape} and {type(value).__name__}\n  made at {self._where()}"
+        )
+
+    def _argument(self, what: str, name: str, value: Any) -> Any:
+        """An argument as a tensor on this device: a number, a list or an array becomes one.
+
+        what is the method that got it, name what it is to that. Raises DTypeError for anything else.
+        """
+        if isinstance(value, TensorBase):
+            return value
+        if isinstance(value, (bool, int, float, complex, list, tuple, UOp)) or hasattr(value, "__array__"):
+            return type(self)(value, device=self.device)  # type: ignore[call-arg]
+        raise DTypeError(
+            f"{what} needs {name} that are a tensor, numbers in a list or an array, got {value!r}\n"
+            f"  beside a tensor of shape {self.shape} made at {self._where()}"
+        )
+
+    def _beyond(self, value: Any) -> int:
+        """1 for a number greater than all that an integer dtype holds, -1 for one less than all, else 0.
+
+        A comparison with it is decided; as an operand of the dtype it is refused.
+        """
+        return beyond(value, self.dtype)
+
+    def _number(self, value: Any, dtype: DType, shape: Shape) -> UOp:
+        """A number in a shape, beside this tensor. Raises NumberOutOfRange for an integer that dtype does not hold."""
+        if isinstance(value, UOp):
+            parts.take(parts.Fits(value, dtype, self._where()))
+        try:
+            return _number(value, dtype, self.uop.device, shape)
+        except NumberOutOfRange as error:
+            raise NumberOutOfRange(f"{error}\n  made at {self._where()}\n{hint(value)}") from None
+
+    def _check_dtype(self, op: Ops, dtype: DType) -> None:
+        if dtype.kind == "float" and (op in BITWISE or op in INTEGER_ONLY):
+            needed = "integers" if op in INTEGER_ONLY else "integers or bools"
+            raise DTypeError(f"cannot {verb(op)} values of {dtype}: it needs {needed}\n  made at {self._where()}")
+
+    def _same_device(self, op: Ops, tensors: Sequence[TensorBase]) -> None:
+        for other in tensors[1:]:
+            if other.device != self.device:
+                raise DeviceError(
+                    f"cannot {verb(op)} tensors on different devices, {self.device} and {other.device}\n"
+                    f"  {self.device} made at {self._where()}      {other.device} made at {other._where()}\n"
+                    f"  hint: move one of them, as in t.to({self.device!r})"
+                )
+
+    def _broadcasted(self, other: Any) -> tuple[Self, Self]:
+        """Both operands with their common shape and dtype. Raises as _op does.
+
+        >>> from tinygraft import Tensor
+        >>> a, b = Tensor.ones(2, 1)._broadcasted(Tensor.ones(3))
+        >>> a.shape, b.shape
+        ((2, 3), (2, 3))
+        """
+        other = self._operand(Ops.ADD, other)
+        dtype = _common_dtype([self, other])
+        if not isinstance(other, TensorBase):
+            return self._cast(dtype), self._const(other, dtype)
+        self._same_device(Ops.ADD, (self, other))
+        shape = _common_shape(Ops.ADD, [self, other])
+        if dtype.kind == "complex":
+            return self._in_parts().of_shape(self, dtype, shape), self._in_parts().of_shape(other, dtype, shape)
+        left = self._wrap(expand(self.uop.cast(dtype), shape))
+        return left, self._wrap(expand(other.uop.cast(dtype), shape), other)
+
+    def _move(self, op: Ops, arg: Any) -> Self:
+        """The same values at other places, or another op with one source and an arg (SCAN, FOLD).
+
+        Raises ShapeError, with the line that made this tensor.
+        """
+        old = self.uop
+        if symbols := _symbols(op, arg):
+            arg = settled(arg)
+            symbols = _symbols(op, arg)
+        try:
+            node = UOp(op, old.dtype, (old, *symbols), arg)
+        except ShapeError as error:
+            raise ShapeError(f"{error}\n  made at {self._where()}") from None
+        new = self._wrap(node)
+        if op in MOVES and is_declared(new):
+            alias(self, new, node, old)
+        return new
+
+    def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Self:
+        """An op of several tensors that is not elementwise (CAT, GATHER, SCATTER); gives this dtype."""
+        self._same_device(op, (self, *others))
+        if op is Ops.SCATTER and any(is_size(size, 0) for size in others[0].shape):
+            return self._again()  # a loop of no iterations has no places
+        return self._wrap(UOp(op, self.uop.dtype, (self.uop, *(other.uop for other in others)), arg), *others)
+
+    def _reduce(self, op: Ops, axes: int | Sequence[int] | None, keepdim: bool = False) -> Self:
+        """op (ADD, MUL, MAX, ...) over axes; None is all of them. The dtype stays: cast before."""
+        chosen = self._axes(axes)
+        if not chosen:
+            return self._again()
+        node = UOp(Ops.REDUCE_AXIS, self.uop.dtype, (self.uop,), ReduceArg(op, chosen))
+        if not keepdim:
+            shape = tuple(size for axis, size in enumerate(node.shape) if axis not in chosen)
+            node = UOp(Ops.RESHAPE, node.dtype, (node, *_symbols(Ops.RESHAPE, shape)), shape)
+        return self._wrap(node)
+
+    def _cast(self, dtype: DTypeLike) -> Self:
+        """The values as another dtype."""
+        to = to_dtype(dtype)
+        if to.kind == "complex":
+            return self._in_parts().of_real(self, to)  # type: ignore[no-any-return]
+        return self._wrap(self.uop.cast(to))
+
+    def _const(self, value: Scalar | UOp, dtype: DType | None = None) -> Self:
+        """value in this shape and on this device, with the dtype that an operation of both would have."""
+        of = dtype or _common_dtype([self, value])
+        if of.kind == "complex":
+            return self._in_parts().constant(self, value, of)  # type: ignore[no-any-return]
+        node = self._number(value, of, self.uop.shape)
+        new = self._wrap(on_device(node, self.uop.device) if isinstance(value, UOp) else node)
+        new.requires_grad = False
+        return new
+
+
+def _is_symbolic(value: object) -> bool:
+    return isinstance(value, UOp) and value.dtype is dtypes.index
+
+
+def _symbols(op: Ops, arg: Any) -> tuple[UOp, ...]:
+    """The symbolic sizes in the arg of a movement op: they are sources of its node."""
+    if op not in (Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK) or is_concrete(arg):
+        return ()
+    found = []
+    for item in arg:
+        for size in item if isinstance(item, tuple) else (item,):
+            if isinstance(size, UOp) and size not in found:
+                found.append(size)
+    return tuple(found)
+
+
+def _common_dtype(operands: Sequence[Any]) -> DType:
+    """The dtype of an operation between tensors and Python numbers, which are weak."""
+    strong = [operand.dtype for operand in operands if isinstance(operand, TensorBase)]
+    weak = [0 if isinstance(operand, UOp) else operand for operand in operands if not isinstance(operand, TensorBase)]
+    if not strong:
+        return dtypes.from_py(weak)
+    dtype = promote(*strong)
+    for value in weak:
+        dtype = promote_scalar(dtype, value)
+    return dtype
+
+
+def _number(value: Any, dtype: DType, device: Place, shape: Shape) -> UOp:
+    """A number in a shape: CONST, RESHAPE, EXPAND. Raises NumberOutOfRange for an integer that dtype does not hold."""
+    if not isinstance(value, UOp):
+        if value or type(value) is int:
+            return _repeated(value, dtype, device, shape)
+        return expand(UOp.const(dtype, value, device), shape)  # 0.0 and -0.0 would be one entry
+    node = UOp(Ops.CAST, dtype, (value,))
+    return expand(node, shape)
+
+
+def on_device(node: UOp, device: Place) -> UOp:
+    """A value that is made of variables alone, which lie nowhere, as one on a device."""
+    return UOp(Ops.MUL, node.dtype, (node, expand(UOp.const(node.dtype, 1, device), node.shape)))
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _repeated(value: Scalar, dtype: DType, device: Place, shape: Shape) -> UOp:
+    check(value, dtype)
+    return expand(UOp.const(dtype, value, device), shape)
+
+
+def expand(node: UOp, shape: Shape) -> UOp:
+    """node repeated to fill shape, with which it broadcasts: new axes come first."""
+    if node.shape == shape:
+        return node
+    if len(node.shape) < len(shape):
+        wide = (1,) * (len(shape) - len(node.shape)) + node.shape
+        node = UOp(Ops.RESHAPE, node.dtype, (node, *_symbols(Ops.RESHAPE, wide)) if node.shape else (node,), wide)
+    return node if node.shape == shape else UOp(Ops.EXPAND, node.dtype, (node, *_symbols(Ops.EXPAND, shape)), shape)
+
+
+def broadcast_shape(*shapes: Shape) -> Shape | None:
+    """The shape that all shapes expand to, None if there is none.
+
+    >>> broadcast_shape((2, 1), (3,)), broadcast_shape((2,), (3,))
+    ((2, 3), None)
+    """
+    result: list[sint] = []
+    for place in range(-max(map(len, shapes), default=0), 0):
+        sizes = [shape[place] for shape in shapes if len(shape) >= -place]
+        size = next((s for s in sizes if not isinstance(s, int) or s != 1), 1)
+        if any(s is not size and s != size and s != 1 for s in sizes):
+            return None
+        result.append(size)
+    return tuple(result)
+
+
+def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:
+    """The shape of an elementwise op. Raises ShapeError naming the axis that disagrees and both lines."""
+    shape = tensors[0].shape
+    for place, other in enumerate(tensors[1:], 1):
+        if other.shape != shape:
+            common = broadcast_shape(shape, other.shape)
+            if common is None:
+                left = next(t for t in tensors[:place] if broadcast_shape(t.shape, other.shape) is None)
+                raise ShapeError(_disagreement(op, left, other))
+            shape = common
+    return shape
+
+
+def _disagreement(op: Ops, left: TensorBase, right: TensorBase) -> str:
+    a, b = left.shape, right.shape
+    axis = next(
+        axis for axis in range(-1, -min(len(a), len(b)) - 1, -1) if broadcast_shape((a[axis],), (b[axis],)) is None
+    )
+    text = (
+        f"cannot {verb(op)} shapes {show_arg(a)} and {show_arg(b)}: axis {axis} is {show_arg(a[axis])} on the left "
+        f"and {show_arg(b[axis])} on the right, and neither is 1\n"
+        f"  left  made at {left._where()}      right made at {right._where()}"
+    )
+    if bounds := bounds_of((a[axis], b[axis])):
+        text += f"\n  where {bounds}\n  hint: sizes are equal where they are made of the same variables"
+    small, large, side = (b, a, "right") if len(b) <= len(a) else (a, b, "left")
+    if len(small) < len(large) and is_concrete(small) and small == large[: len(small)]:
+        wanted = small + (1,) * (len(large) - len(small))
+        text += f"\n  hint: to give one value to each row, reshape the {side} side to {wanted}"
+    return text

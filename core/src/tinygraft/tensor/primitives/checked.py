@@ -1,0 +1,230 @@
+"""Places that lie outside an axis: raised where they are known, and with CHECK_INDEX=1 always.
+
+A tensor, an index tensor and an axis in; IndexOutOfRange where a place is outside. What is not known, the default lets
+pass: a read gives 0 and a write is dropped. With CHECK_INDEX=1 each index tensor is read when it is used, so that the
+error comes from the line that uses it. Inside vmap it has no value yet: it is kept (`waiting`) and read afterwards.
+A TinyJit runs its function in every call then, since the function reads values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.config import CHECK_INDEX
+from tinygraft.engine.capture import open_captures
+from tinygraft.errors import DTypeError, IndexOutOfRange
+from tinygraft.schedule.stored import HELD, memory_base
+from tinygraft.tensor.data.from_python import array_of
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.listening import Listening
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import Shape
+from tinygraft.uop.uop import toposort
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUse:
+    """An index along one axis of a shape. origin is the last line of a message about it: where both were made."""
+
+    shape: Shape
+    axis: int
+    origin: str
+
+    def check(self, places: Any) -> None:
+        """Raise IndexOutOfRange for the first of places (an int, or a numpy array of integers) that lies outside."""
+        size = _length(self.shape, self.axis)
+        if size is None:
+            return
+        if isinstance(places, int):
+            if not -size <= places < size:
+                raise IndexOutOfRange(self._message(f"{places}", size))
+            return
+        outside = (places < -size) | (places >= size)
+        if outside.any():
+            at = tuple(int(part[0]) for part in outside.nonzero()) if places.ndim else ()
+            place = f", at {at} of an index of shape {places.shape}," if at else ""
+            raise IndexOutOfRange(self._message(f"{places[at]}{place}", size))
+
+    def _message(self, what: str, size: int) -> str:
+        return (
+            f"index {what} is out of range for axis {self.axis} of shape {self.shape}: it has {size} elements\n"
+            f"  {self.origin}"
+        )
+
+
+def _length(shape: Shape, axis: int) -> int | None:
+    """How many elements an axis has, as far as it is known; a number counts as one."""
+    return lengths.now(shape[axis] if shape else 1)
+
+
+def use(tensor: Any, axis: int, index: Any = None) -> IndexUse:
+    """The use of an index (a tensor where it has a line of its own) along an axis. Looking up lines takes time."""
+    if index is None:
+        return IndexUse(tensor.shape, axis, f"made at {tensor._where()}")
+    return IndexUse(tensor.shape, axis, f"index made at {index._where()}      tensor made at {tensor._where()}")
+
+
+_listening = Listening[tuple[Any, IndexUse]]()
+
+
+def waiting() -> AbstractContextManager[list[tuple[Any, IndexUse]]]:
+    """The index tensors that the block uses, in this thread, and that have no value yet; each with its use."""
+    return _listening.block()
+
+
+def check(tensor: Any, index: Any, axis: int) -> None:
+    """Raise IndexOutOfRange where an index tensor leaves an axis, if that is known or CHECK_INDEX=1 asks for it."""
+    if not index.size:
+        return
+    size, node = _length(tensor.shape, axis), index.uop
+    if size == 0:
+        raise IndexOutOfRange(
+            f"an index of shape {index.shape} cannot name places of axis {axis} of shape {tensor.shape}, which has no "
+            f"elements\n  {use(tensor, axis, index).origin}"
+        )
+    if size is not None and -size <= node.lo and node.hi < size:
+        return
+    if CHECK_INDEX.value:
+        read(index, use(tensor, axis, index))
+    elif size is not None and (node.lo >= size or node.hi < -size):
+        use(tensor, axis, index).check(int(node.lo if node.lo >= size else node.hi))
+
+
+def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, counted: Any = None) -> Any:
+    """Where a label is no class of an axis, nor ignored, as bools in the shape of the labels; None for nowhere.
+
+    counted says which labels are looked at; all, unless given. Raises IndexOutOfRange for one that is known to be no
+    class, and with CHECK_INDEX=1 for any.
+    """
+    size = _length(predictions.shape, axis)
+    if _is_within(given, size):
+        return None
+    if ignored is not None:
+        counted = given.ne(ignored)
+
+    def message(value: int, place: str) -> str:
+        return (
+            f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: axis {axis} of "
+            f"the predictions, shape {predictions.shape}, has {size}\n"
+            f"  labels made at {given._where()}      predictions made at {predictions._where()}"
+        )
+
+    if size is not None:
+        _check_below(given, size, message, counted)
+    outside = (given < 0) | (given >= predictions.shape[axis])
+    return outside if counted is None else outside & counted
+
+
+def classes(given: Any, count: int, values: Any = None) -> None:
+    """Raise IndexOutOfRange for a number that is no class below `count`, if that is known or CHECK_INDEX=1 asks for it.
+
+    values are those of `given` as a numpy array, where somebody has read them.
+    """
+
+    def message(value: int, place: str) -> str:
+        return (
+            f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: one_hot has "
+            f"{count}\n  labels made at {given._where()}"
+        )
+
+    if not _is_within(given, count):
+        _check_below(given, count, message, values=values)
+
+
+def spans(predictions: Any, given: Any, most: int, name: str, values: Any = None) -> Any:
+    """Where the length of a sequence is below 0 or above `most`, as bools; None for nowhere.
+
+    values are the lengths as a numpy array, where they are known. Raises IndexOutOfRange for one that is known to be
+    wrong, and with CHECK_INDEX=1 for any.
+    """
+
+    def message(value: int, place: str) -> str:
+        return (
+            f"ctc_loss needs {name} from 0 to {most}, got {value}{place.rstrip(',')}\n"
+            f"  lengths made at {given._where()}      predictions made at {predictions._where()}"
+        )
+
+    if _is_within(given, most + 1):
+        return None
+    _check_below(given, most + 1, message, values=values)
+    return (given < 0) | (given > most) if values is None else None
+
+
+def _is_within(given: Any, size: int | None) -> bool:
+    """Whether integers are known to be from 0 to below a size, without a look at them."""
+    return size is not None and bool(given.uop.lo >= 0 and given.uop.hi < size)
+
+
+def _check_below(
+    given: Any, size: int, message: Callable[[int, str], str], counted: Any = None, values: Any = None
+) -> None:
+    """Raise IndexOutOfRange for the first of integers that counts and is not from 0 to below size.
+
+    values are those of `given`, where they are known. Else they are read with CHECK_INDEX=1, and where one number is
+    everywhere; not where they have no values yet. message gets the integer and its place, as in ", at (1,)," or "".
+    """
+    if values is None:
+        node = given.uop
+        is_known = bool(given.size) and bool(node.lo == node.hi and not 0 <= node.lo < size)
+        if not (CHECK_INDEX.value or is_known) or any(source.op is Ops.PLACEHOLDER for source in toposort(node)):
+            return
+        values = given.numpy()
+    outside = (values < 0) | (values >= size)
+    if counted is not None:
+        outside &= counted.numpy()
+    if outside.any():
+        at = tuple(int(part[0]) for part in outside.nonzero()) if values.ndim else ()
+        raise IndexOutOfRange(message(int(values[at]), f", at {at}," if at else ""))
+
+
+def weights(given: Any, least: int) -> None:
+    """Raise ValueError for a row of weights that is no distribution, or from which no `least` can be drawn.
+
+    Where the weights have values, that is: a function that a TinyJit captures is not made to read them.
+    """
+    values_are_there = memory_base(given.uop).op in (*HELD, Ops.CONST) and not open_captures()
+    if not (CHECK_INDEX.value or values_are_there) or any(n.op is Ops.PLACEHOLDER for n in toposort(given.uop)):
+        return
+    rows = given.numpy().reshape(-1, given.shape[-1]).astype(float)
+    finite, above = (rows >= 0) & (rows < math.inf), (rows > 0).sum(1)
+    wrong = ~finite.all(1) | (above < least)
+    if wrong.any():
+        place = int(wrong.argmax())
+        found = f"{above[place]} above 0" if finite[place].all() else f"{rows[place][~finite[place]][0]}"
+        raise ValueError(
+            f"multinomial needs weights that are finite and not negative, and {least} of them above 0; row {place} of "
+            f"shape {given.shape} has {found}\n  made at {given._where()}"
+        )
+
+
+def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
+    """An index of any number of axes as a tensor of integers. A list or an array is known, and so checked at once."""
+    if isinstance(index, TensorBase):
+        if index.dtype.kind not in ("int", "uint"):
+            raise DTypeError(f"{what} needs an index of integers, got {index.dtype}\n  made at {index._where()}")
+        check(tensor, index, axis)
+        return index
+    import numpy as np
+
+    places = array_of(index)
+    if places.dtype.kind not in "iu" and places.size:
+        raise DTypeError(
+            f"{what} needs an index of integers, got {places.dtype} for a tensor of shape {tensor.shape}\n"
+            f"  made at {tensor._where()}"
+        )
+    if places.size:
+        use(tensor, axis).check(places)
+    return type(tensor)(places.astype(np.int64), device=tensor.device)
+
+
+def read(index: Any, use: IndexUse) -> None:
+    """Check the values of an index tensor; one that has none yet is kept for who waits for it."""
+    if not any(source.op is Ops.PLACEHOLDER for source in toposort(index.uop)):
+        use.check(index.numpy())
+    elif _listening.lists:
+        _listening.lists[-1].append((index, use))

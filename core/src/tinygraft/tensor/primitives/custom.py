@@ -1,0 +1,70 @@
+"""A value whose derivative is what its maker says: the graph's side of `Function` and of custom gradients.
+
+A computed tensor in, with the tensors it was computed from and a way to get their gradients; out the same values over a
+FUNCTION node, whose gradients go to those tensors and nowhere else. The rule is called when a gradient is asked for,
+with the nodes that the graph has then, so that what it makes can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.uop.ops import FunctionArg, Ops
+from tinygraft.uop.uop import UOp
+
+T = TypeVar("T", bound=TensorBase)
+Derive = Callable[[UOp, T, list[bool]], Sequence[T | None]]
+
+
+def asks(tensor: TensorBase) -> bool:
+    """Whether a gradient of this tensor may be asked for: it is of floats and requires_grad is not False."""
+    return tensor.dtype.kind == "float" and tensor.requires_grad is not False
+
+
+def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T]) -> T:
+    """value as a function of inputs, whose gradients are what derive gives.
+
+    derive(node, gradient, wanted) gets the FUNCTION node, the gradient of its value, and which inputs a gradient is
+    wanted of; it gives one for each input, or None. name is how errors and printed graphs call it. A value that is not
+    of floats, or of inputs none of which may have a gradient, has none.
+    """
+    asked = [tensor for tensor in inputs if asks(tensor)]
+    if not asked or value.dtype.kind != "float":
+        new = value._wrap(value.uop)
+        new.requires_grad = False
+        return new
+
+    zero = value._const(0)  # in place of value, which would be kept alive
+
+    def rule(node: UOp, gradient: UOp, places: tuple[int, ...]) -> list[UOp | None]:
+        wanted = [place in places for place in range(1, len(node.src))]
+        start = zero._wrap(gradient)
+        start.requires_grad = None
+        found = derive(node, start, wanted)
+        if len(found) != len(wanted):
+            raise ValueError(
+                f"backward of {name} must give one gradient for each of its {len(wanted)} inputs, it gave {len(found)}"
+            )
+        return [_checked(name, found[place - 1], node.src[place], place) for place in places]
+
+    node = UOp(Ops.FUNCTION, value.dtype, (value.uop, *[tensor.uop for tensor in inputs]), FunctionArg(name, rule))
+    new = value._wrap(node)
+    new.requires_grad = True if any(tensor.requires_grad for tensor in asked) else None
+    return new
+
+
+def _checked(name: str, gradient: TensorBase | None, source: UOp, place: int) -> UOp | None:
+    """The node of a gradient for one input, in that input's dtype. Raises where it cannot be its gradient."""
+    if gradient is None:
+        return None
+    if not isinstance(gradient, TensorBase):
+        raise DTypeError(f"backward of {name} must give tensors or None, input {place} got {type(gradient).__name__}")
+    if gradient.shape != source.shape:
+        raise ShapeError(
+            f"backward of {name} gave input {place}, which has shape {source.shape}, a gradient of shape "
+            f"{gradient.shape}\n  made at {gradient._where()}"
+        )
+    return gradient.uop.cast(source.dtype)

@@ -1,0 +1,559 @@
+"""Elementwise arithmetic: operations of two or three tensors, comparisons, rounding, and the operators for them.
+
+Tensors and Python numbers in, broadcast together and promoted as `base.py` says; a tensor of the common shape out.
+A number is weak: it takes the tensor's dtype within its kind. What has no op of its own is written here as the
+fewest ops that give the value numpy gives, also for NaN, infinities and a divisor of zero.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+from tinygraft.autograd.build import is_number
+from tinygraft.dtype import FORMATS, DType, dtypes
+from tinygraft.errors import DTypeError
+from tinygraft.tensor.primitives.base import BITWISE, Scalar, TensorBase
+from tinygraft.tensor.primitives.casting import bits_as
+from tinygraft.tensor.primitives.inrange import wrapped
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.uop.ops import ELEMENTWISE, Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+_SIGNED = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
+_SQUARINGS = 64  # a constant integer power up to this is multiplied out
+
+
+def swapped(self: Tensor, op: Ops, x: Any) -> Tensor:
+    """op with x as the first operand."""
+    if op is Ops.CMPLT and (side := self._beyond(x)):
+        return self._const(side < 0, dtypes.bool)
+    x = self._operand(op, x)
+    if op in BITWISE and isinstance(x, int) and self.dtype.kind in ("int", "uint"):
+        x = wrapped(op, x, self.dtype, False)
+    left: Tensor = x if isinstance(x, TensorBase) else self._const(x)  # type: ignore[assignment]
+    return left._op(op, self)
+
+
+def _binary(self: Tensor, op: Ops, x: Any, reverse: bool) -> Tensor:
+    return swapped(self, op, x) if reverse else self._op(op, x)
+
+
+def _is_float(self: Tensor) -> bool:
+    return self.dtype.kind == "float"
+
+
+def is_inexact(self: Tensor) -> bool:
+    """Whether the elements are floats or complex numbers."""
+    return self.dtype.kind in ("float", "complex")
+
+
+def _in_float(self: Tensor) -> Tensor:
+    """This tensor in a float dtype wide enough to compute several steps in: float32 for half types."""
+    if not self._is_float():
+        return self._cast(dtypes.default_float)
+    return self._cast(dtypes.float32) if self.dtype.itemsize < 4 else self
+
+
+def _in_field(self: Tensor) -> Tensor:
+    """_in_float, for what holds for complex numbers too: those stay as they are."""
+    return self._in_float()
+
+
+def _real(self: Tensor) -> Tensor:
+    """The real parts, which all numbers are that are not complex."""
+    return self
+
+
+def _conj(self: Tensor) -> Tensor:
+    """With the imaginary parts negated, of which there are none where the numbers are not complex."""
+    return self
+
+
+def _narrowed(self: Tensor, like: DType) -> Tensor:
+    """Back from _in_float: rounded to like where that is a float dtype."""
+    return self._cast(like) if like.kind == "float" else self
+
+
+# Arithmetic
+
+
+def add(self: Tensor, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Tensor:
+    """self + alpha * x.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).add(0.5).tolist()
+    [1.5, 2.5]
+    """
+    return _binary(self, Ops.ADD, _times(x, alpha), reverse)
+
+
+def sub(self: Tensor, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Tensor:
+    """self - alpha * x; alpha * x - self if reverse."""
+    return _binary(self, Ops.SUB, _times(x, alpha), reverse)
+
+
+def _times(x: Any, alpha: Scalar) -> Any:
+    return x if alpha == 1 else x._op(Ops.MUL, alpha) if isinstance(x, TensorBase) else x * alpha
+
+
+def mul(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """self * x."""
+    return _binary(self, Ops.MUL, x, reverse)
+
+
+def div(self: Tensor, x: Any, reverse: bool = False, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
+    """self / x as floats; with a rounding_mode the quotient rounded down or towards zero, which stays integer
+    for integers. An integer divided by zero gives 0, a float an infinity or NaN.
+
+    Of floats "floor" is exact, as // is, and "trunc" cuts the quotient once it is rounded, as NumPy and PyTorch do:
+    1.0 by 0.1 is 9 and 10.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-7, 7]).div(2, rounding_mode="trunc").tolist()
+    [-3, 3]
+    """
+    if rounding_mode is None:
+        return _binary(self, Ops.FDIV, x, reverse)
+    if rounding_mode not in ("trunc", "floor"):
+        raise ValueError(f"rounding_mode is 'trunc', 'floor' or None, got {rounding_mode!r}")
+    a, b = _pair(self, x, reverse)
+    if a._is_float():
+        return _floored(a, b) if rounding_mode == "floor" else a._op(Ops.FDIV, b).trunc()
+    floor = a._op(Ops.IDIV, b)
+    if rounding_mode == "floor":
+        return floor
+    rest = a._op(Ops.MOD, b)
+    return floor._op(Ops.ADD, rest._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(a, b))._cast(floor.dtype))
+
+
+def mod(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """What is left of floor division; it has the sign of x, as in Python. An integer modulo zero gives 0.
+
+    Of floats it is exact whatever the quotient, but where a small remainder of the other sign is added to x: then
+    it is rounded once.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-7, 7]).mod(3).tolist()
+    [2, 1]
+    """
+    a, b = _pair(self, x, reverse)
+    return _left(a, b) if a._is_float() else a._op(Ops.MOD, b)
+
+
+def fmod(self: Tensor, x: Any) -> Tensor:
+    """What is left of division towards zero; it has the sign of self, as in C. Of floats it is exact."""
+    a, b = _pair(self, x, False)
+    if not a._is_float():
+        rest = a._op(Ops.MOD, b)
+        return rest._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(a, b))._op(Ops.WHERE, rest._op(Ops.SUB, b), rest)
+    return a._op(Ops.FMOD, b)
+
+
+def _pair(self: Tensor, x: Any, reverse: bool) -> tuple[Tensor, Tensor]:
+    a, b = self._broadcasted(x)
+    if a.dtype is dtypes.bool:
+        a, b = a._cast(dtypes.default_int), b._cast(dtypes.default_int)
+    return (b, a) if reverse else (a, b)
+
+
+def _signs_differ(self: Tensor, other: Tensor) -> Tensor:
+    return self._op(Ops.CMPLT, 0)._op(Ops.CMPNE, other._op(Ops.CMPLT, 0))
+
+
+def _left(self: Tensor, b: Tensor) -> Tensor:
+    """What is left of floor division of floats, with the sign of b, also where it is 0."""
+    rest = self._op(Ops.FMOD, b)
+    wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(rest, b))
+    rest = wrong._op(Ops.WHERE, rest._op(Ops.ADD, b), rest)
+    zero_is_negative = rest._op(Ops.NEG)._op(Ops.ADD, 0.0)._op(Ops.NEG)  # nothing else changes, nor the gradient
+    return b._op(Ops.CMPLT, 0)._op(Ops.WHERE, zero_is_negative, rest._op(Ops.ADD, 0.0))
+
+
+def _rest(self: Tensor, b: Tensor, quotient: Tensor) -> Tensor:
+    """self - quotient * b, rounded once; self itself where the quotient is 0, also for an infinite b."""
+    rest = quotient.neg()._op(Ops.FMA, b, self)
+    return quotient._op(Ops.CMPEQ, 0)._op(Ops.WHERE, self, rest)
+
+
+def _lowered(self: Tensor, quotient: Tensor, b: Tensor) -> Tensor:
+    """quotient, a whole number, or one less where it is too large for self / b."""
+    rest = _rest(self, b, quotient)
+    wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(rest, b))
+    return wrong._op(Ops.WHERE, quotient._op(Ops.SUB, 1), quotient)
+
+
+def _floored(self: Tensor, b: Tensor) -> Tensor:
+    """The floor of the true quotient of floats, rounded once.
+
+    The quotient is rounded before it is floored. Where it is that large, what it lacks of the floor is whole too,
+    and is found from the remainder, which is exact.
+    """
+    x, y = self._in_float(), b._in_float()
+    whole = x._op(Ops.FDIV, y).floor()
+    rest = _rest(x, y, whole)
+    more = _lowered(rest, rest._op(Ops.FDIV, y).floor(), y)
+    odd = whole.abs()._op(
+        Ops.CMPLT, 2.0 ** FORMATS[x.dtype].mantissa
+    )  # a quotient with a fraction is never floored too low
+    more = odd._op(Ops.AND, swapped(more, Ops.CMPLT, 0))._op(Ops.WHERE, 0.0, more)
+    floor = more._op(Ops.CMPEQ, 0)._op(Ops.WHERE, whole, whole._op(Ops.ADD, more))
+    known = whole.isfinite().logical_not()  # divided by 0, or past the largest number
+    found = known._op(Ops.WHERE, whole, floor)
+    beyond = x.isinf()._op(Ops.AND, y._op(Ops.CMPNE, 0))
+    return beyond._op(Ops.WHERE, math.nan, found)._cast(self.dtype)
+
+
+def pow(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """self ** x. A constant integer or half power is multiplied out or taken as a root.
+
+    Integers have no negative powers: a number as such an exponent raises ValueError, and a tensor of integers gives
+    0 there, but for 1 and -1.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2, 3]).pow(2).tolist()
+    [1, 4, 9]
+    """
+    _check_powers(self, x, reverse)
+    if reverse:
+        if isinstance(x, (int, float)) and x == 2 and self.dtype.kind in ("float", "complex"):
+            return self._op(Ops.EXP2)
+        return swapped(self, Ops.POW, x)
+    if isinstance(x, (int, float)) and not isinstance(x, bool):
+        return self._const_power(x)
+    return self._op(Ops.POW, x)
+
+
+def _check_powers(self: Tensor, x: Any, reverse: bool) -> None:
+    """Raise ValueError for an integer to the power of one that is known to be negative."""
+    base, exponent = (x, self) if reverse else (self, x)
+    kinds = [type(t).__name__ if not isinstance(t, TensorBase) else t.dtype.kind for t in (base, exponent)]
+    if not all(kind in ("int", "uint", "bool") for kind in kinds):
+        return
+    power = exponent if not isinstance(exponent, TensorBase) else exponent.uop.hi
+    if power < 0:
+        which = power if not isinstance(exponent, TensorBase) or exponent.uop.lo == power else "below 0"
+        raise ValueError(
+            f"integers have no powers of {which}\n  made at {self._where()}\n"
+            f"  hint: raise floats, as in t.float() ** n or t ** n.float()"
+        )
+
+
+def _const_power(self: Tensor, x: int | float) -> Tensor:
+    base = self._op(Ops.MUL, 1.0) if isinstance(x, float) and not self._is_float() else self
+    if base.dtype is dtypes.bool:
+        base = base._cast(dtypes.default_int)
+    power = builtins.abs(x)
+    if power in (0.5, 1.5) and base._is_float():
+        result = base._op(Ops.SQRT) if power == 0.5 else base._op(Ops.MUL, size_root(base, base))
+    elif power <= _SQUARINGS and power == int(power) and (x >= 0 or base._is_float()):
+        result = multiplied_out(base, int(power))
+    else:
+        return base._op(Ops.POW, x)
+    return result if x >= 0 else result._op(Ops.RECIPROCAL)
+
+
+def multiplied_out(self: Tensor, power: int) -> Tensor:
+    """A power by repeated squaring; ones for power 0."""
+    if power == 0:
+        return self._const(1, self.dtype)
+    if power == 1:
+        return self._again()
+    result, square = None, self
+    while power:
+        if power & 1:
+            result = square if result is None else result._op(Ops.MUL, square)
+        power >>= 1
+        square = square._op(Ops.MUL, square) if power else square
+    return self if result is None else result
+
+
+def square(self: Tensor) -> Tensor:
+    """self ** 2; of bools an integer."""
+    x = self._cast(dtypes.default_int) if self.dtype is dtypes.bool else self
+    return x._op(Ops.MUL, x)
+
+
+def size_root(self: Tensor, at_zero: Any = 0.0) -> Tensor:
+    """The square root of a sum of squares, at whose zero the slope is taken for 0, as a norm has it there, and not
+    for infinity, which the zeros before it would make NaN. at_zero is the root there."""
+    none = self._op(Ops.CMPEQ, 0.0)
+    return none._op(Ops.WHERE, at_zero, none._op(Ops.WHERE, 1.0, self)._op(Ops.SQRT))
+
+
+def lerp(self: Tensor, end: Any, weight: Any) -> Tensor:
+    """self + (end - self) * weight."""
+    return self._op(Ops.ADD, swapped(self, Ops.SUB, end)._op(Ops.MUL, weight))
+
+
+def maximum(self: Tensor, x: Any) -> Tensor:
+    """The greater of both; NaN where either is. Of two equal tensors each gets half the gradient, a number all."""
+    return self._again() if self._beyond(x) < 0 else _as_operand(self)._op(Ops.MAX, _as_operand(x))
+
+
+def minimum(self: Tensor, x: Any) -> Tensor:
+    """The less of both; NaN where either is. Of two equal tensors each gets half the gradient, a number all."""
+    return self._again() if self._beyond(x) > 0 else _as_operand(self)._op(Ops.MIN, _as_operand(x))
+
+
+# Signs and rounding
+
+
+def neg(self: Tensor) -> Tensor:
+    """-self; the opposite of a bool."""
+    return self._op(Ops.NOT) if self.dtype is dtypes.bool else self._op(Ops.NEG)
+
+
+def abs(self: Tensor) -> Tensor:
+    """Without the sign.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-1.5, 2.0]).abs().tolist()
+    [1.5, 2.0]
+    """
+    if self.dtype.kind in ("bool", "uint"):
+        return self._again()
+    either = self._op(Ops.MAX, self._op(Ops.NEG))
+    return either._op(Ops.ADD, 0.0) if self._is_float() else either  # -0.0 + 0.0 is 0.0
+
+
+def sign(self: Tensor) -> Tensor:
+    """-1, 0 or 1, and 0 for -0.0; NaN for NaN."""
+    still = self._move(Ops.DETACH, None)  # flat, also where it is 0
+    still = still._op(Ops.ADD, 0.0) if self._is_float() else still  # -0.0 + 0.0 is 0.0
+    upper = swapped(still, Ops.CMPLT, 0)._op(Ops.WHERE, still._const(1, self.dtype), still)
+    return upper if self.dtype.kind in ("bool", "uint") else still._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1, upper)
+
+
+def copysign(self: Tensor, other: Any) -> Tensor:
+    """The magnitude of self with the sign of other, also that of -0.0 and of a NaN, for a NaN too."""
+    a, b = self._broadcasted(other)
+    if not a._is_float():
+        a, b = a._cast(dtypes.default_float), b._cast(dtypes.default_float)
+    size = a.abs()
+    negative = bits_as(b, _SIGNED[b.dtype.itemsize])._op(Ops.CMPLT, 0)
+    signed = negative._op(Ops.WHERE, size._op(Ops.NEG), size)
+    none = negative._op(Ops.WHERE, a._const(-math.nan), a._const(math.nan))  # abs leaves the sign of a NaN open
+    return a.isnan()._op(Ops.WHERE, none, signed)
+
+
+def trunc(self: Tensor) -> Tensor:
+    """Rounded towards zero."""
+    return self._op(Ops.TRUNC) if self._is_float() else self._again()
+
+
+def floor(self: Tensor) -> Tensor:
+    """Rounded down.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-1.5, 1.5]).floor().tolist()
+    [-2.0, 1.0]
+    """
+    if not self._is_float():
+        return self._again()
+    whole = self._op(Ops.TRUNC)
+    return self._op(Ops.CMPLT, whole)._op(Ops.WHERE, whole._op(Ops.SUB, 1), whole)
+
+
+def ceil(self: Tensor) -> Tensor:
+    """Rounded up."""
+    if not self._is_float():
+        return self._again()
+    whole = self._op(Ops.TRUNC)
+    return whole._op(Ops.CMPLT, self)._op(Ops.WHERE, whole._op(Ops.ADD, 1), whole)
+
+
+def round(self: Tensor, decimals: int = 0) -> Tensor:
+    """To the nearest whole number, or number of so many decimals, a half to the even one.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0.5, 1.5, -2.5, 2.6]).round().tolist()
+    [0.0, 2.0, -2.0, 3.0]
+    """
+    if not self._is_float():
+        return self._again()
+    if decimals:
+        scale = 10.0 ** builtins.abs(decimals)
+        up, down = (Ops.MUL, Ops.FDIV) if decimals > 0 else (Ops.FDIV, Ops.MUL)
+        return self._in_float()._op(up, scale).round()._op(down, scale)._narrowed(self.dtype)
+    whole = self._op(Ops.TRUNC)
+    rest = self._op(Ops.SUB, whole).abs()
+    half = whole._op(Ops.MUL, 0.5)
+    odd = half._op(Ops.CMPNE, half._op(Ops.TRUNC))
+    away = swapped(rest, Ops.CMPLT, 0.5)._op(Ops.OR, rest._op(Ops.CMPEQ, 0.5)._op(Ops.AND, odd))
+    step = self._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1.0, self._const(1.0))
+    return away._op(Ops.WHERE, whole._op(Ops.ADD, step), whole)
+
+
+@either_spelling
+def clamp(self: Tensor, min_: Any = None, max_: Any = None) -> Tensor:
+    """At least min_ and at most max_, either of which may be None. NaN stays NaN.
+
+    At a bound the gradient goes to self. Raises ValueError when both are None.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-3, 0, 3]).clamp(-1, 1).tolist()
+    [-1, 0, 1]
+    """
+    if min_ is None and max_ is None:
+        raise ValueError("clamp needs min_ or max_, got neither")
+    result = self
+    if min_ is not None and self._beyond(min_) >= 0:  # else every value is above it
+        result = result._op(Ops.CMPLT, min_)._op(Ops.WHERE, min_, result)
+    if max_ is not None and self._beyond(max_) <= 0:
+        result = swapped(result, Ops.CMPLT, max_)._op(Ops.WHERE, max_, result)
+    return self._again() if result is self else result
+
+
+@either_spelling
+def clip(self: Tensor, min_: Any = None, max_: Any = None) -> Tensor:
+    """clamp, by its other name."""
+    return self.clamp(min_, max_)
+
+
+# Comparisons and logic
+
+
+def eq(self: Tensor, x: Any) -> Tensor:
+    """Whether both are equal."""
+    return self._op(Ops.CMPEQ, x)
+
+
+def ne(self: Tensor, x: Any) -> Tensor:
+    """Whether both differ; NaN differs from everything."""
+    return self._op(Ops.CMPNE, x)
+
+
+def at_most(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """self <= x. False for NaN, so for floats it is no negated comparison."""
+    if side := self._beyond(x):
+        return self._const((side < 0) is reverse, dtypes.bool)
+    a, b = self._broadcasted(x)
+    a, b = (b, a) if reverse else (a, b)
+    if a._is_float():
+        return a._op(Ops.CMPLT, b)._op(Ops.OR, a._op(Ops.CMPEQ, b))
+    return b._op(Ops.CMPLT, a)._op(Ops.NOT)
+
+
+def isclose(self: Tensor, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether |self - other| <= atol + rtol * |other|. Infinities are close to themselves, NaN only if equal_nan.
+
+    Raises ValueError for a tolerance below zero.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1e-7, 1e-8]).isclose(Tensor([0.0, 0.0])).tolist()
+    [False, True]
+    """
+    if rtol < 0 or atol < 0:
+        raise ValueError(f"isclose needs tolerances of at least 0, got rtol={rtol} and atol={atol}")
+    a, b = (self._in_float() if self._beyond(other) else self)._broadcasted(other)
+    if a.dtype.kind == "complex":
+        return a.isclose(b, rtol, atol, equal_nan)
+    if not a._is_float():
+        a, b = a._cast(dtypes.default_float), b._cast(dtypes.default_float)
+    near = at_most(a._op(Ops.SUB, b).abs(), b.abs()._op(Ops.MUL, rtol)._op(Ops.ADD, atol))
+    close = a._op(Ops.CMPEQ, b)._op(Ops.OR, near._op(Ops.AND, b.isfinite()))
+    return close._op(Ops.OR, a.isnan()._op(Ops.AND, b.isnan())) if equal_nan else close
+
+
+def isnan(self: Tensor) -> Tensor:
+    """Whether it is not a number."""
+    return self._op(Ops.CMPNE, self) if self._is_float() else self._const(False, dtypes.bool)
+
+
+def isinf(self: Tensor, detect_positive: bool = True, detect_negative: bool = True) -> Tensor:
+    """Whether it is infinite, of one of the signs asked for."""
+    wanted = [math.inf] * detect_positive + [-math.inf] * detect_negative
+    if not wanted or not self._is_float():
+        return self._const(False, dtypes.bool)
+    found = self._op(Ops.CMPEQ, wanted[0])
+    return found if len(wanted) == 1 else found._op(Ops.OR, self._op(Ops.CMPEQ, wanted[1]))
+
+
+def isfinite(self: Tensor) -> Tensor:
+    """Whether it is neither infinite nor NaN."""
+    if not self._is_float():
+        return self._const(True, dtypes.bool)
+    return self._op(Ops.CMPLT, math.inf)._op(Ops.AND, swapped(self, Ops.CMPLT, -math.inf))
+
+
+def logical_not(self: Tensor) -> Tensor:
+    """Whether it is zero."""
+    return self._op(Ops.NOT) if self.dtype is dtypes.bool else self._op(Ops.CMPEQ, 0)
+
+
+def bitwise_not(self: Tensor) -> Tensor:
+    """Every bit turned over; the opposite of a bool. Raises DTypeError for floats."""
+    return self._op(Ops.NOT)
+
+
+def bitwise_and(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits in both."""
+    return _binary(self, Ops.AND, x, reverse)
+
+
+def bitwise_or(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits in either."""
+    return _binary(self, Ops.OR, x, reverse)
+
+
+def bitwise_xor(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits in exactly one."""
+    return _binary(self, Ops.XOR, x, reverse)
+
+
+def lshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits moved up by x places; 0 when x is the width or more."""
+    return _binary(self, Ops.SHL, x, reverse)
+
+
+def rshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits moved down by x places, keeping the sign of a signed dtype."""
+    return _binary(self, Ops.SHR, x, reverse)
+
+
+# For code that is written over tensors and nodes alike
+
+
+def alu(self: Tensor, op: Ops, *src: Any) -> Tensor:
+    """A raw elementwise op. Raises DTypeError for an op that is not elementwise."""
+    if op not in _RAW:
+        raise DTypeError(f"alu takes an elementwise op, got {op.name}")
+    return self._op(op, *src)
+
+
+def ufix(self: Tensor, x: Any) -> Tensor:
+    """x as a tensor of the dtype and on the device of this one."""
+    return x._again() if isinstance(x, type(self)) else self._const(x, self.dtype)
+
+
+def usum(self: Tensor, *uops: Any) -> Tensor:
+    """The sum of this tensor and others."""
+    result = self._again()
+    for other in uops:
+        result = result._op(Ops.ADD, other)
+    return result
+
+
+def uprod(self: Tensor, *uops: Any) -> Tensor:
+    """The product of this tensor and others."""
+    result = self._again()
+    for other in uops:
+        result = result._op(Ops.MUL, other)
+    return result
+
+
+def _as_operand(x: Any) -> Any:
+    """What maximum and minimum compare with: a constant tensor that has no gradient is marked, so that the rule of
+    ties does not take it for a number, which is the same node. One that may have a gradient is told by its tag."""
+    if isinstance(x, TensorBase) and x.requires_grad is False and x.dtype.kind == "float" and is_number(x.uop):
+        return x.detach()  # type: ignore[attr-defined]
+    return x
+
+
+# what `alu` applies; the derivative of LGAMMA is not made of ops: lgamma has it
+_RAW = ELEMENTWISE - {Ops.CAST, Ops.BITCAST, Ops.LGAMMA}

@@ -1,0 +1,305 @@
+"""What a user wrote between the brackets of t[...], as one list of what happens to each axis.
+
+An index in, a list of picks out, one for each axis of the tensor and each new axis, in order. Errors name the
+axis, what was asked and the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
+from tinygraft.tensor.data.from_python import array_of
+from tinygraft.tensor.primitives import checked, lengths, parts
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.movement import every_nth, reshaped
+from tinygraft.uop.index import settled
+from tinygraft.uop.shape import Shape, high, sint
+from tinygraft.uop.show import show_arg
+from tinygraft.uop.uop import UOp
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSlice:
+    """A slice of an axis: from start to end (in memory order), reversed, then each step-th element."""
+
+    start: sint
+    end: sint
+    step: int = 1
+    reverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AxisElement:
+    """A single place of an axis, which is then gone."""
+
+    place: sint
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """A new axis of size 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisIndices:
+    """A tensor of integers: places along an axis. known says that all of them lie in it and are not negative.
+
+    new says that the axis is one of size 1 that the tensor does not have: a mask without axes is its place 0, once or
+    not at all.
+    """
+
+    index: Any
+    known: bool
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """An ellipsis that stands for no axis. It still parts the index tensors on its two sides, as numpy has it."""
+
+
+Pick = AxisSlice | AxisElement | New | AxisIndices | Gap
+
+
+def parse(tensor: Any, index: Any) -> list[Pick]:
+    """The picks of an index. Raises IndexOutOfRange for places that are known to lie outside, ShapeError for too
+    many indices, DTypeError for what is no index.
+    """  # fmt: skip
+    shape: Shape = tensor.shape
+    items = _unmasked(tensor, list(index) if isinstance(index, tuple) else [index])
+    used = sum(map(_axes_of, items))
+    if used > len(shape):
+        raise IndexOutOfRange(
+            f"{used} indices for a tensor of {len(shape)} axes, shape {shape}\n  made at {tensor._where()}"
+        )
+    dots = [place for place, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise IndexOutOfRange(
+            f"an index can have one ellipsis (...), got {len(dots)} for a tensor of shape {shape}\n"
+            f"  made at {tensor._where()}"
+        )
+    rest: list[Any] = [slice(None)] * (len(shape) - used) or [Ellipsis] * len(dots)
+    place = dots[0] if dots else len(items)
+    items = items[:place] + rest + items[place + len(dots) :]
+    picks: list[Pick] = []
+    axis = 0
+    for item in items:
+        if not _axes_of(item):
+            picks.append(item if isinstance(item, AxisIndices) else Gap() if item is Ellipsis else New())
+            continue
+        picks.append(_pick(tensor, item, axis))
+        axis += 1
+    return picks
+
+
+def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
+    """Items with lists as numpy arrays, and each mask as the places where it is true."""
+    items = [_as_index(tensor, item) for item in items]
+    found: list[Any] = []
+    for number, item in enumerate(items):
+        if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool:
+            found.append(item)
+            continue
+        before = sum(map(_axes_of, found))
+        after = sum(map(_axes_of, items[number + 1 :]))
+        dotted = any(f is Ellipsis for f in found)
+        found += _true_places(tensor, item, tensor.ndim - item.ndim - after if dotted else before)
+    return found
+
+
+def _as_index(tensor: Any, item: Any) -> Any:
+    """An item with a list as an array, an array of bools as a mask, and a mask without axes as a place of a new one.
+
+    True and False are such masks: x[True] is x[None], copied, and x[False] has no elements.
+    """
+    if isinstance(item, bool):
+        return _new_places(tensor, int(item))
+    if isinstance(item, (list, tuple)) or (_is_array(item) and (item.ndim or item.dtype == "bool")):
+        item = _array(tensor, item)
+    if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool or item.ndim:
+        return item
+    mask: Any = item
+    return _new_places(tensor, int(mask.item()))
+
+
+def _new_places(tensor: Any, count: int) -> AxisIndices:
+    """The first place of a new axis, or none of it."""
+    return AxisIndices(type(tensor).zeros(count, dtype=dtypes.int32, device=tensor.device), True, new=True)
+
+
+def _axes_of(item: Any) -> int:
+    """How many axes of the tensor an item of an index stands for."""
+    if item is None or item is Ellipsis or (isinstance(item, AxisIndices) and item.new):
+        return 0
+    return item.ndim if isinstance(item, TensorBase) and item.dtype is dtypes.bool else 1
+
+
+def _is_array(item: Any) -> bool:
+    """Whether an item is a numpy array, or something like one, and no tensor."""
+    return hasattr(item, "__array__") and not isinstance(item, TensorBase)
+
+
+def _array(tensor: Any, item: Any) -> Any:
+    """A list or array of integers as a numpy array, one of bools as a mask on the tensor's device."""
+    import numpy as np
+
+    found = array_of(item)
+    if found.dtype.kind == "b":
+        return type(tensor)(found, device=tensor.device)
+    if found.size == 0:
+        return found.astype(np.int32)
+    if found.dtype.kind not in "iu":
+        raise DTypeError(
+            f"an index is made of integers or bools, got a list or array of {found.dtype} for a tensor of shape "
+            f"{tensor.shape}\n  made at {tensor._where()}"
+        )
+    return found
+
+
+def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
+    """Where a mask over axes from axis on is true: an index for each of them. Reads the mask.
+
+    A mask without elements fits axes of any length along those of its axes that have none: it picks nothing.
+    """
+    covered = tensor.shape[axis : axis + mask.ndim]
+    if covered != mask.shape and (
+        mask.ndim > len(covered) or any(m not in (0, c) for m, c in zip(mask.shape, covered, strict=True))
+    ):
+        raise IndexOutOfRange(
+            f"a mask of shape {mask.shape} does not fit axes {axis} to {axis + mask.ndim - 1} of shape {tensor.shape}\n"
+            f"  mask made at {mask._where()}      tensor made at {tensor._where()}"
+        )
+    import numpy as np
+
+    where = np.nonzero(mask.numpy())
+    wide = [np.int32 if size < 2**31 else np.int64 for size in covered]
+    return [
+        AxisIndices(type(tensor)(part.astype(to), device=tensor.device), True)
+        for part, to in zip(where, wide, strict=True)
+    ]
+
+
+def _pick(tensor: Any, item: Any, axis: int) -> Pick:
+    size = tensor.shape[axis]
+    if isinstance(item, AxisIndices):
+        return item
+    if isinstance(item, slice):
+        return _part(tensor, item, axis)
+    if isinstance(item, UOp) and item.dtype is dtypes.index:
+        asked = settled(item)
+        return _one(tensor, axis, asked, lengths.from_front(asked, size))
+    if isinstance(item, UOp):
+        item = type(tensor)(item, device=tensor.device)
+    if isinstance(item, TensorBase):
+        if item.dtype.kind not in ("int", "uint"):
+            raise DTypeError(
+                f"an index is made of integers or bools, got a tensor of {item.dtype}\n  made at {item._where()}"
+            )
+        checked.check(tensor, item, axis)
+        return AxisIndices(item, False)
+    if _is_array(item) and item.ndim:
+        return _listed(tensor, item, axis)
+    try:
+        place = item.__index__()
+    except (AttributeError, TypeError):
+        raise DTypeError(_no_index(tensor, type(item).__name__)) from None
+    if not isinstance(size, int):
+        return _one(tensor, axis, place, place if place >= 0 else lengths.add(size, place))
+    if not -size <= place < size:
+        checked.use(tensor, axis).check(place)
+    return AxisElement(place % size)
+
+
+def _one(tensor: Any, axis: int, asked: sint, front: sint) -> AxisElement:
+    """A place that is symbolic, or is one of an axis of symbolic length. Raises IndexOutOfRange."""
+    parts.take(parts.IndexBounds(tensor.shape, axis, front, asked, tensor._where()))
+    return AxisElement(front)
+
+
+def _no_index(tensor: Any, found: object) -> str:
+    return (
+        f"an index is made of integers, slices, None, ... and tensors, got {found} for a tensor of shape "
+        f"{tensor.shape}\n  made at {tensor._where()}"
+    )
+
+
+def _listed(tensor: Any, places: Any, axis: int) -> AxisIndices:
+    """An array of integers, every one of them checked."""
+    import numpy as np
+
+    size = lengths.as_int(tensor.shape[axis], "a list as an index")
+    checked.use(tensor, axis).check(places)
+    front = np.where(places < 0, places.astype(np.int64) + size, places)
+    return AxisIndices(type(tensor)(front.astype(np.int32 if size < 2**31 else np.int64), device=tensor.device), True)
+
+
+def _part(tensor: Any, item: slice, axis: int) -> AxisSlice:
+    size = tensor.shape[axis]
+    for part in (item.start, item.stop, item.step):
+        symbolic = isinstance(part, UOp) and part.dtype is dtypes.index and part is not item.step
+        if part is not None and not symbolic and not hasattr(part, "__index__"):
+            found = show_arg(part) if isinstance(part, UOp) else repr(part)
+            raise DTypeError(
+                f"a slice is made of integers, got {found} for axis {axis} of shape {tensor.shape}\n"
+                f"  made at {tensor._where()}"
+            )
+    step = 1 if item.step is None else item.step.__index__()
+    if step == 0:
+        raise ShapeError(
+            f"a slice needs a step other than 0, on axis {axis} of shape {tensor.shape}\n  made at {tensor._where()}"
+        )
+    bounds = (item.start, item.stop)
+    if isinstance(size, int) and not any(isinstance(bound, UOp) for bound in bounds):
+        first, end = (None if b is None else b.__index__() for b in bounds)
+        start, stop, step = slice(first, end, step).indices(size)
+        count = len(range(start, stop, step))
+        if count == 0:
+            return AxisSlice(0, 0)
+        last = start + (count - 1) * step
+        return AxisSlice(start, last + 1, step) if step > 0 else AxisSlice(last, start + 1, -step, True)
+    if step == -1 and item.start is item.stop is None:
+        return AxisSlice(0, size, reverse=True)
+    if step != 1:
+        raise ShapeError(
+            f"a slice with symbolic bounds needs a step of 1, got {step} on axis {axis} of shape "
+            f"{show_arg(tensor.shape)}; -1 goes over a whole axis\n  made at {tensor._where()}"
+        )
+    ends = [
+        settled(bound) if isinstance(bound, UOp) else None if bound is None else bound.__index__() for bound in bounds
+    ]
+    places = [default if end is None else end for end, default in zip(ends, (0, size), strict=True)]
+    start, end = (lengths.slice_end(place, size) for place in places)
+    if high(lengths.sub(end, start)) <= 0 and not any(isinstance(bound, UOp) for bound in bounds):
+        return AxisSlice(0, 0)
+    return AxisSlice(start, end)  # symbolic bounds that are the wrong way round are refused where the part is taken
+
+
+def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
+    """The view that the picks without tensors make; axes with places stay whole."""
+    axes = [
+        pick for pick in picks if not isinstance(pick, (New, Gap)) and not (isinstance(pick, AxisIndices) and pick.new)
+    ]
+    pairs: list[tuple[sint, sint] | None] = []
+    for place in axes:
+        if isinstance(place, AxisSlice):
+            pairs.append((place.start, place.end))
+        else:
+            pairs.append((place.place, lengths.add(place.place, 1)) if isinstance(place, AxisElement) else None)
+    view = tensor.shrink(pairs)
+    backward = [axis for axis, pick in enumerate(axes) if isinstance(pick, AxisSlice) and pick.reverse]
+    if backward:
+        view = view.flip(backward)
+    view = every_nth(view, [pick.step if isinstance(pick, AxisSlice) else 1 for pick in axes])
+    sizes = iter(view.shape)
+    shape: list[sint] = []
+    for pick in picks:
+        if isinstance(pick, Gap):
+            continue
+        size = 1 if isinstance(pick, New) or (isinstance(pick, AxisIndices) and pick.new) else next(sizes)
+        if not isinstance(pick, AxisElement):
+            shape.append(size)
+    return reshaped(view, tuple(shape))

@@ -1,0 +1,456 @@
+"""Indexing: reading and writing parts of a tensor by integers, slices, tensors of integers and masks.
+
+t[...] follows numpy, including where the axes of several tensor indices land. A basic index is a view; an index
+tensor is one GATHER or SCATTER, never a one-hot product. Out-of-range indices raise when they are known; else a
+read gives 0 and a write is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.engine.exclusive import exclusive
+from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
+from tinygraft.tensor.data import ondisk
+from tinygraft.tensor.data.from_python import array_of, refuse_nothing
+from tinygraft.tensor.data.realizing import rebind
+from tinygraft.tensor.primitives import checked, lengths
+from tinygraft.tensor.primitives.base import Scalar, TensorBase, broadcast_shape
+from tinygraft.tensor.primitives.casting import as_positions
+from tinygraft.tensor.primitives.index_picks import AxisElement, AxisIndices, AxisSlice, Gap, Pick, basic, parse
+from tinygraft.tensor.primitives.inrange import check
+from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.uop.ops import FACTS, Ops, ScanArg, ScatterArg
+from tinygraft.uop.shape import Shape, sint
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+_SCATTER_OPS = {None: None, "add": Ops.ADD, "multiply": Ops.MUL}
+REDUCE_OPS = {"sum": Ops.ADD, "prod": Ops.MUL, "mean": Ops.ADD, "amax": Ops.MAX, "amin": Ops.MIN}
+
+
+@dataclass(frozen=True, slots=True)
+class GatherPlan:
+    """How an index with tensors is one GATHER or SCATTER.
+
+    The axes of the view are put in `order`, which brings the indexed ones together at `axis`, where they become
+    one axis of `merged`; `index` says which places of it. `front` says that the result has the index's axes first.
+    """
+
+    order: tuple[int, ...]
+    axis: int
+    merged: Shape
+    index: Any
+    front: bool
+
+
+def __getitem__(self: Tensor, indices: Any) -> Tensor:
+    """The elements at an index: integers, slices, None, ..., tensors or lists of integers, masks of bools.
+
+    Raises IndexOutOfRange, ShapeError, DTypeError.
+
+    >>> from tinygraft import Tensor
+    >>> t = Tensor([[1, 2, 3], [4, 5, 6]])
+    >>> t[1, ::-1].tolist(), t[:, [0, 2]].tolist(), t[t > 4].tolist()
+    ([6, 5, 4], [[1, 3], [4, 6]], [5, 6])
+    """
+    picks = parse(self, indices)
+    view: Tensor = basic(self, picks)
+    plan = _plan(view, picks)
+    if plan is None:
+        return view
+    table = reshaped(view.permute(plan.order), plan.merged)
+    found = table._join(Ops.GATHER, plan.index, arg=plan.axis)
+    if not plan.front:
+        return found
+    block = list(range(plan.axis, plan.axis + plan.index.ndim))
+    return found.permute(block + [axis for axis in range(found.ndim) if axis not in block])
+
+
+def __setitem__(self: Tensor, indices: Any, value: Any) -> None:
+    """Give the elements at an index a new value, broadcast to them and cast to this dtype.
+
+    It shows in all views of that memory; tensors that were computed from this one keep the values they have. Where
+    an index names a place twice the last value stays. Raises DTypeError for None.
+
+    >>> from tinygraft import Tensor
+    >>> t = Tensor([1, 2, 3, 4])
+    >>> t[1:3] = 0
+    >>> t.tolist()
+    [1, 0, 0, 4]
+    """
+    refuse_nothing(value, self._where())
+    if _set_masked(self, indices, value):
+        return
+    picks = parse(self, indices)
+    with exclusive:  # another thread may write to this memory or realise it
+        _write_at(self, picks, value)
+
+
+def _write_at(self: Tensor, picks: list[Pick], value: Any) -> None:
+    """Give the elements at the picks of an index a new value."""
+    ondisk.read(self.uop)  # what is written is a view of this memory, not a part of a file
+    view: Tensor = basic(self, picks)
+    plan = _plan(view, picks)
+    if 0 in view.shape or (plan is not None and 0 in plan.index.shape):
+        return
+    if plan is None:
+        new: TensorBase = _fitted(self, value, view.shape)
+    else:
+        around = (plan.merged[: plan.axis], plan.merged[plan.axis + 1 :])
+        block = plan.index.shape
+        wanted = (*block, *around[0], *around[1]) if plan.front else (*around[0], *block, *around[1])
+        values = _fitted(self, value, wanted)
+        if plan.front:
+            axes = list(range(len(block), len(block) + plan.axis)) + list(range(len(block)))
+            values = values.permute(axes + list(range(len(axes), len(wanted))))
+        table = reshaped(view.permute(plan.order), plan.merged)
+        stored = table._join(Ops.SCATTER, plan.index, values, arg=ScatterArg(plan.axis, None))
+        ordered = reshaped(stored, tuple(view.shape[axis] for axis in plan.order))
+        new = ordered.permute([plan.order.index(axis) for axis in range(view.ndim)])
+    if view.uop.base is self.uop.base and view.shape == self.shape and _is_whole(picks, self.shape):
+        rebind(self, new.uop)
+    else:
+        rebind(self, new.uop, view.uop)
+
+
+def __delitem__(self: Tensor, indices: Any) -> None:
+    raise TypeError("a tensor cannot lose elements; make a new one with an index or cat")
+
+
+def _set_masked(self: Tensor, indices: Any, value: Any) -> bool:
+    """t[mask] = v where v has no axis of the mask's count: a choice, which needs no look at the mask."""
+    mask = indices
+    if isinstance(mask, (list, tuple)) or (hasattr(mask, "__array__") and not isinstance(mask, TensorBase)):
+        if isinstance(mask, tuple) or not _is_mask(mask):
+            return False
+        mask = type(self)(mask, device=self.device)
+    if not isinstance(mask, TensorBase) or mask.dtype is not dtypes.bool or not mask.ndim:
+        return False
+    rest = self.shape[mask.ndim :]
+    if mask.shape != self.shape[: mask.ndim]:
+        return False
+    if not isinstance(value, (TensorBase, bool, int, float)):
+        of = self.dtype if isinstance(value, (list, tuple)) else None
+        value = type(self)(value, device=self.device, dtype=of)
+    if isinstance(value, TensorBase) and value.ndim > len(rest):
+        return False
+    spread = mask._again()._move(Ops.RESHAPE, (*mask.shape, *(1,) * len(rest)))
+    filled = _fitted(self, value, self.shape)
+    rebind(self, spread._op(Ops.WHERE, filled, self).uop)
+    return True
+
+
+def _fitted(self: Tensor, value: Any, shape: Shape) -> Tensor:
+    """A value to be written: on this device, of this dtype, broadcast to shape."""
+    if not isinstance(value, TensorBase):
+        of = self.dtype if isinstance(value, (bool, int, float, list, tuple)) else None  # not through float32
+        value = type(self)(value, device=self.device, dtype=of)
+    result: Tensor = value._cast(self.dtype)
+    while result.ndim > len(shape) and result.shape[0] == 1:
+        result = reshaped(result, result.shape[1:])
+    if broadcast_shape(result.shape, shape) != shape:
+        raise ShapeError(
+            f"cannot write a value of shape {value.shape} to a place of shape {shape}\n"
+            f"  value made at {value._where()}      tensor made at {self._where()}"
+        )
+    return result.expand(shape)
+
+
+# By index tensors of the same number of axes
+
+
+def _flat_places(self: Tensor, dim: int, index: Any) -> Any:
+    """For each element of index, its place in the flat tensor when it replaces the coordinate of axis dim."""
+    shape = lengths.as_ints(self.shape, "an index tensor")
+    if index.ndim != self.ndim or any(
+        n > m for axis, (n, m) in enumerate(zip(index.shape, shape, strict=False)) if axis != dim
+    ):
+        raise ShapeError(
+            f"an index of shape {index.shape} does not fit a tensor of shape {shape} along axis {dim}: it needs as "
+            f"many axes, and each other one must be no longer than the tensor's\n"
+            f"  index made at {index._where()}      tensor made at {self._where()}"
+        )
+    place, fits = wrapped(index, shape[dim])
+    strides = [lengths.product(shape[axis + 1 :]) for axis in range(self.ndim)]
+    total = place if strides[dim] == 1 else place._op(Ops.MUL, strides[dim])
+    for axis, (n, stride) in enumerate(zip(index.shape, strides, strict=True)):
+        if axis != dim and n > 1:
+            line = iota(type(self), n, self.device)._cast(total.dtype)
+            line = line._op(Ops.MUL, stride) if stride != 1 else line
+            total = total._op(Ops.ADD, reshaped(line, (n,) + (1,) * (self.ndim - axis - 1)))
+    return total if fits is None else fits._op(Ops.WHERE, total, -1)
+
+
+@either_spelling
+def gather(self: Tensor, dim: int, index: TensorBase) -> Tensor:
+    """For each element of index, the element of this tensor with that coordinate along dim.
+
+    The result has the shape of index. A place outside reads 0.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[0, 0], [1, 0]])).tolist()
+    [[1, 1], [4, 3]]
+    """
+    axis = self._axis(dim)
+    index = checked.given(self, index, axis, "gather")
+    if not self.ndim or not index.ndim:
+        return reshaped(_lined(self).gather(0, _lined(index)), index.shape)
+    if 0 in index.shape:
+        return reshaped(sliced(self.flatten(), 0, 0, 0), index.shape)
+    return self.flatten()._join(Ops.GATHER, _flat_places(self, axis, index), arg=0)
+
+
+@either_spelling
+def scatter(self: Tensor, dim: int, index: TensorBase, src: Any, reduce: str | None = None) -> Tensor:
+    """This tensor with the elements of src stored at the places that gather would read, last one wins.
+
+    reduce is None, add or multiply: how an element combines with what is there. src may be a number.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.zeros(3).scatter(0, Tensor([2, 0]), Tensor([1.0, 2.0])).tolist()
+    [2.0, 0.0, 1.0]
+    """
+    if reduce not in _SCATTER_OPS:
+        raise ShapeError(f"scatter knows reduce=None, 'add' and 'multiply', got {reduce!r}")
+    return _scattered(self, dim, index, src, _SCATTER_OPS[reduce])
+
+
+def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> Tensor:
+    axis = self._axis(dim)
+    index = checked.given(self, index, axis, "scatter")
+    if not self.ndim or not index.ndim:
+        row = _lined(src) if isinstance(src, TensorBase) else src
+        return reshaped(_scattered(_lined(self), 0, _lined(index), row, op), self.shape)
+    if 0 in index.shape:
+        return self._again()
+    places = _flat_places(self, axis, index)
+    if isinstance(src, TensorBase):
+        if src.ndim != index.ndim or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
+            raise ShapeError(
+                f"an index of shape {index.shape} does not fit a source of shape {src.shape}\n"
+                f"  index made at {index._where()}      source made at {src._where()}"
+            )
+        value: Any = src._again()._cast(self.dtype)
+        value = value.shrink_to(index.shape)
+    else:
+        value = index._const(src, self.dtype)
+    flat = self.flatten()._join(Ops.SCATTER, places.flatten(), value.flatten(), arg=ScatterArg(0, op))
+    return reshaped(flat, self.shape)
+
+
+@either_spelling
+def scatter_reduce(
+    self: Tensor, dim: int, index: TensorBase, src: TensorBase, reduce: str, include_self: bool = True
+) -> Tensor:
+    """The elements of src that land on one place combined: sum, prod, mean, amax or amin.
+
+    include_self says that what is there takes part.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 1]).scatter_reduce(0, Tensor([0, 0]), Tensor([5, 7]), "sum").tolist()
+    [13, 1]
+    """
+    if reduce not in REDUCE_OPS:
+        raise ShapeError(f"scatter_reduce knows {', '.join(REDUCE_OPS)}, got {reduce!r}")
+    op = REDUCE_OPS[reduce]
+    base = self
+    if not include_self:
+        identity = FACTS[op].identity
+        base = _scattered(self, dim, index, identity(self.dtype) if identity else 0, None)
+    total = _scattered(base, dim, index, src, op)
+    if reduce != "mean":
+        return total
+    start = self._const(1 if include_self else 0, dtypes.int32)
+    count = _scattered(start, dim, index, 1, Ops.ADD)._op(Ops.MAX, 1)._cast(self.dtype)
+    return total._op(Ops.FDIV if self.dtype.kind == "float" else Ops.IDIV, count)
+
+
+# By masks
+
+
+def where(self: Tensor, x: Any, y: Any) -> Tensor:
+    """x where this is true, y elsewhere; all three are broadcast together. This must be of bool.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([True, False]).where(1, Tensor([5, 6])).tolist()
+    [1, 6]
+    """
+    return self._op(Ops.WHERE, x, y)
+
+
+def masked_fill(self: Tensor, mask: TensorBase, value: Any) -> Tensor:
+    """value where mask is true, this tensor elsewhere.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).masked_fill(Tensor([True, False]), 9).tolist()
+    [9, 2]
+    """
+    found: Any = mask._op(Ops.WHERE, value, self)
+    return found  # type: ignore[no-any-return]
+
+
+def masked_select(self: Tensor, mask: TensorBase, size: int | None = None, fill_value: Scalar = 0) -> Tensor:
+    """The elements where mask is true, one-dimensional. Reads the mask, unless size says how many there are.
+
+    With size the result has that length, filled up with fill_value. Raises NumberOutOfRange for one that a dtype of
+    integers does not hold.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2, 3]).masked_select(Tensor([True, False, True])).tolist()
+    [1, 3]
+    """
+    shape = broadcast_shape(self.shape, mask.shape)
+    if shape is None:
+        raise ShapeError(
+            f"a mask of shape {mask.shape} does not fit a tensor of shape {self.shape}\n"
+            f"  mask made at {mask._where()}      tensor made at {self._where()}"
+        )
+    where: Any = mask._again()
+    flat = self.expand(shape).flatten()
+    places = true_at(where.expand(shape).flatten(), size)
+    if size is None:
+        return flat._join(Ops.GATHER, places, arg=0)
+    found = flat._join(Ops.GATHER, places, arg=0)
+    check(fill_value, self.dtype)
+    if self.dtype.kind in ("int", "uint"):
+        fill_value = int(fill_value)  # type: ignore[arg-type]
+    return places._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, found)._cast(self.dtype)
+
+
+def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple: bool = False) -> Any:
+    """The coordinates of the elements that are not 0, one row each. Reads this tensor, unless size is given.
+
+    as_tuple gives a tensor for each axis instead, as numpy does; a number counts as one of one element.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 0], [0, 2]]).nonzero().tolist()
+    [[0, 0], [1, 1]]
+    """
+    if as_tuple and not self.ndim:
+        return reshaped(self, (1,)).nonzero(size, fill_value, True)
+    flat = as_positions(true_at(self.bool().flatten(), size))
+    columns = []
+    for axis in range(self.ndim):
+        stride = lengths.as_int(lengths.product(self.shape[axis + 1 :]), "nonzero")
+        column = flat._op(Ops.IDIV, max(stride, 1))._op(Ops.MOD, max(lengths.as_int(self.shape[axis], "nonzero"), 1))
+        columns.append(flat._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, column))
+    if as_tuple:
+        return tuple(columns)
+    if not columns:
+        return reshaped(flat, (flat.shape[0], 1)).shrink(((0, flat.shape[0]), (0, 0)))
+    return columns[0].stack(*columns[1:], dim=1)
+
+
+def true_at(self: Tensor, size: int | None) -> Tensor:
+    """The places where this flat mask is true; of a given length, filled up with -1."""
+    if size is None:
+        import numpy as np
+
+        mask = self.numpy()
+        found = np.flatnonzero(mask).astype(np.int32 if mask.size < 2**31 else np.int64)
+        return type(self)(found, device=self.device)
+    ones = self._cast(dtypes.int32)
+    rank = ones._move(Ops.SCAN, ScanArg(Ops.ADD, 0))._op(Ops.SUB, 1)
+    target = self._op(Ops.WHERE, rank, -1)
+    base = type(self).full((size,), -1, device=self.device, dtype=dtypes.int32)
+    line = iota(type(self), self.shape[0], self.device)._cast(dtypes.int32)
+    return base._join(Ops.SCATTER, target, line, arg=ScatterArg(0, None))
+
+
+def one_hot(self: Tensor, num_classes: int = -1) -> Tensor:
+    """A last axis that is 1 at the class each element names and 0 elsewhere: all 0 for a number that is no class.
+
+    -1 reads the tensor to find how many classes there are. Raises IndexOutOfRange for a number that is known to be
+    no class, and with CHECK_INDEX=1 for any; ShapeError for classes less than none.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0, 2]).one_hot(3).tolist()
+    [[1, 0, 0], [0, 0, 1]]
+    """
+    if self.dtype.kind not in ("int", "uint"):
+        raise DTypeError(f"one_hot needs integers, got {self.dtype}\n  made at {self._where()}")
+    if num_classes < -1:
+        raise ShapeError(f"one_hot needs a number of classes, or -1 to look for the greatest, got {num_classes}")
+    values = self.numpy() if num_classes == -1 else None
+    if values is not None and not values.size:
+        raise ShapeError(
+            f"one_hot finds no greatest class in shape {self.shape}\n  made at {self._where()}\n"
+            "  hint: give it the number of classes"
+        )
+    count = num_classes if values is None else max(int(values.max()) + 1, 0)
+    checked.classes(self, count, values)
+    line = iota(type(self), count, self.device)
+    return self.unsqueeze(-1)._op(Ops.CMPEQ, line)._cast(dtypes.default_int)
+
+
+def _lined(tensor: Any) -> Any:
+    """A tensor of no axis as one of one axis."""
+    return tensor if tensor.ndim else tensor.reshape(1)
+
+
+def _is_mask(data: Any) -> bool:
+    """Whether a list or array holds bools."""
+    return bool(array_of(data).dtype.kind == "b")
+
+
+def _is_whole(picks: Sequence[Pick], shape: Shape) -> bool:
+    """Whether the picks without tensors leave every axis as it is."""
+    picks = [pick for pick in picks if not isinstance(pick, Gap)]
+    if len(picks) != len(shape):
+        return False
+    whole = [AxisSlice(0, size) for size in shape]
+    return all(isinstance(pick, AxisIndices) or pick == part for pick, part in zip(picks, whole, strict=True))
+
+
+def wrapped(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
+    """(places counted from the front, whether each lies inside), the latter None when all are known to."""
+    wide = dtypes.int64 if index.dtype.itemsize == 8 or index.dtype is dtypes.uint32 else dtypes.int32
+    place, low, high = index._cast(wide), index.uop.lo, index.uop.hi
+    if known:
+        return place, None
+    if low < 0:
+        place = place._op(Ops.CMPLT, 0)._op(Ops.WHERE, place._op(Ops.ADD, size), place)
+    if isinstance(size, int) and -size <= low and high < size:
+        return place, None
+    return place, place._op(Ops.CMPLT, 0)._op(Ops.NOT)._op(Ops.AND, place._op(Ops.CMPLT, size))
+
+
+def _plan(view: Any, picks: Sequence[Pick]) -> GatherPlan | None:
+    """How to read or write the view at the picks that are tensors; None when there are none."""
+    kept = [pick for pick in picks if not isinstance(pick, (AxisElement, Gap))]
+    chosen = [(axis, pick) for axis, pick in enumerate(kept) if isinstance(pick, AxisIndices)]
+    if not chosen:
+        return None
+    shapes = [pick.index.shape for _, pick in chosen]
+    if broadcast_shape(*shapes) is None:
+        made = "      ".join(f"{pick.index.shape} made at {pick.index._where()}" for _, pick in chosen)
+        raise IndexOutOfRange(
+            f"index tensors of shapes {', '.join(map(str, shapes))} do not broadcast together\n  {made}"
+        )
+    at = [axis for axis, _ in chosen]
+    first = at[0]
+    order = (*range(first), *at, *(axis for axis in range(first, view.ndim) if axis not in at))
+    total = lengths.product(view.shape[axis] for axis in at)
+    merged = (*view.shape[:first], total, *(view.shape[axis] for axis in order[first + len(at) :]))
+    fancy = [i for i, pick in enumerate(picks) if isinstance(pick, (AxisIndices, AxisElement))]
+    front = fancy[-1] - fancy[0] + 1 != len(fancy)
+    if len(chosen) == 1:
+        return GatherPlan(order, first, merged, wrapped(chosen[0][1].index, total, chosen[0][1].known)[0], front)
+    place, inside = None, None
+    for axis, pick in chosen:
+        size = view.shape[axis]
+        part, fits = wrapped(pick.index, size, pick.known)
+        if isinstance(total, int) and total >= 2**31:
+            part = part._cast(dtypes.int64)
+        place = part if place is None else place._op(Ops.MUL, size)._op(Ops.ADD, part)
+        if fits is not None:
+            inside = fits if inside is None else inside._op(Ops.AND, fits)
+    return GatherPlan(order, first, merged, place if inside is None else inside._op(Ops.WHERE, place, -1), front)

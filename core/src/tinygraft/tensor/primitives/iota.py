@@ -1,0 +1,27 @@
+"""Positions as values: 0, 1, ... as a line or along an axis, from which masks and indices are computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import max_shape
+from tinygraft.uop.uop import Place, UOp
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def iota(cls: type[Tensor], count: Any, device: Place) -> Tensor:
+    """0, 1, ..., count-1 as int32, or int64 when count does not fit; count may be symbolic."""
+    symbols = (count,) if isinstance(count, UOp) else ()
+    dtype = dtypes.int32 if max_shape((count,))[0] < 2**31 else dtypes.int64
+    return cls._from(UOp(Ops.IOTA, dtype, (UOp.on(device), *symbols), (count,)), False)
+
+
+def positions_along(self: Tensor, axis: int) -> Tensor:
+    """0, 1, ... along axis, with size 1 along the others, as int32."""
+    line = iota(type(self), self.shape[axis], self.device)
+    return reshaped(line, tuple(size if a == axis else 1 for a, size in enumerate(self.shape)))

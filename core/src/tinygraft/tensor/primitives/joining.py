@@ -1,0 +1,344 @@
+"""Joining: tensors put together, repeated, rolled and padded.
+
+Tensors in, one larger tensor out, whose elements are theirs (or a number, around them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tinygraft.dtype import dtypes, promote
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import parts as claims
+from tinygraft.tensor.primitives.base import Scalar, TensorBase, broadcast_shape
+from tinygraft.tensor.primitives.lengths import as_ints, as_sizes
+from tinygraft.tensor.primitives.movement import BeforeAfter, own_axis, reshaped, sliced
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.uop.index import settled
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.shape import Shape, high, is_concrete, low, sint
+from tinygraft.uop.show import show_arg
+from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+    """Elements moved along axes, those that leave at the end coming back at the start.
+
+    A shift may be symbolic. Raises ShapeError for another number of shifts than of axes.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2, 3, 4]).roll(1).tolist()
+    [4, 1, 2, 3]
+    """
+    if dims is None:
+        return reshaped(self.flatten().roll(shifts, 0), self.shape)
+    steps = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+    axes = tuple(dims) if isinstance(dims, (tuple, list)) else (dims,)
+    if len(steps) != len(axes):
+        raise ShapeError(
+            f"roll needs one shift for each axis, got {shifts} and {dims} for shape {self.shape}\n"
+            f"  made at {self._where()}"
+        )
+    result = self._again()
+    for step, dim in zip(steps, axes, strict=True):
+        axis = own_axis(self, "roll", dim)
+        size = lengths.as_int(self.shape[axis], "roll")
+        if isinstance(step, UOp) and step.dtype is dtypes.index and size:
+            cut = lengths.mod(lengths.mul(settled(step), -1), size)
+            result = sliced(result.cat(result, dim=axis), axis, cut, lengths.add(cut, size))
+            continue
+        if not hasattr(step, "__index__"):
+            raise DTypeError(
+                f"roll moves by whole numbers, got {step!r} for shape {self.shape}\n  made at {self._where()}"
+            )
+        if size and (cut := -step.__index__() % size):
+            result = sliced(result, axis, cut, size).cat(sliced(result, axis, 0, cut), dim=axis)
+    return result
+
+
+@either_spelling
+def cat(self: Tensor, *args: Any, dim: int = 0) -> Tensor:
+    """This and other tensors one after another along dim, promoted to a common dtype.
+
+    `Tensor.cat(a, b)`, `a.cat(b)` and `Tensor.cat([a, b])` are the same. An empty line goes with tensors of any
+    shape, as `Tensor([])` to begin with does. Raises ShapeError when other axes differ.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).cat(Tensor([3])).tolist()
+    [1, 2, 3]
+    """
+    every: list[Tensor] = several("cat", self, args)
+    parts = [part for part in every if part.shape != (0,)] or every[:1]
+    first = parts[0]
+    axis = own_axis(first, "cat", dim)
+    for part in parts[1:]:
+        _check_alike("cat", first, part, axis)
+    dtype = promote(*(part.dtype for part in every))
+    if len(parts) == 1:
+        return first._again() if dtype is first.dtype else first._cast(dtype)
+    cast = [part._cast(dtype) for part in parts]
+    return cast[0]._join(Ops.CAT, *cast[1:], arg=axis)
+
+
+@either_spelling
+def stack(self: Tensor, *args: Any, dim: int = 0) -> Tensor:
+    """This and other tensors of the same shape along a new axis.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).stack(Tensor([3, 4])).tolist()
+    [[1, 2], [3, 4]]
+    """
+    parts: list[Tensor] = several("stack", self, args)
+    for part in parts[1:]:
+        _check_alike("stack", parts[0], part)
+    wide = [part.unsqueeze(dim) for part in parts]
+    return wide[0].cat(*wide[1:], dim=dim if dim >= 0 else dim + wide[0].ndim)
+
+
+def repeat(self: Tensor, repeats: Any = (), *args: Any) -> Tensor:
+    """The whole tensor repeated along each axis; more repeats than axes add axes at the front.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).repeat(2, 2).tolist()
+    [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
+    times = as_sizes((repeats, *args), "the list of repeats")
+    if len(times) < self.ndim or any(isinstance(r, int) and r < 0 for r in times):
+        raise ShapeError(
+            f"repeat needs a number for each axis of {self.shape}, got {times}; none is negative\n"
+            f"  made at {self._where()}"
+        )
+    old = (1,) * (len(times) - self.ndim) + self.shape
+    between = tuple(size for n in old for size in (1, n))
+    grown = tuple(size for r, n in zip(times, old, strict=True) for size in (r, n))
+    final = tuple(lengths.mul(r, n) for r, n in zip(times, old, strict=True))
+    return reshaped(reshaped(self, between).expand(grown), final)
+
+
+def tile(self: Tensor, *repeats: Any) -> Tensor:
+    """repeat, by numpy's name: axes that have no number are not repeated."""
+    times = as_sizes(repeats, "the list of repeats")
+    return self.repeat((1,) * (self.ndim - len(times)) + times)
+
+
+@either_spelling
+def repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None, output_size: int | None = None) -> Tensor:
+    """Each element repeated in place, along dim or in the flat tensor.
+
+    repeats is one number for all, or a list or tensor of one for each, which is read; output_size adds nothing.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2]).repeat_interleave(2).tolist()
+    [1, 1, 2, 2]
+    """
+    x, axis = (self.flatten(), 0) if dim is None else (self, own_axis(self, "repeat_interleave", dim))
+    before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
+    if isinstance(repeats, (TensorBase, list, tuple)):
+        return _each_repeated(x, repeats, axis)
+    if not isinstance(repeats, UOp) and not hasattr(repeats, "__index__"):
+        raise DTypeError(
+            f"repeat_interleave needs a whole number of times, got {repeats!r} for shape {self.shape}\n"
+            f"  made at {self._where()}"
+        )
+    if isinstance(repeats, int) and repeats < 0:
+        raise ShapeError(
+            f"repeat_interleave needs a number of 0 or more, got {repeats} for shape {self.shape}\n"
+            f"  made at {self._where()}"
+        )
+    grown = reshaped(x, (*before, size, 1, *after)).expand((*before, size, repeats, *after))
+    return reshaped(grown, (*before, lengths.mul(size, repeats), *after))
+
+
+def _each_repeated(self: Tensor, repeats: Any, axis: int) -> Tensor:
+    """The slices along axis repeated, each as often as a list or tensor of numbers says."""
+    import numpy as np
+
+    times = np.asarray(repeats.numpy() if isinstance(repeats, TensorBase) else repeats)  # type: ignore[attr-defined]
+    size = lengths.as_int(self.shape[axis], "repeat_interleave")
+    if times.ndim > 1 or times.dtype.kind not in "iu" or (times.size not in (1, size)) or (times < 0).any():
+        raise ShapeError(
+            f"repeat_interleave needs a number of 0 or more for each slice of axis {axis} of {self.shape}, "
+            f"got {times.tolist()}\n  made at {self._where()}"
+        )
+    places = np.repeat(np.arange(size, dtype=np.int32), times if times.ndim else int(times))
+    return self._join(Ops.GATHER, type(self)(places, device=self.device), arg=axis)
+
+
+def meshgrid(self: Tensor, *args: Any, indexing: Literal["ij", "xy"] = "ij") -> tuple[Tensor, ...]:
+    """Grids of the coordinates in one-dimensional tensors.
+
+    >>> from tinygraft import Tensor
+    >>> [g.tolist() for g in Tensor([1, 2]).meshgrid(Tensor([3, 4]))]
+    [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
+    """
+    if indexing not in ("ij", "xy"):
+        raise ShapeError(f"meshgrid knows the indexing 'ij' and 'xy', got {indexing!r}")
+    given: list[Tensor] = several("meshgrid", self, args)
+    if any(t.ndim > 1 for t in given):
+        wide = next(t for t in given if t.ndim > 1)
+        raise ShapeError(
+            f"meshgrid needs one axis each, got {', '.join(str(t.shape) for t in given)}\n"
+            f"  {wide.shape} made at {wide._where()}"
+        )
+    axes = list(range(len(given)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[0], axes[1] = 1, 0
+    lines = [
+        t.reshape((1,) * axis + (-1,) + (1,) * (len(given) - axis - 1)) for t, axis in zip(given, axes, strict=True)
+    ]
+    shape = broadcast_shape(*(line.shape for line in lines)) or ()
+    return tuple(line.expand(shape) for line in lines)
+
+
+# Padding
+
+
+def pad(self: Tensor, padding: Any, mode: str = "constant", value: Scalar = 0.0) -> Tensor:
+    """More elements around, or fewer where a number is negative.
+
+    padding is a (before, after) or None for each axis, or a flat list from the last axis on: left, right, top,
+    bottom, ... mode is constant (filled with value), reflect, replicate or circular. A whole number as value leaves
+    integers what they are. What is cut on one side takes part in a reflection on the other, as in PyTorch.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2, 3]).pad((1, 1)).tolist()
+    [0, 1, 2, 3, 0]
+    >>> Tensor([1, 2, 3]).pad((2, 0), mode="reflect").tolist()
+    [3, 2, 1, 2, 3]
+    """
+    pairs = _pad_pairs(self, padding)
+    if mode == "constant":
+        return pad_constant(self, pairs, value)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise ShapeError(f"pad knows the modes constant, reflect, replicate and circular, got {mode!r}")
+    result = self
+    for axis, pair in enumerate(pairs):
+        before, after = as_ints(pair, f"pad with mode {mode}")
+        if before or after:
+            result = _pad_axis(result, axis, before, after, mode)
+    return self._again() if result is self else result
+
+
+def _pad_pairs(self: Tensor, padding: Any) -> list[BeforeAfter]:
+    """(before, after) for each axis, from either way of writing them."""
+    given = tuple(padding)
+    if any(pair is None or isinstance(pair, (tuple, list)) for pair in given):
+        if len(given) != self.ndim:
+            raise ShapeError(
+                f"pad needs one pair or None for each axis of {self.shape}, got {given}\n  made at {self._where()}"
+            )
+        sides = [as_sizes((pair or (0, 0),), "a padding") for pair in given]
+        return [(before, after) for before, after in sides]
+    given = as_sizes(given, "a padding")
+    if len(given) % 2 or len(given) > 2 * self.ndim:
+        raise ShapeError(
+            f"pad needs pairs of numbers, at most one pair for each axis of {self.shape}, got {given}\n"
+            f"  made at {self._where()}"
+        )
+    flat = [(given[i], given[i + 1]) for i in range(0, len(given), 2)]
+    return [(0, 0)] * (self.ndim - len(flat)) + flat[::-1]
+
+
+def pad_constant(self: Tensor, pairs: Sequence[BeforeAfter], value: Scalar) -> Tensor:
+    """Pad each axis with `value`; a negative number of elements cuts as many off."""
+    cut = tuple(
+        (-before if _negative(before) else 0, lengths.add(size, after) if _negative(after) else size)
+        for (before, after), size in zip(pairs, self.shape, strict=True)
+    )
+    x = self.shrink(cut)
+    grow = tuple((0 if _negative(before) else before, 0 if _negative(after) else after) for before, after in pairs)
+    if all(lengths.same(side, 0) for pair in grow for side in pair):
+        return x
+    if any(not is_concrete(pair) for pair in grow):
+        claims.take(claims.CheckedSizes(tuple(side for pair in grow for side in pair), "a padding", self._where()))
+    padded = x._move(Ops.PAD, grow)
+    if value == 0:
+        return padded
+    if isinstance(value, float) and value.is_integer() and self.dtype.kind != "float":
+        value = bool(value) if self.dtype is dtypes.bool and value == 1 else int(value)
+    inside = x._const(True, dtypes.bool)._move(Ops.PAD, grow)
+    return inside._op(Ops.WHERE, padded, value)
+
+
+def _pad_axis(self: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
+    """One axis padded from its own elements."""
+    whole = lengths.as_int(self.shape[axis], "pad")
+    if mode == "replicate" and whole and min(before, after) <= -whole:  # all are cut but the edge is still repeated
+        total, edge = whole + before + after, 0 if before > 0 else whole - 1
+        return sliced(self, axis, edge, edge + 1).expand(_with(self.shape, axis, max(total, 0)))
+    if mode == "reflect" and before * after < 0:  # the whole is mirrored, then cut
+        grown = _pad_axis(self, axis, max(before, 0), max(after, 0), mode)
+        return sliced(grown, axis, max(-before, 0), max(lengths.as_int(grown.shape[axis], "pad") + min(after, 0), 0))
+    x = sliced(self, axis, max(-before, 0), self.shape[axis] + min(after, 0))
+    before, after = max(before, 0), max(after, 0)
+    size = lengths.as_int(x.shape[axis], "pad")
+    limit = {"reflect": size - 1, "circular": size}.get(mode)
+    if (limit is not None and max(before, after) > limit) or size == 0:
+        raise ShapeError(
+            f"pad with mode {mode} has room for {max(limit or 0, 0)} on axis {axis} of {self.shape}, "
+            f"asked for {before} before and {after} after\n  made at {self._where()}"
+        )
+    if mode == "reflect":
+        left = sliced(x, axis, 1, before + 1).flip(axis)
+        right = sliced(x, axis, size - 1 - after, size - 1).flip(axis)
+    elif mode == "circular":
+        left, right = sliced(x, axis, size - before, size), sliced(x, axis, 0, after)
+    else:
+        left = sliced(x, axis, 0, 1).expand(_with(x.shape, axis, before))
+        right = sliced(x, axis, size - 1, size).expand(_with(x.shape, axis, after))
+    parts = [part for part, n in ((left, before), (x, size), (right, after)) if n]
+    return parts[0].cat(*parts[1:], dim=axis)
+
+
+def pad_to(self: Tensor, shape: Any = (), *args: Any, value: Scalar = 0) -> Tensor:
+    """Filled up with value at the end of each axis, to the sizes of shape; None keeps an axis."""
+    wanted = as_sizes((shape, *args), "a shape")
+    if len(wanted) != self.ndim:
+        raise ShapeError(
+            f"pad_to needs a size or None for each axis of {self.shape}, got {wanted}\n  made at {self._where()}"
+        )
+    return self.pad(
+        [None if n is None else (0, lengths.sub(n, old)) for n, old in zip(wanted, self.shape, strict=True)],
+        value=value,
+    )
+
+
+def _check_alike(what: str, first: TensorBase, other: TensorBase, free: int | None = None) -> None:
+    """Raise ShapeError unless both have the same axes, but for the free one."""
+    both = f"cannot {what} shapes {show_arg(first.shape)} and {show_arg(other.shape)}"
+    along = "" if free is None else f" along axis {free}"
+    made = f"  first made at {first._where()}      other made at {other._where()}"
+    if first.ndim != other.ndim:
+        raise ShapeError(f"{both}: they have {first.ndim} and {other.ndim} axes\n{made}")
+    for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
+        if axis != free and not lengths.same(a, b):
+            raise ShapeError(
+                f"{both}{along}: axis {axis} is {show_arg(a)} in the first and {show_arg(b)} in the other\n{made}"
+            )
+
+
+def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
+    """Tensors given one by one, or as one list in place of the first."""
+    given = [*first] if isinstance(first, (list, tuple)) else [first]
+    for other in others:
+        given += other if isinstance(other, (list, tuple)) else [other]
+    if not given:
+        raise ShapeError(f"{what} needs at least one tensor, got none")
+    for part in given:
+        if not isinstance(part, TensorBase):
+            raise DTypeError(f"{what} takes tensors, got {part!r}; an axis is given by its name, as in dim=1")
+    return given
+
+
+def _negative(size: sint) -> bool:
+    """Whether so many elements are cut. A symbolic number that may be less or more than 0 is one to be added."""
+    return low(size) < 0 and high(size) <= 0
+
+
+def _with(shape: Shape, axis: int, size: sint) -> Shape:
+    return (*shape[:axis], size, *shape[axis + 1 :])

@@ -1,0 +1,247 @@
+"""Products of matrices: matmul, dot, linear, einsum and attention.
+
+Tensors in, broadcast over their leading axes; the product out. A product is one multiplication and one sum along
+the last axis, the form that codegen knows. Half types are multiplied and accumulated in float32 and rounded once; small
+integers are accumulated in 32 bits and wrap to their dtype, bools are counted; with dtype= the operands are cast to it
+first and the result has it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, promote, to_dtype
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.base import TensorBase, broadcast_shape
+from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.show import show_arg
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def accumulator_dtypes(self: Tensor, dtype: DTypeLike | None, *others: TensorBase) -> tuple[DType, DType]:
+    """The dtype in which a sum of products is accumulated, and the one of its result: the common one."""
+    if dtype is not None:
+        return to_dtype(dtype), to_dtype(dtype)
+    common = promote(self.dtype, *(other.dtype for other in others))
+    inside = accumulator(common)
+    return inside, inside if common is dtypes.bool else common
+
+
+def matmul(self: Tensor, x: Any, reverse: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+    """The matrix product self @ x, or x @ self if reverse, with shapes as numpy.matmul has them.
+
+    (..., m, k) @ (..., k, n) gives (..., m, n); an operand of one axis is a row on the left, a column on the
+    right. The result has the dtype that both promote to, so that int8 wraps: dtype="int32" keeps all of a sum.
+    Raises ShapeError when the inner sizes differ or an operand has no axes.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2], [3, 4]]).matmul(Tensor([[5, 6], [7, 8]])).tolist()
+    [[19, 22], [43, 50]]
+    """
+    other = self._operand(Ops.MUL, x)
+    if not isinstance(other, TensorBase):
+        raise ShapeError(
+            f"matmul needs tensors of one axis or more, got shape {self.shape} and the number {x}; multiply by * "
+            f"instead\n  made at {self._where()}"
+        )
+    left, right = cast("tuple[Tensor, Tensor]", (other, self) if reverse else (self, other))
+    return left._product(right, dtype)
+
+
+def dot(self: Tensor, w: Any, dtype: DTypeLike | None = None) -> Tensor:
+    """matmul, by its other name."""
+    return self.matmul(w, dtype=dtype)
+
+
+def _product(self: Tensor, x: Tensor, dtype: DTypeLike | None) -> Tensor:
+    if not self.ndim or not x.ndim:
+        raise ShapeError(
+            f"cannot multiply shapes {self.shape} and {x.shape} as matrices: both need an axis; "
+            f"multiply by * instead\n"
+            f"  left  made at {self._where()}      right made at {x._where()}"
+        )
+    inner = -1 if x.ndim == 1 else -2
+    if not lengths.same(self.shape[-1], x.shape[inner]):
+        raise ShapeError(
+            f"cannot multiply shapes {show_arg(self.shape)} and {show_arg(x.shape)} as matrices: axis -1 of the "
+            f"left is {show_arg(self.shape[-1])} and axis {inner} of the right is {show_arg(x.shape[inner])}\n"
+            f"  left  made at {self._where()}      right made at {x._where()}"
+        )
+    _check_batches(self, x)
+    inside, outside = accumulator_dtypes(self, dtype, x)
+    left, right = self._cast(inside), x._cast(inside)
+    if inside.kind == "complex":
+        return left._product(right, inside)
+    if x.ndim > 1:
+        right = right.transpose(-1, -2)
+        left = left if self.ndim == 1 else reshaped(left, (*self.shape[:-1], 1, self.shape[-1]))
+        right = right if self.ndim == 1 else reshaped(right, (*right.shape[:-2], 1, *right.shape[-2:]))
+    return left._op(Ops.MUL, right)._reduce(Ops.ADD, -1)._cast(outside)
+
+
+def linear(self: Tensor, weight: Tensor, bias: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
+    """self @ weight + bias, with weight of shape (in, out); a weight of one axis is multiplied elementwise.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2]]).linear(Tensor([[1, 2], [3, 4]]), Tensor([1, 2])).tolist()
+    [[8, 12]]
+    """
+    if dtype is not None:
+        return self._cast(dtype).linear(weight._cast(dtype), bias if bias is None else bias._cast(dtype))
+    result = self._op(Ops.MUL, weight) if weight.ndim == 1 else self.matmul(weight)
+    return result if bias is None else result._op(Ops.ADD, bias)
+
+
+def _check_batches(self: Tensor, x: Tensor) -> None:
+    """The axes in front of the matrices must broadcast together."""
+    a, b = self.shape, x.shape
+    for axis in range(-3, -min(len(a), len(b)) - 1, -1):
+        if broadcast_shape((a[axis],), (b[axis],)) is None:
+            raise ShapeError(
+                f"cannot multiply shapes {a} and {b} as matrices: axis {axis} is {a[axis]} on the left and "
+                f"{b[axis]} on the right, and neither is 1\n"
+                f"  left  made at {self._where()}      right made at {x._where()}"
+            )
+
+
+def einsum(cls: type[Tensor], formula: str, *operands: Any, dtype: DTypeLike | None = None) -> Tensor:
+    """The sum of products that formula says, such as "ij,jk->ik". "..." stands for any axes, broadcast.
+
+    A letter twice in one operand takes its diagonal; without "->" the result has the letters that occur once,
+    in alphabetical order. Raises ShapeError where formula and operands disagree.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.einsum("ij,ij->", Tensor([[1, 2], [3, 4]]), Tensor([[5, 6], [7, 8]])).item()
+    70
+    """
+    listed = len(operands) == 1 and isinstance(operands[0], (list, tuple))
+    tensors: list[Tensor] = list(operands[0] if listed else operands)
+    for operand in tensors:
+        if not isinstance(operand, TensorBase):
+            raise DTypeError(f"einsum multiplies tensors, got {operand!r}")
+    inputs, output = _parse(formula, tensors)
+    inside, outside = accumulator_dtypes(tensors[0], dtype, *tensors[1:])
+    order = list(output) + sorted({letter for letters in inputs for letter in letters} - set(output))
+    sizes = _sizes(formula, inputs, tensors)
+    factors = [_spread(t._cast(inside), letters, order) for t, letters in zip(tensors, inputs, strict=True)]
+    result = factors[0]
+    for factor in factors[1:]:
+        result = result._op(Ops.MUL, factor)
+    result = result.expand(tuple(sizes[letter] for letter in order))
+    summed = tuple(range(len(output), len(order)))
+    return (result._reduce(Ops.ADD, summed) if summed else result)._cast(outside)
+
+
+def _spread(self: Tensor, letters: Sequence[str], order: Sequence[str]) -> Tensor:
+    """Axes named by letters brought into order, with size 1 for a letter that is not there."""
+    x, names = self, list(letters)
+    for letter in dict.fromkeys(names):
+        while names.count(letter) > 1:
+            first = names.index(letter)
+            second = names.index(letter, first + 1)
+            x = x.diagonal(0, first, second)
+            names = [n for i, n in enumerate(names) if i not in (first, second)] + [letter]
+    x = x.permute(*(names.index(letter) for letter in order if letter in names)) if names else x
+    kept = iter(x.shape)
+    return reshaped(x, tuple(next(kept) if letter in names else 1 for letter in order))
+
+
+def scaled_dot_product_attention(
+    self: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(self @ key.T * scale + mask) @ value, for queries (..., L, d), keys and values (..., S, d).
+
+    scale None is 1 / sqrt(d).
+
+    attn_mask is added, or where it is bool keeps what is True; is_causal keeps keys up to the query's place;
+    enable_gqa repeats the heads (axis -3) of key and value to those of the queries.
+
+    Raises ValueError for attn_mask together with is_causal.
+    """
+    if is_causal and attn_mask is not None:
+        raise ValueError("attention takes attn_mask or is_causal, not both: put the causal part into the mask")
+    if enable_gqa:
+        repeats = lengths.as_int(self.shape[-3], "attention"), lengths.as_int(key.shape[-3], "attention")
+        if repeats[0] % repeats[1]:
+            raise ShapeError(f"enable_gqa needs query heads that are a multiple of key heads, got {repeats}")
+        key = key.repeat_interleave(repeats[0] // repeats[1], -3)
+        value = value.repeat_interleave(repeats[0] // repeats[1], -3)
+    wide = promote(self.dtype, key.dtype, dtypes.float32)
+    scores = self.matmul(key.transpose(-2, -1), dtype=wide)._op(
+        Ops.MUL, 1 / math.sqrt(max(self.shape[-1], 1)) if scale is None else scale
+    )
+    if is_causal:
+        future = positions_along(scores, scores.ndim - 2)._op(Ops.CMPLT, positions_along(scores, scores.ndim - 1))
+        scores = future._op(Ops.WHERE, -math.inf, scores)
+    elif attn_mask is not None and attn_mask.dtype is dtypes.bool:
+        scores = attn_mask._op(Ops.WHERE, scores, -math.inf)
+    elif attn_mask is not None:
+        scores = scores._op(Ops.ADD, attn_mask)
+    return scores.softmax(-1)._cast(self.dtype).dropout(dropout_p).matmul(value)
+
+
+def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]], list[str]]:
+    """The letters of each operand and of the result, with one name for each axis that "..." stands for."""
+    left, arrow, right = formula.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(tensors):
+        shapes = ", ".join(str(t.shape) for t in tensors)
+        raise ShapeError(f"einsum {formula!r} names {len(parts)} operands, got {len(tensors)} of shapes {shapes}")
+    inputs = []
+    for part, tensor in zip(parts, tensors, strict=True):
+        before, dots, after = part.partition("...")
+        hidden = tensor.ndim - len(before) - len(after)
+        if hidden < 0 or (hidden > 0 and not dots):
+            raise ShapeError(
+                f"einsum {formula!r} gives {part!r} to an operand of {tensor.ndim} axes, shape {tensor.shape}\n"
+                f"  made at {tensor._where()}"
+            )
+        if not (before + after).isalpha() and before + after:
+            raise ShapeError(f"einsum {formula!r} is made of letters, commas, '...' and one '->'")
+        inputs.append([*before, *(f".{i}" for i in range(-hidden, 0)), *after])
+    known = [letter for letters in inputs for letter in letters]
+    most = max((sum(letter[0] == "." for letter in letters) for letters in inputs), default=0)
+    rest = [f".{i}" for i in range(-most, 0)]
+    if not arrow:
+        return inputs, rest + sorted(n for n in set(known) if n[0] != "." and known.count(n) == 1)
+    before, dots, after = right.partition("...")
+    output = [*before, *(rest if dots else []), *after]
+    wrong = [letter for letter in output if letter not in known or output.count(letter) > 1]
+    if wrong:
+        raise ShapeError(
+            f"einsum {formula!r} has {wrong[0]!r} in its result, which must be in an operand and named once"
+        )
+    return inputs, output
+
+
+def _sizes(formula: str, inputs: Sequence[Sequence[str]], tensors: Sequence[Tensor]) -> dict[str, Any]:
+    """The size of each letter."""
+    sizes: dict[str, Any] = {}
+    places: dict[str, tuple[Tensor, int]] = {}  # the tensor and axis that a size comes from
+    for letters, tensor in zip(inputs, tensors, strict=True):
+        for axis, (letter, size) in enumerate(zip(letters, tensor.shape, strict=True)):
+            known = sizes.get(letter, 1)
+            if not (lengths.same(known, size) or lengths.same(size, 1) or lengths.same(known, 1)):
+                other, at = places[letter]
+                raise ShapeError(
+                    f"einsum {formula!r} of shapes {other.shape} and {tensor.shape}: {letter!r} is {known}, axis {at} "
+                    f"of the first, and {size}, axis {axis} of the second\n"
+                    f"  first made at {other._where()}      second made at {tensor._where()}"
+                )
+            if lengths.same(known, 1):
+                sizes[letter], places[letter] = size, (tensor, axis)
+    return sizes

@@ -1,0 +1,119 @@
+"""Gradients of a tensor with respect to others: `backward` fills their .grad, `gradient` returns them.
+
+A scalar tensor in (or one with the gradient to start from); lazy tensors out. Nothing is computed here: the walk of
+`autograd/` adds nodes to the graph, so a gradient can be differentiated again.
+
+Which tensors get a .grad: among the live tensors whose node is in the graph, those that have requires_grad=True; if
+there are none, the float tensors whose flag is None. Of these only leaves count: a tensor that was computed from
+another one of them is an intermediate result. Reads, realises and writes in between change nothing (paths.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from tinygraft.autograd.build import laid_like
+from tinygraft.engine import tape
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.schedule.stored import memories
+from tinygraft.tensor.data.realizing import rebind
+from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.state.paths import GradientPath, Leaves
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: bool = False) -> Tensor:
+    """Add the gradient of this tensor to .grad of the tensors that it depends on, and return this tensor.
+
+    A .grad that has views, or is one of a buffer for all gradients, is written to; else the sum is a new tensor.
+    gradient is that of this tensor itself, needed unless it has one element. A graph is never used up:
+    retain_graph is accepted and changes nothing. Raises ShapeError and DTypeError.
+
+    >>> from tinygraft import Tensor
+    >>> x = Tensor([1.0, 2.0], requires_grad=True)
+    >>> _ = (x * x).sum().backward()
+    >>> x.grad.tolist()
+    [2.0, 4.0]
+    """
+    seed = _seed(self, "backward", gradient)
+    for tensor, node in Leaves(self).of_each(seed):
+        node, old = laid_like(node, tensor.uop), tensor.grad
+        total = node if old is None else old.uop + node
+        total = UOp(Ops.DETACH, total.dtype, (total,))
+        if old is not None and _has_views(old) and total.dtype is old.dtype and total.shape == old.shape:
+            rebind(cast("Tensor", old), total)
+            continue
+        tensor.grad = tensor._wrap(total)
+        tensor.grad.requires_grad = False
+    return self
+
+
+def gradient(self: Tensor, *targets: TensorBase, gradient: TensorBase | None = None) -> list[Tensor]:
+    """The gradients of this tensor with respect to targets; zeros for one that it does not depend on.
+
+    gradient is that of this tensor itself, needed unless it has one element. A target that was computed is a value:
+    what went through another tensor that was computed alike, or through a view of all of it, counts too. Leaves are
+    told apart. Raises ShapeError and DTypeError.
+
+    >>> from tinygraft import Tensor
+    >>> x = Tensor([3.0], requires_grad=True)
+    >>> y = (x * x * x).sum()
+    >>> first = y.gradient(x)[0]
+    >>> first.tolist(), first.sum().gradient(x)[0].tolist()
+    ([27.0], [18.0])
+    """
+    seed = _seed(self, "gradient", gradient)
+    parts = [part for target in targets for part in target._parts()]
+    for place, target in enumerate(targets):
+        if target.dtype.kind not in ("float", "complex"):
+            raise DTypeError(
+                f"gradient needs targets of floats, target {place} of {len(targets)} is {target.dtype}\n"
+                f"  made at {target._where()}\n"
+                "  hint: cast it before it is used, as in f = t.float(), and ask for the gradient by f"
+            )
+    path = GradientPath(self.uop, everyone=True)
+    path.unfolded.check_lost({buffer for part in parts for buffer in memories(part.uop)}, always=False)
+    wanted = [path.nodes_of(part.uop) or [path.unfolded.of(part.uop)] for part in parts]
+    nodes = path.gradients(wanted, seed)
+    tape.note_used([self.uop], path.unfolded.entries())
+    found = iter([
+        self._wrap(laid_like(part.uop.const_like(0) if node is None else node, part.uop), part)
+        for part, node in zip(parts, nodes, strict=True)
+    ])  # fmt: skip
+    return [_of_parts(self, [next(found) for _ in target._parts()]) for target in targets]
+
+
+def _of_parts(self: Tensor, parts: list[Tensor]) -> Tensor:
+    """A tensor of its one part, or the complex one of two."""
+    return parts[0] if len(parts) == 1 else self._in_parts().joined(*parts)
+
+
+def _seed(self: Tensor, what: str, gradient: Any) -> UOp:
+    """The gradient to start from: 1, or what was given."""
+    if self.dtype.kind != "float":
+        raise DTypeError(f"{what} needs a tensor of floats, this one is {self.dtype}\n  made at {self._where()}")
+    if gradient is None:
+        if not lengths.same(lengths.product(self.shape), 1):
+            raise ShapeError(
+                f"{what} needs a tensor of one element, this one has shape {self.shape}\n"
+                f"  made at {self._where()}\n"
+                f"  hint: reduce it first, as in t.sum().{what}(...), or pass gradient= of the same shape"
+            )
+        return self.uop.const_like(1)
+    start = gradient if isinstance(gradient, TensorBase) else self._const(gradient, self.dtype)
+    if start.shape != self.shape:
+        raise ShapeError(
+            f"{what} of shape {self.shape} got a gradient of shape {start.shape}: they must be equal\n"
+            f"  made at {self._where()}      gradient made at {start._where()}"
+        )
+    return start.uop.cast(self.dtype)
+
+
+def _has_views(grad: TensorBase) -> bool:
+    """Whether somebody else reads the memory of a gradient as a view."""
+    return grad._storage is not None and len(grad._storage.members()) > 1

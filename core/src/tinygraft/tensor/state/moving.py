@@ -1,0 +1,141 @@
+"""Moving: a tensor's values on another device, or on several at once.
+
+On several devices a tensor is replicated, each device having all of it, or cut along an axis, each having a part. It is
+used like any other tensor; docs/multi-device.md says what is computed where and what is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.autograd.build import laid
+from tinygraft.device.registry import Device
+from tinygraft.errors import DeviceError, ShapeError
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.uop.ops import ShardArg
+from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.sharding import even
+from tinygraft.uop.show import show_arg
+from tinygraft.uop.uop import Place
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def to(self: Tensor, device: str | Sequence[str] | None) -> Tensor:
+    """The values on a device (None is the default one); this tensor itself when they are there.
+
+    Several names give a tensor of which each device has all; one that lies on these very devices stays as it is,
+    also where it is cut. What is cut over several devices is put together on one.
+    A gradient that this tensor has goes along; gradients of the result come back to this tensor's device.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor(1, device="CUDA").to(device="PYTHON").device
+    'PYTHON'
+    """
+    name = Device.canonicalize(device)
+    return self if name == self.device else _laid(self, name, None)
+
+
+def to_(self: Tensor, device: str | Sequence[str] | None) -> Tensor:
+    """Move this tensor, and its gradient, to a device, or to several."""
+    return self._become(self.to(device))
+
+
+@either_spelling
+def shard(self: Tensor, devices: Sequence[str], axis: int | None = None, splits: Sequence[int] | None = None) -> Tensor:
+    """The values on several devices: cut along axis, or all of them on each when axis is None.
+
+    splits says how many elements along axis each device gets; without it they get equal parts, the last ones less
+    or nothing where that does not divide. A device may be named twice. Raises ShapeError for an axis that there is
+    not or splits that do not add up, DeviceError for names that are none.
+
+    >>> from tinygraft import Tensor
+    >>> t = Tensor([[1, 2], [3, 4], [5, 6]]).shard(("PYTHON", "PYTHON:1"), axis=0)
+    >>> t.device, t.sharding, (t * 2).sum().tolist()
+    (('PYTHON', 'PYTHON:1'), (0, (2, 1)), 42)
+    """
+    if isinstance(devices, str):
+        raise DeviceError(f"shard needs the names of several devices as a tuple, got {devices!r}")
+    name = Device.canonicalize(tuple(devices))
+    if axis is None:
+        if splits is not None:
+            raise ShapeError(
+                f"shard got splits={tuple(splits)} and no axis to cut: say which, as in axis=0\n"
+                f"  made at {self._where()}"
+            )
+        moved = _laid(self, name, None)
+    else:
+        layout = _layout(self, axis, splits, name if isinstance(name, tuple) else (name,))
+        moved = _laid(self, name, layout if isinstance(name, tuple) else None)
+    return self._again() if moved is self else moved
+
+
+@either_spelling
+def shard_(
+    self: Tensor, devices: Sequence[str], axis: int | None = None, splits: Sequence[int] | None = None
+) -> Tensor:
+    """Put this tensor, and its gradient, on several devices as shard does."""
+    return self._become(self.shard(devices, axis, splits))
+
+
+def shard_like(self: Tensor, y: TensorBase) -> Tensor:
+    """The values on the devices of another tensor, as they lie there. Raises ShapeError where that cannot be.
+
+    >>> from tinygraft import Tensor
+    >>> a = Tensor.ones(4, device="PYTHON").shard(("PYTHON", "PYTHON:1"), axis=0)
+    >>> Tensor([1.0, 2.0, 3.0, 4.0], device="PYTHON").shard_like(a).sharding
+    (0, (2, 2))
+    """
+    if (layout := y.uop.sharding) is None:
+        return self.to(y.device)
+    return self.shard(y.device, layout.axis, layout.sizes)
+
+
+def sharding(self: Tensor) -> tuple[int, tuple[int, ...]] | None:
+    """The axis along which this tensor is cut and how much of it each device has; None where each has all."""
+    layout = self.uop.sharding
+    return None if layout is None else (layout.axis, layout.sizes)
+
+
+def _laid(self: Tensor, device: Place, layout: ShardArg | None) -> Tensor:
+    """This tensor on a device or several; itself when it is there."""
+    node = laid(self.uop, device, layout)
+    if node is self.uop:
+        return self
+    new = self._wrap(node)
+    if self.grad is not None:
+        new.grad = self.grad._wrap(laid(self.grad.uop, device, layout))
+    return new
+
+
+def _become(self: Tensor, moved: TensorBase) -> Tensor:
+    if moved is not self:
+        if self._storage is not None:
+            self._storage.leave(self)
+        self.uop, self.grad = moved.uop, moved.grad  # type: ignore[assignment]
+    return self
+
+
+def _layout(self: Tensor, axis: int, splits: Sequence[int] | None, names: tuple[str, ...]) -> ShardArg:
+    """How this tensor is cut. Raises ShapeError."""
+    place = self._axis(axis)
+    if not self.ndim or not is_concrete((self.shape[place],)):
+        why = "it has no axes" if not self.ndim else f"its length {show_arg(self.shape[place])} is symbolic"
+        raise ShapeError(
+            f"shard cannot cut axis {axis} of shape {show_arg(self.shape)}: {why}\n  made at {self._where()}"
+        )
+    length: int = self.shape[place]
+    sizes: tuple[Any, ...] = even(length, len(names)) if splits is None else tuple(splits)
+    if len(sizes) != len(names):
+        raise ShapeError(
+            f"shard needs one split for each of {len(names)} devices, got {sizes}\n  made at {self._where()}"
+        )
+    if not all(type(size) is int and size >= 0 for size in sizes) or sum(sizes) != length:
+        raise ShapeError(
+            f"shard cannot cut axis {axis} of {self.shape}, which has {length} elements, into splits {sizes}: they "
+            f"have to be sizes that add up to {length}\n  made at {self._where()}"
+        )
+    return ShardArg(place, sizes)

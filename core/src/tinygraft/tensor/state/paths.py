@@ -1,0 +1,193 @@
+"""The way from a result to the tensors that its gradient is asked for: which nodes of its graph each tensor is.
+
+A tensor is found by what it is, not by the node that it has now. It may have been realised, assigned to, or saved
+under another number since the result was computed: `GradientPath.nodes_of` finds all nodes of the unfolded graph
+(engine/unfold.py) that are one tensor, and `Leaves` the tensors that backward fills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tinygraft.autograd.walk import gradient as gradient_nodes
+from tinygraft.autograd.walk import nodes_on_path
+from tinygraft.engine import tape
+from tinygraft.engine.assigns import assigned_to, is_detached_write, written_over
+from tinygraft.engine.unfold import unfold
+from tinygraft.errors import GraphError
+from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
+from tinygraft.tensor.primitives.base import TensorBase, place
+from tinygraft.tensor.state.live import LIVE, borrows, live_tensors
+from tinygraft.tensor.state.storage import MOVES, SharedStorage
+from tinygraft.uop.ops import Ops, Own
+from tinygraft.uop.uop import UOp, rebuild, toposort
+
+
+class GradientPath:
+    """The graph of a result, unfolded. everyone: also where no tensor with requires_grad=True is behind a value."""
+
+    def __init__(self, root: UOp, everyone: bool) -> None:
+        self.unfolded = unfold(root, everyone)
+        self.root = self.unfolded.inside.get(root, root)
+        self.graph = set(toposort(self.root))
+        self._same: dict[UOp, list[UOp]] = {}  # a node over memory -> the same over saved or unknown values of it
+        self._marked: dict[Own, list[UOp]] = {}  # of leaves that are views: over each value that the memory had
+        for node in self.graph:
+            if node.op is Ops.RESHAPE and isinstance(node.tag, Own):
+                self._marked.setdefault(node.tag, []).append(node)
+        self._versions: dict[UOp, list[UOp]] = {}  # memory of a leaf -> what was written into it, in graphs of then
+        origins = self.unfolded.origins(self.graph)
+        for node in filter(is_detached_write, self.graph):
+            root = assigned_to(node)
+            self._versions.setdefault(rebuild((root,), origins)[root], []).append(node)
+        if origins:
+            for node, now in rebuild((self.root,), origins).items():
+                if node is not now and node in self.graph:
+                    self._same.setdefault(now, []).append(node)
+
+    def nodes_of(self, node: UOp) -> list[UOp]:
+        """The nodes of the graph that are the tensor which has this node now, the newest first.
+
+        A tensor that was assigned to was another node before. A leaf is both, for what is written into a leaf is
+        detached; any other tensor is the newest of its nodes that the graph has.
+        """
+        if isinstance(node.tag, Own) and node.op is Ops.RESHAPE:
+            return _newest(sorted(self._marked.get(node.tag, ()), key=lambda n: -n.serial))
+        found: dict[UOp, None] = {}
+        while True:
+            memory = memory_base(node)
+            inside, before = self.unfolded.inside.get(node), tape.nodes_before(memory)
+            if inside is None:
+                inside = self.unfolded.of(node) if self.unfolded.has(memory) else node
+            old = self.unfolded.stand_in(memory)  # it was moved to a copy when another tensor wrote to its memory
+            moved = None if old is None else rebuild((node,), {memory: old})[node]
+            versions = [v for root in (memory, *before) for v in self._versions.get(root, ())]
+            whole = [*before, *versions] if _is_whole(node) else ()  # what a view is of is another tensor
+            for known in (inside, moved, *self._same.get(node, ()), *whole):
+                if known is not None and known.shape == node.shape and known in self.graph:
+                    found[known] = None
+            if node.op is not Ops.ASSIGN and not found and memory.op in HELD:  # what was assigned is there by now
+                old_ones = [n for n in self.unfolded.before(memory) if n.shape == node.shape and n in self.graph]
+                return old_ones[:1]
+            if node.op is not Ops.ASSIGN or (found and not is_detached_write(node)):
+                return _newest(list(found))
+            node = written_over(node)
+
+    def gradients(self, targets: Sequence[Sequence[UOp]], seed: UOp) -> list[UOp | None]:
+        """The gradient with respect to each target, which may be several nodes; None where nothing leads to it.
+
+        Raises GraphError where one needs a value that is not there any more.
+        """
+        flat = list(dict.fromkeys(node for nodes in targets for node in nodes))
+        each = dict(zip(flat, gradient_nodes(self.root, flat, seed), strict=True))
+        sums: list[UOp | None] = []
+        for nodes in targets:
+            parts = [part for node in nodes if (part := each[node]) is not None]
+            total = parts[0] if parts else None
+            for part in parts[1:]:
+                assert total is not None
+                total = total + part
+            sums.append(total)
+        there = [node for node in sums if node is not None]
+        done = rebuild(there, back) if (back := self.unfolded.comparable()) else {}
+        found = [None if node is None else done.get(node, node) for node in sums]
+        self.unfolded.check_known([node for node in found if node is not None], _lines)
+        return found
+
+
+def _is_whole(node: UOp) -> bool:
+    """Whether a node has the elements of memory in their order, or was assigned to."""
+    while node.op is Ops.RESHAPE:
+        node = node.src[0]
+    return node.op in HELD or node.op is Ops.ASSIGN
+
+
+def _newest(found: list[UOp]) -> list[UOp]:
+    """Nodes without those that a gradient comes to through another one: what was written there is made of these."""
+    if len(found) < 2:
+        return found
+    behind: set[UOp] = set().union(*map(tape.behind, found))
+    return [node for node in found if node not in behind]
+
+
+class Leaves(GradientPath):
+    """The tensors that backward of a result fills, each with its nodes: found.
+
+    Those with requires_grad=True, or all whose flag is None where there is none of these; and of these only leaves: a
+    tensor that was computed from another one of them is an intermediate result. Where there are none, `of_each`
+    raises GraphError.
+    """
+
+    def __init__(self, result: TensorBase) -> None:
+        """Find them, and note on the tape that a backward went through values between them and `result`.
+
+        Raises GraphError where such a value was lost.
+        """
+        super().__init__(result.uop, everyone=False)
+        self.unfolded.check_lost((), always=True)
+        live = [t for t in live_tensors() if t.dtype.kind == "float" and t.requires_grad is not False]
+        found = self._known(tensor for tensor in live if tensor.requires_grad)
+        if not found:
+            super().__init__(result.uop, everyone=True)
+            if self.unfolded.lost:
+                self.unfolded.check_lost({b for t in live for b in memories(t.uop)}, always=False)
+            found = self._known(live)
+        onward = nodes_on_path(self.root, [nodes[0] for _, nodes in found])
+        self.result = result
+        self.found = [(tensor, nodes) for tensor, nodes in found if onward.get(nodes[0]) == ()]
+        passed = [t.uop for t in live if onward.get(self.unfolded.inside.get(t.uop, t.uop))]
+        tape.note_used(passed, self.unfolded.entries())
+
+    def of_each(self, seed: UOp) -> list[tuple[TensorBase, UOp]]:
+        """Each tensor that has a gradient, with that. Raises GraphError when there are none."""
+        nodes = self.gradients([nodes for _, nodes in self.found], seed)
+        given = [(tensor, node) for (tensor, _), node in zip(self.found, nodes, strict=True) if node is not None]
+        if not given:
+            result = self.result
+            raise GraphError(
+                f"backward found no tensor to give a gradient to: the result of shape {result.shape} depends on none "
+                f"that is still there, is of floats and has requires_grad True or None\n  made at {result._where()}\n"
+                "  hint: set requires_grad=True on what the gradient is for before it is used, and keep it"
+            )
+        return given
+
+    def _known(self, tensors: Iterable[TensorBase]) -> list[tuple[TensorBase, list[UOp]]]:
+        return [(tensor, nodes) for tensor in tensors if (nodes := self.nodes_of(tensor.uop))]
+
+
+def _lines(buffer: UOp) -> str:
+    """Where a tensor over a BUFFER was made, and last written to, as a line of a message; nothing where it is gone."""
+    for holder in LIVE.near([buffer]):
+        if isinstance(holder, TensorBase) and buffer in buffers_of(holder.uop.base):
+            wrote = holder._wrote if holder._storage is None else holder._storage._wrote
+            return f"\n  made at {holder._where()}" + (f"      overwritten at {place(wrote)}" if wrote else "")
+    return ""
+
+
+def is_detached_value(node: UOp) -> bool:
+    """Whether a node is what detach() gave, or movements of that."""
+    while node.op in MOVES:
+        node = node.src[0]
+    return node.op is Ops.DETACH
+
+
+def is_leaf(tensor: TensorBase | SharedStorage) -> bool:
+    """Whether a tensor with requires_grad=True is computed from no other such one that is still there.
+
+    What was computed when it was written to first is no leaf from then on, whatever it has been overwritten by; nor is
+    what has the node of another tensor, as contiguous() gives it where there is nothing to do, or a copy of what that
+    one had before it was written to.
+    """
+    if tensor._computed or borrows(tensor):
+        return False
+    if tensor._lender is not None and any(tape.origin_of(buffer) is not None for buffer in memories(tensor.uop)):
+        return False
+    node = tensor.uop
+    if is_detached_value(node):
+        return True
+    while node.op in (Ops.ASSIGN, Ops.RESHAPE, Ops.DETACH):
+        node = node.src[0]
+    if node.op in HELD:
+        entry = tape.entry_of(node)
+        return entry is None or not entry.asks
+    return not tape.is_asked(tensor.uop, tape.asking_nodes(LIVE.near(())) - {tensor.uop})

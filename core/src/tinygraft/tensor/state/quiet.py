@@ -1,0 +1,86 @@
+"""Blocks in which nothing asks for a gradient: `with Tensor.no_grad(): ...`, for programs written for PyTorch.
+
+Whether this thread is in one is asked whenever a tensor is computed, so most of the cost is one look at a list.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import ContextDecorator
+from weakref import ReferenceType, ref
+
+from tinygraft.engine import tape
+from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.tensor.state.leaves import by_itself
+from tinygraft.tensor.state.live import LIVE
+from tinygraft.uop.ops import FunctionArg, Ops
+from tinygraft.uop.uop import UOp
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.blocks: list[ReferenceType[NoGrad]] = []
+
+
+here = _Here()  # here.blocks: those that this thread is in
+
+
+class NoGrad(ContextDecorator):
+    """A block or a function whose results are constants to every gradient.
+
+    One that is gone is over: a signal where `__exit__` begins ends that before its first line, and its error holds it.
+    """
+
+    def _recreate_cm(self) -> NoGrad:
+        """One for each call of a decorated function."""
+        return NoGrad()
+
+    def __enter__(self) -> None:
+        here.blocks.append(ref(self))
+
+    def __exit__(self, *_: object) -> None:
+        here.blocks.remove(ref(self))
+
+
+def is_quiet() -> bool:
+    """Whether this thread is in such a block."""
+    if here.blocks and not any(block() for block in here.blocks):
+        here.blocks.clear()
+    return bool(here.blocks)
+
+
+def cut(node: UOp) -> UOp:
+    """A node of a result: what no gradient goes through."""
+    return UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" and node.op is not Ops.DETACH else node
+
+
+def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
+    """Whether a gradient of a node, of a tensor with that flag, goes to one with requires_grad=True; maybe itself.
+
+    What has another flag was written to, and what was written has a gradient; averages and caches have none.
+    """
+    if node.dtype.kind != "float" or requires_grad:
+        return node.dtype.kind == "float"
+    memory = memory_base(node)
+    if memory.op in HELD and not any(tape.origin_of(buffer) for buffer in buffers_of(memory)):
+        entry = tape.entry_of(memory)
+        return entry is not None and entry.asks
+    return tape.is_asked(node, tape.asking_nodes(LIVE.near(())))
+
+
+def unrecorded(value: UOp, old: UOp) -> UOp:
+    """What is written in such a block in the place of old, which may have a gradient.
+
+    The tape does not hear of the write, as in PyTorch: the gradient of the new value goes to what old was computed
+    from, as if it were the old one.
+    """
+    return UOp(Ops.FUNCTION, value.dtype, (by_itself(value), old), _UNRECORDED)
+
+
+def _to_old(node: UOp, gradient: UOp, places: tuple[int, ...]) -> Sequence[UOp | None]:
+    """The gradient as it is."""
+    return [gradient for _ in places]
+
+
+_UNRECORDED = FunctionArg("a write in no_grad", _to_old)

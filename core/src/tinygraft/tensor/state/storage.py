@@ -1,0 +1,476 @@
+"""Storage: what a tensor and its views share, so that a write through any of them shows in all.
+
+The graph is immutable: a write makes one new node for the whole value, and every tensor over it becomes its own chain
+of movements over that node. A SharedStorage holds the node of the whole and refers weakly to the tensors; each of these
+knows its steps from the whole: none for the tensor that the first view was made of. There is a SharedStorage only where
+there is a view, from the first one on.
+
+Which methods give views is a closed table, VIEWS. `is_declared` says whether a tensor was made by one of them because
+the user called it: what a method of this library moves on the way to its result is never an alias.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Sequence, Set
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.device.buffer import realized
+from tinygraft.engine.exclusive import exclusive
+from tinygraft.engine.tape import note_asked
+from tinygraft.errors import ShapeError
+from tinygraft.interrupt import come_again, guarded
+from tinygraft.schedule.stored import HELD, LEAVES, buffers_of, memory_base
+from tinygraft.tensor.primitives.lengths import now
+from tinygraft.tensor.state import quiet
+from tinygraft.tensor.state.leaves import by_itself, leaf
+from tinygraft.tensor.state.live import LIVE, borrows, note_assigned, wake
+from tinygraft.uop.ops import Ops, Own
+from tinygraft.uop.shape import Shape, symbolic_sizes
+from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.primitives.base import TensorBase
+
+_SHAPES = "reshape view view_as reshape_as flatten unflatten ravel squeeze unsqueeze expand expand_as broadcast_to"
+_ORDER = "permute transpose t T mT swapaxes movedim flip fliplr flipud"
+_PARTS = "__getitem__ __iter__ shrink shrink_to narrow select unbind diagonal unfold"
+_CUTS = "split split_with_sizes tensor_split chunk hsplit vsplit dsplit"
+VIEWS = frozenset(f"{_SHAPES} {_ORDER} {_PARTS} {_CUTS} detach bitcast real imag".split())
+MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.EXPAND, Ops.WINDOW})
+_WHOLE = frozenset({Ops.RESHAPE, Ops.DETACH})  # steps that keep every element at its index
+
+Made = tuple[CodeType, int, CodeType, CodeType]  # where a tensor was made: `here` of base.py
+ViewStep = tuple[Ops, Any, tuple[UOp, ...], Any, Any]  # op, dtype, symbolic sizes, arg, tag
+Steps = tuple[ViewStep, ...]
+
+_declared: set[int] = set()  # ids of the code of the methods of VIEWS, which live as long as their classes
+_around: set[int] = set()  # ids of the code of wrappers around methods
+
+
+def declare(name: str, member: Any) -> None:
+    """Let a member of Tensor give views, if its name is in VIEWS."""
+    if name not in VIEWS:
+        return
+    function: Any = member.fget if isinstance(member, property) else member
+    while hasattr(function, "__wrapped__"):
+        _around.add(id(function.__code__))
+        function = function.__wrapped__
+    _declared.add(id(function.__code__))
+
+
+def is_declared(tensor: TensorBase) -> bool:
+    """Whether a tensor was just made by a method of VIEWS that was called from outside this library."""
+    outer = id(tensor._made[2])
+    return outer in _declared or (outer in _around and id(tensor._made[3]) in _declared)
+
+
+class _Member(weakref.ref["TensorBase"]):
+    """A tensor of a storage, listed there under key."""
+
+    __slots__ = ("home", "key")
+    home: weakref.ref[SharedStorage]
+    key: int
+
+
+def _forget(member: _Member) -> None:
+    """A tensor of a storage has died: if one is left, realising looks at it, and may let go of the rest."""
+    try:
+        storage = member.home()
+        if storage is not None and storage._members.get(member.key, member) is member:
+            storage._members.pop(member.key, None)
+            storage.wake_last()
+    except KeyboardInterrupt:  # Python drops what is raised here: all of it is done, and the signal comes once more
+        _forget(member)
+        come_again()
+
+
+class SharedStorage:
+    """The whole value that some tensors are views of.
+
+    uop is its node, requires_grad the flag of the tensor that the first view was made of. version counts the writes,
+    and written says that somebody has written to it since it was last in memory. Realising treats it as a tensor, so
+    that its node follows.
+    """
+
+    __slots__ = ("__weakref__", "_computed", "_lender", "_members", "_node", "_wrote", "requires_grad", "version",
+                 "written")  # fmt: skip
+
+    def __init__(self, uop: UOp, requires_grad: bool | None, first: TensorBase) -> None:
+        self._node, self.requires_grad = uop, requires_grad
+        self.version, self.written = 0, False
+        self._lender, self._computed, self._wrote = first._lender, first._computed, first._wrote
+        self._members: dict[int, _Member] = {}
+        self.add(first)
+
+    @property
+    def uop(self) -> UOp:
+        """The node of the whole value."""
+        return self._node
+
+    @uop.setter
+    def uop(self, node: UOp) -> None:
+        self._node = node
+        for tensor in self.members():
+            wake(tensor)
+
+    @property
+    def made_at(self) -> tuple[str, int]:
+        """Where the first of its tensors that is still there was made."""
+        found = self.members()
+        return found[0].made_at if found else ("", 0)
+
+    def add(self, tensor: TensorBase) -> None:
+        """List one more tensor."""
+        member = _Member(tensor, _forget)
+        member.key, member.home = id(tensor), weakref.ref(self)
+        self._members[member.key] = member
+
+    def leave(self, tensor: TensorBase) -> None:
+        """A tensor is no longer over this value."""
+        tensor._storage = None
+        self._members.pop(id(tensor), None)
+        self.wake_last()
+
+    def wake_last(self) -> None:
+        """Let realising look at the tensor that is left, if it is the only one."""
+        if len(self._members) == 1:
+            for tensor in self.members():
+                wake(tensor)
+
+    def members(self) -> list[TensorBase]:
+        """The live tensors over this value, in the order in which they came to it."""
+        return [t for m in list(self._members.values()) if (t := m()) is not None and t._storage is self]
+
+    def has_several(self) -> bool:
+        """Whether two live tensors at least are over this value."""
+        found = 0
+        for member in list(self._members.values()):
+            tensor = member()
+            found += tensor is not None and tensor._storage is self
+            if found > 1:
+                return True
+        return False
+
+    def is_shared(self, tensor: TensorBase) -> bool:
+        """Whether a tensor over this value still needs it; a realised one without others becomes a value of its own.
+
+        Not where it may have elements in common: a write to one of them is one to all, or is refused.
+        """
+        if self.has_several() or memory_base(tensor.uop).op not in HELD:
+            return True
+        if any(op in (Ops.EXPAND, Ops.WINDOW) for op, *_ in tensor._chain):
+            return True
+        tensor._lender, tensor._computed, tensor._wrote = self._lender, self._computed, self._wrote
+        self.leave(tensor)
+        return False
+
+    def is_pending(self) -> bool:
+        """Whether memory is still to be written, as somebody asked."""
+        if not self.written:
+            return False
+        node = memory_base(self.uop)
+        self.written = node.op is Ops.ASSIGN
+        while node.op is Ops.ASSIGN:
+            node = memory_base(node.src[0])
+        return self.written and node.op in HELD
+
+    def may_change(self) -> bool:
+        """Whether somebody outside can write the memory: then no view keeps elements of it."""
+        node = memory_base(self.uop)
+        while node.op is Ops.ASSIGN:
+            node = memory_base(node.src[0])
+        return any((buffer := realized(part)) is not None and buffer.may_change() for part in buffers_of(node))
+
+    def settle(self) -> None:
+        """Have the whole value in memory, and every tensor as its chain over that."""
+        with exclusive:
+            from tinygraft.engine.realize import realize_tensors  # the compiler is loaded when something is computed
+
+            _adopt(self)
+            if (base := memory_base(self.uop)).op not in HELD | LEAVES:
+                realize_tensors([self], LIVE)
+                base = memory_base(self.uop)
+            if base.op not in HELD:  # a constant stays one
+                self.uop = UOp(Ops.CONTIGUOUS, self.uop.dtype, (self.uop,))
+                realize_tensors([self], LIVE)
+            self.become(self.uop)
+
+    def become(self, node: UOp) -> None:
+        """Let a node be the whole value, and every tensor over it its chain over that."""
+        with guarded(whole=True):  # a view is its base's memory: signals wait until all are
+            self.uop = node
+            for tensor in self.members():
+                tensor.uop = over(tensor._chain, node)
+
+    def ask(self, tensor: TensorBase, node: UOp, requires_grad: bool | None) -> None:
+        """Let a tensor over this value have another flag, and node, which is made for that, as its node."""
+        if requires_grad and isinstance(node.tag, Own):  # a leaf of its own over this value
+            tensor._chain += steps_to(node, tensor.uop)
+            self.become(leaf(self.uop, requires_grad))
+        elif node.op is Ops.DETACH and requires_grad is False:
+            tensor._chain += steps_to(node, tensor.uop)
+            tensor.uop = node
+        elif node is not tensor.uop and not tensor._chain:
+            self.become(node)
+        elif node is not tensor.uop:
+            self.become(leaf(self.uop, requires_grad))
+        if not tensor._chain:
+            self.requires_grad, self._lender, self._computed = requires_grad, None, False
+
+
+def over(steps: Steps, node: UOp) -> UOp:
+    """The chain of steps over a node."""
+    for op, dtype, sizes, arg, tag in steps:
+        node = UOp(op, dtype, (node, *sizes), arg, tag)
+    return node
+
+
+def steps_to(view: UOp, base: UOp) -> Steps:
+    """The steps from a node to one that was made of it by movements."""
+    found: list[ViewStep] = []
+    while view is not base:
+        found.append((view.op, view.dtype, view.src[1:], view.arg, view.tag))
+        view = view.src[0]
+    return tuple(reversed(found))
+
+
+def whole_value(tensor: TensorBase) -> tuple[UOp, bool | None]:
+    """The node and the flag of the whole value that a tensor is, or is a view of."""
+    holder = tensor if tensor._storage is None else tensor._storage
+    return holder.uop, holder.requires_grad
+
+
+def over_moves(view: UOp, old: UOp) -> UOp:
+    """A view of a node, made in a block of no_grad, without the detach: where is written has no gradient to cut."""
+    return over(tuple([step for step in steps_to(view, old) if step[0] in MOVES]), old)
+
+
+def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
+    """Note that a new tensor is base's memory. made is its node, which was made by movements of old, base's node.
+
+    Another thread may have written since, or realised base: then the view is of what base is now.
+    """
+    if quiet.here.blocks and quiet.is_quiet():
+        made = quiet.cut(made)
+    steps = steps_to(made, old)
+    with exclusive:
+        storage = base._storage
+        if storage is None:
+            storage = base._storage = SharedStorage(base.uop, base.requires_grad, base)
+            base._chain = ()
+        view.uop = made if base.uop is old else over(steps, base.uop)
+        view._storage, view._chain = storage, base._chain + steps
+        storage.add(view)
+
+
+def join(base: TensorBase, new: TensorBase) -> None:
+    """Note that a tensor over base's memory, whose node was not made of base's, is base's memory.
+
+    Where base is a view that has its elements by itself for now, that may be the memory of these.
+    """
+    if base._storage is None:
+        base._storage, base._chain = SharedStorage(base.uop, base.requires_grad, base), ()
+    storage, bottom = base._storage, new.uop
+    before: Steps = ()
+    while bottom is not storage.uop and bottom.op not in HELD:
+        bottom = bottom.src[0]
+    chain = steps_to(new.uop, bottom)
+    if bottom is not storage.uop:
+        if memory_base(storage.uop) is not bottom:
+            if memory_base(base.uop) is not bottom:
+                return
+            before = base._chain
+        chain = (*before, (Ops.RESHAPE, bottom.dtype, (), bottom.shape, None), *chain)
+    new._storage, new._chain = storage, chain
+    storage.add(new)
+
+
+def is_detached(tensor: TensorBase) -> bool:
+    """Whether what is written to a view has no gradient, be it the value that it has."""
+    return tensor._storage is not None and _detaches(tensor._chain)
+
+
+def _detaches(steps: Steps) -> bool:
+    """Whether what goes through some steps is detached: a view that is a leaf has such a step too."""
+    return any(op is Ops.DETACH for op, *_ in steps)
+
+
+def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None) -> None:
+    """Note that new tensors are one memory, each made of it by a number of steps. The flag is that of the whole."""
+    first, count = tensors[0]
+    node = first.uop
+    for _ in range(count):
+        node = node.src[0]
+    storage = SharedStorage(node, requires_grad, first)
+    for tensor, _ in tensors:
+        tensor._storage, tensor._chain = storage, steps_to(tensor.uop, node)
+        if tensor is not first:
+            storage.add(tensor)
+
+
+def agree(tensors: Iterable[TensorBase]) -> None:
+    """After a failure: let every tensor of a storage have the value that the one which was asked for has now."""
+    for tensor in tensors:
+        if (storage := tensor._storage) is not None:
+            storage.become(storage.uop if tensor._chain else tensor.uop)
+
+
+def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable[[Any], bool]) -> list[Any]:
+    """The tensors and storages that keep their values when a replay overwrites BUFFERs: all but those of it.
+
+    known tells which tensors over such memory are what the replayed function assigns to. Those, and what shares a
+    storage with one, follow: views read their memory again.
+    """
+    stay: list[Any] = []
+    written: dict[int, SharedStorage] = {}
+    for holder in holders:
+        storage = None if isinstance(holder, SharedStorage) else holder._storage
+        base = memory_base(holder.uop if storage is None else storage.uop)
+        if base.op not in HELD or overwritten.isdisjoint(buffers_of(base)) or not known(holder):
+            stay.append(holder)
+        elif storage is not None:
+            written[id(storage)] = storage
+    for storage in written.values():
+        storage.version += 1
+        storage.become(storage.uop)
+    if not written:
+        return stay
+    return [h for h in stay if id(h if isinstance(h, SharedStorage) else h._storage) not in written]
+
+
+def to_realize(tensor: TensorBase) -> TensorBase | SharedStorage:
+    """What to compute when a tensor is realised: what waits to be written to its storage, where others read that too.
+
+    The tensor's own elements are then kept when they are first read; never where somebody else can write the memory.
+    """
+    storage = tensor._storage
+    if storage is None or not tensor._chain:
+        return tensor
+    waits = storage.may_change() or (storage.is_pending() and storage.has_several())
+    return storage if waits else tensor
+
+
+def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf: Callable[[SharedStorage], bool],
+          where: Made) -> None:  # fmt: skip
+    """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
+
+    unrecorded: gradients go on to the old value, unless that is a leaf (quiet.py). where is the place in the user's
+    code. is_leaf tells whether a storage is a leaf to gradients: what is written into one is detached, as it is where
+    it goes through a tensor that detach() gave. Raises ShapeError where two places of the view are one element.
+    """
+    storage = tensor._storage
+    assert storage is not None
+    with exclusive:
+        _adopt(storage)
+        check_apart(tensor, part, value.shape)
+        steps, old = tensor._chain + part, storage.uop
+        if 0 in value.shape:
+            return
+        moves = tuple([(op, old.dtype, sizes, arg, None) for op, _, sizes, arg, _ in steps if op in MOVES])
+        if value.dtype is not old.dtype:
+            value = UOp(Ops.BITCAST, old.dtype, (value,))
+        whole = all(op is Ops.RESHAPE for op, *_ in moves)
+        if whole and value.shape != old.shape:  # before it is detached: by that the tape knows what goes into a leaf
+            value = UOp(Ops.RESHAPE, value.dtype, (value, *symbolic_sizes(old.shape)), old.shape)
+        asked = old.dtype.kind == "float" and storage.requires_grad is True
+        stays = asked and is_leaf(storage)
+        storage._computed |= asked and not stays
+        if asked and not stays:
+            note_asked(member for member in storage.members() if member.requires_grad)
+        if stays or (old.dtype.kind == "float" and _detaches(steps)):
+            value = UOp(Ops.DETACH, value.dtype, (value,))
+        if stays and not whole:
+            old = UOp(Ops.DETACH, old.dtype, (old,))
+        shared = borrows(storage)
+        if not whole and (shared or memory_base(old).op is Ops.FUNCTION):
+            old = by_itself(old)
+        if unrecorded and not stays:
+            value = quiet.unrecorded(value, old if whole else over(moves, old))
+        if not whole:
+            new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
+        else:
+            owns = stays or old.op is Ops.ASSIGN or (memory_base(old).op in HELD and not shared)
+            new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else by_itself(value)
+        with guarded(whole=True):  # all views, or none
+            storage._lender, storage.written, storage._wrote = None, True, where
+            storage.version += 1
+            storage.become(new)
+            for member in storage.members():
+                note_assigned(member)
+
+
+def check_apart(tensor: TensorBase, part: Steps, shape: Shape) -> None:
+    """Raise ShapeError where two places of a part of a tensor, of that shape, are one element of its storage."""
+    storage = tensor._storage
+    if storage is not None and _overlaps(storage.uop, tensor._chain + part):
+        raise ShapeError(
+            f"cannot write to a view of shape {shape} that has elements in common: it was made by expand or "
+            f"unfold from a tensor of shape {storage.uop.shape}\n"
+            f"  made at {tensor._where()}\n  hint: write to a copy, as in t = t.clone(), or to the tensor itself"
+        )
+
+
+def _adopt(storage: SharedStorage) -> None:
+    """Let the whole be where a tensor has it in memory, if it was only an expression here."""
+    if memory_base(storage.uop).op not in HELD:
+        for tensor in storage.members():
+            if not tensor._chain and tensor.uop is not storage.uop and tensor.uop.shape == storage.uop.shape:
+                storage.uop = tensor.uop
+                return
+
+
+def _overlaps(whole: UOp, steps: Steps) -> bool:
+    """Whether two places of a view are one element of the whole, with the values that variables are bound to."""
+    for op, _, _, arg, _ in steps:
+        if op is Ops.EXPAND:
+            break
+        if op is Ops.WINDOW and any(
+            size > 1 and stride < (size - 1) * dilation + 1
+            for size, stride, dilation in zip(arg.size, arg.stride, arg.dilation, strict=True)
+        ):
+            break
+    else:
+        return False
+    view = over(tuple([(op, whole.dtype, sizes, arg, None) for op, _, sizes, arg, _ in steps if op in MOVES]), whole)
+    ends = [end for op, _, _, arg, _ in steps if op is Ops.SHRINK for pair in arg for end in pair]
+    if any(not isinstance(size, int) for size in (*view.shape, *whole.shape)) or any(now(end) is None for end in ends):
+        return True
+    import numpy as np
+
+    index = indices(whole.shape, steps)
+    return bool(len(np.unique(index)) < index.size)
+
+
+def indices(shape: Any, steps: Steps) -> Any:
+    """For each element of a view, that many steps from a whole of a shape, its index there: an array of numpy."""
+    import numpy as np
+
+    index = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    for op, _, _, arg, _ in steps:
+        index = _moved(index, op, arg)
+    return index
+
+
+def _moved(index: Any, op: Ops, arg: Any) -> Any:
+    """An array of numpy after one step."""
+    import numpy as np
+
+    if op is Ops.RESHAPE:
+        return index.reshape(arg)
+    if op is Ops.EXPAND:
+        return np.broadcast_to(index, arg)
+    if op is Ops.PERMUTE:
+        return index.transpose(arg)
+    if op is Ops.FLIP:
+        return np.flip(index, arg)
+    if op is Ops.SHRINK:
+        return index[tuple(slice(now(start), now(end)) for start, end in arg)]
+    if op is Ops.WINDOW:
+        kept = index.ndim - len(arg.size)
+        for axis, (size, stride, dilation) in enumerate(zip(arg.size, arg.stride, arg.dilation, strict=True), kept):
+            reach = (size - 1) * dilation + 1
+            windows = np.lib.stride_tricks.sliding_window_view(index, reach, axis)[..., ::dilation]
+            index = windows[(slice(None),) * axis + (slice(None, None, stride),)]
+    return index

@@ -1,0 +1,122 @@
+"""Fourier transforms against numpy's, for lengths of all kinds, with their gradients and sentences."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Tensor, dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.ops.signal import fft as fourier
+
+pytestmark = pytest.mark.slow
+
+rng = np.random.default_rng(0)
+LENGTHS = [1, 2, 3, 4, 5, 6, 8, 12, 30, 61, 64, 67, 100, 127, 194]  # primes above 61 take the way of Bluestein
+NORMS = [None, "backward", "forward", "ortho"]
+Array = np.ndarray[Any, Any]
+
+
+def close(found: Tensor, wanted: Array) -> None:
+    """Equal to twelve digits of the largest."""
+    values = found.numpy()
+    assert values.shape == wanted.shape and values.dtype == wanted.dtype
+    np.testing.assert_allclose(values, wanted, atol=1e-12 * max(1.0, np.abs(wanted).max(initial=0)))
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_lengths(n: int) -> None:
+    """Small factors, large primes and both; real and complex, forward and back."""
+    x = rng.normal(size=(2, n))
+    z = x + 1j * rng.normal(size=(2, n))
+    close(Tensor(x).fft(), np.fft.fft(x))
+    close(Tensor(z).fft(), np.fft.fft(z))
+    close(Tensor(z).ifft(), np.fft.ifft(z))
+    close(Tensor(x).rfft(), np.fft.rfft(x))
+    close(Tensor(x).ihfft(), np.fft.ihfft(x))
+    close(Tensor(z).irfft(2 * n - 1), np.fft.irfft(z, 2 * n - 1))
+    if n > 1:
+        close(Tensor(z).irfft(), np.fft.irfft(z))
+        close(Tensor(z).hfft(), np.fft.hfft(z))
+    close(Tensor(x).rfft().irfft(n), x)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_norms_lengths_and_axes(norm: Any) -> None:
+    """Cut and filled up with zeros, along any axis, divided as norm says."""
+    x = rng.normal(size=(4, 6, 5))
+    z = x + 1j * rng.normal(size=(4, 6, 5))
+    for n in (3, 6, 10):
+        close(Tensor(x).fft(n, 1, norm), np.fft.fft(x, n, 1, norm))
+        close(Tensor(z).ifft(n, -3, norm), np.fft.ifft(z, n, -3, norm))
+        close(Tensor(x).rfft(n, 0, norm), np.fft.rfft(x, n, 0, norm))
+        close(Tensor(z).irfft(n, 0, norm), np.fft.irfft(z, n, 0, norm))
+        close(Tensor(z).hfft(n, 1, norm), np.fft.hfft(z, n, 1, norm))
+        close(Tensor(x).ihfft(n, 1, norm), np.fft.ihfft(x, n, 1, norm))
+
+
+def test_several_axes() -> None:
+    """Two axes, all of them, and those of s and dim, in their order."""
+    x = rng.normal(size=(4, 6, 5))
+    z = x + 1j * rng.normal(size=(4, 6, 5))
+    close(Tensor(x).fft2(), np.fft.fft2(x))
+    close(Tensor(z).ifft2(), np.fft.ifft2(z))
+    close(Tensor(x).fftn(), np.fft.fftn(x))
+    close(Tensor(z).ifftn(s=(3, 8), dim=(0, 2)), np.fft.ifftn(z, (3, 8), (0, 2)))
+    close(Tensor(x).rfftn(dim=(2, 0)), np.fft.rfftn(x, axes=(2, 0)))
+    close(Tensor(x).rfft2(), np.fft.rfft2(x))
+    close(Tensor(z).irfftn(), np.fft.irfftn(z, axes=(0, 1, 2)))
+    close(Tensor(z).irfft2(s=(6, 7)), np.fft.irfft2(z, (6, 7)))
+    back = Tensor(x).ihfftn(dim=(0, 2)).hfftn((4, 5), (0, 2))
+    close(back, x)
+    close(Tensor(x).ihfft2().hfft2((6, 5)), x)
+
+
+def test_frequencies_and_shifts() -> None:
+    """As numpy has them, for even and odd lengths."""
+    for n in (1, 4, 5):
+        np.testing.assert_allclose(Tensor.fftfreq(n, 0.5).numpy(), np.fft.fftfreq(n, 0.5))
+        np.testing.assert_allclose(Tensor.rfftfreq(n, 0.5).numpy(), np.fft.rfftfreq(n, 0.5))
+    x = np.arange(30).reshape(5, 6)
+    for axes in (None, 0, (1,)):
+        assert Tensor(x).fftshift(axes).tolist() == np.fft.fftshift(x, axes).tolist()
+        assert Tensor(x).fftshift(axes).ifftshift(axes).tolist() == x.tolist()
+
+
+def test_dtypes_and_gradients() -> None:
+    """What is narrower than 64 bits gives complex64; the gradient of a transform is a transform."""
+    assert Tensor([1, 2, 3]).fft().dtype is dtypes.complex64
+    assert Tensor([1.0, 2.0], dtype=dtypes.half).rfft().dtype is dtypes.complex64
+    assert Tensor([1.0, 2.0], dtype=dtypes.half).rfft().irfft().dtype is dtypes.float32
+    x, weight = Tensor(rng.normal(size=12), requires_grad=True), rng.normal(size=(12, 2))
+    (gradient,) = (x.fft().view_as_real() * Tensor(weight)).sum().gradient(x)
+    angle = 2 * np.pi * np.outer(np.arange(12), np.arange(12)) / 12
+    close(gradient, np.cos(angle) @ weight[:, 0] - np.sin(angle) @ weight[:, 1])
+
+
+def test_every_function_says_what_it_does() -> None:
+    """The family is whole: what numpy.fft has, by the same names."""
+    ours = {name for name, _ in inspect.getmembers(fourier) if "fft" in name and not name.startswith("_")}
+    assert set(np.fft.__all__) <= ours
+
+
+def test_mistakes_have_sentences() -> None:
+    """Axes, lengths and norms are named, and what takes real numbers only says so."""
+    x = Tensor.ones(2, 3)
+    with pytest.raises(
+        ShapeError, match=r"^fft over the axes \[2\] with lengths None does not fit shape \(2, 3\)\n  made at "
+    ):
+        x.fft(dim=2)
+    with pytest.raises(
+        ShapeError, match=r"^fftn needs at least one axis, and different ones, got \[0, 0\] for shape \(2, 3\)\n  made"
+    ):
+        x.fftn(dim=(0, 0))
+    with pytest.raises(ShapeError, match=r"^fft needs a length of at least 1, got \[0\] for shape \(2, 3\)$"):
+        x.fft(0)
+    with pytest.raises(DTypeError, match=r"^rfft is not defined for dtypes.complex64\n  made at "):
+        x.fft().rfft()
+    with pytest.raises(ValueError, match=r"^norm is backward, forward or ortho, got 'none'$"):
+        x.fft(norm="none")

@@ -1,0 +1,106 @@
+"""The table of methods: what it names exists, is bound as it says, and is imported when it is first asked for."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tinygraft import Tensor
+from tinygraft.tensor.methods import EAGER, THEMES, load_all
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.spellings import ALSO, either_spelling
+
+KINDS = {
+    "methods": "function",
+    "properties": "property",
+    "classmethods": "classmethod",
+    "staticmethods": "staticmethod",
+}
+
+
+def run(code: str) -> str:
+    """What a fresh process prints."""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.module)
+def test_a_theme_gives_what_its_row_says(theme) -> None:
+    """Each name is a member of Tensor, of the kind of its column, and has a docstring where it is public."""
+    load_all(Tensor)
+    for name, kind in theme.names().items():
+        member = vars(Tensor)[name]
+        assert type(member).__name__ == KINDS[kind]
+        assert name.startswith("_") or inspect.getdoc(getattr(member, "__func__", member)), name
+
+
+def test_no_name_has_two_themes() -> None:
+    """A name is bound once, and hides nothing of the base class."""
+    count = Counter(name for theme in THEMES for name in theme.names())
+    assert [name for name, times in count.items() if times > 1] == []
+    own = {name for name in vars(TensorBase) if not name.startswith("__")}
+    assert own & set(count) == set()
+
+
+def test_the_class_is_flat() -> None:
+    """No theme is a base: Tensor has one, with the hooks; complex numbers add four."""
+    assert Tensor.__mro__ == (Tensor, TensorBase, object)
+    assert len(type(Tensor([1j])).__mro__) <= 10
+
+
+def test_a_rare_theme_is_imported_when_it_is_asked_for() -> None:
+    """By a tensor, by the class, and for a property that is written; dir() knows it before."""
+    code = (
+        "import sys\nfrom tinygraft import Tensor\nhas = lambda name: f'tinygraft.tensor.ops.{name}' in sys.modules\n"
+        "print(has('linalg.solve'), 'inv' in dir(Tensor))\nTensor.eye(2).inv\nprint(has('linalg.solve'))\n"
+        "print(has('signal.windows'), Tensor.window_hann.__name__, has('signal.windows'))\n"
+        "t = Tensor([1j])\nt2 = Tensor([1.0]); t2.real = 3.0\nprint(has('math.pointwise'), t2.tolist())"
+    )
+    assert run(code).splitlines() == ["False True", "True", "False window_hann True", "True [3.0]"]
+
+
+def test_what_every_program_needs_is_there_at_once() -> None:
+    """The themes of EAGER, and no others, are bound as the class is made."""
+    assert set(EAGER) <= {theme.module for theme in THEMES}
+    code = (
+        "from tinygraft import Tensor\nprint(*sorted(n for n, m in vars(Tensor).items() if 'Late' in type(m).__name__))"
+    )
+    late = set(run(code).split())
+    assert late == {name for theme in THEMES if theme.module not in EAGER for name in theme.names()}
+
+
+def test_super_finds_a_late_method() -> None:
+    """A subclass that overrides a method reaches the one of Tensor, which is not imported yet."""
+    code = (
+        "from tinygraft import Tensor\nclass Mine(Tensor):\n    def relu6(self): return super().relu6() + 1\n"
+        "print(Mine([7.0]).relu6().tolist(), Tensor([7.0]).relu6().tolist())"
+    )
+    assert run(code) == "[7.0] [6.0]"
+
+
+def test_a_method_can_be_pickled() -> None:
+    """By the module that it is in."""
+    assert pickle.loads(pickle.dumps(Tensor.relu)) is Tensor.relu
+    assert pickle.loads(pickle.dumps(Tensor.sum)) is Tensor.sum
+
+
+def test_a_parameter_with_two_names_is_decorated() -> None:
+    """A method with one of dim and axis, keepdim and keepdims takes the other, too; none is forgotten."""
+    load_all(Tensor)
+    wrapper = either_spelling(lambda axis: axis).__code__
+    plain = []
+    for theme in THEMES:
+        for name in theme.names():
+            function = getattr(vars(Tensor)[name], "__func__", vars(Tensor)[name])
+            if name.startswith("_") or not callable(function):
+                continue
+            declared = inspect.signature(function).parameters
+            asks = any(own in declared and other not in declared for other, own in ALSO.items())
+            if asks != (function.__code__ is wrapper):
+                plain.append(name)
+    assert plain == []
