@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor, TinyJit
-from tinygraft.schedule.stored import HELD
 from tinygraft.tensor.state import live
+from tinygraft.uop.held import HELD
 from tinygraft.uop.uop import toposort
 
 torch = pytest.importorskip("torch")

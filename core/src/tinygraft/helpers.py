@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinygraft.caches import cache_folder
 from tinygraft.config import ELSEWHERE, SETTINGS, Context, Setting, getenv
-from tinygraft.downloads import fetch
 from tinygraft.files import write_atomic
 
 if TYPE_CHECKING:
     from cProfile import Profile
 
     from tqdm import tqdm, trange
+
+    from tinygraft.downloads import fetch
 
 __all__ = [
     "Context", "ContextVar", "Profiling", "Timing", "all_int", "all_same", "argfix", "argsort", "cache_folder",
@@ -51,7 +52,10 @@ def lazily(module: str, names: dict[str, str]) -> Callable[[str], Any]:
     return find
 
 
-_elsewhere = lazily(__name__, {"GlobalCounters": "tinygraft.device.counters", "tqdm": "tqdm", "trange": "tqdm"})
+_elsewhere = lazily(
+    __name__,
+    {"GlobalCounters": "tinygraft.device.counters", "tqdm": "tqdm", "trange": "tqdm", "fetch": "tinygraft.downloads"},
+)
 
 
 def __getattr__(name: str) -> Any:

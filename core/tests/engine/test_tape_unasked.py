@@ -11,7 +11,7 @@ from tinygraft import Tensor
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import tape
 from tinygraft.errors import GraphError
-from tinygraft.schedule.stored import memories
+from tinygraft.uop.held import memories
 
 LARGE = (64 << 10) // 4 + 1  # elements of float32 that are too many to be held
 

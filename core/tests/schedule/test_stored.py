@@ -8,8 +8,9 @@ from tensor_nodes import memory, move, total
 from tinygraft.dtype import dtypes
 from tinygraft.reference.python import TARGET
 from tinygraft.schedule.regroup import regroup
-from tinygraft.schedule.stored import decide, memory_base
+from tinygraft.schedule.stored import decide
 from tinygraft.target import Target
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import BufferArg, Ops, ReduceArg, ScanArg, ScatterArg, WindowArg
 from tinygraft.uop.uop import UOp, postorder
 

@@ -10,8 +10,8 @@ from tinygraft.device.interfaces import Backend
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError, TinygraftError
-from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE
+from tinygraft.installed.records import resolve
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
 

@@ -12,14 +12,12 @@ from functools import partial
 from typing import NamedTuple
 
 from tinygraft.config import DEV, SETTINGS, TINYGRAFT_DEVICE
-from tinygraft.device.device_probe import examine
 from tinygraft.device.known import FIRST_PARTY
 from tinygraft.device.load import probe
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.errors import SettingError
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import Candidate, DefaultRequest
-from tinygraft.installed.child import together
 from tinygraft.installed.entries import CORE
 from tinygraft.installed.records import Status
 
@@ -86,9 +84,14 @@ def look_at(records: Iterable[PluginRecord]) -> None:
             unknown.append(record)
         elif not record.tried:
             probe(record)
+    if not unknown:
+        return
+    from tinygraft.device.device_probe import examine  # most programs have no plugin that is to be tried
+    from tinygraft.installed.child import together
+
     if len(unknown) == 1:
         examine(unknown[0])
-    elif unknown:
+    else:
         together(partial(examine, record) for record in unknown)
 
 

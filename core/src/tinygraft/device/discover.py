@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING
 
 from tinygraft.config import TINYGRAFT_PROVIDER
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.errors import SettingError
 from tinygraft.installed.entries import apply_lists, normalised, origin
 from tinygraft.installed.records import Status
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 def is_name(base: str) -> bool:

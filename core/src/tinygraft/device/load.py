@@ -13,9 +13,8 @@ from tinygraft.device.device_spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Allocator, Backend, Compiler
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.errors import DeviceError, SettingError
-from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE
-from tinygraft.installed.records import CHANGE_SETTING, Status, blame, describe
+from tinygraft.installed.records import CHANGE_SETTING, Status, blame, describe, resolve
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
 

@@ -5,7 +5,6 @@ invalid, incompatible, not here and failed to open. Each quotes the record, so t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 from tinygraft.device.known import FIRST_CHOICE, INTERPRETER, NAMES, how_to_install
 from tinygraft.device.plugin_records import PluginRecord
@@ -42,6 +41,8 @@ def not_there(name: str, installed: Iterable[str]) -> str:
     if name in NAMES:
         return f"{name} is not installed (installed: {_listed(installed)}); {how_to_install(name)}"
     names = sorted({*installed, *NAMES})
+    from difflib import get_close_matches
+
     close = get_close_matches(name, names, 1)
     meant = f" Did you mean {close[0]}?" if close else ""
     return f"no plugin provides a device {name} (installed: {_listed(installed)}).{meant}"

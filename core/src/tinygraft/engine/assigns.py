@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tinygraft.schedule.stored import HELD, memories, memory_base
+from tinygraft.uop.held import HELD, memories, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from tinygraft.engine.assigns import HasNode
-from tinygraft.schedule.stored import HELD, memory_base
+from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp, postorder, toposort

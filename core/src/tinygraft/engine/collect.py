@@ -16,7 +16,7 @@ from tinygraft.engine.assigns import HasNode, LiveTensors, assigned_for, overwri
 from tinygraft.engine.bindings import before_the_rest, values_in
 from tinygraft.engine.capture import is_from_before, open_captures
 from tinygraft.engine.protect import old_values_for, protect, readers_of
-from tinygraft.schedule.stored import HELD, memory_base
+from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 

@@ -19,7 +19,7 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.engine.assigns import HasNode, assigned_to, writes_memory
 from tinygraft.engine.collect import RealizeRequest
 from tinygraft.engine.run import Prepared, Progress, holds_value, note_launch, stored_before, writes
-from tinygraft.schedule.stored import HELD, PLAIN, buffers_of
+from tinygraft.uop.held import HELD, PLAIN, buffers_of
 from tinygraft.uop.ops import Ops, PlaceholderArg
 from tinygraft.uop.uop import UOp, rebuild, toposort
 

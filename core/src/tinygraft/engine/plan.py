@@ -32,10 +32,9 @@ from tinygraft.errors import DeviceError, GraphError
 from tinygraft.events import ScheduleEvent
 from tinygraft.schedule.form import Form, form_of
 from tinygraft.schedule.schedule import Schedule, schedule
-from tinygraft.schedule.shard import together
-from tinygraft.schedule.stored import buffers_of
 from tinygraft.target import Target
 from tinygraft.uop import graph_spec
+from tinygraft.uop.held import buffers_of, together
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort

@@ -14,7 +14,7 @@ from tinygraft.engine.assigns import HasNode, Nodes, is_detached_write, overwrit
 from tinygraft.engine.bindings import agreeing
 from tinygraft.engine.capture import Recorded, note
 from tinygraft.engine.run import copy
-from tinygraft.schedule.stored import HELD, memory_base
+from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tinygraft.dtype import DType
-from tinygraft.schedule.stored import HELD, buffers_of
+from tinygraft.uop.held import HELD, buffers_of
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
 from tinygraft.uop.uop import UOp, rebuild

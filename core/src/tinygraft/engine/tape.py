@@ -25,8 +25,8 @@ from typing import Any, Final
 from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
 from tinygraft.engine.assigns import HasNode, is_detached_write, written_over
 from tinygraft.engine.rows import Rows, is_small, rows_of
-from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
 from tinygraft.uop import uop as uop_table
+from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
 

@@ -25,8 +25,7 @@ from tinygraft.engine.remember import remember
 from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
 from tinygraft.engine.tape import note_rebuilt, record_later
 from tinygraft.interrupt import Guard
-from tinygraft.schedule.shard import in_shape
-from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.uop.held import HELD, buffers_of, in_shape, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from tinygraft.engine.rows import TapedMemory
 from tinygraft.engine.tape import TapeEntry, entry_of, origin_of, passed_by, version_of, written_at
 from tinygraft.errors import GraphError
-from tinygraft.schedule.stored import HELD, buffers_of
+from tinygraft.uop.held import HELD, buffers_of
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 

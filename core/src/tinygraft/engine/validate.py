@@ -40,7 +40,7 @@ from tinygraft.engine.noise import least, unit
 from tinygraft.engine.plan import BoundPlan
 from tinygraft.engine.run import writes
 from tinygraft.errors import ValidationError
-from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops, ShardArg
 from tinygraft.uop.sharding import starts
 from tinygraft.uop.uop import UOp

@@ -20,7 +20,6 @@ from tinygraft.config import PROFILE, TINYGRAFT_STRICT_PLUGINS, TINYGRAFT_TRACE_
 from tinygraft.errors import HookError
 from tinygraft.events import CompileEvent, DeviceEvent, LaunchEvent, MemoryEvent, RenderEvent, ScheduleEvent
 from tinygraft.helpers import warn_user
-from tinygraft.hooks.hook_loading import examine, load, said_of, why_refused
 from tinygraft.hooks.requests import (
     STAGES,
     CodegenPass,
@@ -85,6 +84,8 @@ class Hooks:
             except Exception as error:
                 if manager.is_registered(plugin):
                     manager.unregister(plugin)
+                from tinygraft.hooks.hook_loading import why_refused
+
                 raise HookError(f"the hooks of {name} cannot be registered: {why_refused(error)}") from error
             stops = [_observe(hook, impl) for hook, impl in _impls(manager, plugin) if hook in OBSERVERS]
             self._changed()
@@ -143,6 +144,8 @@ class Hooks:
         return sorted(name.removeprefix("tinygraft_") for name in found)
 
     def _load_one(self, record: Record) -> None:
+        from tinygraft.hooks.hook_loading import examine, load, said_of, why_refused
+
         if not record.tried:
             examine(record)
         if record.status is Status.LOADED:

@@ -20,8 +20,9 @@ import time
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
+
+from tinygraft.installed.records import resolve
 
 START_LIMIT = 20.0  # seconds that a Python process may take to start on a busy machine
 AT_ONCE = 4  # child processes that are waited for together
@@ -165,12 +166,6 @@ def _ending(code: int) -> str:
         except ValueError:
             return f"ended it by signal {-code}"
     return f"ended it with exit code {code} and no answer"
-
-
-def resolve(path: str) -> Any:
-    """The object that "module:name" names."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
 
 
 def serve(job: dict[str, Any]) -> None:

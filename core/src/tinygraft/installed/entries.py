@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint, distributions
+from typing import TYPE_CHECKING
 
 from tinygraft.config import TINYGRAFT_DISABLE_PLUGINS, TINYGRAFT_PLUGINS
 from tinygraft.installed.records import Record, Status
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 CORE = "tinygraft"  # the distribution of core, whose devices are always there
 DEVICES, HOOKS = "tinygraft.devices", "tinygraft.hooks"
@@ -38,6 +41,8 @@ def forget() -> None:
 
 
 def _scan(path: Sequence[str]) -> dict[str, list[EntryPoint]]:
+    from importlib.metadata import distributions  # 15 ms, of which a process with no device open has no need
+
     found: dict[str, list[EntryPoint]] = {DEVICES: [], HOOKS: []}
     for distribution in distributions(path=list(path)):
         try:

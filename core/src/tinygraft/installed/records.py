@@ -11,14 +11,16 @@ all the way; a hook plugin ends at loaded.
 from __future__ import annotations
 
 import sys
-import traceback as tracebacks
 from dataclasses import dataclass, field
 from enum import Enum
-from importlib.metadata import EntryPoint
-from typing import ClassVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinygraft.config import TINYGRAFT_TRACE_PLUGINS
 from tinygraft.errors import SettingError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 CHANGE_SETTING = "change that setting, or unset it"
 _CORE = __name__.partition(".")[0]
@@ -76,7 +78,11 @@ class Record:
     def move(self, status: Status, detail: str = "", hint: str = "", error: BaseException | None = None) -> None:
         """Enter a state, with its reason."""
         self.status, self.detail, self.hint = status, detail, hint
-        self.traceback = "" if error is None else "".join(tracebacks.format_exception(error))
+        self.traceback = ""
+        if error is not None:
+            from traceback import format_exception
+
+            self.traceback = "".join(format_exception(error))
         if TINYGRAFT_TRACE_PLUGINS.value:
             text = f"tinygraft: {self.kind} {self.name} ({self.provided_by}): {status.value}"
             print(text + (f": {detail}" if detail else ""), file=sys.stderr)
@@ -118,3 +124,9 @@ def _wants_another_core(error: BaseException) -> bool:
     if isinstance(error, AttributeError):
         return text.startswith((f"module '{_CORE}'", f"module '{_CORE}."))
     return isinstance(error, TypeError) and "DeviceSpec.__init__" in text
+
+
+def resolve(path: str) -> Any:
+    """The object that "module:name" names."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

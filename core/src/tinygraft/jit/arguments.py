@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from tinygraft.config import code_settings
-from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor.nested import MANY, check_ends
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.storage import SharedStorage
 from tinygraft.uop import index as ix
+from tinygraft.uop.held import HELD, buffers_of
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
 

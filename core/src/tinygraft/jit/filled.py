@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from tinygraft.device.buffer import Buffer, bind
 from tinygraft.jit.results import Held
-from tinygraft.schedule.stored import buffers_of
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.uop.held import buffers_of
 from tinygraft.uop.uop import UOp
 
 

@@ -13,13 +13,13 @@ from itertools import combinations
 from typing import Any
 
 from tinygraft.dtype import DType
-from tinygraft.schedule.stored import HELD
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.leaves import leaf
 from tinygraft.tensor.state.live import borrows, entry_of
 from tinygraft.tensor.state.storage import Made, SharedStorage, join, over, share
 from tinygraft.tensor.state.strides import have_common
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.held import HELD
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
 

@@ -9,9 +9,9 @@ from typing import Any
 from tinygraft.engine.capture import Capture, CapturedMemory, Recorded
 from tinygraft.engine.compile import Compiled
 from tinygraft.jit.arguments import Arguments
-from tinygraft.schedule.stored import HELD, buffers_of
 from tinygraft.tensor.nested import hides_tensors, tensors_in
 from tinygraft.tensor.state.live import live_tensors
+from tinygraft.uop.held import HELD, buffers_of
 from tinygraft.uop.uop import postorder, toposort
 
 Role = tuple[str, int]  # "in": number of the argument, "made": number in this call, or "keep": number of the BUFFER

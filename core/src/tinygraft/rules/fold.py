@@ -89,8 +89,10 @@ def fold(op: Ops, dtype: DType, src: Sources, arg: Any = None) -> UOp:
     rule = RULES.get(op)
     if rule is not None and (found := rule(dtype, src)) is not None:
         return found
-    if op not in APPROXIMATE and all(s.op is Ops.CONST for s in src):
-        meaning = FACTS[op].python
-        if meaning is not None:
-            return UOp.const(dtype, meaning(*(s.arg for s in src)))
-    return UOp(op, dtype, src, arg)
+    for s in src:  # a loop, for all() of a generator costs 300 ns more, and this is asked of every node (2026-11-23)
+        if s.op is not Ops.CONST:
+            return UOp(op, dtype, src, arg)
+    meaning = None if op in APPROXIMATE else FACTS[op].python
+    if meaning is None:
+        return UOp(op, dtype, src, arg)
+    return UOp.const(dtype, meaning(*(s.arg for s in src)))

@@ -12,9 +12,9 @@ from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.blocked_scans import BLOCK
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.kernel_body import address, numel
-from tinygraft.schedule.stored import memory_base
 from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.uop import index as ix
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops, RangeArg
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp, postorder

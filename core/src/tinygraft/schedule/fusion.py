@@ -19,9 +19,9 @@ from tinygraft.schedule.again import StoreMore
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import numel, output_loops
-from tinygraft.schedule.stored import memory_base
 from tinygraft.schedule.weighing import MIN_ROWS, MUCH, is_product
 from tinygraft.target import Target
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape, high, sint
 from tinygraft.uop.stages import Kernel, KernelCall

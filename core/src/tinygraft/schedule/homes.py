@@ -13,7 +13,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 from tinygraft.schedule.kernel_body import numel
-from tinygraft.schedule.stored import memory_base
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 

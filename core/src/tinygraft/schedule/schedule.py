@@ -26,11 +26,12 @@ from tinygraft.schedule.order import in_order
 from tinygraft.schedule.passes import SchedulePass, ScheduleState, run_passes
 from tinygraft.schedule.proof import ProofStep, check_values
 from tinygraft.schedule.regroup import regroup
-from tinygraft.schedule.shard import take_apart, together
-from tinygraft.schedule.stored import LEAVES, decide, memory_base
+from tinygraft.schedule.shard import take_apart
+from tinygraft.schedule.stored import decide
 from tinygraft.schedule.tasks import divided, make_tasks, needs_of
 from tinygraft.schedule.waits import in_turn, without_waits
 from tinygraft.target import Target
+from tinygraft.uop.held import LEAVES, memory_base, together
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp, postorder

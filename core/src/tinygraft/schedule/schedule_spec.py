@@ -11,8 +11,8 @@ from collections.abc import Iterable, Set
 from tinygraft.errors import GraphError
 from tinygraft.schedule.kernel_body import numel
 from tinygraft.schedule.passes import ScheduleState
-from tinygraft.schedule.stored import LEAVES
 from tinygraft.uop import graph_spec
+from tinygraft.uop.held import LEAVES
 from tinygraft.uop.show import brief
 from tinygraft.uop.uop import UOp
 

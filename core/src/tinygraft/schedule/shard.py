@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinygraft.schedule.collectives import Parts, allreduce, delivered, laid, whole
-from tinygraft.schedule.stored import LEAVES, memory_base
-from tinygraft.uop import index as ix
+from tinygraft.uop.held import LEAVES, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, is_concrete, symbolic_sizes
+from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.sharding import ShardLayout, local_args, local_shapes, way
 from tinygraft.uop.uop import UOp, substitute
 
@@ -93,28 +92,6 @@ def _own(parts: Parts, taken: set[UOp]) -> Parts:
 def _copied(node: UOp, number: int = 0) -> UOp:
     """The value of node in new memory; number tells equal ones apart."""
     return UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, ("part", number))
-
-
-def together(node: UOp, buffers: Sequence[UOp]) -> UOp:
-    """The memory of a value: a BUFFER, or a MULTI over the BUFFERs that hold its parts."""
-    if not isinstance(node.device, tuple):
-        return buffers[0]
-    shapes = local_shapes(node.shape, node.sharding, len(buffers))
-    parts = [in_shape(buffer, shape) for buffer, shape in zip(buffers, shapes, strict=True)]
-    return UOp(Ops.MULTI, node.dtype, tuple(parts), None if node.sharding is None else node.sharding.axis)
-
-
-def in_shape(buffer: UOp, shape: Shape) -> UOp:
-    """The node that reads a value of some shape from its buffer."""
-    if shape == buffer.shape:
-        return buffer
-    if is_concrete(shape):
-        return UOp(Ops.RESHAPE, buffer.dtype, (buffer,), shape)
-    count: UOp = ix.const(1)
-    for size in shape:
-        count = ix.mul(count, size)
-    front = UOp(Ops.SHRINK, buffer.dtype, (buffer, count), ((0, count),))
-    return UOp(Ops.RESHAPE, buffer.dtype, (front, *symbolic_sizes(shape)), shape)
 
 
 def _into_copy(src: Parts) -> Parts:

@@ -46,16 +46,14 @@ from tinygraft.schedule.weighing import (
     trailing,
 )
 from tinygraft.target import Target
+from tinygraft.uop.held import LEAVES, PLAIN, memory_base
 from tinygraft.uop.ops import COMPARE, ELEMENTWISE, MOVEMENT, Ops
 from tinygraft.uop.uop import UOp
 
 # measured: the rules settle in three walks of GPT-2 (2026-11-20, benchmarks/NOTES.md); this is twice that
 WALKS = 6  # times that the rules run at most
 ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN})
-LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
 MADE = ELEMENTWISE | {Ops.CAT, Ops.FOLD}
-HELD = frozenset({Ops.BUFFER, Ops.MULTI})  # memory that a tensor has
-PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # the same elements in the same order
 SAME_PLACE = ELEMENTWISE | PLAIN | {Ops.PERMUTE}
 ELSEWHERE = frozenset(
     {Ops.REDUCE_AXIS, Ops.EXPAND, Ops.PAD, Ops.CAT, Ops.WINDOW, Ops.GATHER, Ops.SCATTER, Ops.SCAN}
@@ -78,28 +76,6 @@ def decide(order: Sequence[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
     stored |= rules.chosen
     _cut(order, rules.facts, stored, target)
     return {node for node in stored if node.op not in LEAVES}
-
-
-def memory_base(node: UOp) -> UOp:
-    """What node is a plain reshape of: the node whose memory is also node's.
-
-    Where a reshape has to bring the parts of several devices together, it is no plain one.
-    """
-    while node.op in PLAIN and (node.sharding is not None or node.src[0].sharding is None):
-        node = node.src[0]
-    return node
-
-
-def memories(node: UOp) -> tuple[UOp, ...]:
-    """The BUFFERs that hold a value as it is, one for each device; none where it has to be computed."""
-    return buffers_of(memory_base(node))
-
-
-def buffers_of(node: UOp) -> tuple[UOp, ...]:
-    """The BUFFER that a node is, or those that a MULTI is over."""
-    if node.op is Ops.MULTI:
-        return tuple([part.base for part in node.src])
-    return (node,) if node.op is Ops.BUFFER else ()
 
 
 class _Rules:

@@ -19,9 +19,9 @@ from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.fusion import Book, Group, group_nodes
 from tinygraft.schedule.homes import Homes
 from tinygraft.schedule.order import Task, assigned_late
-from tinygraft.schedule.stored import LEAVES, memory_base
 from tinygraft.schedule.views import flatten
 from tinygraft.target import Target
+from tinygraft.uop.held import LEAVES, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp

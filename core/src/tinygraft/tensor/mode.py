@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import TRAINING, Context
 from tinygraft.engine.exclusive import import_late
-from tinygraft.tensor.compat import missing
 from tinygraft.tensor.state.quiet import NoGrad
 
 # The methods that complex tensors have in a form of their own: through the class, as in Tensor.exp(z), the form is that
@@ -118,4 +117,6 @@ class TensorType(type):
 
         def __getattr__(cls, name: str) -> Any:
             """Say what to use for a name that the class does not have."""
+            from tinygraft.tensor.compat import missing
+
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{missing.hint(name, cls)}")

@@ -10,7 +10,6 @@ from typing import Any
 
 from tinygraft.dtype import DTypeLike, to_dtype
 from tinygraft.errors import DTypeError
-from tinygraft.tensor.compat import missing
 from tinygraft.tensor.data.construct import node_of
 from tinygraft.tensor.methods import bind_all
 from tinygraft.tensor.mode import TensorType
@@ -49,6 +48,8 @@ class Tensor(TensorBase, metaclass=TensorType):
         """Say what to use for a name that a tensor does not have."""
         if any(name in vars(part) for part in type(self).__mro__):  # a property raised: its own error
             return object.__getattribute__(self, name)
+        from tinygraft.tensor.compat import missing
+
         what = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(what + missing.hint(name, type(self)))
 

@@ -13,8 +13,8 @@ from typing import Any
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.helpers import prod
 from tinygraft.tensor.nested import mapped, tensors_in
+from tinygraft.tensor.state.leaf_rule import is_leaf
 from tinygraft.tensor.state.live import live_tensors
-from tinygraft.tensor.state.paths import is_leaf
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort

@@ -21,4 +21,12 @@ values); it is never run. Each check looks at a node, or at a buffer of a call, 
 and each protection has a mutant in `tests/road/test_road_store_mutants.py`.
 """
 
-from tinygraft.uop import graph_spec as graph_spec  # so that SPEC=2 looks at every node from the first one on
+from tinygraft.config import SPEC
+
+
+def _look_at_nodes(value: int) -> None:
+    if value > 1:
+        from tinygraft.uop import graph_spec as graph_spec  # it looks at every node from then on
+
+
+SPEC.watch(_look_at_nodes)

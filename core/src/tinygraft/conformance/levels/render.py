@@ -25,7 +25,7 @@ from tinygraft.device.device_spec import DeviceSpec
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import dtypes
 from tinygraft.errors import CompileError
-from tinygraft.installed.child import resolve
+from tinygraft.installed.records import resolve
 from tinygraft.reference.spec import PYTHON
 from tinygraft.render.renderer import Renderer
 from tinygraft.schedule.schedule import schedule

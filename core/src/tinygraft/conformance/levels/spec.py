@@ -25,8 +25,8 @@ from tinygraft.conformance.gate import needs
 from tinygraft.device.device_spec import DeviceSpec
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.plugin_records import PluginRecord
-from tinygraft.installed.child import resolve
 from tinygraft.installed.entries import CORE
+from tinygraft.installed.records import resolve
 from tinygraft.installed.requires import required, satisfies
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import DTypeLike
 from tinygraft.engine.plan import work_for
 from tinygraft.errors import GraphError, ShapeError, UnsupportedError
-from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor.data.realizing import _by_parts, _is_constant, _is_stored
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.custom import with_derivative
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp, postorder, rebuild, toposort

@@ -17,9 +17,9 @@ from tinygraft.device.buffer import Buffer, realized
 from tinygraft.dtype import DType, coerce, dtypes, values_of
 from tinygraft.engine import tape
 from tinygraft.engine.capture import open_captures
-from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import live_tensors
+from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import APPROXIMATE, ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.uop import UOp, toposort
 

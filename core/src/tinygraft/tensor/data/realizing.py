@@ -14,20 +14,18 @@ from tinygraft.autograd.build import laid
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, values_of
-from tinygraft.engine.bindings import told_apart
 from tinygraft.engine.capture import note_read
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.tape import has_leaf, note_asked
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
-from tinygraft.schedule.stored import HELD, memories, memory_base
 from tinygraft.tensor.data.element import element
 from tinygraft.tensor.data.from_python import NUMPY_NAME, bytes_node, refuse_nothing
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.base import TensorBase, broadcast_shape, expand, here
 from tinygraft.tensor.state import quiet
+from tinygraft.tensor.state.leaf_rule import is_detached_value, is_leaf
 from tinygraft.tensor.state.leaves import by_itself, leaf, marked, own_memory
 from tinygraft.tensor.state.live import LIVE, borrows, has_twin, note_assigned
-from tinygraft.tensor.state.paths import is_detached_value, is_leaf
 from tinygraft.tensor.state.storage import (
     agree,
     check_apart,
@@ -39,6 +37,7 @@ from tinygraft.tensor.state.storage import (
     write,
 )
 from tinygraft.uop import shape
+from tinygraft.uop.held import HELD, memories, memory_base
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, Own, ShardArg
 from tinygraft.uop.shape import Shape, is_concrete, sint
 from tinygraft.uop.show import show_arg
@@ -324,6 +323,7 @@ def schedule_with_vars(self: Tensor, *others: TensorBase) -> tuple[list[Call], d
     if not todo:
         return [], {}
     with exclusive:
+        from tinygraft.engine.bindings import told_apart
         from tinygraft.engine.plan import shown_schedule, without_functions
     wanted = list(dict.fromkeys(memory_base(node) for node in todo))
     plain = told_apart(list(without_functions(wanted).values()))

@@ -19,10 +19,10 @@ from tinygraft.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinygraft.engine.capture import note_read
 from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import DTypeError, ShapeError, UnsupportedError
-from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor.data.from_python import bytes_node
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.state.strides import StridedLayout, layout_of, row_major
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.uop import UOp

@@ -12,11 +12,11 @@ from tinygraft.engine.protect import copied
 from tinygraft.engine.run import run_schedule
 from tinygraft.errors import GraphError
 from tinygraft.interrupt import guarded
-from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor.data.realizing import _is_stored
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.uop import graph_spec
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ParamArg
 from tinygraft.uop.show import brief
 from tinygraft.uop.stages import Kernel, KernelCall

@@ -21,7 +21,6 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, bits_of, coerce, dtypes, part_of, to_dtype
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DTypeChoiceError, DTypeError, ShapeError
-from tinygraft.schedule.stored import memory_base
 from tinygraft.tensor.data.from_python import bytes_node
 from tinygraft.tensor.data.realizing import rebind
 from tinygraft.tensor.primitives import checked, lengths
@@ -32,6 +31,7 @@ from tinygraft.tensor.primitives.inrange import check, fitting
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.lengths import as_ints, as_sizes
 from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ScanArg
 from tinygraft.uop.shape import Shape
 from tinygraft.uop.uop import Place, UOp

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRange, ShapeError
-from tinygraft.schedule.stored import PLAIN
 from tinygraft.tensor.primitives import parts
 from tinygraft.tensor.primitives.inrange import beyond, check, hint, wrapped
 from tinygraft.tensor.state import quiet
 from tinygraft.tensor.state.live import LiveEntry, enter, entry_of, wake
 from tinygraft.tensor.state.storage import MOVES, Made, SharedStorage, Steps, alias, is_declared
+from tinygraft.uop.held import PLAIN
 from tinygraft.uop.index import bounds_of, settled
 from tinygraft.uop.ops import COMPARE, FACTS, FLOAT, Ops, ReduceArg
 from tinygraft.uop.shape import Shape, is_concrete, is_size, sint

@@ -17,11 +17,11 @@ from typing import Any
 from tinygraft.config import CHECK_INDEX
 from tinygraft.engine.capture import open_captures
 from tinygraft.errors import DTypeError, IndexOutOfRange
-from tinygraft.schedule.stored import HELD, memory_base
 from tinygraft.tensor.data.from_python import array_of
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.listening import Listening
+from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.shape import Shape
 from tinygraft.uop.uop import toposort

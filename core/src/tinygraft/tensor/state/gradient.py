@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, cast
 from tinygraft.autograd.build import laid_like
 from tinygraft.engine import tape
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.schedule.stored import memories
 from tinygraft.tensor.data.realizing import rebind
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.paths import GradientPath, Leaves
+from tinygraft.uop.held import memories
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 

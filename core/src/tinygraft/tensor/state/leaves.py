@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
-from tinygraft.schedule.shard import together
-from tinygraft.schedule.stored import HELD, memory_base
+from tinygraft.uop.held import HELD, memory_base, together
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.shape import is_concrete, symbolic_sizes
 from tinygraft.uop.sharding import local_shapes

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from tinygraft.engine.exclusive import exclusive
-from tinygraft.schedule.stored import HELD, buffers_of, memory_base
+from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 

@@ -15,10 +15,9 @@ from tinygraft.engine import tape
 from tinygraft.engine.assigns import assigned_to, is_detached_write, written_over
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
-from tinygraft.schedule.stored import HELD, buffers_of, memories, memory_base
 from tinygraft.tensor.primitives.base import TensorBase, place
-from tinygraft.tensor.state.live import LIVE, borrows, live_tensors
-from tinygraft.tensor.state.storage import MOVES, SharedStorage
+from tinygraft.tensor.state.live import LIVE, live_tensors
+from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -162,32 +161,3 @@ def _lines(buffer: UOp) -> str:
             wrote = holder._wrote if holder._storage is None else holder._storage._wrote
             return f"\n  made at {holder._where()}" + (f"      overwritten at {place(wrote)}" if wrote else "")
     return ""
-
-
-def is_detached_value(node: UOp) -> bool:
-    """Whether a node is what detach() gave, or movements of that."""
-    while node.op in MOVES:
-        node = node.src[0]
-    return node.op is Ops.DETACH
-
-
-def is_leaf(tensor: TensorBase | SharedStorage) -> bool:
-    """Whether a tensor with requires_grad=True is computed from no other such one that is still there.
-
-    What was computed when it was written to first is no leaf from then on, whatever it has been overwritten by; nor is
-    what has the node of another tensor, as contiguous() gives it where there is nothing to do, or a copy of what that
-    one had before it was written to.
-    """
-    if tensor._computed or borrows(tensor):
-        return False
-    if tensor._lender is not None and any(tape.origin_of(buffer) is not None for buffer in memories(tensor.uop)):
-        return False
-    node = tensor.uop
-    if is_detached_value(node):
-        return True
-    while node.op in (Ops.ASSIGN, Ops.RESHAPE, Ops.DETACH):
-        node = node.src[0]
-    if node.op in HELD:
-        entry = tape.entry_of(node)
-        return entry is None or not entry.asks
-    return not tape.is_asked(tensor.uop, tape.asking_nodes(LIVE.near(())) - {tensor.uop})

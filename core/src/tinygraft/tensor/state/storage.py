@@ -21,11 +21,11 @@ from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.tape import note_asked
 from tinygraft.errors import ShapeError
 from tinygraft.interrupt import come_again, guarded
-from tinygraft.schedule.stored import HELD, LEAVES, buffers_of, memory_base
 from tinygraft.tensor.primitives.lengths import now
 from tinygraft.tensor.state import quiet
 from tinygraft.tensor.state.leaves import by_itself, leaf
 from tinygraft.tensor.state.live import LIVE, borrows, note_assigned, wake
+from tinygraft.uop.held import HELD, LEAVES, buffers_of, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.shape import Shape, symbolic_sizes
 from tinygraft.uop.uop import UOp
