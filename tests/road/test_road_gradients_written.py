@@ -544,3 +544,43 @@ def test_a_value_with_a_leafs_memory_is_written_after_the_leaf(
     assert w.grad is not None, "there is no gradient"
     assert w.grad.tolist() == ([0.0, 1.0] if part else [3.0, 3.0])
     assert (same.tolist(), w.tolist()) == ([1.5, 2.0] if part else [3.0, 6.0], [0.5, 1.0])
+
+
+TWO = ("CPU", "CPU:1")
+LEAVES: dict[str, Callable[[], Tensor]] = {
+    "on two devices": lambda: Tensor([1.0, 2.0], requires_grad=True).shard(TWO, None),
+    "cut over two": lambda: Tensor([1.0, 2.0], requires_grad=True).shard(TWO, 0),
+    "an expression": lambda: (Tensor([1.0, 2.0]) * Tensor([2.0, 2.0])).requires_grad_(),
+    "a constant": lambda: Tensor.ones(2, requires_grad=True),
+    "a cast": lambda: Tensor([1, 2]).float().requires_grad_(),
+    "memory": lambda: Tensor([1.0, 2.0], requires_grad=True).realize(),
+}
+CHANGES: dict[str, Callable[[Tensor], Any]] = {
+    "none": lambda t: None,
+    "other values": lambda t: t.assign(t.detach() * 0 + 3.0),
+    "a part": lambda t: t.__setitem__(slice(0, 1), 5.0),
+    "in place": lambda t: t.__isub__(t * 0.5),
+    "its half": lambda t: t.assign(t * 0.5),
+}
+
+
+@pytest.mark.parametrize("start", LEAVES)
+@pytest.mark.parametrize("before", CHANGES)
+@pytest.mark.parametrize("after", [name for name in CHANGES if name != "none"])
+def test_a_leaf_written_before_and_after_a_use(start: str, before: str, after: str) -> None:
+    """The gradient is that of the value used, whichever of the two tensors is read first.
+
+    Of a leaf that was no memory, written, used, written and read, the value used had no gradient: by the time that it
+    was read the leaf was known by its memory and by the node it began as, and not by what was written first.
+    """
+    for order in ("", "u", "l", "ul", "lu"):
+        leaf, same = LEAVES[start](), LEAVES[start]().realize()
+        CHANGES[before](leaf)
+        CHANGES[before](same)
+        used = leaf * leaf * leaf
+        CHANGES[after](leaf)
+        for letter in order:
+            (used if letter == "u" else leaf).numpy()
+        used.backward(used.ones_like())
+        assert leaf.grad is not None, order
+        np.testing.assert_allclose(leaf.grad.numpy(), 3 * same.numpy() ** 2, rtol=1e-5)

@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
-from tinygraft.engine.assigns import HasNode, is_detached_write, written_over
+from tinygraft.engine.assigns import HasNode, assigned_to, is_detached_write, written_over
 from tinygraft.engine.rows import Rows, is_small, rows_of
 from tinygraft.uop import uop as uop_table
 from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
@@ -397,6 +397,8 @@ def _asked(order: Iterable[UOp], asking: Collection[UOp]) -> dict[UOp, bool]:
                 reach.add(node)  # an old value of one of asking
         elif _goes_on(node):
             found = not reach.isdisjoint(_sources(node))
+        if is_detached_write(node) and assigned_to(node) in asking:
+            reach.add(node)  # what was written into a leaf that was no memory then: the leaf, too
         behind[node] = found
         if found or node in asking or (marks and node.op is Ops.RESHAPE and node.tag in marks):
             reach.add(node)
