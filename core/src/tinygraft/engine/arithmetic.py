@@ -170,6 +170,10 @@ def _widened(a: Array, source: DType, target: DType) -> Array:
 
 
 def _shifted(left: bool, a: Array, b: Array) -> Any:
+    """SHL or SHR of `a` by `b`, defined for every amount: NumPy's is not below 0 and from the width on.
+
+    There a left shift gives 0, and a right one what is left when all bits are shifted out: the sign.
+    """
     width = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < width) if b.dtype.kind == "i" else b < width
     amount = np.where(inside, b, 0).astype(a.dtype)

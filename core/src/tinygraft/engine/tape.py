@@ -275,6 +275,7 @@ def _recorded(uid: int) -> TapeEntry | None:
 
 
 def _keep(memory: UOp, entry: TapeEntry, now: int) -> None:
+    """Enter what was computed into `memory` on the tape, as of time `now`, in place of any earlier entry."""
     entry.at, entry.home = now, weakref.ref(memory)
     if memory.op is Ops.BUFFER:
         _later.pop(memory.arg.uid, None)

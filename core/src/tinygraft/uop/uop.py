@@ -57,6 +57,11 @@ forget_memory: Callable[[int], None] | None = None  # set by device.buffer: the 
 
 
 def _forget(entry: _InternedNode) -> None:
+    """Take a node that is gone out of the table of interned nodes, called by its weak reference.
+
+    By then an equal node may have been interned under the same key, which stays. A BUFFER's memory is freed with its
+    node.
+    """
     try:
         with _lock:
             known = _table.pop(entry.key, entry)
