@@ -102,7 +102,7 @@ class LinearWalk:
     def _across(self, index: UOp, width: int, stride: int | None) -> UOp | None:
         """Return the UNROLL range whose copies are neighbours, where the lanes of the vector are not: a block of rows.
 
-        None unless the lanes are a power of two, for such a block is transposed in registers by halves.
+        None also where the number of lanes is no power of two.
         """
         if stride is None or stride in (0, 1) or width & (width - 1):
             return None

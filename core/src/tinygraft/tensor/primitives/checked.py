@@ -109,7 +109,7 @@ def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, 
         counted = given.ne(ignored)
 
     def message(value: int, place: str) -> str:
-        """The sentence on a wrong label; `place` is "" or an index as text with a comma, as in "[2],"."""
+        """The sentence on a wrong label; `place` is "", or where it is, as in ", at (1,),"."""
         return (
             f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: axis {axis} of "
             f"the predictions, shape {predictions.shape}, has {size}\n"
