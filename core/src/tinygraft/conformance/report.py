@@ -151,7 +151,7 @@ def _about(found: DeviceFindings) -> str:
 
 
 def _table(found: DeviceFindings) -> list[str]:
-    """The lines of counts, by level and kind; kinds that never came are left out, but for three."""
+    """The lines of counts, by level and kind; kinds that never came are left out, but for passed, failed and n/a."""
     always = (KitOutcome.PASSED, KitOutcome.FAILED, KitOutcome.MISSING)
     kinds = [kind for kind in KitOutcome if kind in always or found.total(kind)]
     lines = [f"  {'level':10}" + "".join(f"{kind:>12}" for kind in kinds)]

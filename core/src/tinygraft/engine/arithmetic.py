@@ -170,9 +170,9 @@ def _widened(a: Array, source: DType, target: DType) -> Array:
 
 
 def _shifted(left: bool, a: Array, b: Array) -> Any:
-    """SHL or SHR of `a` by `b`, defined for every amount: NumPy's is not below 0 and from the width on.
+    """SHL or SHR of `a` by `b`, also by amounts below 0 and from the width on, which NumPy leaves undefined.
 
-    There a left shift gives 0, and a right one what is left when all bits are shifted out: the sign.
+    By those a left shift gives 0, and a right one what is left when all bits are shifted out: the sign, as 0 or -1.
     """
     width = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < width) if b.dtype.kind == "i" else b < width

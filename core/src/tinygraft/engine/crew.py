@@ -87,7 +87,7 @@ class Crew:
     def _work(self) -> None:
         """Run jobs in a thread of the crew until the sentinel None, collecting errors: `wait` raises the first.
 
-        An error does not end the thread: the jobs that follow are others' kernels.
+        An error ends its job, and not the thread.
         """
         while (job := self._jobs.get()[2]) is not None:
             try:

@@ -147,8 +147,8 @@ class Evaluation:
         """Return what `node` means, from the values of its sources, which have been evaluated before.
 
         Either one array, or one for each of the runs with noise. `moved` says that all that was done since memory or
-        constants is movement, so that no rounding has happened. A product that only a sum of products reads is left as
-        its two factors.
+        constants is movement, so that no rounding has happened. A large product that nothing
+        but sums over it reads is left as its two factors.
         """
         op, arg = node.op, node.arg
         if op in SIZES:

@@ -198,9 +198,9 @@ class Left:
     def _look_at(self, tensor: HasNode) -> None:
         """Find out what becomes of a tensor that is not requested, from what its graph still has to read.
 
-        The walk ends at values that are wholly written, and goes past dropped writes to their new values alone. Where
-        it meets memory that was written over, the tensor is lost, or, where it is itself a pending write, that is
-        dropped. Where it meets dropped writes only, `rebind` rebuilds the graph without them.
+        The walk ends at values that are wholly written; of a dropped write of a whole value only the new value is
+        needed. Where it meets memory that was written over, the tensor is lost, or, where it is itself a pending write,
+        that is dropped. Where it meets dropped writes only, `rebind` rebuilds the graph without them.
         """
         node = tensor.uop
         seen, stack, changes, gone = {node}, [node], False, False

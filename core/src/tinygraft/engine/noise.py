@@ -82,7 +82,7 @@ class Noise:
         long = _longest(dtype) if rounds else None
 
         def widened(samples: NoisySamples, run: int, magnitude: bool = False) -> Array:
-            """Return the values of one run, floats in the dtype sums are computed in; `magnitude`: their sizes.
+            """Return the values of one run, floats as wide as sums are; with `magnitude` their absolute values.
 
             Samples without noise have one array for all runs.
             """

@@ -163,8 +163,9 @@ class Group:
     def _has_room(self, node: UOp, target: Target) -> bool:
         """Whether `node` fits the loops of this kernel, and it is well below the Target's limits.
 
-        Half of the operations and eight of the buffers are left free for what `node` brings along, which is known only
-        when it is lowered. A large assignment outside of the innermost loop is refused.
+        What `node` adds is known only when it is lowered. It is at most half of the operations that a Target allows,
+        for stored.py cuts longer chains, so half has to be free. An assignment outside of the innermost loop is refused
+        unless it is tiny.
         """
         if self.is_beside(node) and numel(node.shape) > TINY:
             return False  # readers of the old value come first; that many kernels should not wait for each other

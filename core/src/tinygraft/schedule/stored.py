@@ -187,11 +187,11 @@ class _Rules:
         if op in ELEMENTWISE:
             weight += WEIGHT.get(op, 1)
         elif op is Ops.CAT:
-            weight += 2.0 * len(node.src)
+            weight += 2.0 * len(node.src)  # for each source a comparison of the index, and a choice
         elif op in (Ops.FOLD, Ops.GATHER):
             weight += SPREAD
         elif op is Ops.EXPAND and self._trailing(node)[1] > 1:
-            weight = 0.0
+            weight = 0.0  # linearise.py hoists it out of the loops over the axes that EXPAND adds
         elif op is Ops.REDUCE_AXIS:
             iterations = self.facts[node.src[0]].size
             weight *= iterations / max(own.size, 1)

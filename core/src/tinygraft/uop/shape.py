@@ -77,7 +77,7 @@ def _first(op: Ops, src: Sources, arg: Any) -> Shape:
 def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
     """`arg`. Raises ShapeError where its number of elements differs from that of the source.
 
-    Symbolic sizes are compared as polynomials; where one has no such form, the reshape is let pass.
+    Symbolic sizes are compared by the values that their variables are bound to; with unbound ones nothing is compared.
     """
     old = src[0].shape
     if is_concrete(old) and is_concrete(arg):

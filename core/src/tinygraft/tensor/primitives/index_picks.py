@@ -186,7 +186,7 @@ def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
 def _pick(tensor: Any, item: Any, axis: int) -> Pick:
     """Return what one item between the brackets reads of `axis`. Raises DTypeError or IndexOutOfRange.
 
-    An integer, slice, size, tensor of integers or list; None, ... and masks have been replaced before.
+    `item` is an integer, slice, symbolic size, tensor of integers or list; `None`, `...` and masks never come here.
     """
     size = tensor.shape[axis]
     if isinstance(item, AxisIndices):
