@@ -85,7 +85,7 @@ def safe_load(source: FilePath | bytes | bytearray | memoryview, device: Place =
     first = name[0] if isinstance(name, tuple) else name
 
     def make(key: str, _: Any) -> Tensor:
-        """Make the tensor of one entry: a view of the file, or from bytes where those must be swapped."""
+        """Make the tensor of one entry: lazy over a file, else of its bytes, swapped on a big-endian host."""
         entry = header.entry(key, label)
         if isinstance(content, OpenFile) and sys.byteorder == "little":
             return _in_file(content, entry, header.start, first).to(name)

@@ -212,7 +212,7 @@ def _window(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _fold(op: Ops, src: Sources, arg: Any) -> Shape:
-    """The shape that a WINDOW of this `arg` was taken of. Raises ShapeError where the source is not its result's."""
+    """The shape that a WINDOW of this `arg` was taken of. Raises ShapeError where the source has other windows."""
     old, n = src[0].shape, len(arg.length)
     if old[len(old) - 2 * n :] != (*arg.count, *arg.size):
         raise ShapeError(f"fold expects (..., {arg.count}, {arg.size}), got {old}")
