@@ -270,7 +270,7 @@ class LARS(Optimizer):
         self._realize_state(*self.b)
 
     def _step(self, grads: list[Tensor]) -> None:
-        """Assign each parameter its new value, and its momentum. SGD is this without trust ratios and not classic."""
+        """Assign each parameter its new value, and its momentum. SGD is this without trust ratios."""
         for place, (p, gradient) in enumerate(zip(self.params, grads, strict=True)):
             rate, old, g = self._rate(p), _wide(p), _wide(gradient)
             trust = self._trust(old, g)
