@@ -112,6 +112,10 @@ def read_plain(path: Path, longest: int) -> bytes | None:
 
 
 def _read(path: Path, longest: int, flags: int, trusted: Callable[[os.stat_result, Path], bool]) -> bytes | None:
+    """The content of a regular file of at most `longest` bytes that is `trusted`; None of any other.
+
+    It is opened before it is looked at, so that what is read is what was checked.
+    """
     with suppress(OSError):
         number = os.open(path, flags)
         with open(number, "rb", buffering=0) as file:

@@ -299,6 +299,7 @@ def complex_of(dtype: DType) -> DType:
 
 @cache
 def _limits(dtype: DType) -> tuple[Any, Any]:
+    """(least, greatest) value, infinities for floats. Raises DTypeError for complex numbers, which have no order."""
     if dtype.kind == "bool":
         return False, True
     if dtype.kind == "uint":

@@ -146,6 +146,7 @@ def observe(callback: Observer, *kinds: type) -> Callable[[], None]:
             globals()[KINDS[kind]] = True
 
     def stop() -> None:
+        """Let the observer be notified no more; does nothing when called again."""
         nonlocal wanted
         for kind in wanted:
             _drop(callback, kind)

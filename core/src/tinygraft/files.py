@@ -102,6 +102,7 @@ class OpenFile:
         )
 
     def _is_at_its_path(self, now: os.stat_result) -> bool:
+        """Whether the path still leads to the file that was opened, whose status now is `now`."""
         try:
             there = os.stat(self.path)
         except OSError:

@@ -176,6 +176,7 @@ def function(
 
     @functools.wraps(fxn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        """Call the function, refuse implicit memory and compile the result, each where that was asked for."""
         start = UOp.next_buffer()
         result = fxn(*args, **kwargs) if grad_fxn is None else _with_gradient(fxn, grad_fxn, args, kwargs)
         made = [tensor for tensor in tensors_in(result) if isinstance(tensor, Tensor)]
@@ -194,6 +195,7 @@ def _with_gradient(fxn: Callable[..., Any], grad_fxn: Callable[..., Any], args: 
 
     class Own(Function):
         def forward(self, *tensors: Tensor) -> Any:
+            """Call the function with detached tensors in place of its tensor arguments; `backward` gets the same."""
             self.tensors = tensors
             given = list(args)
             for place, tensor in zip(places, tensors, strict=True):

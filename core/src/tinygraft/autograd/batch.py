@@ -195,6 +195,11 @@ def _function(n: UOp, s: BatchedSources) -> UOp:
     one = UOp(Ops.FUNCTION, n.dtype, unknown, n.arg)
 
     def rule(node: UOp, gradient: UOp, places: tuple[int, ...]) -> list[UOp | None]:
+        """Return the gradients of the batched FUNCTION `node`: those of one example, batched in turn.
+
+        The rule of the user is asked once, about placeholders for one example; then `node`, its sources and `gradient`
+        take their places.
+        """
         found = n.arg.rule(one, seed, places)
         examples = {**dict(zip(unknown, node.src, strict=True)), one: node, seed: gradient}
         whole = iter(batched([x for x in found if x is not None], examples, s.count))

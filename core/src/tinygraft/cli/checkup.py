@@ -49,6 +49,7 @@ def device(job: dict[str, Any], tell: Tell) -> None:
 
 
 def _spec(record: PluginRecord, tell: Tell) -> bool:
+    """Import the spec of a device, and tell how that went and for which plugin API. True if it is fine."""
     before = set(sys.modules)
     try:
         load(record)
@@ -77,6 +78,7 @@ def _heavy(loaded: set[str], module: str) -> list[str]:
 
 
 def _probe(name: str, tell: Tell) -> bool:
+    """Probe a device and tell how that went. True if it is there."""
     record = Device.probe(name)
     if record.status is Status.UNAVAILABLE:
         step(tell, None, f"none here: {record.detail}", record.hint)
@@ -91,6 +93,7 @@ def _probe(name: str, tell: Tell) -> bool:
 
 
 def _open(name: str, record: PluginRecord, tell: Tell) -> None:
+    """Open a device, compute with it where it does that, close it, and tell how each step went."""
     try:
         backend = Device[name]
     except TinygraftError as error:
@@ -190,6 +193,7 @@ def _choice(plugin: Any, names: list[str], tell: Tell) -> None:
 
 
 def _checks(record: Record, plugin: Any, tell: Tell) -> None:
+    """Run the `doctor_checks` of a hook plugin and tell what each of them says or raises."""
     try:
         checks = plugin.doctor_checks()
     except TinygraftError as error:

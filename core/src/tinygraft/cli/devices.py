@@ -90,6 +90,7 @@ def look_at(records: Sequence[PluginRecord], plugins: Sequence[Record]) -> None:
 
 
 def _look(record: PluginRecord) -> None:
+    """Find out the status of a device: core's by its probe here, a plugin's by a trial in a child process."""
     if record.distribution == CORE:
         probe(record)
     elif record.status is Status.DECLARED:
@@ -149,6 +150,7 @@ def _is_default(record: Record, default: str) -> bool:
 
 
 def _row(record: PluginRecord, default: str) -> tuple[str, ...]:
+    """Return the cells of a device under HEAD, the first of them "*" for the default."""
     count = record.probe.count if record.probe is not None and record.probe.ok else 0
     ordinals = "any" if count is None else str(count or "-")
     chosen = _is_default(record, default)
@@ -157,6 +159,7 @@ def _row(record: PluginRecord, default: str) -> tuple[str, ...]:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Return rows under HEAD as text, in columns as wide as their widest cell; the first, unnamed one is of width 1."""
     widths = [max(len(row[i]) for row in (HEAD, *rows)) for i in range(len(HEAD))]
     widths[0] = 1
     return "\n".join(
@@ -173,6 +176,7 @@ def _of_hooks(plugin: Record) -> str:
 
 
 def _details(record: Record) -> str:
+    """Return what `--verbose` adds on a plugin: a fix, times of its steps, entries that it shadows, a traceback."""
     lines = [f"\n{record.name}: {record.entry.value}"]
     lines += [f"  fix: {record.hint}"] if record.hint else []
     lines += [f"  {step}: {ms:.1f} ms" for step, ms in record.milliseconds.items()]
@@ -182,6 +186,7 @@ def _details(record: Record) -> str:
 
 
 def _as_json(record: Record, default: str) -> dict[str, Any]:
+    """Return what `--json` prints of a device or hook plugin. Its keys are an interface: programs read them."""
     is_device = isinstance(record, PluginRecord)
     return {
         "kind": "device" if is_device else "hooks",

@@ -95,6 +95,7 @@ def _named(
 
 
 def _head() -> str:
+    """Return the first lines: versions, machine, and the setting that chooses the default device."""
     from tinygraft import __version__
 
     api = ".".join(map(str, PLUGIN_API))
@@ -150,6 +151,7 @@ def _check_requires(record: PluginRecord, verbose: bool) -> bool:
 
 
 def _check_hooks(plugin: Record, verbose: bool) -> bool:
+    """Load a hook plugin in a child process, run its checks and print each. False where one failed."""
     if plugin.status.is_problem:
         _line({"ok": False, "text": plugin.detail, "hint": plugin.hint}, verbose)
         return False
@@ -183,6 +185,7 @@ def _answers(
 
 
 def _line(answer: dict[str, Any], verbose: bool) -> None:
+    """Print an answer of the child: a mark, its text, a hint, and with `verbose` the traceback below it."""
     hint = f"  -> {answer['hint']}" if answer.get("hint") else ""
     print(f"  {MARKS[answer['ok']]} {answer['text']}{hint}", flush=True)
     if verbose and answer.get("traceback"):

@@ -41,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     printed: dict[int, int] = {}
 
     def show(schedule: ScheduleRecord) -> None:
+        """Print a finished schedule; after the reader of a pipe has gone, print to nowhere."""
         try:
             for line in explain(schedule, arguments.passes, printed):
                 print(line)

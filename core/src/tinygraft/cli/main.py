@@ -27,6 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
+    """Parse the arguments and run their command; return its exit code.
+
+    Plugins are asked for commands only where the first argument is none of core's, for that loads them.
+    """
     from tinygraft import __version__
     from tinygraft.cli import conformance, devices, doctor, explain, new_plugin, settings, tune
 
@@ -50,6 +54,7 @@ class _Aligned(argparse.HelpFormatter):
     """What commands do stands beside their names, where argparse would put that of a long name below it."""
 
     def _format_action(self, action: argparse.Action) -> str:
+        """List commands and their help in two columns, in place of argparse's list in braces."""
         if not isinstance(action, argparse._SubParsersAction):
             return super()._format_action(action)
         commands = list(action._get_subactions())

@@ -53,6 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(rows: Iterable[SettingRow]) -> None:
+    """Print rows of name, value and meaning, the meaning wrapped in a column of its own."""
     rows = list(rows)
     width = max(len(name) for name, _, _ in rows)
     for name, value, meaning in rows:

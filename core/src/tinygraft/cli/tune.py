@@ -72,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(ROW.format("kernel", "before", "after", "gain", f"actions ({count}, {seconds:g} s each)"))
 
     def told(found: SearchResult) -> None:
+        """Add what was found for a kernel to the database, and print its times, in microseconds, and the gain."""
         database.add(found, file)
         gain = f"{found.before / found.after:.2f}"
         times = f"{found.before * 1e6:.1f} us", f"{found.after * 1e6:.1f} us"

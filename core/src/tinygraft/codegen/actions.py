@@ -87,6 +87,11 @@ def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
 
 
 def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp]) -> UOp:
+    """Return `sink` with every REDUCE of `reduced` as one REDUCE for each of `parts`, combined by its own op.
+
+    Each part is an index expression that stands for `loop`; the ranges in it take the place of `loop` among those that
+    are reduced over.
+    """
     swap: dict[UOp, UOp] = {}
     for node in reduced:
         results = []

@@ -179,6 +179,11 @@ def _blocks(p: BlockProduct, target: Target) -> Iterator[BlockTiling]:
 
 
 def _cost(p: BlockProduct, b: BlockTiling) -> float:
+    """Estimate the cycles of the product `p` in tiles of `b`, tiles at the edges counted as whole ones.
+
+    For each `b.terms` terms a thread block copies both operands to shared memory, between two barriers, where a thread
+    makes its part of the loads one after another; then each thread multiplies its own results from there.
+    """
     groups = trip_count(p.outer)
     threads, each = math.prod(b.threads), b.each[0] * b.each[1]
     filling = 2 * WAITING

@@ -99,6 +99,12 @@ def local(sink: UOp, target: Target) -> Iterator[GridCandidate]:
 
 
 def _local(sink: UOp, loops: list[UOp], shared: tuple[UOp, ...], threads: int, target: Target) -> UOp:
+    """Return `sink` with the iterations of `loops` over a grid, in thread blocks of `threads`.
+
+    The loops of `shared`, counted together, are divided into thread blocks; the others are along the grid. Loads and
+    stores are gated where the grid or the last thread block reaches past the end of the loops. Every store is inside of
+    all of `loops`.
+    """
     new = Positions(sink, target)
     total = product(r.src[0] for r in shared)
     around = [r for r in loops if r not in shared]

@@ -100,7 +100,13 @@ def _with_contributed(target: Target) -> list[Pass]:
 
 
 def _contributed(one: CodegenPass) -> Pass:
+    """Return the pass of a hook plugin as an entry of the pipeline, with its errors as HookError.
+
+    SystemExit too: a plugin that calls `sys.exit` is to fail as a plugin, and not to end the program.
+    """
+
     def run(state: PassState, target: Target, options: Options) -> PassState:
+        """Run the plugin's pass on the kernel. Raises HookError where it raises or gives no SINK."""
         what = f"the codegen pass {one.id!r} of {hooks.owner_of(one)}"
         try:
             sink = one.run(state.sink, target)
@@ -133,6 +139,11 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
 
 
 def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
+    """Return what a launch of `uops` has to be given: buffers, variables, grid, threads, scratch memory.
+
+    Buffers come from the kernel as it was scheduled, in order of slots, and so stay arguments where a pass has removed
+    their last use. Variables are only those that `uops` still read, in order of names.
+    """
     params: dict[int, Param] = {}
     written = {store.src[0].arg.slot for store in kernel.sink.src}
     for node in postorder(kernel.sink):

@@ -109,6 +109,11 @@ class Positions:
         return found[::-1], gates
 
     def _position(self, total: UOp, dim: int, gates: list[UOp]) -> UOp:
+        """Return a grid index from 0 to `total` - 1, along dimension `dim` of the grid.
+
+        Where `total` may exceed what the Target allows in `dim`, each thread block also loops, in steps of that limit;
+        the last step may pass the end, so the condition to be inside is appended to `gates`.
+        """
         most = self.target.max_grid[dim]
         if total.hi <= most:
             return self.range(total, AxisKind.GRID, dim)

@@ -32,6 +32,12 @@ def stream(sink: UOp, target: Target) -> tuple[UOp, int]:
 
 
 def _streams(store: UOp, target: Target, vectors: dict[int, UOp]) -> bool:
+    """Whether the values of a vectorised store can bypass the caches (non-temporal stores).
+
+    They can where the output is larger than `target.stream_bytes`, and whole cache lines are written from aligned
+    addresses: by one row of vectors each, or by rows that an outer loop puts next to each other. A gated store is left
+    to the caches. `vectors` has the VECTOR ranges by axis.
+    """
     memory, index = store.src[0], store.src[1]
     moving = [r for axis, r in vectors.items() if index.ranges >> axis & 1]
     if len(store.src) > 3 or len(moving) != 1 or _bytes(memory) <= target.stream_bytes:

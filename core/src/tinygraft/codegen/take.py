@@ -86,6 +86,7 @@ def _single(sink: UOp, one: Action) -> UOp:
 
 
 def _split(sink: UOp, one: Action, _: Target) -> UOp:
+    """Apply `split(loop, n)`. Raises ActionError unless 2 <= n <= the trip count of the loop."""
     loop, (width,) = _single(sink, one), _numbers(one, 1)
     if not 2 <= width <= loop.src[0].hi:
         raise ActionError(f"{one}: blocks have from 2 to {loop.src[0].hi} iterations here")
@@ -93,6 +94,10 @@ def _split(sink: UOp, one: Action, _: Target) -> UOp:
 
 
 def _reorder(sink: UOp, one: Action, _: Target) -> UOp:
+    """Apply `reorder(loops)`. Raises ActionError where a loop is named twice, or not all reduce in the same REDUCEs.
+
+    Exchanging a loop of a reduction with one around it would sum other terms.
+    """
     _numbers(one, 0)
     loops = [_loop(sink, one, number) for number in one.loops]
     if len(set(loops)) < len(loops):
@@ -108,6 +113,10 @@ def _reduces(sink: UOp) -> list[UOp]:
 
 
 def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
+    """Apply `vectorise(loop, n)`. Raises ActionError unless n is a power of two and no value has two vector ranges.
+
+    A value may depend on one vector range only, so a loop is refused where something in it has lanes already.
+    """
     loop, (width,) = _single(sink, one), _numbers(one, 1)
     if not target.vector_bytes:
         raise ActionError(f"{one}: the Target has no vectors")
@@ -123,6 +132,10 @@ def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
 
 
 def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
+    """Apply `unroll(loop, n)`. Raises ActionError where n < 2, or where this loop has been unrolled before.
+
+    A loop has one axis number each for its unrolled copies and for their remainder, so it cannot be done twice.
+    """
     loop, (times,) = _single(sink, one), _numbers(one, 1)
     if times < 2:
         raise ActionError(f"{one}: at least 2 iterations are written side by side")
@@ -133,6 +146,11 @@ def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
 
 
 def _tile(sink: UOp, one: Action, target: Target) -> UOp:
+    """Apply `stage`, `pack` or `tile`. Raises ActionError where the kernel allows no such Tiling.
+
+    The candidates of `tilings` are compared without the number of shares: that is the fourth amount, it may be any
+    number up to the trip count of the first row loop, and `tilings` has just one of them.
+    """
     shares = one.amounts[3][0] if len(one.amounts) > 3 else 1
     plain = replace(one, amounts=one.amounts[:3])
     for tiling in tilings(sink, target):
@@ -145,6 +163,10 @@ def _tile(sink: UOp, one: Action, target: Target) -> UOp:
 
 
 def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
+    """Apply `parallel`: parallelise the outermost loop of every store, or the loops that `one` names.
+
+    Raises ActionError where a store is in none of these loops, as all threads would write it, or in several.
+    """
     _numbers(one, 0)
     loops = loops_of(sink)
     if one.loops:

@@ -221,6 +221,10 @@ def _row_tiles(loops: Sequence[UOp], most: int) -> set[tuple[int, ...]]:
 
 
 def _row_tile(loops: Sequence[UOp], left: int) -> tuple[int, ...]:
+    """Return how many iterations of each of `loops` one tile has, at most `left` in all, the innermost loops first.
+
+    A number that does not divide a loop is lowered to one that does, where that costs less than a quarter of it.
+    """
     unrolled = []
     for loop in reversed(loops):
         length = size(loop)

@@ -60,6 +60,7 @@ def _together(backend: Backend, batches: Sequence[Sequence[BatchedExpression]]) 
 
 
 def _run(backend: Backend, batches: Sequence[Sequence[BatchedExpression]]) -> dict[Hashable, Outcome]:
+    """Run each batch as one kernel, and return the values of each job by its key."""
     runs, kinds = [], []
     for batch in batches:
         sink, buffers, dtypes = map_kernel([job.build for job in batch], batch[0].columns)

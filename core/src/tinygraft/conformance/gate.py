@@ -83,6 +83,7 @@ def since(major: int, minor: int) -> pytest.MarkDecorator:
 
 
 def _known(name: str) -> str:
+    """Return a dtype's canonical name, or that of an ability or size as it is. Raises ValueError."""
     if name in BY_NAME:
         return BY_NAME[name].name
     if name not in ABILITIES and name not in SIZES:

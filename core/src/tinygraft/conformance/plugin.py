@@ -89,6 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _arrange(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark known defects, sort the kit's tests among the places that they have, and deselect those of other levels."""
     kit = config.stash[KIT]
     ours = [item for item in items if kit.suite_of(item) is not None]
     for suite in {suite for item in ours if (suite := kit.suite_of(item)) is not None}:
@@ -150,6 +151,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _not_here(item: pytest.Item, opened: Opened, require: bool) -> None:
+    """Skip a test of an absent device; fail it where that is broken, or all are required (`require`)."""
     if opened.absent and not require:
         note(item, kind=KitOutcome.ABSENT.value)
         pytest.skip(opened.reason)
@@ -196,6 +198,7 @@ def _say_instead(item: pytest.Item, report: pytest.TestReport, kind: KitOutcome,
 
 
 def _is_newer_than_plugin(item: pytest.Item) -> bool:
+    """Whether a test came with a later plugin API than the least that the plugin of its device declares."""
     kit = item.config.stash[KIT]
     suite = kit.suite_of(item)
     assert suite is not None

@@ -84,6 +84,7 @@ class Report:
             self._count(report, known)
 
     def _count(self, report: pytest.TestReport, known: dict[str, Any]) -> None:
+        """Count a test's report under its device and level, and keep what the remarks name."""
         found = self.found.setdefault(known["device"], DeviceFindings())
         found.about = known.get("about", found.about)
         kind = _kind_of(report, known)
@@ -130,6 +131,7 @@ class Report:
 
 
 def _kind_of(report: pytest.TestReport, known: dict[str, Any]) -> KitOutcome:
+    """How a test ended; of a skipped one what it has noted itself."""
     if hasattr(report, "wasxfail") and report.skipped:
         return KitOutcome.XFAILED
     if report.skipped:
@@ -149,6 +151,7 @@ def _about(found: DeviceFindings) -> str:
 
 
 def _table(found: DeviceFindings) -> list[str]:
+    """The lines of counts, by level and kind; kinds that never came are left out, but for passed, failed and n/a."""
     always = (KitOutcome.PASSED, KitOutcome.FAILED, KitOutcome.MISSING)
     kinds = [kind for kind in KitOutcome if kind in always or found.total(kind)]
     lines = [f"  {'level':10}" + "".join(f"{kind:>12}" for kind in kinds)]
@@ -160,6 +163,7 @@ def _table(found: DeviceFindings) -> list[str]:
 
 
 def _remarks(found: DeviceFindings) -> list[str]:
+    """The lines below the counts: abilities not declared, tests worth a look, why a device is absent."""
     lines = []
     if found.missing:
         lines.append("  not declared: " + ", ".join(f"{name} ({n})" for name, n in sorted(found.missing.items())))

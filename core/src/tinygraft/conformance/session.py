@@ -91,6 +91,10 @@ class Kit:
             raise pytest.UsageError(str(error)) from None
 
     def _mark(self, file: Path, items: list[pytest.Item]) -> None:
+        """Mark tests as expected to fail where an entry of `file` covers them, strictly: one that passes is an error.
+
+        An entry that covers no test is an error too, unless single tests were named, when it may be about others.
+        """
         entries, used = read(file), set[Xfail]()
         for item in items:
             suite = self.suite_of(item)
@@ -150,6 +154,7 @@ def option_of(config: pytest.Config, name: str) -> str:
 
 
 def _levels(text: str, what: str) -> tuple[str, ...]:
+    """The levels that `text` names. Raises UsageError, which says in `what` that is written, for an unknown one."""
     try:
         return parse_levels(text)
     except ValueError as error:

@@ -41,6 +41,10 @@ def look(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _probe(path: str) -> dict[str, Any]:
+    """Call the probe and return the seconds with its import, what it has left behind, and what it gave.
+
+    Left behind are threads, open files and environment variables that were not there before.
+    """
     from importlib import import_module
 
     from tinygraft.device.device_spec import Probe
@@ -58,6 +62,7 @@ def _probe(path: str) -> dict[str, Any]:
 
 
 def _threads() -> int:
+    """How many threads this process has, those that a library started without Python's knowledge too."""
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:  # a system without it
@@ -65,6 +70,7 @@ def _threads() -> int:
 
 
 def _files() -> set[str]:
+    """What the open file descriptors of this process point to; nothing on a system without /proc."""
     try:
         numbers = os.listdir("/proc/self/fd")
     except OSError:

@@ -228,6 +228,7 @@ class Pool:
         return found if briefly or found - nbytes <= nbytes // WASTE else None
 
     def _pop(self, size: int) -> Handle:
+        """Take the cached block of this size that was freed last, and forget the size where it was the only one."""
         blocks = self._free[size]
         handle = blocks.pop()
         self._kept -= size
@@ -264,6 +265,7 @@ class Pool:
             self._release()
 
     def _release_all(self) -> int:
+        """Free all cached blocks on the device; return how many bytes that were."""
         given = self._kept
         while self._free:
             self._release()

@@ -125,6 +125,7 @@ class Registry:
         return self._check_name(name) if known is None else known
 
     def _check_name(self, name: object) -> Any:
+        """Return the canonical name of a device, several as a tuple, and cache it. Raises DeviceError."""
         if isinstance(name, (tuple, list)):
             if not name:
                 raise DeviceError("a tensor lies on at least one device, got no name")
@@ -211,6 +212,11 @@ class Registry:
         return backend if backend is not None else self._open(self.canonicalize(name))
 
     def _open(self, name: str) -> Backend:
+        """Return the backend of a canonical name, opened once, under a lock. Raises DeviceUnavailable, DeviceError.
+
+        A device that is asked for by name while its plugin opens it is an error, not a recursion. Where a setting asked
+        for the device that is unavailable, the error names that.
+        """
         hooks.load()  # they are told of it
         if isinstance(name, tuple):
             raise DeviceError(f"only one device at a time can be opened, got {', '.join(name)}")
@@ -235,6 +241,10 @@ class Registry:
             return backend
 
     def _open_new(self, name: str) -> Backend:
+        """Probe and open a device, moving its record to OPEN, or to what went wrong. Raises DeviceUnavailable.
+
+        A SettingError passes as it is: the user has to mend that, and the device is well.
+        """
         base, _, ordinal = name.partition(":")
         record = self._record(base)
         self._imported_here(record)
@@ -316,6 +326,7 @@ class Registry:
     # Records
 
     def _table(self) -> dict[str, list[PluginRecord]]:
+        """The records of declared devices by name, several for a name that several plugins have; looked for once."""
         if self._records is None:
             with self._lock:
                 if self._records is None:

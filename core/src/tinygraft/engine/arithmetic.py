@@ -170,6 +170,10 @@ def _widened(a: Array, source: DType, target: DType) -> Array:
 
 
 def _shifted(left: bool, a: Array, b: Array) -> Any:
+    """SHL or SHR of `a` by `b`, also by amounts below 0 and from the width on, which NumPy leaves undefined.
+
+    By those a left shift gives 0, and a right one what is left when all bits are shifted out: the sign, as 0 or -1.
+    """
     width = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < width) if b.dtype.kind == "i" else b < width
     amount = np.where(inside, b, 0).astype(a.dtype)

@@ -235,6 +235,7 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
 
 
 def _load(backend: Backend, binary: Binary) -> Program:
+    """Load a binary on `backend`. An error, SystemExit too, is raised again with a note on what and where."""
     try:
         return _proper(backend.load(binary), Program, f"load of the backend of {backend.name}")
     except (Exception, SystemExit) as error:
@@ -301,6 +302,7 @@ def _load_fresh(job: _Compilation) -> Program:
 
 
 def _report(job: _Compilation) -> None:
+    """Notify observers of a binary, print it with DEBUG=3; nothing where a loaded program was reused."""
     name, binary = job.linear.name, job.binary
     if binary is None:
         return

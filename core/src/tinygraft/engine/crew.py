@@ -85,6 +85,10 @@ class Crew:
             self._guard.sealed = True
 
     def _work(self) -> None:
+        """Run jobs in a thread of the crew until the sentinel None, collecting errors: `wait` raises the first.
+
+        An error ends its job, and not the thread.
+        """
         while (job := self._jobs.get()[2]) is not None:
             try:
                 job()
@@ -92,6 +96,7 @@ class Crew:
                 self._errors.append(error)
 
     def _next(self) -> Job | None:
+        """Return the next job without waiting; None where the queue is empty."""
         try:
             return self._jobs.get_nowait()[2]
         except Empty:

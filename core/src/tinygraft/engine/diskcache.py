@@ -88,6 +88,7 @@ def _folder() -> Path | None:
 
 
 def _path(name: str) -> Path | None:
+    """Return the file of an entry, by its digest `name`; None where nothing is stored on disk."""
     folder = _folder()
     if folder is None:
         return None

@@ -165,6 +165,7 @@ def _symbolic(size: object) -> str:
 
 
 def _argument(node: UOp) -> str:
+    """Return the arg of a node as one line of its box; empty where it has none."""
     arg = node.arg
     if arg is None:
         return ""

@@ -144,6 +144,12 @@ class Evaluation:
         return value
 
     def _value(self, node: UOp) -> Value | EvaluatedProduct:
+        """Return what `node` means, from the values of its sources, which have been evaluated before.
+
+        Either one array, or one for each of the runs with noise. `moved` says that all that was done since memory or
+        constants is movement, so that no rounding has happened. A large product that nothing
+        but sums over it reads is left as its two factors.
+        """
         op, arg = node.op, node.arg
         if op in SIZES:
             number = self.size(node) if op in (Ops.VARIABLE, Ops.BIND) else arg
@@ -257,6 +263,7 @@ class Evaluation:
         arg = node.arg
 
         def combine(base: Array, index: Array, value: Array) -> Array:
+            """Return `base` with `value` accumulated, by the op of the SCATTER, at `index` along its axis."""
             out = np.moveaxis(base.copy(), arg.axis, 0)
             places, new = _landing(index.astype(np.int64), value.astype(base.dtype), base.shape[arg.axis], arg.axis)
             ACCUMULATE[arg.op].at(out, places, new)
@@ -289,6 +296,7 @@ def work(order: Sequence[UOp], products: set[UOp]) -> tuple[int, int]:
 
 
 def _gather(x: Array, index: Array, axis: int) -> Array:
+    """Elements of `x` along `axis` at `index`, 0 where that is outside; the axes of `index` replace `axis`."""
     inside = (index >= 0) & (index < x.shape[axis])
     if x.shape[axis] == 0:
         return np.zeros((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)

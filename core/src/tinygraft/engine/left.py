@@ -175,6 +175,7 @@ class Left:
         }  # fmt: skip
 
     def _look_at_asked(self, tensor: HasNode) -> None:
+        """Drop the pending write of a requested tensor that has not happened, if there was a value before it."""
         node = tensor.uop
         if node.op is not Ops.ASSIGN or node in self.done or not self._has_old(node):
             return
@@ -195,6 +196,12 @@ class Left:
             node = node.src[0]
 
     def _look_at(self, tensor: HasNode) -> None:
+        """Find out what becomes of a tensor that is not requested, from what its graph still has to read.
+
+        The walk ends at values that are wholly written; of a dropped write of a whole value only the new value is
+        needed. Where it meets memory that was written over, the tensor is lost, or, where it is itself a pending write,
+        that is dropped. Where it meets dropped writes only, `rebind` rebuilds the graph without them.
+        """
         node = tensor.uop
         seen, stack, changes, gone = {node}, [node], False, False
         while stack:

@@ -82,6 +82,10 @@ class Noise:
         long = _longest(dtype) if rounds else None
 
         def widened(samples: NoisySamples, run: int, magnitude: bool = False) -> Array:
+            """Return the values of one run, floats as wide as sums are; with `magnitude` their absolute values.
+
+            Samples without noise have one array for all runs.
+            """
             x = samples[run if len(samples) > 1 else 0]
             if long is None or x.dtype.kind != "f":
                 return x
@@ -118,6 +122,10 @@ class Noise:
         return self._spread(totals, error, np.asarray(~(sizes <= limit)), dtype)
 
     def _spread(self, totals: list[Array], error: Array, loses: Array, dtype: DType) -> tuple[Array, ...]:
+        """Return `totals` rounded to `dtype`, all but the first with a random error of the size of `error` added.
+
+        `loses` says where a result is inexact; where none is, one array stands for all runs.
+        """
         near = [rounded(np.asarray(total), dtype) for total in totals]
         if not self.others or (len(near) == 1 and not loses.any()):
             return tuple(near)

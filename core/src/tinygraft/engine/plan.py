@@ -111,6 +111,10 @@ def without_functions(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
 
 
 def _refuse_unknown(order: Sequence[UOp]) -> None:
+    """Raise what a PLACEHOLDER in a graph to be computed means: DeviceError for a lost value, else GraphError.
+
+    The second is a value of a function that is only traced, by `vmap` and the like. There is a PLACEHOLDER in `order`.
+    """
     node = next(node for node in order if node.op is Ops.PLACEHOLDER)
     if node.arg.lost:
         raise DeviceError(node.arg.lost)
@@ -186,6 +190,10 @@ def _options(backends: Sequence[Backend]) -> Options:
 
 
 def _kept_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[UOp]) -> Plan:
+    """Return the plan of a form from the disk, or make it and write it there.
+
+    With DEBUG=3 or SPEC=1 the disk is left alone: what is to be shown and checked is only there when it is made.
+    """
     looking = DEBUG.value >= 3 or SPEC.value
     name = "" if looking else pack.name_of(form.key, backends, _options(backends))
     if name and (plan := pack.read(name, backends)) is not None:
@@ -203,6 +211,7 @@ def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buf
     new: list[tuple[str, int, DType]] = []
 
     def place(node: UOp) -> BufferNumber:
+        """Return the number of a buffer in the plan, a new one where it is a temporary that has none yet."""
         if node not in places:
             places[node] = len(places)
             new.append((node.device or "", node.arg.size, node.dtype))

@@ -174,6 +174,7 @@ class Saved:
 
 
 def _copy(new: UOp, node: UOp) -> None:
+    """Copy the memory of `node` to `new`, which gets its tape entry too; a capture records it as a launch."""
     buffers = [buffer_of(new), buffer_of(node)]
     copy(*buffers)
     note(Recorded(None, buffers[0].device, (new.arg.uid, node.arg.uid), True), buffers, (new, node), {})

@@ -115,12 +115,18 @@ class Recorder:
                 self._close(thread)
 
     def _compiled(self, thread: int, event: CompileEvent) -> None:
+        """Give the last stage of a kernel the seconds of its compilation, if such a kernel is recorded."""
         schedule = self._open.get(thread)
         kernels = schedule.kernels if schedule is not None else []
         if (kernel := next((k for k in reversed(kernels) if k.name == event.name), None)) is not None:
             kernel.stages[-1].seconds = event.seconds
 
     def _stage(self, thread: int, event: StageEvent, since: float) -> None:
+        """Add a stage to its kernel, or to the open schedule of the thread where it is of none.
+
+        A tensor graph begins a new schedule, and so does a second list of calls. `since` are the seconds since the last
+        event of this thread, which the stage has taken. Past MOST_SCHEDULES nothing is recorded.
+        """
         schedule = self._open.get(thread)
         scheduled_before = event.name == "schedule" and schedule is not None and schedule.calls is not None
         if schedule is None or scheduled_before or event.name == "tensor graph":
@@ -144,6 +150,10 @@ class Recorder:
         kernel.stages.insert(0 if event.name == "kernel" else len(kernel.stages), stage)
 
     def _launch(self, thread: int, launch: LaunchEvent, now: float) -> None:
+        """Add a launch that ended at `now` to the open schedule of the thread; the last of its calls closes it.
+
+        A launch of no open schedule, of a replay for instance, begins one of its own.
+        """
         schedule = self._open.get(thread)
         if schedule is None or schedule.done:
             schedule = self._begin(thread)
@@ -158,6 +168,7 @@ class Recorder:
             self._close(thread)
 
     def _begin(self, thread: int) -> ScheduleRecord:
+        """Close the schedule of a thread and open another one, which past MOST_SCHEDULES is only counted."""
         self._close(thread)
         number = len(self.schedules) + self.left_out + 1
         schedule = ScheduleRecord(number, "{}:{}".format(*user_line()))
@@ -169,6 +180,7 @@ class Recorder:
         return schedule
 
     def _close(self, thread: int) -> None:
+        """Close the open schedule of a thread, if it has one, and pass it to `on_done`."""
         schedule = self._open.pop(thread, None)
         if schedule is not None:
             schedule.done = True

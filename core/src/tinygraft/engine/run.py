@@ -197,6 +197,7 @@ def copy(target: Buffer, source: Buffer) -> None:
 
 
 def _tell(device: str, name: str, arguments: int, seconds: float, flops: int, moved: int) -> None:
+    """Report a launch or copy of so many `seconds`: to the counters, with DEBUG=2 on the screen, and to observers."""
     GlobalCounters.time_sum_s += seconds
     if DEBUG.value >= 2:
         show_launch(device, name, arguments, seconds, flops, moved)

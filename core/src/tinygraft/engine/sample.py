@@ -54,6 +54,7 @@ _BITS = {1: "B", 2: "H"}
 
 
 def _packed(numbers: list[float | int], dtype: DType) -> bytes:
+    """Numbers as bytes of `dtype`, little-endian; by their bits where struct has no format (bfloat16, fp8)."""
     if dtype.fmt is not None:
         return struct.pack(f"<{len(numbers)}{dtype.fmt}", *numbers)
     bits = [bits_of(coerce(number, dtype), dtype) for number in numbers]
@@ -61,6 +62,7 @@ def _packed(numbers: list[float | int], dtype: DType) -> bytes:
 
 
 def _unpacked(data: bytes, dtype: DType) -> tuple[float | int, ...]:
+    """The numbers in bytes that `_packed` wrote."""
     if dtype.fmt is not None:
         return struct.unpack(f"<{len(data) // dtype.itemsize}{dtype.fmt}", data)
     values = values_of(dtype)

@@ -96,6 +96,10 @@ class TrialProcess:
                         pipe.close()
 
     def _start(self) -> subprocess.Popen[str]:
+        """Start the child with a thread that reads its answers, under the settings of this process.
+
+        The settings in SHOWN are 0 for it, and it has a session of its own, so that Ctrl-C does not reach it.
+        """
         here = {s.name: str(s.value) for s in SETTINGS.values() if s.name not in SHOWN}
         quiet = dict.fromkeys(SHOWN, "0")
         environment = {**os.environ, **here, **quiet, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -161,6 +165,7 @@ class Search:
         return winner, last[chosen], last[winner]
 
     def _begin(self) -> bool:
+        """Tell the child which kernel to try. False where it could not, crashed, or did not answer in time."""
         request = {
             "do": "begin", "device": self.backend.name, "compiler": self.backend.compiler.key or "",
             "target": self.backend.target.text(), "kernel": flat(self.kernel.sink),

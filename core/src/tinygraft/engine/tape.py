@@ -275,6 +275,10 @@ def _recorded(uid: int) -> TapeEntry | None:
 
 
 def _keep(memory: UOp, entry: TapeEntry, now: int) -> None:
+    """Put `entry` on the tape for the value in `memory`, in place of any earlier entry.
+
+    `now` is a fresh number of a BUFFER: such numbers are the clock by which entries are older or younger.
+    """
     entry.at, entry.home = now, weakref.ref(memory)
     if memory.op is Ops.BUFFER:
         _later.pop(memory.arg.uid, None)

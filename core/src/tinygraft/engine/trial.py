@@ -116,6 +116,10 @@ class Trial:
         return self._timed(version, 1)
 
     def _timed(self, version: KernelVersion, times: int) -> float:
+        """Return seconds per run: of one as the backend measures it, of `times` launches in a row by the clock.
+
+        The data is used as it is: what a kernel reads and writes, it reads again as written.
+        """
         program, grid, values = version.program, version.grid, [self.values[name] for name in sorted(self.values)]
         if times == 1:
             return self.backend.timed_launch(program, self.handles, values, grid)

@@ -68,6 +68,7 @@ def page(schedules: Sequence[ScheduleRecord], left_out: int = 0) -> str:
 
 
 def _schedule(schedule: ScheduleRecord) -> dict[str, Any]:
+    """A recorded schedule as JSON for the page, after giving its boxes the names of launched kernels."""
     bind_names(schedule)
     return {
         "number": schedule.number,
@@ -86,6 +87,7 @@ def _schedule(schedule: ScheduleRecord) -> dict[str, Any]:
 
 
 def _stage(stage: Stage) -> dict[str, Any]:
+    """A stage as JSON for the page, with its drawing under "graph" where it has one."""
     packed: dict[str, Any] = {
         "name": stage.name, "about": stage.about, "text": stage.text, "seconds": stage.seconds,
     }  # fmt: skip
@@ -95,6 +97,7 @@ def _stage(stage: Stage) -> dict[str, Any]:
 
 
 def _graph(drawing: Drawing) -> dict[str, Any]:
+    """A drawing as JSON for the page: each box is [*corner, kind, title, lines], placed by layout.py."""
     placed = place(drawing)
     boxes = [[*corner, box.kind, box.title, box.lines]
              for corner, box in zip(placed.boxes, drawing.boxes, strict=True)]  # fmt: skip

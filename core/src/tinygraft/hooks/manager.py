@@ -91,6 +91,7 @@ class Hooks:
             self._changed()
 
         def undo() -> None:
+            """Unregister the plugin; does nothing when called again."""
             with self._lock:
                 while stops:
                     stops.pop()()
@@ -144,6 +145,10 @@ class Hooks:
         return sorted(name.removeprefix("tinygraft_") for name in found)
 
     def _load_one(self, record: Record) -> None:
+        """Load one installed plugin and register its hooks; warn of a bad one.
+
+        Raises HookError in place of the warning with TINYGRAFT_STRICT_PLUGINS=1.
+        """
         from tinygraft.hooks.hook_loading import examine, load, said_of, why_refused
 
         if not record.tried:
@@ -164,6 +169,10 @@ class Hooks:
             warn_user(f"{text}; details: python -m tinygraft doctor", RuntimeWarning)
 
     def _changed(self) -> None:
+        """Forget what was derived from the registered plugins, and note which contributions there are to ask for.
+
+        The two flags spare callers a look through pluggy for each kernel.
+        """
         self._passes.clear()
         implemented = self.names()
         self.has_passes = "codegen_passes" in implemented

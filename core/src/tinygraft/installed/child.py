@@ -82,6 +82,10 @@ class Child:
         return None if answer == {} else answer
 
     def _line(self, limit: float) -> str:
+        """Wait for the next line of the child. Raises ChildEnded where it ends or takes over `limit` seconds.
+
+        After one second `on_wait` is called, once, so that somebody can say what is being waited for.
+        """
         try:
             try:
                 line = self._lines.get(timeout=min(limit, 1.0))
@@ -106,6 +110,7 @@ class Child:
         return self._said.read().decode(errors="replace")[-MOST_SAID:]
 
     def _read(self) -> None:
+        """Pass on the child's lines, in a thread of its own, and None when there are no more."""
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
@@ -130,6 +135,7 @@ class Child:
             self._kill()
 
     def _kill(self) -> None:
+        """Kill the child and what it started: it leads a process group of its own."""
         with suppress(ProcessLookupError, PermissionError):  # it ended just now
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -41,6 +41,10 @@ def forget() -> None:
 
 
 def _scan(path: Sequence[str]) -> dict[str, list[EntryPoint]]:
+    """The entry points of both groups on `path`. A distribution whose metadata cannot be read has none.
+
+    Only files in whose text a group is named are parsed.
+    """
     from importlib.metadata import distributions  # 15 ms, of which a process with no device open has no need
 
     found: dict[str, list[EntryPoint]] = {DEVICES: [], HOOKS: []}

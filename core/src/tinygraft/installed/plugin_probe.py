@@ -74,6 +74,7 @@ def verdict_on(record: Record, function: str, key: str, limit: float | None = No
 
 
 def _try_in_child(record: Record, function: str, limit: float, on_wait: Callable[[float], object] | None) -> Verdict:
+    """The verdict of a child process on a plugin: what it tells, or BROKEN with what it said where it ended before."""
     with Child(function, job_of(record), "loading it", on_wait) as child:
         try:
             answer = child.message(limit)

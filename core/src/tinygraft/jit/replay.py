@@ -54,6 +54,10 @@ class _Segment:
             raise_noted(error, f"replaying {self.count} launches", self.executor.backend.name)
 
     def _run(self, handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
+        """Set the buffers and values that change, then run until all launches are done, beginning where `at` says.
+
+        `at.number` is raised after each call of the executor, so that after an error the launches that ran are known.
+        """
         executor, first, count = self.executor, self.first, self.count
         for number, place in self.changing:
             executor.set_buffer(place, handles[number])
@@ -143,6 +147,7 @@ class Replay:
                 note(launch, on, nodes, values)
 
     def _run(self, buffers: Sequence[Buffer], handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
+        """Run all segments and copies between devices from launch `at.number` on, and add them to the counters."""
         for part in self._parts:
             if part.first + part.count <= at.number:
                 continue
@@ -224,6 +229,11 @@ class Replay:
             yield group
 
     def _part(self, group: Sequence[Recorded], first: int) -> _Segment:
+        """Return launches for one executor as a segment, the first of them launch number `first` of the Replay.
+
+        Each buffer has one place in the executor, numbered in order of first use. Those that do not change are set
+        here, once.
+        """
         places: dict[object, int] = {}  # by number for what changes, else by buffer: temporaries share theirs
         changing: dict[int, int] = {}
         handles: list[tuple[int, Handle]] = []
@@ -247,6 +257,7 @@ class Replay:
         return _Segment(executor, first, len(steps), tuple(changing.items()))
 
     def _step(self, launch: Recorded, places: tuple[int, ...]) -> Step:
+        """Return a launch as an executor's Step, a copy as one without a program; `places` has its buffers' places."""
         if launch.kernel is None:
             return Step(None, places, nbytes=_nbytes(self.forms[launch.uids[0]]))
         signature = launch.kernel.signature

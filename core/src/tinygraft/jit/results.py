@@ -187,6 +187,10 @@ def _same(node: UOp) -> _ResultRow:
 
 
 def _row(node: UOp, place: Mapping[UOp, int], numbers: Mapping[UOp, int]) -> _ResultRow:
+    """Return a node of a result with rows for its sources, a BUFFER by its number, a BIND without its value.
+
+    `place` has the row of each node before it.
+    """
     if node.op is Ops.BUFFER:
         return _ResultRow(node.op, node.dtype, (), numbers[node], None)
     src = tuple([place[source] for source in node.src])

@@ -124,6 +124,7 @@ def _sizes_of(padding: Sizes | str) -> int | tuple[int, ...]:
 
 
 def _check_groups(layer: str, in_channels: int, out_channels: int, groups: int) -> None:
+    """Raise ShapeError unless `groups` divides both numbers of channels."""
     if groups < 1 or in_channels % groups or out_channels % groups:
         raise ShapeError(
             f"{layer} in {groups} groups needs channels that {groups} divides, got {in_channels} in and "
@@ -132,6 +133,7 @@ def _check_groups(layer: str, in_channels: int, out_channels: int, groups: int) 
 
 
 def _check_input(layer: str, x: Tensor, weight: Tensor, channels: int) -> None:
+    """Raise ShapeError unless `x` is (N, `channels`, ...) with as many spatial axes as the weight has."""
     spatial = weight.ndim - 2
     if x.ndim != spatial + 2 or x.shape[1] != channels:
         raise ShapeError(

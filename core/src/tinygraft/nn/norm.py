@@ -75,6 +75,10 @@ class BatchNorm:
         return mean, (centered * centered).mean(axes, keepdim=True)
 
     def _track(self, x: Tensor, mean: Tensor, var: Tensor) -> None:
+        """Move the running statistics towards those of `x` by `momentum`, the variance with Bessel's correction.
+
+        As PyTorch's: what is normalised by is the biased variance. Raises ShapeError for one value in each channel.
+        """
         count = x.numel() // self.sz
         if count < 2:
             raise ShapeError(

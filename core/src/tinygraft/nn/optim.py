@@ -89,6 +89,7 @@ class Optimizer:
 
     @lr.setter
     def lr(self, value: float | Tensor) -> None:
+        """Write a rate into the tensor that holds it, where it is and in its dtype. Raises as at construction."""
         old = self.lr
         if isinstance(value, Tensor):
             value = _as_rate(value).detach().reshape(old.shape).cast(old.dtype).to(old.device)
@@ -160,6 +161,7 @@ class Optimizer:
         return [*self.params, *self._made, *self.buffers, *grads]
 
     def _grad_of(self, place: int, tensor: Tensor) -> Tensor:
+        """The gradient of parameter number `place`. Raises TrainingError where it has none."""
         if tensor.grad is None:
             raise TrainingError(
                 f"parameter {place} of {len(self.params)}, shape {tensor.shape}, has no gradient: the loss "
@@ -268,6 +270,7 @@ class LARS(Optimizer):
         self._realize_state(*self.b)
 
     def _step(self, grads: list[Tensor]) -> None:
+        """Assign each parameter its new value, and its momentum. SGD is this without trust ratios."""
         for place, (p, gradient) in enumerate(zip(self.params, grads, strict=True)):
             rate, old, g = self._rate(p), _wide(p), _wide(gradient)
             trust = self._trust(old, g)
@@ -339,6 +342,11 @@ class LAMB(Optimizer):
         self._realize_state(self.t, *self.m, *self.v)
 
     def _step(self, grads: list[Tensor]) -> None:
+        """Assign each parameter, its two moments and the step count their new values.
+
+        Adam is this without trust ratios (`adam`); weight decay is added to the gradient, or to the update where
+        `decoupled`.
+        """
         t = self.t + 1
         left1, left2 = _one_minus_power(self.b1, t), _one_minus_power(self.b2, t)
         for p, gradient, m, v in zip(self.params, grads, self.m, self.v, strict=True):
@@ -432,6 +440,7 @@ class Muon(Optimizer):
         self._realize_state(*self.b)
 
     def _step(self, grads: list[Tensor]) -> None:
+        """Assign each parameter and its momentum; a parameter is a matrix of its first axis by all others."""
         for p, gradient, b in zip(self.params, grads, self.b, strict=True):
             rate, g = self._rate(p), _wide(gradient)
             momentum = _at(p, b) * self.momentum + g

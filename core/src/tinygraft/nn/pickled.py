@@ -130,6 +130,7 @@ class _Reader:
     # What is in the file
 
     def _take(self, size: int) -> bytes:
+        """Read exactly `size` bytes. Raises FileFormatError where the file ends before."""
         data = self._file.read(size)
         if len(data) != size:
             raise FileFormatError(f"the pickle ends early: it needs {size} more bytes and has {len(data)}")
@@ -142,6 +143,7 @@ class _Reader:
         return self._take(size).decode("utf-8", "surrogatepass")
 
     def _line(self) -> bytes:
+        """Read a line, without its end. Raises FileFormatError for one longer than LONGEST_LINE, or cut short."""
         line = self._file.readline(LONGEST_LINE)
         if not line.endswith(b"\n"):
             raise FileFormatError("the pickle has a line without an end")
@@ -157,6 +159,7 @@ class _Reader:
         self._top(list).extend(items)
 
     def _set_items(self, items: list[Any]) -> None:
+        """Put keys and values, which alternate in `items`, into the dict on top of the stack."""
         if len(items) % 2:
             raise FileFormatError("the pickle has a key without a value")
         target = self._top(dict, OrderedDict)
@@ -189,12 +192,14 @@ class _Reader:
         self._push(self._meaning.find(module, name))
 
     def _stack_global(self) -> None:
+        """STACK_GLOBAL: push the meaning of a module and a name that are on the stack, neither of which is imported."""
         name, module = self._pop(), self._pop()
         if type(name) is not str or type(module) is not str:
             raise FileFormatError("the pickle has a name that is no text")
         self._find(module, name)
 
     def _reduce(self) -> None:
+        """REDUCE and NEWOBJ: push what a call of a name means here; nothing of that name is called."""
         arguments, function = self._pop(), self._pop()
         if type(arguments) is not tuple:
             raise FileFormatError("the pickle calls something without a tuple of arguments")
@@ -217,6 +222,8 @@ class _Reader:
 
 
 def _tuple(count: int) -> Callable[[_Reader], None]:
+    """Return what TUPLE1 to TUPLE3 do: make a tuple of the last `count` values of the stack."""
+
     def step(r: _Reader) -> None:
         items = [r._pop() for _ in range(count)]
         r._push(tuple(reversed(items)))

@@ -97,6 +97,10 @@ def brief(value: Any) -> str:
 
 
 def _parse(data: bytes, label: str) -> Json:
+    """The JSON object of a header. Raises FileFormatError for anything else, and for a key given twice.
+
+    The parser that looks for such keys is slow, so it runs only where a count of words in the text is not conclusive.
+    """
     if not data.startswith(b"{"):
         raise FileFormatError(f"{label}: the header must be a JSON object, it starts with {bytes(data[:8])!r}")
     try:
@@ -143,6 +147,7 @@ class _Careful(json.JSONDecoder):
         self._label = label
 
     def _unique(self, pairs: list[tuple[str, Any]]) -> Json:
+        """Make a dict of the keys and values of a JSON object. Raises FileFormatError for a key given twice."""
         found = dict(pairs)
         if len(found) != len(pairs):
             twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
@@ -151,6 +156,7 @@ class _Careful(json.JSONDecoder):
 
 
 def _metadata(found: Any, label: str) -> dict[str, str]:
+    """Return `found`. Raises FileFormatError unless it is a dict of text by text."""
     if not isinstance(found, dict):
         raise FileFormatError(f"{label}: {METADATA} must map text to text, it is {brief(found)}")
     for key, value in found.items():

@@ -85,6 +85,7 @@ def safe_load(source: FilePath | bytes | bytearray | memoryview, device: Place =
     first = name[0] if isinstance(name, tuple) else name
 
     def make(key: str, _: Any) -> Tensor:
+        """Make the tensor of one entry: lazy over a file, else of its bytes, swapped on a big-endian host."""
         entry = header.entry(key, label)
         if isinstance(content, OpenFile) and sys.byteorder == "little":
             return _in_file(content, entry, header.start, first).to(name)
@@ -157,6 +158,7 @@ def _little_endian(data: bytes | bytearray, dtype: DType) -> bytes | bytearray:
 
 
 def _check_request(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Raise, before anything is written, for what the format cannot have: a name, a value, a dtype, a size."""
     for what, given in (("tensors by their names", tensors), ("metadata, text by text", metadata)):
         if not isinstance(given, Mapping):
             raise DTypeError(f"safe_save writes a dict of {what}, got {type(given).__name__}")

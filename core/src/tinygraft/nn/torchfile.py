@@ -88,6 +88,10 @@ def torch_load(fn: Archive) -> Any:
 
 
 def _from_zip(data: Tensor) -> Any:
+    """Read the format of PyTorch 1.6 and later: a zip archive of data.pkl and one member for each storage.
+
+    Members become tensors only as the pickle refers to them, each once.
+    """
     members = ZipFiles(data)
     found = next((name for name in members.names if name.endswith("/data.pkl")), None)
     if found is None:
@@ -242,6 +246,11 @@ def _marked(tensor: Tensor | None, metadata: Any) -> Tensor | None:
 
 
 def _view(storage: Storage, offset: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor | None:
+    """A view of a storage, from element `offset` on; None in the first pass over an older file.
+
+    Strides are in elements. Dense ones, in any order of axes, are a reshape and a permute; others gather elements, each
+    stride of 0 an expand. Raises FileFormatError where it would reach past the storage.
+    """
     if len(size) != len(stride) or not _is_size(offset) or math.prod(size) > _MOST_ELEMENTS:
         raise FileFormatError(f"this file has a tensor of shape {size} with strides {stride} from element {offset} on")
     data, dtype = storage.data, storage.dtype

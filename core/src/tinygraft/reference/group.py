@@ -46,6 +46,7 @@ class Touched:
 
 
 def _name(thread: Thread | None) -> str:
+    """A thread as an error names it: (part, *group, number), or None for several."""
     if thread is None:
         return "several threads"
     part, *group, number = thread

@@ -234,6 +234,11 @@ class _PythonText:
             raise GraphError(f"kernel {self.linear.name}: {op.name} is not an instruction of the linear form")
 
     def range(self, node: UOp) -> None:
+        """Write the head of a loop, or the assignment of a grid or thread index. Raises GraphError.
+
+        A parallel loop is cut into `parts`, of which a call runs one. Too short a THREAD range would let threads pass
+        its end.
+        """
         kind, size, name = node.arg.kind, self.name(node.src[0], {}), self.name(node, _ANY)
         if kind in (AxisKind.LOOP, AxisKind.ORDERED):
             self.put(f"for {name} in range({size}):")
@@ -300,6 +305,7 @@ class _PythonText:
         self.depth -= self.linear.signature.block_threads > 1
 
     def store(self, node: UOp) -> None:
+        """Write a STORE copy by copy, under its gate, with checks of the index and of other threads' accesses."""
         memory = _memory(node.src[0])
         for lane in self.lanes(node.ranges):
             name, index, value = self.name(memory, lane), self.name(node.src[1], lane), self.name(node.src[2], lane)
@@ -319,6 +325,10 @@ class _PythonText:
             self.depth -= gated
 
     def accumulate(self, node: UOp) -> None:
+        """Write an ACCUM copy by copy: register = op(register, value), or FMA(value, value, register).
+
+        Raises GraphError for lanes of a vector into one register, whose order nothing would say.
+        """
         register, *values = node.src
         extra = node.ranges & ~register.ranges
         for axis, vector in self.copied.items():

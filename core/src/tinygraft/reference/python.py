@@ -77,6 +77,7 @@ class PythonCompiler(Compiler):
 
 
 def _code(name: str, text: str) -> CodeType:
+    """Compile the text of a kernel. Raises CompileError with that text."""
     try:
         return compile(text, f"<kernel {name}>", "exec")
     except (SyntaxError, RecursionError, MemoryError) as error:
@@ -107,6 +108,7 @@ class PythonProgram(Program):
             raise
 
     def _views(self, buffers: Sequence[Handle]) -> list[Any]:
+        """Return each buffer as a memoryview of its parameter's dtype. Raises GraphError for a wrong number or size."""
         params = self.signature.params
         if len(buffers) != len(params):
             raise GraphError(f"kernel {self.name} takes {len(params)} buffers, got {len(buffers)}")

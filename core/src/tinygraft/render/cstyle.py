@@ -68,6 +68,12 @@ class CStyleKernel(Writer):
         return "\n".join([head, *before, *([""] if before else []), *body])
 
     def _opening(self) -> list[str]:
+        """Return the lines from the signature to the kernel's first statement.
+
+        Buffers are `data0` and so on by slot, variables `var_NAME`; a parallel loop runs from `part` of `parts`. A
+        dialect either names all of these as parameters or has them packed in two arrays, scratch memory then last among
+        the values.
+        """
         signature, dialect = self.linear.signature, self.dialect
         buffers = []
         for i, param in enumerate(signature.params):
@@ -320,6 +326,10 @@ class CStyleKernel(Writer):
         return "at", f"{self._memory(u)}, {bare(index)}", f", {self.words.type(dtypes.index, access.width)} i", "i[k]"
 
     def _load_vector(self, u: UOp, lane: Lane, access: VectorAccess, gate: UOp | None) -> str:
+        """Return the expression of a vector load: a dereferenced vector pointer for a row, else a helper, lane by lane.
+
+        Bools are bytes in memory and 0 or -1 in lanes, so they need a helper too; a closed gate gives 0 without a read.
+        """
         w, width = self.words, access.width
         type_, stored = w.type(u.dtype, width), self._stored(u.dtype)
         kind, arguments, parameters, place = self._where_to(u, lane, access)
@@ -335,6 +345,7 @@ class CStyleKernel(Writer):
         return f"{name}({arguments}, {bare(self.operand(gate, lane, width))})"
 
     def _store_vector(self, u: UOp, lane: Lane, access: VectorAccess, gate: UOp | None) -> None:
+        """Write a vector store: of a row by a vector pointer or a streaming store, else by a helper."""
         w, width, dtype = self.words, access.width, u.src[2].dtype
         type_, space = w.type(dtype, width), self._space(u.src[0])
         value = bare(self.operand(u.src[2], lane, width))

@@ -40,6 +40,10 @@ def _is_plain(w: DialectWords, old: DType, new: DType) -> bool:
 
 
 def _scalar(w: DialectWords, x: str, old: DType, new: DType) -> str:
+    """Return the expression that casts one number `x`. Raises GraphError for half types in bits.
+
+    Those convert to and from float32 only.
+    """
     if w.is_bits(old) and new is dtypes.float32:
         return f"{_widen(w, old)}({x})"
     if w.is_bits(new) and old is dtypes.float32:

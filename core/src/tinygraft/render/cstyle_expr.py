@@ -36,6 +36,7 @@ def _small(w: DialectWords, u: ElementwiseStep, text: str) -> str:
 
 
 def _operator(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
+    """An infix operator. Signed integers that may overflow are computed unsigned, where C does not let them wrap."""
     if u.operand is dtypes.bool and u.op in OF_BOOL:
         return f"({x} {OF_BOOL[u.op]} {y})"
     if u.op in WRAPPED and (bits := _unsigned(w, u)):
@@ -60,6 +61,7 @@ def _divide(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
 
 
 def _compare(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
+    """A comparison; of vectors a mask, with 0 or -1 in each 32-bit lane whatever the operands' size."""
     if u.width == 1:
         return f"({x} {OPERATORS[u.op]} {y})"
     if u.operand is dtypes.bool:  # lanes are 0 and -1
@@ -69,6 +71,7 @@ def _compare(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
 
 
 def _neg(w: DialectWords, u: ElementwiseStep, x: str) -> str:
+    """-x, of a signed integer by way of unsigned; of a bool the bool itself, as modulo 2."""
     if u.dtype is dtypes.bool:
         return x
     if bits := _unsigned(w, u):
@@ -106,6 +109,7 @@ def _blend(w: DialectWords, u: ElementwiseStep, mask: str, x: str, y: str) -> st
 
 
 def _where(w: DialectWords, u: ElementwiseStep, c: str, x: str, y: str) -> str:
+    """c ? x : y; of vectors by a helper that blends bits, with the mask in lanes as wide as the operands'."""
     if u.width == 1:
         return f"({c} ? {x} : {y})"
     type_, mask = w.type(u.dtype, u.width), w.type(dtypes.bool, u.width)

@@ -97,6 +97,10 @@ class DialectWords:
 
 
 def _integer(value: int, dtype: DType, long: str) -> str:
+    """An integer literal of `dtype`; `long` is the suffix of 64 bits. The least one is written as a difference.
+
+    C reads -2147483648 as minus a number that no int holds.
+    """
     suffix = SUFFIXES.get(dtype, "").format(l=long)
     if dtype.kind == "index":  # written short: an operation with a counter is made in its type
         suffix = "" if abs(value) < 2**31 else long
@@ -123,6 +127,7 @@ def shortest(value: float, dtype: DType) -> str:
 
 
 def _as_float32(value: float) -> float:
+    """`value` rounded to float32; inf where it is beyond its range, which struct refuses to pack."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:

@@ -55,6 +55,7 @@ def cast(block: BasicBlocks, value: str, old: DType, new: DType, width: int) -> 
 
 
 def _from_int(v: _Lanes, value: str, old: DType, new: DType) -> str:
+    """Write the conversion of an integer or bool, and return its name: `value` where no bit changes."""
     is_signed = old.kind in ("int", "index")
     if new is dtypes.bool:
         return v.binary("icmp ne", TYPES[old], value, "0")
@@ -68,6 +69,7 @@ def _from_int(v: _Lanes, value: str, old: DType, new: DType) -> str:
 
 
 def _from_float(v: _Lanes, value: str, old: DType, new: DType) -> str:
+    """Write the conversion of a float, and return the name of its result; to integers by the saturating intrinsics."""
     if new is dtypes.bool:
         return v.binary("fcmp une", TYPES[old], value, "0.0")
     if new.kind == "float":

@@ -40,6 +40,7 @@ LLVMExpression = Callable[..., str]
 
 
 def _word(t: BasicBlocks, u: ElementwiseStep, x: str, y: str) -> str:
+    """Write the instruction for the kind of the operands. Raises GraphError where the op has none."""
     word = WORDS[u.op].get(u.operand.kind)
     if word is None:
         raise GraphError(f"kernel {t.kernel}: {u.op.name} of {u.operand!r} has no meaning")
@@ -51,6 +52,7 @@ def _cast(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
 
 
 def _bitcast(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
+    """Write BITCAST; a bool is i1 in registers, and its bits are those of its byte in memory."""
     if u.dtype is dtypes.bool:
         return t.from_memory(x, u.dtype, u.width)
     if u.operand is dtypes.bool:
@@ -61,6 +63,7 @@ def _bitcast(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
 
 
 def _neg(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
+    """Write -x: fneg, which changes the sign of zero and NaN too, 0 - x for integers; a bool is its own negative."""
     type_ = type_of(u.dtype, u.width)
     if u.dtype.kind == "float":
         return t.let(f"fneg {type_} {x}", "neg")
@@ -78,6 +81,7 @@ def _reciprocal(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
 
 
 def _intrinsic(t: BasicBlocks, u: ElementwiseStep, *operands: str) -> str:
+    """Write a call of the intrinsic named as the op, overloaded by type and lanes, as in llvm.sqrt.v4f32."""
     type_ = type_of(u.dtype, u.width)
     lanes = "" if u.width == 1 else f"v{u.width}"
     name = f"llvm.{u.op.name.lower()}.{lanes}{suffix(TYPES[u.dtype])}"
@@ -104,6 +108,7 @@ def _where(t: BasicBlocks, u: ElementwiseStep, c: str, x: str, y: str) -> str:
 
 
 def _decomposed(t: BasicBlocks, u: ElementwiseStep, *operands: str) -> str:
+    """Raise GraphError: the op ought to have been decomposed for this Target."""
     raise GraphError(
         f"kernel {t.kernel}: {u.op.name} has no LLVM instruction; rules.decompose writes it in other ops for a "
         "Target that does not list it in native_ops"

@@ -98,6 +98,10 @@ class MemoryWriter(Writer, BasicBlocks):
         return name if width == 1 else self.lane(name, type_of(u.dtype, width), k)
 
     def _load(self, u: UOp, lane: Lane) -> str:
+        """Write one copy of a LOAD, and return the name of its value.
+
+        A row is one access, lanes a few elements apart are picked from a few, others are loaded one by one.
+        """
         access, gate = self.walk.accesses[u], u.src[2] if len(u.src) > 2 else None
         if memory(u.src[0]).arg.size == 0:  # there is no memory: the gate is never open
             return self.zeros(u.dtype, access.width)
@@ -243,6 +247,7 @@ class MemoryWriter(Writer, BasicBlocks):
         return [self._pick(row, row, element, length, range(at, at + count)) for row in rows for at in parts]
 
     def _store_row(self, u: UOp, lane: Lane) -> None:
+        """Write a STORE of neighbouring elements; nontemporal where so hinted, which a gated store never is."""
         width, dtype, gate = self.walk.accesses[u].width, u.src[2].dtype, u.src[3] if len(u.src) > 3 else None
         data = self.to_memory(self.operand(u.src[2], lane, width), dtype, width)
         index = self.scalar(u.src[1], lane)
@@ -253,6 +258,7 @@ class MemoryWriter(Writer, BasicBlocks):
         self._put_row(u, index, width, data, "" if gate is None else self.operand(gate, lane, width))
 
     def _store_lanes(self, u: UOp, lane: Lane) -> None:
+        """Write a STORE lane by lane, each behind a branch of its own where it is gated."""
         dtype, gate = u.src[2].dtype, u.src[3] if len(u.src) > 3 else None
         for k in range(self.walk.accesses[u].width):
             data = self.to_memory(self._lane_of(u.src[2], lane, k), dtype, 1)

@@ -92,6 +92,7 @@ class LinearWalk:
         return tuple(lane[axis] for axis in sorted(self.unrolled) if node.ranges >> axis & 1)
 
     def _access(self, node: UOp) -> VectorAccess:
+        """Return how many elements a LOAD or STORE accesses, and how far apart; 1 and 0 for one that is no vector."""
         vector = self.vector(node)
         if vector is None:
             return VectorAccess(1, 0)
@@ -99,6 +100,10 @@ class LinearWalk:
         return VectorAccess(width, stride, self._across(node.src[1], width, stride))
 
     def _across(self, index: UOp, width: int, stride: int | None) -> UOp | None:
+        """Return the UNROLL range whose copies are neighbours, where the lanes of the vector are not: a block of rows.
+
+        None also where the number of lanes is no power of two.
+        """
         if stride is None or stride in (0, 1) or width & (width - 1):
             return None
         for axis, r in self.unrolled.items():
@@ -108,6 +113,10 @@ class LinearWalk:
         return None
 
     def _ask_sources(self, node: UOp) -> None:
+        """Note in which form the sources of `node` are needed; called from last to first, so its own forms are known.
+
+        An access whose lanes have a constant stride needs only the base of its index.
+        """
         if node.op in EFFECTS or node in self.whole:
             values = node.src[:1] if node.op in (Ops.REG, Ops.LANES) else node.src  # the others are only ranges
             for place, source in enumerate(values):

@@ -77,6 +77,10 @@ def lgamma(words: TargetOps, x: UOp) -> UOp:
 
 
 def _lgamma(words: TargetOps, x: UOp, central: tuple[float, ...]) -> UOp:
+    """log(|gamma(x)|): by a polynomial or Stirling's series from 1 on, at |x| + 1 for x below 1.
+
+    Below 1 by gamma(x + 1) = x gamma(x), below 0 by the reflection formula gamma(x) gamma(-x) = -pi / (x sin(pi x)).
+    """
     size, one = magnitude(x), x.const_like(1.0)
     below, small = x < 0.0, size < 1.0
     moved = below | small

@@ -62,6 +62,11 @@ class _Arc(NamedTuple):
 
 
 def _arc(words: TargetOps, x: UOp) -> _Arc:
+    """Return asin(|x|) up to 1/2, asin(sqrt((1 - |x|) / 2)) above, each in two terms.
+
+    Above 1/2, where asin grows steep, the callers use asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)); what the square root
+    lost by rounding, remainder / (2 root), is added to the small term.
+    """
     size = magnitude(x)
     big = size > 0.5
     square = big.where((x.const_like(1.0) - size) * 0.5, size * size)

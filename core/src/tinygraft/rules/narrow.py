@@ -50,6 +50,7 @@ def narrow(sink: UOp, target: Target) -> UOp:
 
 
 def _require(dtype: DType, target: Target) -> None:
+    """Raise UnsupportedError unless `target` stores `dtype` and can compute it as float32."""
     if stored(dtype) not in target.dtypes:
         raise UnsupportedError(f"a kernel needs {dtype!r}, which device {target.arch} cannot store; "
                                "cast to a dtype that it has")  # fmt: skip

@@ -161,6 +161,12 @@ class Group:
         return bool(self.book.once(key, lambda: self._has_room(node, target)))
 
     def _has_room(self, node: UOp, target: Target) -> bool:
+        """Whether `node` fits the loops of this kernel, and it is well below the Target's limits.
+
+        What `node` adds is known only when it is lowered. It is at most half of the operations that a Target allows,
+        for stored.py cuts longer chains, so half has to be free. An assignment outside of the innermost loop is refused
+        unless it is tiny.
+        """
         if self.is_beside(node) and numel(node.shape) > TINY:
             return False  # readers of the old value come first; that many kernels should not wait for each other
         room = self.state.ops < target.max_ops / 2 and self.state.buffers < target.max_params - 8

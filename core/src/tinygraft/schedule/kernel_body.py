@@ -137,6 +137,7 @@ class Lowering:
     # One handler per op
 
     def _leaf(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        """The value of a node without sources, or of a BIND; only a BUFFER is loaded, and needs the gate."""
         if node.op is Ops.CONST:
             yield UOp.const(node.dtype, node.arg)
         elif node.op is Ops.IOTA:
@@ -161,6 +162,11 @@ class Lowering:
         yield guarded(value, inside)
 
     def _cat(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        """The value of a CAT: that of the source that `index` falls into, chosen by nested WHEREs.
+
+        Every source is computed at its own distance from the start, under the gate that `index` is inside of it. The
+        last one needs no condition of its own in the WHEREs: what is in no other source is in that.
+        """
         axis, needs, ends = node.arg, [], []
         start: sint = 0
         for source in node.src:
@@ -177,6 +183,10 @@ class Lowering:
         yield result
 
     def _reduce_axis(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        """The value of a REDUCE_AXIS: a REDUCE over one new range for each reduced axis, none for an axis of size 1.
+
+        Over an axis of size 0 it is the identity of the op, and the source is not computed.
+        """
         op, old = node.arg.op, node.src[0].shape
         identity = FACTS[op].identity
         assert identity is not None
@@ -193,6 +203,11 @@ class Lowering:
         yield self._reduced(node, op, value, tuple(ranges))
 
     def _fold(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        """The value of a FOLD: the sum of all elements of windows that cover `index`, 0 where none does.
+
+        The inverse view of WINDOW: for each folded axis a loop over places in a window, in which the window follows
+        from the place. Small floats are added up as float32 and rounded once.
+        """
         arg: WindowArg = node.arg
         n = len(arg.length)
         outs, inners, ranges, inside = [], [], [], gate
@@ -247,6 +262,10 @@ class Lowering:
         self.reduces[reduce] = self._computes[reduce] = node
 
     def _gather(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        """The value of a GATHER: the table at the index that is read from `where`, 0 where that is outside of the axis.
+
+        `index` is (axes of the table before `axis`, axes of `where`, axes of the table after it).
+        """
         table, where = node.src
         axis, n = node.arg, len(where.shape)
         (picked,) = yield [(where, index[axis : axis + n], gate)]

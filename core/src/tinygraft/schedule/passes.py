@@ -116,6 +116,7 @@ def granted(state: ScheduleState, asked: Again, step: SchedulePass) -> ScheduleS
 
 
 def _text(asked: Again) -> str:
+    """What a pass asks for, in words for a person: the first SHOWN of its nodes, by age, and how many more."""
     what = "the values to be stored of" if isinstance(asked, StoreMore) else "memory of its own for each of"
     nodes = sorted(asked.nodes, key=lambda node: node.serial)
     more = f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""

@@ -73,6 +73,10 @@ def _name(number: int, call: Call | None) -> str:
 
 
 def _misread(number: int, call: Call | None, buffer: UOp, value: UOp, held: set[UOp]) -> GraphError:
+    """Return the error for a `buffer` that does not hold the `value` that `call` reads.
+
+    `held` are the values that it holds instead. `call` is None at the end of the schedule.
+    """
     return GraphError(
         f"{_name(number, call)} reads b{buffer.arg.uid} for one value and finds another there\n"
         f"  meant: {brief(value)}\n  found: {' and '.join(map(brief, held)) or 'nothing'}\n{HINT}"
@@ -133,6 +137,7 @@ def check_places(
     written: set[Hashable] = set()
 
     def look(buffer: Hashable, number: int) -> None:
+        """Raise GraphError where bytes of `buffer` were last written by another, or by none, at call `number`."""
         if buffer in kept and buffer not in written:
             return  # memory that was never written to, as that of Tensor.empty: anything may be in it
         where = places[buffer]

@@ -42,6 +42,11 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
         return {}
 
     def cut(node: UOp, new: UOp) -> UOp:
+        """Return what becomes of `node`, given `new`: the same node over sources that have been cut already.
+
+        Whether to cut is decided on `node`: in the sources of `new`, the CONTIGUOUS of a first step may hide an
+        operand.
+        """
         if parts := _parts(node):
             return in_two_steps(new, *parts)
         if blocked_scans.is_long(node):
@@ -144,6 +149,7 @@ def in_two_steps(node: UOp, axis: int, parts: int) -> UOp:
 
 
 def _part(source: UOp, axis: int, start: int, end: int) -> UOp:
+    """Elements `start` to `end` of `source` along `axis`; `source` itself where that is all of them."""
     if (start, end) == (0, source.shape[axis]):
         return source
     bounds = tuple((start, end) if a == axis else (0, size) for a, size in enumerate(source.shape))

@@ -163,6 +163,11 @@ class _Rules:
     # From sources to users: what a chain costs
 
     def _measure(self, node: UOp, stored: set[UOp]) -> None:
+        """Set what the facts of `node` know of its sources, which were measured before: weight, inputs, heavy, product.
+
+        Chains begin anew at memory: of a source that is stored only its name enters, as an input. Contexts are cleared,
+        for `_place` to fill in on the way back.
+        """
         own, op = self.facts[node], node.op
         own.contexts = {}
         weight, product = 0.0, None
@@ -182,11 +187,11 @@ class _Rules:
         if op in ELEMENTWISE:
             weight += WEIGHT.get(op, 1)
         elif op is Ops.CAT:
-            weight += 2.0 * len(node.src)
+            weight += 2.0 * len(node.src)  # for each source a comparison of the index, and a choice
         elif op in (Ops.FOLD, Ops.GATHER):
             weight += SPREAD
         elif op is Ops.EXPAND and self._trailing(node)[1] > 1:
-            weight = 0.0
+            weight = 0.0  # linearise.py hoists it out of the loops over the axes that EXPAND adds
         elif op is Ops.REDUCE_AXIS:
             iterations = self.facts[node.src[0]].size
             weight *= iterations / max(own.size, 1)
@@ -234,6 +239,12 @@ class _Rules:
         return self._once(key, lambda: flow(user, source, need))
 
     def _is_stored(self, node: UOp, own: Facts) -> bool:
+        """Whether a rule stores `node`, whose users are all decided; the rules are in the docstring of this file.
+
+        `heavy` nodes, which end a reduction, are weighed by `ends_a_reduction`; chains of elementwise ops, CATs and
+        FOLDs by `costs_again`; others are never stored by a rule. A node that its last operation alone makes worth
+        storing is also added to `sure`: what is found for its sources cannot change that.
+        """
         needs = own.contexts.values()
         again = sum([need.evals for need in needs]) / max(own.size, 1)
         if own.heavy:

@@ -89,6 +89,7 @@ def _expand(node: UOp, index: Index) -> ViewIndex:
 
 
 def _permute(node: UOp, index: Index) -> ViewIndex:
+    """Axis `node.arg[k]` of the source has the index of axis k of the result; nothing is outside."""
     moved = [ZERO] * len(index)
     for axis, i in zip(node.arg, index, strict=True):
         moved[axis] = i
@@ -96,6 +97,7 @@ def _permute(node: UOp, index: Index) -> ViewIndex:
 
 
 def _pad(node: UOp, index: Index) -> ViewIndex:
+    """The index less the padding in front, inside where it falls on the source; sides without padding need no test."""
     moved: list[UOp] = []
     inside: UOp | None = None
     for i, (before, after), size in zip(index, node.arg, node.src[0].shape, strict=True):
@@ -113,6 +115,7 @@ def _shrink(node: UOp, index: Index) -> ViewIndex:
 
 
 def _flip(node: UOp, index: Index) -> ViewIndex:
+    """Each axis in `node.arg` is counted from its end; nothing is outside."""
     return tuple(
         ix.sub(ix.sub(size, 1), i) if axis in node.arg else i
         for axis, (i, size) in enumerate(zip(index, node.shape, strict=True))
@@ -120,6 +123,7 @@ def _flip(node: UOp, index: Index) -> ViewIndex:
 
 
 def _window(node: UOp, index: Index) -> ViewIndex:
+    """Window number and index within it become one index: window * stride + within * dilation."""
     arg = node.arg
     n = len(arg.length)
     kept, out, inner = index[: -2 * n], index[-2 * n : -n], index[-n:]

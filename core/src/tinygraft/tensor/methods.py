@@ -315,6 +315,10 @@ class LateProperty(LateMember):
 
 
 def _member(module: dict[str, Any], name: str, kind: str) -> Any:
+    """Return function `name` of a module as it stands in a class: as a property, class method, ...
+
+    `kind` is the field of the table in which the name is.
+    """
     function = module[name]
     if kind == "properties":
         return property(function, module.get(f"set_{name}"))

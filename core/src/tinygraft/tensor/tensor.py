@@ -70,6 +70,7 @@ class Tensor(TensorBase, metaclass=TensorType):
         self._set(own_memory(node) if own and node.dtype.kind == "float" else leaf(node, requires_grad), requires_grad)
 
     def _check_may_be_complex(self) -> None:
+        """Raise DTypeError for a subclass of Tensor: complex data would make a ComplexTensor of it."""
         name = type(self).__name__
         if type(self) is not Tensor and not hasattr(type(self), "_halved"):
             raise DTypeError(

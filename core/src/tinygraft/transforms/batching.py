@@ -38,11 +38,16 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        """Call the function on placeholders for one example, and return its results for all examples.
+
+        What it indexes by examples is checked afterwards, when there are values for all of them.
+        """
         check_ends((args, kwargs))
         examples: dict[UOp, UOp] = {}
         tensors: list[Tensor] = []
 
         def one(tensor: Tensor, axis: int | None) -> Tensor:
+            """Return a placeholder for one example of `tensor` along `axis`; the tensor itself where that is None."""
             if axis is None:
                 return tensor
             whole = _front("vmap", tensor, axis)

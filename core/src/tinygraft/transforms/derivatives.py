@@ -58,6 +58,7 @@ def value_and_grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        """Return (value of the call, gradients of the arguments in `argnums`, nested as those are)."""
         call = TransformCall("grad", function, args, kwargs, _places("grad", argnums, args))
         if has_aux and not (isinstance(call.result, tuple) and len(call.result) == 2):
             raise DTypeError(f"with has_aux {call.name} must give a pair (value, anything else)")
@@ -98,6 +99,7 @@ def vjp(function: TensorFunction, *primals: Any) -> tuple[Any, TensorFunction]:
     call.only_floats()
 
     def back(gradients: Any) -> tuple[Any, ...]:
+        """Return the gradients of all arguments, given those of the results, nested alike."""
         total: list[UOp] = []
         for result, seed in zip(call.results, _alike("vjp", gradients, call.results), strict=True):
             parts = [part.uop for part in result.gradient(*call.before, gradient=seed)]
@@ -187,6 +189,7 @@ def jacobian(function: TensorFunction, argnums: Argnums = 0) -> TensorFunction:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        """Return for each result, nested alike, its derivatives by the arguments in `argnums`. Raises DTypeError."""
         places = _places("jacobian", argnums, args)
         call = TransformCall("jacobian", function, args, kwargs, places)
         call.only_floats()

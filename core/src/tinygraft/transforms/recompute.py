@@ -38,6 +38,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        """Call the function, give its results a gradient that computes them again, and apply once what it assigns."""
         call = TransformCall("checkpoint", function, args, kwargs, None)
         result = mapped(call.result, Tensor, lambda result: _forgetful(call, result))
         written = [place for place, node in enumerate(call.inside) if call.tensors[place].uop is not node]
@@ -60,6 +61,10 @@ def _forgetful(call: TransformCall, result: Tensor) -> Tensor:
     written = {assigned_to(node) for node in toposort(graph) if node.op is Ops.ASSIGN}
 
     def derive(node: UOp, start: Tensor, wanted: list[bool]) -> Sequence[Tensor | None]:
+        """Return the gradients of the graph built once more, over inputs that come AFTER the gradient `start`.
+
+        So its values on the way are other nodes than those of the first time, and none of these is kept for them.
+        """
         known = [UOp(Ops.AFTER, source.dtype, (stand_in(source), start.uop)) for source in node.src[1:]]
         known = [
             UOp(Ops.CONTIGUOUS, again.dtype, (again,)) if one in written else again

@@ -28,6 +28,7 @@ def _sub(a: UOp, b: UOp) -> Bounds:
 
 
 def _mul(a: UOp, b: UOp) -> Bounds:
+    """A product is monotone in each factor, so the extremes are among the products of the extremes."""
     if a.lo >= 0 and b.lo >= 0:
         return a.lo * b.lo, a.hi * b.hi
     products = (a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi)
@@ -35,6 +36,7 @@ def _mul(a: UOp, b: UOp) -> Bounds:
 
 
 def _idiv(a: UOp, b: UOp) -> Bounds:
+    """A quotient is monotone where the divisor keeps its sign: the extremes are then among those of the extremes."""
     if b.lo <= 0 <= b.hi:  # zero is among the divisors and gives 0
         big = max(abs(a.lo), abs(a.hi))
         return -big, big
@@ -43,6 +45,7 @@ def _idiv(a: UOp, b: UOp) -> Bounds:
 
 
 def _mod(a: UOp, b: UOp) -> Bounds:
+    """A remainder has the sign of the divisor and is smaller; exact where all of `a` has one quotient."""
     if b.lo > 0:
         if b.lo == b.hi and a.lo // b.lo == a.hi // b.lo:
             return a.lo % b.lo, a.hi % b.lo
@@ -64,6 +67,7 @@ def _ne(a: UOp, b: UOp) -> Bounds:
 
 
 def _and(a: UOp, b: UOp) -> Bounds:
+    """Of bools exact; of integers known only where one operand is not negative."""
     if a.dtype is dtypes.bool:
         return a.lo and b.lo, a.hi and b.hi
     masks = [x.hi for x in (a, b) if x.lo >= 0]  # in two's complement each bounds the result, whatever the other is
@@ -124,6 +128,7 @@ def bounds(op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
 
 
 def _cast(whole: Bounds, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
+    """The bounds of the source where `dtype` has all its values, else `whole`, as the cast may wrap."""
     low, high = src[0].lo, src[0].hi
     if low is None or not (whole[0] <= low and high <= whole[1]):
         return whole

@@ -68,6 +68,7 @@ def outside(function: Callable[[float], float], at: Callable[[float], float]) ->
     """A function of math that gives what at says where that raises: at poles, outside of its domain, past the end."""
 
     def found(a: float) -> float:
+        """Return `function(a)`, or `at(a)` where that raises ValueError or OverflowError."""
         try:
             return function(a)
         except (ValueError, OverflowError):

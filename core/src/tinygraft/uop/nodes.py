@@ -126,6 +126,7 @@ def source_ops(place: int, *ops: Ops) -> SpecRule:
     """The source at place has one of ops."""
 
     def rule(u: UOp) -> str | None:
+        """Say what is wrong where the source at `place` has another op; a node without such a source is let pass."""
         if len(u.src) > place and u.src[place].op not in ops:
             wanted = " or ".join(op.name for op in ops)
             return f"source {place} of {u.op.name} is {wanted}, got {u.src[place].op.name}"

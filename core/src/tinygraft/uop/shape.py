@@ -62,6 +62,7 @@ def _shown(arg: Any) -> str:
 
 
 def _same(op: Ops, src: Sources, arg: Any) -> Shape:
+    """The common shape of all sources. Raises ShapeError where they differ: broadcasting is done before, by EXPAND."""
     shape = src[0].shape
     for other in src[1:]:
         if other.shape != shape:
@@ -74,6 +75,10 @@ def _first(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
+    """`arg`. Raises ShapeError where its number of elements differs from that of the source.
+
+    Symbolic sizes are compared by the values that their variables are bound to; with unbound ones nothing is compared.
+    """
     old = src[0].shape
     if is_concrete(old) and is_concrete(arg):
         before = after = 1
@@ -110,6 +115,7 @@ def as_bound(shape: Sequence[sint]) -> tuple[Any, ...]:
 
 
 def _expand(op: Ops, src: Sources, arg: Shape) -> Shape:
+    """`arg`. Raises ShapeError where another axis than one of size 1 changes, or the number of axes."""
     old = src[0].shape
     fits = len(old) == len(arg)
     for o, n in zip(old, arg, strict=False):
@@ -122,6 +128,7 @@ def _expand(op: Ops, src: Sources, arg: Shape) -> Shape:
 
 
 def _permute(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
+    """The sizes of the source in the order of `arg`. Raises ShapeError unless that names each axis once."""
     old = src[0].shape
     if sorted(arg) != list(range(len(old))):
         raise ShapeError(f"permute needs each axis of {_shown(old)} once, got {arg}")
@@ -129,6 +136,7 @@ def _permute(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
 
 
 def _pad(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
+    """Each size with (before, after) of `arg` added. Raises ShapeError for a negative or a missing pair."""
     old = src[0].shape
     if len(arg) != len(old) or any(_is_negative(side) for pair in arg for side in pair):
         raise ShapeError(f"pad needs one pair of non-negative sizes for each axis of {_shown(old)}, got {_shown(arg)}")
@@ -161,6 +169,7 @@ def _together(*sizes: sint) -> sint:
 
 
 def _shrink(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
+    """The length of each (start, end) of `arg`. Raises ShapeError where known ones are outside of the axis."""
     old = src[0].shape
     if len(arg) != len(old):
         raise ShapeError(f"shrink needs one (start, end) for each axis of {_shown(old)}, got {_shown(arg)}")
@@ -180,6 +189,7 @@ def _length(start: sint, end: sint) -> sint:
 
 
 def _flip(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
+    """The shape of the source. Raises ShapeError where `arg` names an axis twice, or one that there is not."""
     old = src[0].shape
     if len(set(arg)) != len(arg) or any(not 0 <= axis < len(old) for axis in arg):
         raise ShapeError(f"flip needs different axes of {_shown(old)}, got {arg}")
@@ -187,6 +197,7 @@ def _flip(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
 
 
 def _window(op: Ops, src: Sources, arg: Any) -> Shape:
+    """(..., number of windows, size of a window), both for the last axes. Raises ShapeError where no window fits."""
     old, n = src[0].shape, len(arg.length)
     if old[len(old) - n :] != arg.length:
         raise ShapeError(f"a window over {arg.length} does not fit the last axes of {old}")
@@ -201,6 +212,7 @@ def _window(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _fold(op: Ops, src: Sources, arg: Any) -> Shape:
+    """The shape that a WINDOW of this `arg` was taken of. Raises ShapeError where the source has other windows."""
     old, n = src[0].shape, len(arg.length)
     if old[len(old) - 2 * n :] != (*arg.count, *arg.size):
         raise ShapeError(f"fold expects (..., {arg.count}, {arg.size}), got {old}")
@@ -208,6 +220,7 @@ def _fold(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _cat(op: Ops, src: Sources, arg: int) -> Shape:
+    """The first shape with the sizes along axis `arg` added up. Raises ShapeError where other axes differ."""
     first = src[0].shape
     for other in src[1:]:
         if len(other.shape) != len(first) or any(
@@ -220,6 +233,7 @@ def _cat(op: Ops, src: Sources, arg: int) -> Shape:
 
 
 def _reduce_axis(op: Ops, src: Sources, arg: Any) -> Shape:
+    """The shape of the source, reduced axes of size 1. Raises ShapeError for an axis twice or out of range."""
     old = src[0].shape
     if len(set(arg.axes)) != len(arg.axes) or any(not 0 <= axis < len(old) for axis in arg.axes):
         raise ShapeError(f"a reduction needs different axes of {_shown(old)}, got {arg.axes}")
@@ -232,6 +246,7 @@ def _gather(op: Ops, src: Sources, arg: int) -> Shape:
 
 
 def _scatter(op: Ops, src: Sources, arg: Any) -> Shape:
+    """The shape of the base. Raises ShapeError unless the value has that shape with those of the index for the axis."""
     base, index, value = (s.shape for s in src)
     if value != (*base[: arg.axis], *index, *base[arg.axis + 1 :]):
         raise ShapeError(f"cannot scatter {_shown(value)} at {_shown(index)} into axis {arg.axis} of {_shown(base)}")
@@ -239,6 +254,7 @@ def _scatter(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _assign(op: Ops, src: Sources, arg: None) -> Shape:
+    """The shape of the old value. Raises ShapeError unless the new one has that of the view that is written."""
     where = src[2] if len(src) == 3 else src[0]
     if where.shape != src[1].shape:
         raise ShapeError(f"cannot assign shape {_shown(src[1].shape)} to shape {_shown(where.shape)}")
@@ -250,6 +266,7 @@ def _multi(op: Ops, src: Sources, arg: int | None) -> Shape:
 
 
 def _shard(op: Ops, src: Sources, arg: Any) -> Shape:
+    """The shape of the source. Raises ShapeError where `arg.sizes` do not add up to the axis that is cut."""
     shape = src[0].shape
     if not 0 <= arg.axis < len(shape) or not is_size(shape[arg.axis], sum(arg.sizes)) or min(arg.sizes) < 0:
         raise ShapeError(f"cannot cut axis {arg.axis} of {shape} into parts of {arg.sizes}")

@@ -264,6 +264,7 @@ def _polynomial(x: UOp, more: int) -> Polynomial:
 
 
 def _times(a: Polynomial, b: Polynomial) -> Polynomial:
+    """The product of two polynomials. A key is the factors of a term by serial, so that equal terms meet."""
     total: Polynomial = {}
     for x, k in a.items():
         for y, m in b.items():

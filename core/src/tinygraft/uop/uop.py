@@ -56,6 +56,9 @@ memory_of: Callable[[UOp], Any] | None = None  # set by device.buffer: the Buffe
 forget_memory: Callable[[int], None] | None = None  # set by device.buffer: the BUFFER node of that number is gone
 
 
+# Takes a node that is gone out of the table of interned nodes: its weak reference calls this. By then an equal node may
+# have been interned under the same key, which stays. A BUFFER's memory is freed with its node.
+# No docstring: a signal is lost that comes before the try, and tests/support/signal_lines.py expects that on line 2.
 def _forget(entry: _InternedNode) -> None:
     try:
         with _lock:

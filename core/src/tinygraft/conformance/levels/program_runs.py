@@ -55,6 +55,7 @@ def trained(device: str, make: Callable[[list[Tensor]], Optimizer], jit: bool = 
     optimizer = make(net.parameters())
 
     def step(x: Tensor, y: Tensor) -> Tensor:
+        """Take one step on a batch and return its loss, computed."""
         optimizer.zero_grad()
         loss = net.loss(x, y)
         loss.backward()

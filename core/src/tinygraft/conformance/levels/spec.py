@@ -127,6 +127,7 @@ def child(record: PluginRecord, api: tuple[int, ...] = (), environment: tuple[tu
 @lru_cache(maxsize=16)
 def _child(name: str, value: str, api: tuple[int, ...], environment: tuple[tuple[str, str], ...], number: int,
            path: tuple[str, ...]) -> dict[str, Any]:  # fmt: skip
+    """As `child`, in hashable arguments: tests that ask for the same share one process."""
     job = json.dumps({"path": path, "name": name, "value": value, "api": api, "probe": not api})
     done = subprocess.run(
         [sys.executable, "-P", str(Path(spec_child.__file__)), job], capture_output=True, text=True,

@@ -216,6 +216,7 @@ class ComplexAccess(Tensor):
         return self
 
     def _value_for(self, x: Any) -> TensorBase:
+        """Return what is assigned as a complex tensor of this shape, dtype and device."""
         refuse_nothing(x, self._where())
         if not isinstance(x, TensorBase):
             return self._in_parts().of_shape(Tensor(x, device=self.device, dtype=self.dtype), self.dtype, self.shape)  # type: ignore[no-any-return]

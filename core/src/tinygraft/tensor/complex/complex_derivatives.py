@@ -82,6 +82,7 @@ def analytic(name: str) -> ComplexRule:
         return gradient * slope.imaginary, gradient * slope.real
 
     def found(z: ComplexPair) -> ComplexPair:
+        """Return both parts of the function at `z`, each a node of its own with its gradients."""
         whole = full(z)
         real, imaginary = function(whole)
         return ComplexPair(

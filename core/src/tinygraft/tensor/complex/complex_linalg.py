@@ -31,6 +31,7 @@ class ComplexLinalg(Tensor):
         whole = value.is_complex()
 
         def derive(node: UOp, gradient: Tensor, wanted: list[bool]) -> Sequence[Tensor | None]:
+            """Call `rule` with complex tensors, and return its gradients as real tensors of pairs."""
             given = [gradient, gradient._wrap(node)]
             sources = [gradient._wrap(source).view_as_complex() for source in node.src[1:]]
             found = rule(*([t.view_as_complex() for t in given] if whole else given), *sources)
@@ -63,6 +64,10 @@ class ComplexLinalg(Tensor):
         return self._with_gradient("mirrored", value, [self], lambda gradient, *_: gradient)
 
     def _aligned(self, other: Any) -> tuple[Any, Any]:
+        """Return (magnitudes of these inner products, `other` with its columns multiplied by the opposite phases).
+
+        Both parts are divided by the larger one before they are squared, so that nothing overflows.
+        """
         a, b = self.real, self.imag
         large = a.abs().maximum(b.abs())
         scale = (large == 0).where(1.0, large)
@@ -71,6 +76,7 @@ class ComplexLinalg(Tensor):
         return large * length, other * (c / length).complex(-(d / length))
 
     def _apart(self, s: Any, phases: bool) -> Any:
+        """As of real numbers, but with `phases` the diagonal is the imaginary part over s squared."""
         n = lengths.as_int(s.shape[-1], "svd")
         eye = identity_of(s, n, n)
         off = super()._apart(s, phases) * (1.0 - eye)

@@ -152,6 +152,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return elementwise(op, [self, *(self._operand(op, other) for other in others)])
 
     def _broadcasted(self, other: Any) -> Any:
+        """Return self and `other` in their common dtype and shape; a number stays of shape ()."""
         value = self._operand(Ops.ADD, other)
         dtype = _common_dtype([self, value])
         if not isinstance(value, TensorBase):
@@ -168,12 +169,14 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return joined(*(half._move(op, arg) for half in self._halved))
 
     def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Any:
+        """The hook `_join` on both parts; a real one of `others`, such as an index, takes part in both."""
         if op is Ops.SCATTER and arg.op not in (None, Ops.ADD):
             self._undefined()
         sides = [other._parts() if other.dtype.kind == "complex" else (other, other) for other in others]
         return joined(*(half._join(op, *(s[i] for s in sides), arg=arg) for i, half in enumerate(self._halved)))
 
     def _reduce(self, op: Ops, axes: int | Sequence[int] | None, keepdim: bool = False) -> Any:
+        """The hook `_reduce`: sums and products. Others raise, for complex numbers have no order."""
         if op is Ops.MUL:
             return self._product_over(self._axes(axes), keepdim)
         if op is not Ops.ADD:
@@ -206,6 +209,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return x._again()
 
     def _cast(self, dtype: DTypeLike) -> Any:
+        """The hook `_cast`: to another complex dtype, or to bool. Raises DTypeError for a real one."""
         to = to_dtype(dtype)
         if to is dtypes.bool:
             return self._op(Ops.CMPNE, 0)
@@ -274,6 +278,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return joined(a._product(c, None) - b._product(d, None), a._product(d, None) + b._product(c, None))
 
     def _const_power(self, x: int | float) -> Any:
+        """This to the power of a number: by SQRT, or by multiplications for an integer up to 64, else by POW."""
         power = abs(x)
         if power == 0.5:
             found = self._op(Ops.SQRT)

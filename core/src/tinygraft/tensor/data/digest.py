@@ -82,6 +82,7 @@ def keccak(self: Tensor, cfg: str | tuple[int, int] = "sha3_256") -> Tensor:
 
 
 def _bytes_of(self: Tensor, what: str) -> Tensor:
+    """Return `self`. Raises DTypeError, which names the method `what`, unless it is of uint8 with an axis."""
     if self.dtype is not dtypes.uint8 or not self.ndim:
         raise DTypeError(
             f"{what} digests bytes along the last axis, this tensor is of {self.dtype} with shape {self.shape}\n"

@@ -197,6 +197,7 @@ def _part(node: UOp, place: ElementIndex) -> tuple[UOp, ElementIndex]:
 
 
 def _number(memory: memoryview, place: int, dtype: DType) -> Any:
+    """Return element `place` of memory in native byte order as a Python number."""
     if dtype.fmt is None:
         bits = struct.unpack_from("=H" if dtype.itemsize == 2 else "=B", memory, place * dtype.itemsize)[0]
         return values_of(dtype)[bits]
@@ -204,6 +205,7 @@ def _number(memory: memoryview, place: int, dtype: DType) -> Any:
 
 
 def _flat(shape: Any, place: ElementIndex) -> int:
+    """Return the row-major index of the element at `place`, one index for each axis of `shape`."""
     found = 0
     for length, i in zip(shape, place, strict=True):
         found = found * length + i
@@ -211,6 +213,7 @@ def _flat(shape: Any, place: ElementIndex) -> int:
 
 
 def _unflat(shape: Any, flat: int) -> ElementIndex:
+    """Return the indices along the axes of `shape` of the row-major index `flat`: the inverse of `_flat`."""
     place = []
     for length in reversed(shape):
         flat, i = divmod(flat, length)

@@ -152,6 +152,7 @@ def array_of(data: Any) -> Any:
 
 
 def _path(place: int, shape: Sequence[int]) -> str:
+    """Return how element `place`, in row-major order, is written in Python, as in "data[1][0]"; for messages."""
     indices = []
     for length in reversed(shape):
         indices.append(place % length)

@@ -66,6 +66,7 @@ def here(above: int = 2) -> Made:
 
 
 def _line(code: CodeType, instruction: int) -> int:
+    """The line of the bytecode at offset `instruction` of `code`; the first one of the function where it has none."""
     for start, end, line in code.co_lines():
         if start <= instruction < end:
             return line or code.co_firstlineno
@@ -360,6 +361,7 @@ class TensorBase:
             raise DTypeError(f"cannot {verb(op)} values of {dtype}: it needs {needed}\n  made at {self._where()}")
 
     def _same_device(self, op: Ops, tensors: Sequence[TensorBase]) -> None:
+        """Raise DeviceError, which names both devices and where both tensors were made, unless all are on one."""
         for other in tensors[1:]:
             if other.device != self.device:
                 raise DeviceError(
@@ -530,6 +532,10 @@ def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:
 
 
 def _disagreement(op: Ops, left: TensorBase, right: TensorBase) -> str:
+    """The message for shapes that do not broadcast: the last axis that differs, and where both were made.
+
+    With a hint where the smaller shape would fit from the left, which is what people mean by one value for each row.
+    """
     a, b = left.shape, right.shape
     axis = next(
         axis for axis in range(-1, -min(len(a), len(b)) - 1, -1) if broadcast_shape((a[axis],), (b[axis],)) is None

@@ -51,6 +51,7 @@ class IndexUse:
             raise IndexOutOfRange(self._message(f"{places[at]}{place}", size))
 
     def _message(self, what: str, size: int) -> str:
+        """The message for an index `what` that is outside of the `size` elements of this axis."""
         return (
             f"index {what} is out of range for axis {self.axis} of shape {self.shape}: it has {size} elements\n"
             f"  {self.origin}"
@@ -108,6 +109,7 @@ def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, 
         counted = given.ne(ignored)
 
     def message(value: int, place: str) -> str:
+        """The sentence on a wrong label; `place` is "", or where it is, as in ", at (1,),"."""
         return (
             f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: axis {axis} of "
             f"the predictions, shape {predictions.shape}, has {size}\n"
@@ -127,6 +129,7 @@ def classes(given: Any, count: int, values: Any = None) -> None:
     """
 
     def message(value: int, place: str) -> str:
+        """The sentence on a number that is no class; `place` as in `labels`."""
         return (
             f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: one_hot has "
             f"{count}\n  labels made at {given._where()}"
@@ -144,6 +147,7 @@ def spans(predictions: Any, given: Any, most: int, name: str, values: Any = None
     """
 
     def message(value: int, place: str) -> str:
+        """The sentence on a wrong length; `place` as in `labels`."""
         return (
             f"ctc_loss needs {name} from 0 to {most}, got {value}{place.rstrip(',')}\n"
             f"  lengths made at {given._where()}      predictions made at {predictions._where()}"

@@ -40,6 +40,10 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
     zero = value._const(0)  # in place of value, which would be kept alive
 
     def rule(node: UOp, gradient: UOp, places: tuple[int, ...]) -> list[UOp | None]:
+        """The rule of the FUNCTION `node`: gradients of the sources at `places`, source 0 being the value itself.
+
+        Raises ValueError where `derive` gives a wrong number of gradients.
+        """
         wanted = [place in places for place in range(1, len(node.src))]
         start = zero._wrap(gradient)
         start.requires_grad = None

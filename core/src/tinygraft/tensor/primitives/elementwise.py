@@ -155,6 +155,7 @@ def fmod(self: Tensor, x: Any) -> Tensor:
 
 
 def _pair(self: Tensor, x: Any, reverse: bool) -> tuple[Tensor, Tensor]:
+    """Return self and `x` broadcast together, exchanged for `reverse`; bools as integers, for they have no division."""
     a, b = self._broadcasted(x)
     if a.dtype is dtypes.bool:
         a, b = a._cast(dtypes.default_int), b._cast(dtypes.default_int)
@@ -244,6 +245,11 @@ def _check_powers(self: Tensor, x: Any, reverse: bool) -> None:
 
 
 def _const_power(self: Tensor, x: int | float) -> Tensor:
+    """This to the power of a number: exact powers and roots by multiplications and SQRT, others by POW.
+
+    Floats to negative powers as the reciprocal of the positive one; integers have those by POW alone. A float power
+    makes integers floats.
+    """
     base = self._op(Ops.MUL, 1.0) if isinstance(x, float) and not self._is_float() else self
     if base.dtype is dtypes.bool:
         base = base._cast(dtypes.default_int)

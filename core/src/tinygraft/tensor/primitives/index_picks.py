@@ -184,6 +184,10 @@ def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
 
 
 def _pick(tensor: Any, item: Any, axis: int) -> Pick:
+    """Return what one item between the brackets reads of `axis`. Raises DTypeError or IndexOutOfRange.
+
+    `item` is an integer, slice, symbolic size, tensor of integers or list; `None`, `...` and masks never come here.
+    """
     size = tensor.shape[axis]
     if isinstance(item, AxisIndices):
         return item
@@ -221,6 +225,7 @@ def _one(tensor: Any, axis: int, asked: sint, front: sint) -> AxisElement:
 
 
 def _no_index(tensor: Any, found: object) -> str:
+    """The message for an index of type `found`, which is none of the allowed ones."""
     return (
         f"an index is made of integers, slices, None, ... and tensors, got {found} for a tensor of shape "
         f"{tensor.shape}\n  made at {tensor._where()}"
@@ -238,6 +243,11 @@ def _listed(tensor: Any, places: Any, axis: int) -> AxisIndices:
 
 
 def _part(tensor: Any, item: slice, axis: int) -> AxisSlice:
+    """Return a slice as the elements from `start` to before `end` in steps above 0, reversed afterwards where asked.
+
+    NumPy's negative and missing bounds are resolved here. Raises DTypeError for a bound that is no integer, ShapeError
+    for a step of 0, or one other than 1 between symbolic bounds.
+    """
     size = tensor.shape[axis]
     for part in (item.start, item.stop, item.step):
         symbolic = isinstance(part, UOp) and part.dtype is dtypes.index and part is not item.step

@@ -224,6 +224,10 @@ def scatter(self: Tensor, dim: int, index: TensorBase, src: Any, reduce: str | N
 
 
 def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> Tensor:
+    """Write `src` at `index` along `dim` into a copy, as torch.scatter; with `op` combined with what is there.
+
+    One SCATTER over the flattened tensor, at flat indices. A `src` larger than `index` is cut to its shape.
+    """
     axis = self._axis(dim)
     index = checked.given(self, index, axis, "scatter")
     if not self.ndim or not index.ndim:

@@ -61,6 +61,10 @@ def dot(self: Tensor, w: Any, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def _product(self: Tensor, x: Tensor, dtype: DTypeLike | None) -> Tensor:
+    """`matmul`, computed in the accumulator dtype and rounded once, or in `dtype`. Raises ShapeError.
+
+    As (..., m, 1, k) * (..., 1, n, k) summed over the last axis: a MUL and a REDUCE that codegen knows as a product.
+    """
     if not self.ndim or not x.ndim:
         raise ShapeError(
             f"cannot multiply shapes {self.shape} and {x.shape} as matrices: both need an axis; "

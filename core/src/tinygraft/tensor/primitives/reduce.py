@@ -149,6 +149,7 @@ def for_mean(self: Tensor, dtype: DTypeLike) -> Tensor:
 
 
 def _var(self: Tensor, axis: Axis, keepdim: bool, correction: float) -> Tensor:
+    """The sum of squared distances from the mean over count - `correction`, or over 0 if that is less."""
     apart = self._op(Ops.SUB, mean_floats(self, axis, True))
     squares = apart._op(Ops.MUL, apart)._reduce(Ops.ADD, axis, keepdim)
     count = _count(self, axis)
@@ -326,6 +327,7 @@ def is_among(self: Tensor, extreme: Tensor) -> Tensor:
 
 
 def _first_place(self: Tensor, op: Ops, what: str, axis: int | None, keepdim: bool) -> Tensor:
+    """The index of the first extreme along `axis`, or of the first NaN; None: in the flattened tensor."""
     if axis is None:
         result = _first_place(reshaped(self, (lengths.product(self.shape),)), op, what, 0, False)
         return reshaped(result, (1,) * self.ndim) if keepdim else result

@@ -30,6 +30,7 @@ def either_spelling(function: F) -> F:
 
     @functools.wraps(function)
     def either(*args: Any, **kwargs: Any) -> Any:
+        """Call the method with keywords in its own spelling. Raises TypeError where one parameter has both."""
         if kwargs and not also.keys().isdisjoint(kwargs):
             both = next((other for other, own in also.items() if other in kwargs and own in kwargs), None)
             if both is not None:

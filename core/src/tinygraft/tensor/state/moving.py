@@ -112,6 +112,7 @@ def _laid(self: Tensor, device: Place, layout: ShardArg | None) -> Tensor:
 
 
 def _become(self: Tensor, moved: TensorBase) -> Tensor:
+    """Give `self` the value and gradient of `moved`, out of the memory that it shared; returns `self`."""
     if moved is not self:
         if self._storage is not None:
             self._storage.leave(self)

@@ -224,6 +224,10 @@ def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True,
     value = _substituted(a, b, n, upper, unitriangular)._narrowed(self.dtype)
 
     def rule(gradient: Tensor, x: Tensor, a: Tensor, b: Tensor) -> Any:
+        """Gradients of A and B, from X = inv(A) @ B: that of B is G = inv(A') @ gradient, that of A is -G @ X'.
+
+        Of A's only the triangle that is read, without a diagonal that is taken for ones.
+        """
         back = conjugate_transpose(a).solve_triangular(gradient, upper=not upper, unitriangular=unitriangular)
         outer = -(back @ conjugate_transpose(x))
         low = -1 if unitriangular else 0

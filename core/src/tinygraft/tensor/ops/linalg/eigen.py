@@ -51,6 +51,12 @@ def eigh(self: Tensor, UPLO: str = "L") -> Eigen:
     values, vectors = _eigen(whole._mirrored_from(upper), n)
 
     def of_vectors(gradient: Tensor, v: Tensor, a: Tensor) -> Tensor:
+        """The gradient of the matrix from that of its eigenvectors V: V (V' gradient / (w_j - w_i)) V', symmetric.
+
+        The eigenvalues w are computed again, as V' A V, to be part of what a second derivative follows. Equal ones have
+        no gradient of their vectors: it is infinite or NaN. Source: Giles, "An extended collection of matrix derivative
+        results for forward and reverse mode algorithmic differentiation", 2008.
+        """
         turned = conjugate_transpose(v)
         w = (v._conj() * (a._mirrored_from(upper) @ v))._real().sum(-2)
         gaps = w.unsqueeze(-2) - w.unsqueeze(-1) + identity_of(w, n, n)
@@ -91,6 +97,10 @@ def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tenso
     first = sliced(left, left.ndim - 1, 0, n)
 
     def of_left(gradient: Tensor, u: Tensor, a: Tensor) -> Tensor:
+        """The gradient of the matrix from that of U: within the span of U's columns by `_apart`, outside by 1 / s.
+
+        s and V' are computed again from U' A, so that a second derivative follows them.
+        """
         across = conjugate_transpose(u) @ a
         s = _squares(across).sum(-1).sqrt()
         turned = across / s.unsqueeze(-1)
@@ -100,6 +110,7 @@ def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tenso
         return (u @ (part * s.unsqueeze(-2)) + outside) @ turned
 
     def of_right(gradient: Tensor, v: Tensor, a: Tensor) -> Tensor:
+        """The gradient of the matrix from that of V, with s and U computed again from A V. V is square here: m >= n."""
         across = a @ v
         s = _squares(across).sum(-2).sqrt()
         part = (conjugate_transpose(v) @ gradient)._apart(s, False)

@@ -312,6 +312,7 @@ def i0(self: Tensor) -> Tensor:
 
 
 def _i1e(self: Tensor) -> Tensor:
+    """exp(-|x|) times i1: the fit is of i1 / x below 8 and of i1 from there on, for |x|, and i1 is odd."""
     low, found = _bessel(self, fits.I1_NEAR, fits.I1_FAR)
     below, size = _magnitude(self)
     upper = low.where(size, 1.0) * found

@@ -83,6 +83,7 @@ def multi_head_attention_forward(
 
 
 def _check_heads(self: Tensor, key: Tensor, value: Tensor, embed: int, num_heads: int) -> None:
+    """Raise ShapeError unless all have 2 or 3 axes alike, and queries `embed` numbers that `num_heads` divides."""
     if self.ndim not in (2, 3) or key.ndim != self.ndim or value.ndim != self.ndim:
         raise ShapeError(
             f"attention needs queries, keys and values (length, batch, embed) or (length, embed), got "

@@ -3,7 +3,7 @@
 Tensors of shape (batch, channels, *spatial), or without the batch, in and out. Windows are one WINDOW node, and what
 slides back is one FOLD; then a multiplication and a sum over the last axes, as in a matrix product.
 
-Stride, dilation and padding are given as for pooling, see `window_reductions.py`.
+Stride, dilation and padding are given as for pooling, see `pooling_windows.py`.
 """
 
 from __future__ import annotations
@@ -76,6 +76,10 @@ def _biased(self: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _check_conv(self: Tensor, what: str, weight: Tensor, groups: int, inner: Any, outer: Any) -> None:
+    """Raise ShapeError unless self has inner * groups channels, and outer is a multiple of `groups`.
+
+    `inner` and `outer` are tuples of one size: a transposed convolution reads them from other axes of its weight.
+    """
     if weight.ndim < 3 or self.ndim != weight.ndim:
         raise ShapeError(
             f"{what} needs (batch, channels, *spatial) and a weight of as many axes, "
@@ -133,6 +137,7 @@ def conv_transpose2d(
 
 
 def _spatial_weight(self: Tensor, what: str, n: int, weight: Tensor) -> None:
+    """Raise ShapeError unless the weight has `n` spatial axes, and self as many, with a batch or without."""
     if weight.ndim != n + 2 or self.ndim not in (n + 1, n + 2):
         raise ShapeError(
             f"{what} needs (batch, channels, ...) or (channels, ...) with {n} spatial axes and a weight of {n + 2} "

@@ -99,6 +99,7 @@ def dropout3d(self: Tensor, p: float = 0.5, training: bool | None = None) -> Ten
 
 
 def _alpha_dropped(self: Tensor, p: float, training: bool | None, shape: Any) -> Tensor:
+    """Drop by a mask of `shape` to the least value of SELU, scaled and shifted to keep mean and variance."""
     if not is_dropping(self, p, training):
         return self._again()
     if p == 1:

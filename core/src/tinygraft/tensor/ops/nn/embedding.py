@@ -28,6 +28,7 @@ def _check_table(self: Tensor, what: str, weight: Tensor) -> int:
 
 
 def _padding_row(self: Tensor, what: str, padding_idx: int | None, count: int) -> int | None:
+    """The row from the front that `padding_idx` names, or None. Raises ValueError where there is no such row."""
     if padding_idx is None:
         return None
     if not -count <= padding_idx < count:

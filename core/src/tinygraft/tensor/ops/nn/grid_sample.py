@@ -70,6 +70,7 @@ def grid_sample(
 
 
 def _check_grid(self: Tensor, grid: Tensor, n: int, mode: str, padding_mode: str) -> None:
+    """Raise ValueError for an unknown mode, ShapeError where images of `n` axes and grid do not fit."""
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(f"grid_sample knows the modes bilinear, nearest and bicubic, got {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):

@@ -1,7 +1,7 @@
 """Pooling over one and three axes, to a given size, by other means, and by random windows.
 
 Tensors of shape (batch, channels, *spatial) or (channels, *spatial) in and out. Padding, stride and dilation are given
-as in `window_reductions.py`; what follows the stride is named, because the order of the two-dimensional ones is not
+as in `pooling_windows.py`; what follows the stride is named, because the order of the two-dimensional ones is not
 PyTorch's.
 """
 
@@ -128,6 +128,7 @@ def max_unpool3d(
 
 
 def _lp_pool(self: Tensor, what: str, n: int, p: float, kernel: Sizes, stride: Sizes | None, ceil_mode: bool) -> Tensor:
+    """The p-norm of each window over `n` axes: the root of the sum of powers, which is 0, with no gradient, at 0."""
     _spatial(self, what, n)
     sizes = each_axis("kernel_size", kernel, n)
     x = self._in_float()
@@ -228,6 +229,11 @@ def _flat_numbers(self: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def _adaptive_max(self: Tensor, what: str, n: int, output_size: Any, return_indices: bool) -> Any:
+    """The greatest of windows that give `output_size`, with return_indices (values, places) in the flattened axes.
+
+    Each spatial axis becomes (new, longest window) by a GATHER. Windows are of two lengths where the size does not
+    divide: the longer ones' extra element is the least value of the dtype in the others.
+    """
     targets, old = _targets(self, what, n, output_size), _spatial(self, what, n)
     lead = self.ndim - n
     if 0 in targets:

@@ -153,6 +153,10 @@ class _PoolingSizes:
     def of(
         cls, what: str, shape: Any, kernel: Sizes, stride: Sizes | None, dilation: Sizes, padding: Sizes, ceil: bool
     ) -> _PoolingSizes:
+        """Return the sizes of a pooling, one for each spatial axis. Raises ShapeError where they do not fit `shape`.
+
+        `asked` is the padding as given, `sides` that with what `ceil` adds at the end for a last, partial window.
+        """
         self = cls()
         self.kernel = (kernel, kernel) if isinstance(kernel, int) else tuple(kernel)
         n = len(self.kernel)

@@ -60,6 +60,7 @@ def _distances(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> Any:
 
 
 def _trapezoids(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> tuple[Any, int]:
+    """Return the areas between neighbours along `axis`, one fewer than elements, and that axis's number."""
     if not self.ndim:
         raise AxisError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
     place = self._axis(axis)
@@ -127,6 +128,7 @@ def cov(self: Tensor, correction: int = 1, fweights: Any = None, aweights: Any =
 
 
 def _weights(self: Tensor, name: str, weights: Any, floats: bool) -> Any:
+    """Return the weights of `cov`, which are read, or None. Raises DTypeError, or ValueError below 0."""
     if weights is None:
         return None
     size = self.shape[-1] if self.ndim else 1

@@ -45,6 +45,7 @@ def cumprod(self: Tensor, axis: int, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def _running(self: Tensor, op: Ops, axis: int) -> tuple[Tensor, Tensor]:
+    """Return (running extreme, its index): of equal ones the last, found as the running maximum of indices of hits."""
     values = scanned(self, op, axis)
     if not self.ndim:
         return values, as_positions(self._const(0, dtypes.int32))

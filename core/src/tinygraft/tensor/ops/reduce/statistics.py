@@ -258,6 +258,11 @@ def nanquantile(
 
 
 def _quantile(self: Tensor, what: str, q: Any, axis: Any, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
+    """`quantile`, or with `skip` `nanquantile`, which counts no NaN; `what` names it in errors.
+
+    Share 0 is the first of the sorted values, share 1 the last; without `skip` a NaN makes its results NaN. The axis of
+    `q` comes first in the result, where it has one.
+    """
     if interpolation not in _INTERPOLATIONS:
         raise ValueError(f"interpolation is one of {', '.join(_INTERPOLATIONS)}, got {interpolation!r}")
     x = self._in_float()
@@ -372,6 +377,10 @@ def histogram(
 
 
 def _histogram(self: Tensor, bins: Any, range: tuple[float, float] | None, weight: Any) -> tuple[Tensor, Tensor]:
+    """Return (counts, or sums of `weight`, and the edges). Only the last bin has its end, as in NumPy.
+
+    Elements outside are scattered to index -1, which is dropped. With `bins` a number and no `range`, self is read.
+    """
     x = self.flatten()
     x = x if x._is_float() else x._cast(dtypes.default_float)
     edges: Any = bins

@@ -307,6 +307,7 @@ def tensor_split(self: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[
 
 
 def _evenly(self: Tensor, what: str, sections: Any, axis: int) -> tuple[Tensor, ...]:
+    """`tensor_split`, but ShapeError where a number of `sections` does not divide the axis."""
     if isinstance(sections, str):
         raise DTypeError(f"{what} takes a number of parts or the places of cuts, got {sections!r}")
     if isinstance(sections, int) and (sections < 1 or self.shape[axis] % sections):
@@ -355,6 +356,7 @@ def triu_indices(
 
 
 def _triangle(cls: type[Tensor], what: str, row: int, col: int, part: Any, device: Any, dtype: DTypeLike) -> Tensor:
+    """Row and column numbers (2, count) of a part of each row, where `part(row)` gives its (first, end) column."""
     if row < 0 or col < 0:
         raise ShapeError(f"{what} needs sizes that are not negative, got {row} and {col}")
     import numpy as np
