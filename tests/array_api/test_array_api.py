@@ -201,6 +201,14 @@ def test_reductions(name: str) -> None:
     check()
 
 
+@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize("name", ["cumulative_sum", "cumulative_prod"])
+def test_running_values_of_one_number(name: str, flag: bool) -> None:
+    """A number is one element, as in NumPy; include_initial raised with an error of cat."""
+    found = getattr(xp, name)(xp.asarray(3.0), include_initial=flag)
+    assert found.tolist() == getattr(np, name)(np.asarray(3.0), include_initial=flag).tolist()
+
+
 @pytest.mark.parametrize("name", ["argmax", "argmin", "sort", "argsort", "cumulative_sum", "cumulative_prod", "diff"])
 def test_along_one_axis(name: str) -> None:
     """Places, orders, running values and differences."""

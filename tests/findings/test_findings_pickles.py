@@ -205,3 +205,11 @@ def test_3_1_every_opcode_of_data_is_known() -> None:
     refused = {"OBJ", "NEWOBJ_EX", "EXT1", "EXT2", "EXT4", "NEXT_BUFFER", "READONLY_BUFFER", "STRING"}
     names = {op.name for op in pickletools.opcodes if op.code.encode("latin-1") in pickled_reader._STEPS}
     assert names == {op.name for op in pickletools.opcodes} - refused - {"STOP"}
+
+
+def test_a_storage_that_is_named_with_two_sizes() -> None:
+    """The second tensor had the bytes of the first one's size, and an error of the shape that it asked for."""
+    tensors = [tensor_of((count,), (1,), count=count)[2:-1] for count in (2, 4)]
+    both = b"\x80\2(" + b"".join(tensors) + b"t."
+    with pytest.raises(FileFormatError, match=r"^this file has storage '0' with two dtypes or sizes$"):
+        torch_load(torch_file(both, NUMBERS[:4].tobytes()))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tinygraft import config
-from tinygraft.device import default_choice
+from tinygraft.device import default_choice, device_probe
 from tinygraft.device.device_probe import examine
 from tinygraft.errors import DeviceFallbackWarning, DeviceUnavailable
 from tinygraft.installed import plugin_probe
@@ -153,7 +153,7 @@ def test_several_unknown_plugins_are_tried_at_once(fakes, monkeypatch):
         most.append(len(running))
         running.discard(record.name)
 
-    monkeypatch.setattr(default_choice, "examine", tried)
+    monkeypatch.setattr(device_probe, "examine", tried)
     for name in ("ONE", "TWO", "THREE"):
         fakes.add(name)
     default_choice.look_at(fakes.registry().records())

@@ -62,7 +62,8 @@ class Lines:
         elif self.count == self.target:
             self.reached = f"{file}:{frame.f_lineno} {frame.f_code.co_name}"
             name = frame.f_code.co_name
-            starts = frame.f_lineno <= frame.f_code.co_firstlineno + 1  # its first line, or try, where nothing can come
+            begins = linecache.getline(file, frame.f_lineno).strip() == "try:"
+            starts = frame.f_lineno <= frame.f_code.co_firstlineno + 1 or begins  # there nothing can come
             self.is_dropped = (starts and name in ENDING) or name == "<genexpr>"  # one that is being closed
             signal.raise_signal(self.number)
         return self

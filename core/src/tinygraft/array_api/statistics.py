@@ -70,7 +70,8 @@ def _one_axis(what: str, x: Tensor, axis: int | None) -> int:
 
 def _running(what: str, x: Tensor, axis: int | None, dtype: DType | None, include_initial: bool, first: int) -> Tensor:
     """The cumulative sum (`first` is 0) or product (1) along `axis`, with `first` in front if include_initial."""
-    along = _one_axis(what, x, axis) % x.ndim if x.ndim else 0
+    x = x if x.ndim else x.reshape(1)  # as NumPy does
+    along = _one_axis(what, x, axis) % x.ndim
     wide = x.cast(dtype or accumulated(x.dtype))
     found = wide.cumsum(along) if first == 0 else wide.cumprod(along)
     found = found.cast(wide.dtype)

@@ -156,6 +156,7 @@ class _TorchMeaning:
 
     def __init__(self, bytes_of: Callable[[str, DType, int], Tensor | None], size: int) -> None:
         self._bytes_of, self._room = bytes_of, size
+        self._storages: dict[str, tuple[DType, int]] = {}
 
     def find(self, module: str, name: str) -> Any:
         """What a name in the pickle stands for. Raises UnsupportedError for one that is not known here."""
@@ -196,6 +197,8 @@ class _TorchMeaning:
             )
         if view and view[0] is not None:
             raise UnsupportedError("this file has storages that are parts of others, as PyTorch before 0.4 wrote them")
+        if self._storages.setdefault(key, (kind.dtype, count)) != (kind.dtype, count):
+            raise FileFormatError(f"this file has storage {_kind(key)} with two dtypes or sizes")
         return Storage(kind.dtype, count, self._bytes_of(key, kind.dtype, count))
 
 

@@ -281,3 +281,12 @@ def test_allclose_is_a_bool_tensor() -> None:
 def test_normalize_by_counts_and_extremes(p: float, wanted: list[float]) -> None:
     """The 0-norm counts, the norms of inf and -inf are the greatest and the least magnitude."""
     np.testing.assert_allclose(values(Tensor([[3.0, 0.0, -4.0]]).normalize(p)), [wanted], rtol=1e-6)
+
+
+@pytest.mark.parametrize("correction", [0, 0.5, 1, 1.5, 4, 9])
+def test_variance_along_a_symbolic_axis(correction: float) -> None:
+    """The correction may be a fraction, which was cut off, or more than there are elements, which gave less than 0."""
+    x = np.array([[1.0, 2.0, 4.0, 8.0], [1.0, 1.0, 1.0, 1.0]], np.float32)
+    t = Tensor(np.pad(x, ((0, 0), (0, 4)))).shrink_to(2, Variable("count", 1, 8).bind(4))
+    np.testing.assert_allclose(values(t.var(1, correction=correction)), values(Tensor(x).var(1, correction=correction)))
+    np.testing.assert_allclose(values(t.std(1, correction=correction)), values(Tensor(x).std(1, correction=correction)))

@@ -153,7 +153,9 @@ def _var(self: Tensor, axis: Axis, keepdim: bool, correction: float) -> Tensor:
     apart = self._op(Ops.SUB, mean_floats(self, axis, True))
     squares = apart._op(Ops.MUL, apart)._reduce(Ops.ADD, axis, keepdim)
     count = _count(self, axis)
-    left = builtins.max(0, count - correction) if isinstance(count, int) else lengths.sub(count, int(correction))
+    if isinstance(count, int):
+        return squares._op(Ops.FDIV, builtins.max(0, count - correction))
+    left = squares._const(count, squares.dtype)._op(Ops.SUB, correction)._op(Ops.MAX, 0)  # it may be a fraction
     return squares._op(Ops.FDIV, left)
 
 
