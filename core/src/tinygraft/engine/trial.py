@@ -52,6 +52,7 @@ class KernelVersion:
 
     program: Program
     grid: tuple[int, int, int]
+    values: list[int]  # of the variables that it takes, in their order
     seconds: float = math.inf
 
 
@@ -106,7 +107,8 @@ class Trial:
     def _load(self, linear: Linear) -> KernelVersion:
         binary = self.backend.compiler.compile(self.backend.renderer.render(linear))
         x, y, z = (size_of(size, self.values) for size in linear.signature.grid)
-        return KernelVersion(self.backend.load(binary), (x, y, z))
+        values = [self.values[name] for name in linear.signature.variables]  # a pass may have made some needless
+        return KernelVersion(self.backend.load(binary), (x, y, z), values)
 
     def _run(self, version: KernelVersion, slots: Sequence[int]) -> float:
         """Seconds of one run on the next copy of the data, with the arguments at slots as they were first."""
@@ -120,7 +122,7 @@ class Trial:
 
         The data is used as it is: what a kernel reads and writes, it reads again as written.
         """
-        program, grid, values = version.program, version.grid, [self.values[name] for name in sorted(self.values)]
+        program, grid, values = version.program, version.grid, version.values
         if times == 1:
             return self.backend.timed_launch(program, self.handles, values, grid)
         start = time.perf_counter()
