@@ -38,23 +38,7 @@ class Theme:
 
 
 THEMES = (
-    Theme(
-        "data.realizing",
-        methods=(
-            "numel dim element_size nbytes is_floating_point is_complex __repr__ __len__ _stored _numbers item "
-            "tolist numpy __array__ __bool__ __format__ __int__ __float__ __complex__ __index__ __iter__ realize "
-            "schedule_with_vars schedule contiguous contiguous_backward clone __copy__ __deepcopy__ __reduce__ "
-            "__reduce_ex__ detach requires_grad_ assign _value_for replace"
-        ),
-        properties="lazydata size max_shape",
-    ),
-    Theme("state.moving", methods="to to_ shard shard_ shard_like _become", properties="sharding"),
-    Theme(
-        "data.sharing",
-        methods="data _memory __array_namespace__ to_device __dlpack_device__ __dlpack__",
-        classmethods="from_url from_blob from_dlpack",
-    ),
-    Theme("state.gradient", methods="backward gradient"),
+    # what methods are written with
     Theme(
         "primitives.movement",
         methods=(
@@ -65,7 +49,6 @@ THEMES = (
         properties="T mT",
     ),
     Theme("primitives.joining", methods="roll cat stack repeat tile repeat_interleave meshgrid pad pad_to"),
-    Theme("ops.shape.rearrange", methods="rearrange"),
     Theme(
         "primitives.casting",
         methods="cast bitcast float double cfloat cdouble half bfloat16 int long short byte char bool",
@@ -74,15 +57,6 @@ THEMES = (
         "primitives.creation",
         methods="new_full new_zeros new_ones new_empty full_like zeros_like ones_like empty_like const_like",
         classmethods="_from empty full zeros ones arange linspace eye invalids const logspace scalar_tensor",
-    ),
-    Theme(
-        "ops.random",
-        methods="threefry rand_like randn_like multinomial",
-        classmethods=(
-            "random_bits rand randn normal uniform randint randperm scaled_uniform glorot_uniform kaiming_uniform "
-            "kaiming_normal"
-        ),
-        staticmethods="manual_seed",
     ),
     Theme(
         "primitives.operators",
@@ -111,62 +85,14 @@ THEMES = (
         ),
     ),
     Theme(
-        "ops.nn.activation",
-        methods=(
-            "relu relu6 leaky_relu _sigmoid sigmoid logsigmoid softplus softsign swish silu quick_gelu gelu mish "
-            "elu celu selu hardsigmoid hardswish hardtanh"
-        ),
-    ),
-    Theme(
-        "ops.math.pointwise",
-        methods=(
-            "lt le gt ge true_divide floor_divide remainder rsub positive bitwise_left_shift bitwise_right_shift "
-            "clamp_min clamp_max logical_and logical_or logical_xor equal isposinf isneginf sgn conj "
-            "conj_physical resolve_conj resolve_neg isreal view_as_complex view_as_real complex polar angle frac "
-            "heaviside fmax fmin gcd lcm hypot atan2 float_power xlogy xlog1py logaddexp2 addcmul addcdiv deg2rad "
-            "rad2deg sinc logit"
-        ),
-        properties="real imag",
-    ),
-    Theme("ops.math.floating", methods="signbit nan_to_num frexp ldexp nextafter"),
-    Theme(
-        "ops.math.special",
-        methods="cbrt erfc erfcx erfinv ndtr ndtri log_ndtr entr lgamma mvlgamma digamma polygamma zeta i0e i0 i1e i1",
-    ),
-    Theme(
         "primitives.reduce",
         methods=(
             "sum prod max min any all allclose mean var var_mean std std_mean softmax log_softmax softmin "
             "logsumexp normalize layernorm batchnorm argmax argmin"
         ),
     ),
-    Theme("ops.reduce.scan", methods="cumsum cumprod cummax cummin logcumsumexp"),
-    Theme(
-        "ops.reduce.statistics",
-        methods=(
-            "amax amin aminmax nansum nanprod nanmean nanvar nanstd nanmax nanmin count_nonzero msort kthvalue "
-            "median nanmedian mode quantile nanquantile bincount histc histogram"
-        ),
-    ),
-    Theme("ops.reduce.differences", methods="diff trapezoid trapz cumulative_trapezoid cov corrcoef _within_one"),
-    Theme(
-        "ops.reduce.masked",
-        methods=(
-            "masked_sum masked_prod masked_cumsum masked_cumprod masked_amax masked_amin masked_argmax "
-            "masked_argmin masked_mean masked_median masked_norm masked_var masked_std masked_softmax "
-            "masked_log_softmax masked_softmin masked_logsumexp masked_logaddexp masked_normalize"
-        ),
-    ),
     Theme(
         "primitives.matmul", methods="matmul dot _product linear scaled_dot_product_attention", classmethods="einsum"
-    ),
-    Theme(
-        "ops.linalg.products",
-        methods=(
-            "outer ger inner vdot vecdot mm mv bmm addmm addmv addr baddbmm addbmm tensordot kron cross trace "
-            "vander linalg_vander"
-        ),
-        classmethods="multi_dot chain_matmul",
     ),
     Theme(
         "primitives.indexing",
@@ -175,6 +101,28 @@ THEMES = (
             "nonzero one_hot"
         ),
     ),
+    # what a tensor is besides its node
+    Theme("state.moving", methods="to to_ shard shard_ shard_like _become", properties="sharding"),
+    Theme("state.gradient", methods="backward gradient"),
+    # values in and out
+    Theme(
+        "data.realizing",
+        methods=(
+            "numel dim element_size nbytes is_floating_point is_complex __repr__ __len__ _stored _numbers item "
+            "tolist numpy __array__ __bool__ __format__ __int__ __float__ __complex__ __index__ __iter__ realize "
+            "schedule_with_vars schedule contiguous contiguous_backward clone __copy__ __deepcopy__ __reduce__ "
+            "__reduce_ex__ detach requires_grad_ assign _value_for replace"
+        ),
+        properties="lazydata size max_shape",
+    ),
+    Theme(
+        "data.sharing",
+        methods="data _memory __array_namespace__ to_device __dlpack_device__ __dlpack__",
+        classmethods="from_url from_blob from_dlpack",
+    ),
+    Theme("data.digest", methods="keccak hash"),
+    # the themes
+    Theme("ops.custom_kernels", methods="custom_kernel"),
     Theme(
         "ops.indexing.picking",
         methods=(
@@ -184,19 +132,13 @@ THEMES = (
         ),
     ),
     Theme(
-        "ops.shape.shaping",
+        "ops.linalg.products",
         methods=(
-            "ravel reshape_as t adjoint fliplr flipud rot90 sum_to_size diag_embed diag diagflat atleast_1d "
-            "atleast_2d atleast_3d broadcast_tensors hstack vstack dstack column_stack block_diag tensor_split "
-            "hsplit vsplit dsplit unravel_index cartesian_prod combinations"
+            "outer ger inner vdot vecdot mm mv bmm addmm addmv addr baddbmm addbmm tensordot kron cross trace "
+            "vander linalg_vander"
         ),
-        properties="H mH",
-        classmethods="tril_indices triu_indices",
-        staticmethods="broadcast_shapes",
+        classmethods="multi_dot chain_matmul",
     ),
-    Theme("ops.sorting.sorting", methods="sort argsort topk _sort_keys"),
-    Theme("ops.sorting.searching", methods="searchsorted bucketize isin"),
-    Theme("ops.sorting.unique", methods="unique unique_consecutive _ranks"),
     Theme("ops.linalg.triangles", methods="triu tril qr _reflected_to linalg_qr newton_schulz"),
     Theme(
         "ops.linalg.decompositions",
@@ -216,19 +158,26 @@ THEMES = (
     Theme("ops.linalg.householder", methods="geqrf householder_product orgqr ormqr triangular_solve"),
     Theme("ops.linalg.norms", methods="vector_norm matrix_norm linalg_norm norm dist cdist pdist renorm cond"),
     Theme(
-        "ops.signal.fft",
+        "ops.math.pointwise",
         methods=(
-            "fft ifft rfft irfft hfft ihfft fftn ifftn fft2 ifft2 rfftn irfftn hfftn ihfftn rfft2 irfft2 hfft2 "
-            "ihfft2 fftshift ifftshift _halves"
+            "lt le gt ge true_divide floor_divide remainder rsub positive bitwise_left_shift bitwise_right_shift "
+            "clamp_min clamp_max logical_and logical_or logical_xor equal isposinf isneginf sgn conj "
+            "conj_physical resolve_conj resolve_neg isreal view_as_complex view_as_real complex polar angle frac "
+            "heaviside fmax fmin gcd lcm hypot atan2 float_power xlogy xlog1py logaddexp2 addcmul addcdiv deg2rad "
+            "rad2deg sinc logit"
         ),
-        classmethods="fftfreq rfftfreq",
+        properties="real imag",
     ),
-    Theme("ops.signal.stft", methods="stft istft"),
+    Theme("ops.math.floating", methods="signbit nan_to_num frexp ldexp nextafter"),
     Theme(
-        "ops.signal.windows",
-        classmethods=(
-            "window_general_cosine window_general_hamming window_hamming window_hann window_blackman "
-            "window_nuttall window_bartlett window_cosine window_exponential window_gaussian window_kaiser"
+        "ops.math.special",
+        methods="cbrt erfc erfcx erfinv ndtr ndtri log_ndtr entr lgamma mvlgamma digamma polygamma zeta i0e i0 i1e i1",
+    ),
+    Theme(
+        "ops.nn.activation",
+        methods=(
+            "relu relu6 leaky_relu _sigmoid sigmoid logsigmoid softplus softsign swish silu quick_gelu gelu mish "
+            "elu celu selu hardsigmoid hardswish hardtanh"
         ),
     ),
     Theme(
@@ -276,8 +225,64 @@ THEMES = (
             "multi_margin_loss multilabel_margin_loss linear_cross_entropy"
         ),
     ),
-    Theme("data.digest", methods="keccak hash"),
-    Theme("ops.custom_kernels", methods="custom_kernel"),
+    Theme(
+        "ops.random",
+        methods="threefry rand_like randn_like multinomial",
+        classmethods=(
+            "random_bits rand randn normal uniform randint randperm scaled_uniform glorot_uniform kaiming_uniform "
+            "kaiming_normal"
+        ),
+        staticmethods="manual_seed",
+    ),
+    Theme("ops.reduce.scan", methods="cumsum cumprod cummax cummin logcumsumexp"),
+    Theme(
+        "ops.reduce.statistics",
+        methods=(
+            "amax amin aminmax nansum nanprod nanmean nanvar nanstd nanmax nanmin count_nonzero msort kthvalue "
+            "median nanmedian mode quantile nanquantile bincount histc histogram"
+        ),
+    ),
+    Theme("ops.reduce.differences", methods="diff trapezoid trapz cumulative_trapezoid cov corrcoef _within_one"),
+    Theme(
+        "ops.reduce.masked",
+        methods=(
+            "masked_sum masked_prod masked_cumsum masked_cumprod masked_amax masked_amin masked_argmax "
+            "masked_argmin masked_mean masked_median masked_norm masked_var masked_std masked_softmax "
+            "masked_log_softmax masked_softmin masked_logsumexp masked_logaddexp masked_normalize"
+        ),
+    ),
+    Theme("ops.shape.rearrange", methods="rearrange"),
+    Theme(
+        "ops.shape.shaping",
+        methods=(
+            "ravel reshape_as t adjoint fliplr flipud rot90 sum_to_size diag_embed diag diagflat atleast_1d "
+            "atleast_2d atleast_3d broadcast_tensors hstack vstack dstack column_stack block_diag tensor_split "
+            "hsplit vsplit dsplit unravel_index cartesian_prod combinations"
+        ),
+        properties="H mH",
+        classmethods="tril_indices triu_indices",
+        staticmethods="broadcast_shapes",
+    ),
+    Theme(
+        "ops.signal.fft",
+        methods=(
+            "fft ifft rfft irfft hfft ihfft fftn ifftn fft2 ifft2 rfftn irfftn hfftn ihfftn rfft2 irfft2 hfft2 "
+            "ihfft2 fftshift ifftshift _halves"
+        ),
+        classmethods="fftfreq rfftfreq",
+    ),
+    Theme("ops.signal.stft", methods="stft istft"),
+    Theme(
+        "ops.signal.windows",
+        classmethods=(
+            "window_general_cosine window_general_hamming window_hamming window_hann window_blackman "
+            "window_nuttall window_bartlett window_cosine window_exponential window_gaussian window_kaiser"
+        ),
+    ),
+    Theme("ops.sorting.sorting", methods="sort argsort topk _sort_keys"),
+    Theme("ops.sorting.searching", methods="searchsorted bucketize isin"),
+    Theme("ops.sorting.unique", methods="unique unique_consecutive _ranks"),
+    # names of other libraries and of older versions
     Theme(
         "compat.older_names",
         methods=(
