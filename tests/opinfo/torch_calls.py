@@ -67,8 +67,8 @@ def names_of(name: str) -> list[str]:
 def find(op: Any) -> tuple[str, Any] | None:
     """(name, attribute of Tensor) that an OpInfo means; None where there is none."""
     for name in (*names_of(op.name), *(alias for a in op.aliases for alias in names_of(a.name))):
-        if (found := inspect.getattr_static(Tensor, name, None)) is not None:
-            return name, found
+        if hasattr(Tensor, name):  # that imports its theme
+            return name, inspect.getattr_static(Tensor, name)
     return None
 
 

@@ -53,9 +53,9 @@ def difference(kind: type, name: str, wanted: ast.arguments | None) -> str:
 
     Ours may have a default where the document has none, and further parameters with defaults.
     """
-    owned = inspect.getattr_static(kind, name, None)
-    if owned is None:
+    if not hasattr(kind, name):  # that imports the theme of a method
         return "it is missing"
+    owned = inspect.getattr_static(kind, name)
     if wanted is None:
         return "" if isinstance(owned, property) else f"it is no property but {owned!r}"
     if isinstance(owned, property):
