@@ -83,6 +83,19 @@ def test_super_finds_a_late_method() -> None:
     assert run(code) == "[7.0] [6.0]"
 
 
+def test_what_a_user_puts_in_the_place_of_a_method_stays() -> None:
+    """Also where its theme is imported later, for another method; so does a mock that saw what stood there before."""
+    code = (
+        "from unittest import mock\nfrom tinygraft import Tensor\n"
+        "Tensor.inv = lambda self: 'mine'\nTensor.eye(2).det\nprint(Tensor.eye(2).inv())\n"
+        "with mock.patch.object(Tensor, 'rfft', lambda self: 'mocked'):\n"
+        "    Tensor.ones(2).fft\n    print(Tensor.ones(2).rfft())\nprint(Tensor.ones(2).rfft().shape)\n"
+        "print(vars(Tensor)['window_hann'])"
+    )
+    wanted = ["mine", "mocked", "(2,)", "<window_hann of tinygraft.tensor.ops.signal.windows, to be imported>"]
+    assert run(code).splitlines() == wanted
+
+
 def test_a_method_can_be_pickled() -> None:
     """By the module that it is in."""
     assert pickle.loads(pickle.dumps(Tensor.relu)) is Tensor.relu

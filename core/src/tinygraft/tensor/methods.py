@@ -307,7 +307,13 @@ class LateMember:
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Import the theme, give its members to the class, and do what the member itself would do."""
         bind(self.home, self.theme)
-        return vars(self.home)[self.name].__get__(instance, owner)
+        found = vars(self.home).get(self.name, self)
+        if found is self or not hasattr(found, "__get__"):  # somebody put something else there, or took it away
+            found = self.theme.members()[self.name]
+        return found.__get__(instance, owner)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of tinygraft.tensor.{self.theme.module}, to be imported>"
 
 
 class LateProperty(LateMember):
@@ -331,20 +337,23 @@ def _member(module: dict[str, Any], name: str, kind: str) -> Any:
 
 
 def bind(cls: type, theme: Theme) -> None:
-    """Give the members of a theme to a class. Methods of the table `storage.VIEWS` are declared to give views."""
+    """Put the members of a theme in the place of what stands for them in a class; what a user put there stays.
+
+    Methods of the table `storage.VIEWS` are declared to give views.
+    """
     for name, member in theme.members().items():
         declare(name, member)
-        setattr(cls, name, member)
+        if isinstance(vars(cls).get(name), LateMember):
+            setattr(cls, name, member)
 
 
 def bind_all(cls: type) -> None:
     """Give all members to a class, those of themes that are not `EAGER` as what imports them."""
     for theme in THEMES:
-        if theme.module in EAGER:
-            bind(cls, theme)
-            continue
         for name, kind in theme.names().items():
             setattr(cls, name, (LateProperty if kind == "properties" else LateMember)(cls, theme, name))
+        if theme.module in EAGER:
+            bind(cls, theme)
 
 
 def load_all(cls: type) -> None:
