@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -64,6 +65,10 @@ class Names(ast.NodeTransformer):
 def bare(function: ast.FunctionDef) -> ast.FunctionDef:
     """A function without its body and without defaults that are no plain values: what a stub shows of it."""
     given = function.args
+    calls = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    if given.args and given.args[0].arg in ("self", "cls"):  # `Tensor.cat([a, b])` has a list for its first tensor
+        listed = ast.parse("Tensor | Sequence[Tensor]", mode="eval").body
+        given.args[0].annotation = listed if "several" in calls else None
     given.defaults = [value(default) for default in given.defaults]
     given.kw_defaults = [default and value(default) for default in given.kw_defaults]
     function.body = [ast.Expr(ast.Constant(...))]
@@ -119,9 +124,11 @@ def stub(function: ast.FunctionDef, name: str, kind: str) -> list[str]:
             lines.append(f"@{kind[:-1]}")
         if kind == "properties":
             lines.append("@property")
-        for first in way.args[: kind != "staticmethods"]:
-            first.annotation = None
-        lines.append(f"def {name}({ast.unparse(way)}) -> {ast.unparse(function.returns or ast.Name('None'))}: ...")
+        gives = ast.unparse(function.returns or ast.Name("None"))
+        listed = bool(way.args) and way.args[0].annotation is not None  # a list has no class to give
+        if kind != "staticmethods" and not re.match("_[a-z]", name) and not listed:
+            gives = re.sub(r"\bTensor\b", "Self", gives)  # of a subclass what it gives is one, too
+        lines.append(f"def {name}({ast.unparse(way)}) -> {gives}: ...")
     return lines
 
 
@@ -151,7 +158,8 @@ def text() -> str:
     imports = {
         "TensorBase": "from tinygraft.tensor.primitives.base import TensorBase",
         "TensorType": "from tinygraft.tensor.mode import TensorType",
-        "overload": "from typing import overload", "builtins": "import builtins",
+        "overload": "from typing import overload", "Self": "from typing import Self",
+        "Sequence": "from collections.abc import Sequence", "builtins": "import builtins",
     }  # fmt: skip
     lines: list[str] = []
     (cls,) = (node for node in parsed("tensor").body if isinstance(node, ast.ClassDef))
@@ -163,6 +171,7 @@ def text() -> str:
     }
     for theme in methods.THEMES:
         lines += members(theme.module, theme.names(), imports)
+    lines.insert(0, "__array_priority__: float")
     body = "\n".join(f"    {line}" for line in lines)
     return f"{HEAD}\n{statements(imports.values())}\n\nclass Tensor(TensorBase, metaclass=TensorType):\n{body}\n"
 

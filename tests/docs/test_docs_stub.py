@@ -66,6 +66,14 @@ d: Tensor = t.conv2d(t).T.relu() @ Tensor.zeros(2, 3)
 t.sum(axes=0)
 t.no_such_method()
 e: int = t.mean()
+f: Tensor = Tensor.stack([t, t], dim=0) + Tensor.cat([t, t]) + Tensor.cat(t, t, dim=1)
+
+
+class Mine(Tensor):
+    pass
+
+
+g: Mine = Mine.ones(2).relu() + 1
 """
 
 

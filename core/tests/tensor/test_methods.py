@@ -96,6 +96,27 @@ def test_what_a_user_puts_in_the_place_of_a_method_stays() -> None:
     assert run(code).splitlines() == wanted
 
 
+def test_what_stands_for_a_method_can_be_called_and_mocked() -> None:
+    """Tools that read `vars(Tensor)` find what can be called; inspect shows the parameters of the constructor."""
+    code = (
+        "import inspect\nfrom unittest import mock\nfrom tinygraft import Tensor\n"
+        "print(vars(Tensor)['relu6'](Tensor([7.0])).tolist())\n"
+        "with mock.patch.object(Tensor, 'inv', autospec=True): Tensor([[2.0]]).inv()\n"
+        "print(Tensor([[2.0]]).inv().tolist(), *inspect.signature(Tensor).parameters)"
+    )
+    assert run(code).splitlines() == ["[6.0]", "[[0.5]] data device dtype requires_grad"]
+
+
+def test_a_theme_is_imported_once() -> None:
+    """Where somebody forgets modules, as mock.patch.dict does, its classes are those of before."""
+    code = (
+        "import pickle, sys\nfrom unittest import mock\nfrom tinygraft import Tensor\n"
+        "with mock.patch.dict(sys.modules, {'torch': None}):\n    z, relu = Tensor([1j]), Tensor.relu\n"
+        "w = Tensor([2j])\nprint(type(z) is type(w), (z + w).tolist(), pickle.loads(pickle.dumps(relu)) is relu)"
+    )
+    assert run(code) == "True [3j] True"
+
+
 def test_a_method_can_be_pickled() -> None:
     """By the module that it is in."""
     assert pickle.loads(pickle.dumps(Tensor.relu)) is Tensor.relu

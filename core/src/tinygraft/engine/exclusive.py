@@ -7,12 +7,14 @@ module that a thread, which the child does not have, was importing, and whoever 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 exclusive = threading.RLock()  # held while the graphs of live tensors change
+_late: dict[str, ModuleType] = {}
 _over_forks: list[Any] = [exclusive]  # locks in the order in which they are taken
 
 
@@ -36,6 +38,16 @@ if hasattr(os, "register_at_fork"):
 
 
 def import_late(name: str) -> ModuleType:
-    """Import a module when it is needed, and not while the process forks; it may be above the module that asks."""
+    """Import a module when it is needed, and not while the process forks; it may be above the module that asks.
+
+    It is imported once, also where somebody takes it out of sys.modules again, as mock.patch.dict does: a second copy
+    would have classes of its own.
+    """
     with exclusive:
+        if name not in sys.modules:
+            sys.modules.update((known, module) for known, module in _late.items() if known not in sys.modules)
+            before = set(sys.modules)
+            import_module(name)
+            new = sys.modules.keys() - before
+            _late.update((found, sys.modules[found]) for found in new if found.startswith("tinygraft."))
         return import_module(name)

@@ -312,6 +312,10 @@ class LateMember:
             found = self.theme.members()[self.name]
         return found.__get__(instance, owner)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method: what `vars(Tensor)` has is a function there otherwise."""
+        return self.__get__(None, self.home)(*args, **kwargs)
+
     def __repr__(self) -> str:
         return f"<{self.name} of tinygraft.tensor.{self.theme.module}, to be imported>"
 

@@ -65,6 +65,14 @@ class TensorType(type):
         return import_late("tinygraft.tensor.complex.complex_data").made(*args, **kwargs)
 
     @property
+    def __signature__(cls) -> Any:
+        """The parameters of `__init__`, for inspect and help, which would show those of `__call__`."""
+        import inspect
+
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
+        return inspect.Signature(parameters)
+
+    @property
     def training(cls) -> bool:
         """Whether dropout drops and batch norm measures, in this thread."""
         return bool(TRAINING.value)

@@ -623,17 +623,27 @@ def test_backward_that_reaches_nobody_says_so(flat: str) -> None:
     """
     x = Tensor([1.5, -2.0], requires_grad=True)
     sentence = (
-        r"^backward found no tensor to give a gradient to: the result of shape \(\) depends on none .*\n"
-        r"  made at .*\n  hint: .*; "
-        r"comparisons, detach\(\) and what is flat \(sign, floor, round\) let no gradient through$"
+        r"^backward found no way to a tensor with requires_grad=True: the result of shape \(\) comes from one only "
+        r"through comparisons, detach\(\) or what is flat \(as sign, floor, round\)\n"
+        r"  result made at .*      tensor made at .*$"
     )
-    for result in (getattr(x, flat)().sum(), (x > 0).float().sum(), (Tensor([1.0, 2.0]) * 3).sum()):
+    for result in (getattr(x, flat)().sum(), (x > 0).float().sum(), (x.detach() * 2).sum()):
         with pytest.raises(GraphError, match=sentence):
             result.backward()
         assert x.grad is None
         assert result.grad is None
     (getattr(x, flat)() * x).sum().backward()
     assert grad(x) == getattr(x, flat)().tolist()
+
+
+def test_backward_of_what_is_gone_says_so() -> None:
+    """Nobody would see the gradient."""
+    result = (Tensor([1.0, 2.0]) * 3).sum()
+    with pytest.raises(
+        GraphError, match=r"^backward found no tensor .*\n  made at .*\n  hint: keep what the gradient is for"
+    ):
+        result.backward()
+    assert result.grad is None
 
 
 def test_a_result_that_is_a_leaf_has_a_gradient_of_its_own() -> None:

@@ -189,7 +189,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
             return self._again()
         kept = [axis for axis in range(self.ndim) if axis not in axes]
         count = lengths.as_int(lengths.product(self.shape[a] for a in axes), "prod")
-        x = self.permute(*kept, *axes).reshape(*(self.shape[a] for a in kept), count)
+        x: Any = self.permute(*kept, *axes).reshape(*(self.shape[a] for a in kept), count)
         while count > 1:
             half = count // 2
             last = sliced(x, x.ndim - 1, 2 * half, count)

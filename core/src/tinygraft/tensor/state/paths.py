@@ -143,11 +143,20 @@ class Leaves(GradientPath):
         given = [(tensor, node) for (tensor, _), node in zip(self.found, nodes, strict=True) if node is not None]
         if not given or (given[0][0] is self.result and _is_computed(self.result.uop)):
             result = self.result
+            inside = set(toposort(result.uop))
+            asking = [t for t in live_tensors() if t.requires_grad and t is not result and t.dtype.kind == "float"]
+            cut_off = [t for t in asking if t.uop in inside or memory_base(t.uop) in inside]
+            if cut_off:
+                raise GraphError(
+                    f"backward found no way to a tensor with requires_grad=True: the result of shape {result.shape} "
+                    "comes from one only through comparisons, detach() or what is flat (as sign, floor, round)\n"
+                    f"  result made at {result._where()}      tensor made at {cut_off[0]._where()}"
+                )
             raise GraphError(
                 f"backward found no tensor to give a gradient to: the result of shape {result.shape} depends on none "
                 f"that is still there, is of floats and has requires_grad True or None\n  made at {result._where()}\n"
-                "  hint: set requires_grad=True on what the gradient is for before it is used, and keep it; "
-                "comparisons, detach() and what is flat (sign, floor, round) let no gradient through"
+                "  hint: keep what the gradient is for (the model, the weights) in a variable, and set "
+                "requires_grad=True on it before it is used"
             )
         return given
 
