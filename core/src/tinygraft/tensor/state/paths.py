@@ -17,7 +17,7 @@ from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.tensor.primitives.base import TensorBase, place
 from tinygraft.tensor.state.live import LIVE, live_tensors
-from tinygraft.uop.held import HELD, LEAVES, buffers_of, memories, memory_base
+from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -141,35 +141,17 @@ class Leaves(GradientPath):
         """Each tensor that has a gradient, with that. Raises GraphError when there are none."""
         nodes = self.gradients([nodes for _, nodes in self.found], seed)
         given = [(tensor, node) for (tensor, _), node in zip(self.found, nodes, strict=True) if node is not None]
-        if not given or (given[0][0] is self.result and _is_computed(self.result.uop)):
+        if not given:
             result = self.result
-            inside = set(toposort(result.uop))
-            asking = [t for t in live_tensors() if t.requires_grad and t is not result and t.dtype.kind == "float"]
-            cut_off = [t for t in asking if t.uop in inside or memory_base(t.uop) in inside]
-            if cut_off:
-                raise GraphError(
-                    f"backward found no way to a tensor with requires_grad=True: the result of shape {result.shape} "
-                    "comes from one only through comparisons, detach() or what is flat (as sign, floor, round)\n"
-                    f"  result made at {result._where()}      tensor made at {cut_off[0]._where()}"
-                )
             raise GraphError(
                 f"backward found no tensor to give a gradient to: the result of shape {result.shape} depends on none "
                 f"that is still there, is of floats and has requires_grad True or None\n  made at {result._where()}\n"
-                "  hint: keep what the gradient is for (the model, the weights) in a variable, and set "
-                "requires_grad=True on it before it is used"
+                "  hint: set requires_grad=True on what the gradient is for before it is used, and keep it"
             )
         return given
 
     def _known(self, tensors: Iterable[TensorBase]) -> list[tuple[TensorBase, list[UOp]]]:
         return [(tensor, nodes) for tensor in tensors if (nodes := self.nodes_of(tensor.uop))]
-
-
-def _is_computed(node: UOp) -> bool:
-    """Whether a node is an expression: neither memory, or to be memory, nor the node of a tensor made of none."""
-    base = node.base
-    if base.op in HELD | LEAVES or base.op in (Ops.ASSIGN, Ops.CONTIGUOUS):
-        return False
-    return not isinstance(base.tag, Own) and not isinstance(node.tag, Own)
 
 
 def _lines(buffer: UOp) -> str:
