@@ -20,7 +20,7 @@ from tinygraft.functions import Function
 from tinygraft.helpers import argsort
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.shape import Shape, sint
+from tinygraft.uop.sizes import Shape, sint
 from tinygraft.uop.uop import UOp, rebuild
 
 __all__ = [

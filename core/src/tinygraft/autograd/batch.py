@@ -18,7 +18,7 @@ from tinygraft.autograd.vjp_select import read_back
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.uop.ops import ELEMENTWISE, FunctionArg, Ops
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 from tinygraft.uop.uop import UOp, toposort
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tinygraft.dtype import DType, accumulator, dtypes
 from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops, Own, ReduceArg, ScanArg, ScatterArg, ShardArg
-from tinygraft.uop.shape import Shape, is_size, sint
+from tinygraft.uop.sizes import Shape, is_size, sint
 from tinygraft.uop.uop import Place, UOp
 
 Pairs = Sequence[tuple[sint, sint]]

@@ -32,7 +32,7 @@ from tinygraft.autograd.build import (
 )
 from tinygraft.helpers import argsort
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 from tinygraft.uop.uop import UOp
 
 DerivativeRule = Callable[[UOp, UOp], UOp]

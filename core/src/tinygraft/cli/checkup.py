@@ -19,7 +19,7 @@ from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TinygraftError
-from tinygraft.hooks.hook_loading import load_alone
+from tinygraft.hooks.hook_trial import load_alone
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import STAGES
 from tinygraft.installed.child import Tell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import BINARY, UNARY, Ops
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Cost
 from tinygraft.uop.uop import UOp, postorder
 

@@ -29,7 +29,7 @@ from tinygraft.target import Target
 from tinygraft.uop import graph_spec, hazards
 from tinygraft.uop.linear import scratch_of
 from tinygraft.uop.ops import AxisKind, Ops
-from tinygraft.uop.shape import high, sint
+from tinygraft.uop.sizes import high, sint
 from tinygraft.uop.stages import Kernel, Linear, Param, Signature
 from tinygraft.uop.uop import UOp, postorder
 

@@ -18,8 +18,8 @@ from tinygraft.conformance.extra import suites
 from tinygraft.conformance.gate import Requirement, since_of
 from tinygraft.conformance.opened import Opened
 from tinygraft.conformance.report import KitOutcome, Report, note
-from tinygraft.conformance.session import Kit, lacks_device, option_of
-from tinygraft.conformance.suite import KIT
+from tinygraft.conformance.session import KIT, Kit, lacks_device, option_of
+from tinygraft.conformance.suite import OPENS
 from tinygraft.device.interfaces import Backend
 from tinygraft.target import Target
 
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "tinygraft_needs(*abilities, **least): see tinygraft.conformance.gate")
     config.addinivalue_line("markers", "tinygraft_since(major, minor): see tinygraft.conformance.gate")
     global _device_of_option
-    config.stash[KIT] = kit = Kit(config)
+    config.stash[KIT] = config.stash[OPENS] = kit = Kit(config)
     _device_of_option = kit.device
     if not kit.device and any(argument.startswith("tinygraft.conformance") for argument in config.args):
         raise pytest.UsageError("tinygraft.conformance tests a device: give --tinygraft-device NAME")

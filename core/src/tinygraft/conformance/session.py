@@ -17,6 +17,7 @@ from tinygraft.conformance.xfail import Xfail, XfailError, check_used, find, rea
 NEEDS_BACKEND = frozenset({"backend", "target"})  # a test that asks for one of these fixtures needs the device here
 COMPUTING = frozenset(LEVELS[2:])  # the levels that look at what kernels compute
 COMPUTES = (Requirement("computes"),)
+KIT: pytest.StashKey[Kit] = pytest.StashKey()
 
 
 class Kit:

@@ -5,7 +5,7 @@ The fixtures are the class's own, so that fixtures of the same names in a plugin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pytest
 
@@ -15,10 +15,18 @@ from tinygraft.device.interfaces import Backend
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.target import Target
 
-if TYPE_CHECKING:
-    from tinygraft.conformance.session import Kit
 
-KIT: pytest.StashKey[Kit] = pytest.StashKey()
+class OpensDevices(Protocol):
+    """What a Suite asks of the run of the kit that it is part of."""
+
+    def device_of(self, suite: type[Suite]) -> str:
+        """The name of the device that a class of tests is about."""
+
+    def opened(self, device: str) -> Opened:
+        """A device as the kit found it."""
+
+
+OPENS: pytest.StashKey[OpensDevices] = pytest.StashKey()
 
 
 class Suite:
@@ -35,7 +43,7 @@ class Suite:
     @classmethod
     def _opened(cls, request: pytest.FixtureRequest) -> Opened:
         """The device under test as the kit found it."""
-        kit = request.config.stash.get(KIT, None)
+        kit = request.config.stash.get(OPENS, None)
         if kit is None:
             pytest.fail("the conformance kit is not loaded: pytest -p tinygraft.conformance.plugin", pytrace=False)
         return kit.opened(kit.device_of(request.cls))

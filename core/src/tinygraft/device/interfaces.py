@@ -51,7 +51,7 @@ from tinygraft.errors import UnsupportedError
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
 from tinygraft.uop.index import size_of
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Binary, Source
 
 Handle = Any  # a buffer as its allocator knows it; opaque to core

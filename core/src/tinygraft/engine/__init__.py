@@ -20,9 +20,9 @@ scheduled nor lowered. `engine/compile.py` compiles each kernel once, several at
 (`interrupt.py`) from the first store over a value to the end of the schedule, and through a replay that
 writes over one; a second Ctrl-C does not, and what it leaves half written is lost.
 
-The tape (`engine/tape.py`, `rows.py`, `unfold.py`, `tensor/state/paths.py`). A read never changes a gradient. Each
-version of memory whose value was computed, assigned or partly written has a TapeEntry: the graph that it was
-computed from, with the entry of each memory that this graph reads.
+The tape (`engine/tape.py`, `tape_entry.py`, `unfold.py`, `tensor/state/paths.py`). A read never changes a
+gradient. Each version of memory whose value was computed, assigned or partly written has a TapeEntry: the
+graph that it was computed from, with the entry of each memory that this graph reads.
 
 Where a tensor with requires_grad=True is behind a value, the entry holds the graph, and the memory that a
 derivative may need; where nothing asked, it holds rows with weak references, so that results read in a loop

@@ -16,7 +16,7 @@ from typing import Any
 from tinygraft.engine.assigns import HasNode
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 VariableValues = Mapping[str, int]  # of variables by name

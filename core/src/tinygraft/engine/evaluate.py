@@ -28,7 +28,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.engine.arithmetic import ACCUMULATE, CHANGED, NEAR, Array, elementwise, held, held_in, of_memory
 from tinygraft.engine.noise import Noise
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
-from tinygraft.uop.shape import max_shape
+from tinygraft.uop.sizes import max_shape
 from tinygraft.uop.uop import UOp, toposort
 
 SAME = frozenset({Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.SHARD, Ops.AFTER, Ops.FUNCTION})

@@ -145,7 +145,7 @@ class Saved:
         self.before = [tensor.uop for tensor in readers]
         self.entries = tape.to_save(overwritten)
         read = {node: None for node in postorder(*self.before) if node in overwritten} if readers else {}
-        taped = {buffer for entry in self.entries for buffer in entry.current()}
+        taped = {buffer for entry in self.entries for buffer in tape.current(entry)}
         read |= {node: None for node in overwritten if node in taped}
         read |= dict.fromkeys(more)
         self.copies = {node: UOp.buffer(node.device or "", node.arg.size, node.dtype) for node in read}

@@ -5,8 +5,8 @@ as long as somebody can reach that value: a computed one, an assigned one, a par
 entries back into a graph for the walk of gradients.
 
 Where a tensor with requires_grad=True is behind a value, the entry holds the graph, and with it the memory that a
-derivative may need. Where nothing has asked (requires_grad is None), it holds the graph as rows (`rows.py`), which keep
-no large memory alive: reading results in a loop must not keep their inputs.
+derivative may need. Where nothing has asked (requires_grad is None), it holds the graph as rows (`tape_entry.py`),
+which keep no large memory alive: reading results in a loop must not keep their inputs.
 
 An entry is about one version of its memory. Memory that it reads may be overwritten later: the old values are saved
 for it up to SAVED bytes, if no backward has gone through it yet. What was not saved is unknown to a later backward,
@@ -19,12 +19,11 @@ import threading
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
 from tinygraft.engine.assigns import HasNode, assigned_to, is_detached_write, written_over
-from tinygraft.engine.rows import Rows, is_small, rows_of
+from tinygraft.engine.tape_entry import MemoryVersion, TapeEntry, is_small, rows_of
 from tinygraft.uop import uop as uop_table
 from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
@@ -50,51 +49,9 @@ REPLAYED = (
 )
 
 
-MemoryVersion = tuple[UOp, int]  # a BUFFER, and when it was last written
 _Origin = tuple[weakref.ref[UOp], int]
 # given: times are counted from 0 on
 UNTOLD: Final = -1  # the time of a value that was written over in the run that wrote it
-_NONE: Mapping[UOp, Any] = MappingProxyType({})
-
-
-class TapeEntry:
-    """How one version of some memory was computed.
-
-    node is the graph (asks: something in it has requires_grad=True), rows is the graph where nothing asks, and lost is
-    the sentence of the error where neither was kept. behind has the entry of each memory that the graph reads, if that
-    was computed itself. versions has, for BUFFERs in node that had been written over, or that stand for what the same
-    run wrote into another one: the BUFFER that has the value, and when it was last written then. depends are the
-    memories at the ends of a lost graph. known is the graph over the BUFFERs in versions, which keeps the nodes by
-    which tensors were known before they were written to. home is the memory, where that is still there, at when the
-    value was there, length the number of entries behind one another, and used says that a backward has gone through.
-    """
-
-    __slots__ = (
-        "__weakref__", "asks", "at", "behind", "depends", "home", "known", "length", "lost", "node", "rows", "used",
-        "versions",
-    )  # fmt: skip
-
-    def __init__(self, asks: bool) -> None:
-        self.asks, self.used = asks, False
-        self.at, self.length = 0, 1
-        self.home: weakref.ref[UOp] | None = None
-        self.node: UOp | None = None
-        self.known: UOp | None = None
-        self.rows: Rows | None = None
-        self.lost = ""
-        self.behind: Mapping[UOp, TapeEntry] = _NONE
-        self.versions: Mapping[UOp, MemoryVersion] = _NONE
-        self.depends: Collection[weakref.ref[UOp]] = ()
-
-    def current(self) -> dict[UOp, UOp]:
-        """The BUFFERs that hold what its graph reads of them, with the node that its graph has for each."""
-        inside = () if self.node is None else toposort(self.node)
-        pairs = [(self.versions.get(node, (node, 0)), node) for node in inside if node.op is Ops.BUFFER]
-        return {buffer: node for (buffer, at), node in pairs if written_at(buffer) == at}
-
-    def entries_behind(self) -> Collection[TapeEntry]:
-        """The entries of what its graph reads."""
-        return self.rows.entries() if self.rows is not None else self.behind.values()
 
 
 # Of what memory holds now, by the number of a BUFFER; goes when that does. An entry of _later is made when it is asked
@@ -179,6 +136,13 @@ def note_asked(tensors: Iterable[HasNode]) -> None:
     with _lock:
         for tensor in tensors:
             _had[tensor.uop] = weakref.ref(tensor)
+
+
+def current(entry: TapeEntry) -> dict[UOp, UOp]:
+    """The BUFFERs that hold what the graph of an entry reads of them, with the node that its graph has for each."""
+    inside = () if entry.node is None else toposort(entry.node)
+    pairs = [(entry.versions.get(node, (node, 0)), node) for node in inside if node.op is Ops.BUFFER]
+    return {buffer: node for (buffer, at), node in pairs if written_at(buffer) == at}
 
 
 def written_at(buffer: UOp) -> int:
@@ -598,7 +562,7 @@ def to_save(overwritten: Collection[UOp]) -> list[TapeEntry]:
         found: dict[int, TapeEntry] = {}
         for buffer in overwritten:
             for entry in _readers.get(buffer, ()):
-                if not entry.used and buffer in entry.current():
+                if not entry.used and buffer in current(entry):
                     found[id(entry)] = entry
         return list(found.values())
 
@@ -608,7 +572,7 @@ def save(entries: Iterable[TapeEntry], copies: Mapping[UOp, UOp]) -> None:
     with _lock:
         for entry in entries:
             assert entry.node is not None
-            swap = {mine: copies[buffer] for buffer, mine in entry.current().items() if buffer in copies}
+            swap = {mine: copies[buffer] for buffer, mine in current(entry).items() if buffer in copies}
             done = rebuild((entry.node,), swap)
             entry.node = done[entry.node]
             entry.behind = {done.get(memory, memory): behind for memory, behind in entry.behind.items()}

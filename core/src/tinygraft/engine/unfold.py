@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.engine.rows import TapedMemory
-from tinygraft.engine.tape import TapeEntry, entry_of, origin_of, passed_by, version_of, written_at
+from tinygraft.engine.tape import entry_of, origin_of, passed_by, version_of, written_at
+from tinygraft.engine.tape_entry import TapedMemory, TapeEntry
 from tinygraft.errors import GraphError
 from tinygraft.uop.held import HELD, buffers_of
 from tinygraft.uop.ops import Ops

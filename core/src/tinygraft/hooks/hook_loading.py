@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import EntryPoint
 from typing import Any
 
 from tinygraft.errors import HookError
 from tinygraft.events import KINDS
-from tinygraft.installed.child import Tell
-from tinygraft.installed.plugin_probe import told, verdict_on
+from tinygraft.installed.plugin_probe import verdict_on
 from tinygraft.installed.records import Record, Status, blame
 
 KEY = " ".join(f"{kind.__name__}{tuple(kind.__annotations__.items())}" for kind in KINDS)
@@ -21,7 +19,7 @@ def examine(record: Record, limit: float | None = None, on_wait: Callable[[float
     Where no child process can be started it is taken for loaded, and what load() finds decides.
     """
     try:
-        verdict_on(record, "tinygraft.hooks.hook_loading:in_child", KEY, limit, on_wait).apply(record)
+        verdict_on(record, "tinygraft.hooks.hook_trial:in_child", KEY, limit, on_wait).apply(record)
     except OSError:
         record.move(Status.LOADED)
 
@@ -44,31 +42,3 @@ def said_of(record: Record) -> str:
 def why_refused(error: BaseException) -> str:
     """What an error says, in one line; of a refused registration, why it was refused."""
     return " ".join(str(error.__cause__ if isinstance(error, HookError) and error.__cause__ else error).split())
-
-
-def in_child(job: dict[str, Any], tell: Tell) -> None:
-    """Load one plugin, register it, and tell which hooks it has."""
-    record, names, _ = load_alone(job)
-    tell(told(record, {"hooks": names}))
-
-
-def load_alone(job: dict[str, Any]) -> tuple[Record, list[str], Any]:
-    """Its record, the names of its hooks, and the Hooks that have it and no other, in a child process."""
-    from tinygraft.hooks.manager import Hooks, here
-
-    here.load_none()
-    record = Record(
-        job["name"], job["distribution"], job["version"], EntryPoint(job["name"], job["value"], job["group"])
-    )
-    hooks, names = Hooks([]), []
-    try:
-        plugin = load(record)
-        if plugin is not None:
-            hooks.register(plugin, record.provided_by)
-            names = hooks.names()
-            record.move(Status.LOADED, ", ".join(names))
-    except HookError as error:
-        record.move(Status.INVALID, why_refused(error), f"tell the authors of {record.provided_by}", error)
-    except KeyboardInterrupt as error:  # nobody pressed a key here
-        blame(record, error)
-    return record, names, hooks

@@ -28,7 +28,7 @@ from tinygraft.schedule.memory import Life
 from tinygraft.schedule.proof import BufferUse, check_places
 from tinygraft.uop import index as ix
 from tinygraft.uop.index import size_of
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Binary, Cost, Signature
 from tinygraft.uop.uop import UOp
 

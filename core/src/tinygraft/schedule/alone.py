@@ -16,7 +16,7 @@ from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops, RangeArg
-from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: never measured

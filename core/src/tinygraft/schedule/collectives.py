@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from math import prod
 
 from tinygraft.uop.ops import Ops, ShardArg
-from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.sharding import ShardLayout, cut, starts
+from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
 Parts = tuple[UOp, ...]

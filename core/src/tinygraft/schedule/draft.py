@@ -17,7 +17,7 @@ from tinygraft.schedule.weighing import AGAIN_HEAVY
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg
 from tinygraft.uop.overlap import GatedIndex, coincide
-from tinygraft.uop.shape import Shape, high, is_size
+from tinygraft.uop.sizes import Shape, high, is_size
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 

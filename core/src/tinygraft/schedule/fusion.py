@@ -23,7 +23,7 @@ from tinygraft.schedule.weighing import MIN_ROWS, MUCH, is_product
 from tinygraft.target import Target
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, high, sint
+from tinygraft.uop.sizes import Shape, high, sint
 from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 

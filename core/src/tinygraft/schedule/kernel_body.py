@@ -21,7 +21,7 @@ from tinygraft.schedule.effort import spend
 from tinygraft.schedule.views import ZERO, Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, AxisKind, Ops, ParamArg, ReduceArg, WindowArg
-from tinygraft.uop.shape import Shape, high, is_size, sint
+from tinygraft.uop.sizes import Shape, high, is_size, sint
 from tinygraft.uop.uop import UOp
 
 ValueRequest = tuple[UOp, Index, UOp | None]

@@ -19,7 +19,7 @@ from tinygraft.schedule.kernel_body import numel
 from tinygraft.schedule.weighing import is_product
 from tinygraft.target import Target
 from tinygraft.uop.ops import MOVEMENT, Ops, ReduceArg
-from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, rebuild
 
 # assumed: never measured

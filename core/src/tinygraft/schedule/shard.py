@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from tinygraft.schedule.collectives import Parts, allreduce, delivered, laid, whole
 from tinygraft.uop.held import LEAVES, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.sharding import ShardLayout, local_args, local_shapes, way
+from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, substitute
 
 

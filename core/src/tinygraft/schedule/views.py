@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, is_concrete, is_size
+from tinygraft.uop.sizes import Shape, is_concrete, is_size
 from tinygraft.uop.uop import UOp
 
 Index = tuple[UOp, ...]

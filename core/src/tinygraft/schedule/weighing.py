@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tinygraft.schedule.kernel_body import numel
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
-from tinygraft.uop.shape import max_shape
+from tinygraft.uop.sizes import max_shape
 from tinygraft.uop.uop import UOp
 
 # assumed: unless a line says otherwise. There is no record of one being measured by itself, only of all together:

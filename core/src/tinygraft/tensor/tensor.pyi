@@ -21,7 +21,7 @@ from tinygraft.tensor.primitives.base import Scalar, TensorBase
 from tinygraft.tensor.primitives.movement import BeforeAfter
 from tinygraft.tensor.primitives.reduce import Axis
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import Place, UOp
 

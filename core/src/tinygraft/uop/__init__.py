@@ -22,6 +22,8 @@ and each protection has a mutant in `tests/road/test_road_store_mutants.py`.
 """
 
 from tinygraft.config import SPEC
+from tinygraft.uop import bounds, shape, sharding
+from tinygraft.uop.uop import UOp, derive_by
 
 
 def _look_at_nodes(value: int) -> None:
@@ -29,4 +31,11 @@ def _look_at_nodes(value: int) -> None:
         from tinygraft.uop import graph_spec as graph_spec  # it looks at every node from then on
 
 
+def _show(node: UOp) -> str:
+    from tinygraft.uop.show import show  # what prints graphs is loaded when something is printed
+
+    return show(node)
+
+
+derive_by(shape.SHAPE, bounds.bounds, sharding.sharding, _show)
 SPEC.watch(_look_at_nodes)

@@ -7,13 +7,11 @@ integers wrap, so a result that may leave the dtype's range has the whole range 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import MOVEMENT, Ops
-
-if TYPE_CHECKING:
-    from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp
 
 Bounds = tuple[Any, Any]
 UNKNOWN: Bounds = (None, None)

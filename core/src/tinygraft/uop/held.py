@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, is_concrete, symbolic_sizes
 from tinygraft.uop.sharding import local_shapes
+from tinygraft.uop.sizes import Shape, is_concrete, symbolic_sizes
 from tinygraft.uop.uop import UOp
 
 LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})

@@ -15,7 +15,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.uop.integer import add, dot, idiv, maximum, minimum, mod, mul, sub
 from tinygraft.uop.logic import and_, clauses, eq, ge, lt, not_, or_, truth, valid, where
 from tinygraft.uop.ops import FACTS, Ops
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 from tinygraft.uop.terms import Operand, const, node, terms_of
 from tinygraft.uop.uop import UOp, toposort
 

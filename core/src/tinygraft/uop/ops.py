@@ -14,15 +14,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tinygraft.dtype import DType
 from tinygraft.uop import meanings
 from tinygraft.uop.meanings import outside
 from tinygraft.uop.units import MatrixArg, MatrixUnit, TileArg
 
-if TYPE_CHECKING:
-    from tinygraft.uop.uop import UOp as UOp
+UOp: TypeAlias = Any  # the class of uop.py, which builds on this file and puts it here: people import both from here
 
 
 class Ops(IntEnum):
@@ -497,12 +496,3 @@ APPROXIMATE = frozenset(op for op, facts in FACTS.items() if facts.accuracy is n
 MOVEMENT = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.PAD, Ops.SHRINK, Ops.FLIP, Ops.WINDOW})
 COMMUTATIVE = frozenset(op for op, facts in FACTS.items() if facts.commutative)
 REDUCIBLE = frozenset(op for op, facts in FACTS.items() if facts.identity is not None)
-
-
-def __getattr__(name: str) -> Any:
-    """UOp is in uop.py, which builds on this file; people import both from here."""
-    if name != "UOp":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tinygraft.uop.uop import UOp as node
-
-    return node

@@ -8,55 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tinygraft.errors import ShapeError
+from tinygraft.uop import index as ix
 from tinygraft.uop.ops import ELEMENTWISE, Ops
+from tinygraft.uop.sizes import Shape, high, is_concrete, is_size, low, sint
+from tinygraft.uop.uop import UOp
 
-if TYPE_CHECKING:
-    from tinygraft.uop.uop import UOp
-
-sint = Any  # an int, or a UOp of dtypes.index
-Shape = tuple[sint, ...]
-Sources = tuple["UOp", ...]
-
-
-def low(size: sint) -> int:
-    """The least that a dimension can be."""
-    return size if isinstance(size, int) else size.lo
-
-
-def high(size: sint) -> int:
-    """The most that a dimension can be."""
-    return size if isinstance(size, int) else size.hi
-
-
-def max_shape(shape: Shape) -> tuple[int, ...]:
-    """A shape with each symbolic dimension at its greatest."""
-    return tuple(high(size) for size in shape)
-
-
-def is_concrete(shape: Sequence[sint]) -> bool:
-    """Whether every dimension is an int."""
-    for size in shape:  # noqa: SIM110 a plain loop is three times as fast as all() here, and every node asks
-        if not isinstance(size, int):
-            return False
-    return True
-
-
-def symbolic_sizes(shape: Sequence[sint]) -> tuple[UOp, ...]:
-    """The dimensions of a shape that are no ints, each once: they are sources of a movement to that shape."""
-    return tuple(dict.fromkeys(size for size in shape if not isinstance(size, int)))
-
-
-def is_size(size: sint, value: int) -> bool:
-    """Whether a dimension is known to be value; a symbolic one is not."""
-    return isinstance(size, int) and size == value
+Sources = tuple[UOp, ...]
 
 
 def _shown(arg: Any) -> str:
     """A shape, or the arg of a movement, in a message."""
-    from tinygraft.uop.show import show_arg  # builds on this file
+    from tinygraft.uop.show import show_arg  # what prints graphs is loaded when something is printed
 
     return show_arg(arg)
 
@@ -91,8 +56,6 @@ def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
     elif old != arg:
         had, has = as_bound(old), as_bound(arg)
         if None not in had and None not in has and (why := no_reshape(had, has)):
-            from tinygraft.uop import index as ix  # builds on this file
-
             raise ShapeError(f"{why}, {ix.with_values((*old, *arg), {})}")
     return arg
 
@@ -109,8 +72,6 @@ def as_bound(shape: Sequence[sint]) -> tuple[Any, ...]:
     """Sizes with the values that their variables are bound to; None for one with a variable that has none."""
     if is_concrete(shape):
         return tuple(shape)
-    from tinygraft.uop import index as ix  # builds on this file
-
     return tuple([ix.value_of(size, {}) for size in shape])
 
 
@@ -160,8 +121,6 @@ def _together(*sizes: sint) -> sint:
     """The sum of sizes; a number where what is symbolic cancels, as in i + (8 - i)."""
     if is_concrete(sizes):
         return sum(sizes)
-    from tinygraft.uop import index as ix  # builds on this file
-
     total: sint = 0
     for size in sizes:
         total = ix.add(total, size)
@@ -183,8 +142,6 @@ def _length(start: sint, end: sint) -> sint:
     """end - start, known where what is symbolic cancels."""
     if isinstance(start, int) and (start == 0 or isinstance(end, int)):
         return end if start == 0 else end - start
-    from tinygraft.uop import index as ix  # builds on this file
-
     return ix.settled(ix.sub(end, start))
 
 

@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tinygraft.uop.ops import ELEMENTWISE, Ops, ShardArg
-from tinygraft.uop.shape import Shape, Sources, is_concrete
-
-if TYPE_CHECKING:
-    from tinygraft.uop.uop import UOp
+from tinygraft.uop.shape import Sources
+from tinygraft.uop.sizes import Shape, is_concrete
+from tinygraft.uop.uop import UOp
 
 ShardLayout = ShardArg | None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tinygraft.dtype import DType
 from tinygraft.target import Target
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 from tinygraft.uop.uop import UOp
 
 

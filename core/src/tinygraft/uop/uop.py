@@ -13,13 +13,13 @@ import os
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.interrupt import come_again
-from tinygraft.uop.bounds import bounds
+from tinygraft.uop import ops as _ops
 from tinygraft.uop.ops import (
     BINARY,
     COMPARE,
@@ -33,8 +33,7 @@ from tinygraft.uop.ops import (
     ShardArg,
     VariableArg,
 )
-from tinygraft.uop.shape import SHAPE, Shape, sint
-from tinygraft.uop.sharding import sharding
+from tinygraft.uop.sizes import Shape, sint
 
 NodeKey = tuple[Any, ...]
 Place = Any  # the name of a device, the names of several as a tuple, or None
@@ -71,6 +70,27 @@ def _forget(entry: _InternedNode) -> None:
     except KeyboardInterrupt:  # Python drops what is raised here: all of it is done, and the signal comes once more
         _forget(entry)
         come_again()
+
+
+# What follows for a node from its sources. These are rules about nodes, in modules that build on this one.
+_shape_rules: Sequence[Callable[[Ops, tuple[UOp, ...], Any], Shape]]
+_bounds: Callable[[Ops, DType, tuple[UOp, ...], Any], tuple[Any, Any]]
+_sharding: Callable[[Ops, tuple[UOp, ...], Any, Shape], ShardArg | None]
+_show: Callable[[UOp], str]
+
+
+def derive_by(
+    shape: Sequence[Callable[[Ops, tuple[UOp, ...], Any], Shape]],
+    bounds: Callable[[Ops, DType, tuple[UOp, ...], Any], tuple[Any, Any]],
+    sharding: Callable[[Ops, tuple[UOp, ...], Any, Shape], ShardArg | None],
+    show: Callable[[UOp], str],
+) -> None:
+    """Say how a node's shape (a rule for each op), bounds and sharding follow from its sources, and how it prints.
+
+    Before that no node can be made: `tinygraft.uop` says it when it is imported, so before any of its modules is used.
+    """
+    global _shape_rules, _bounds, _sharding, _show
+    _shape_rules, _bounds, _sharding, _show = shape, bounds, sharding, show
 
 
 def _renew_lock() -> None:
@@ -160,9 +180,7 @@ class UOp:
         raise TypeError("the truth of a graph node is not known; compare with `is`, or use where()")
 
     def __repr__(self) -> str:
-        from tinygraft.uop.show import show  # printing builds on this file
-
-        return show(self)
+        return _show(self)
 
     def replace(self, **changes: Any) -> UOp:
         """This node with some of op, dtype, src, arg, tag changed."""
@@ -436,8 +454,8 @@ def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, t
     node.op, node.dtype, node.src, node.arg, node.tag = op, dtype, src, arg, tag
     if check_node is not None:
         check_node(node)
-    node.shape = SHAPE[op](op, src, arg)
-    node.lo, node.hi = bounds(op, dtype, src, arg)
+    node.shape = _shape_rules[op](op, src, arg)
+    node.lo, node.hi = _bounds(op, dtype, src, arg)
     device: Place = None
     ranges = 0
     for source in src:
@@ -445,7 +463,7 @@ def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, t
         ranges |= source.ranges
     if op in _OWN_DEVICE:
         device = arg if op is Ops.DEVICE else tuple([s.device for s in src]) if op is Ops.MULTI else src[1].device
-    node.sharding = sharding(op, src, arg, node.shape) if type(device) is tuple else None
+    node.sharding = _sharding(op, src, arg, node.shape) if type(device) is tuple else None
     node.device, node.ranges = device, _ranges(op, src, arg) if op in _OWN_RANGES else ranges
     entry = _InternedNode(node, _forget)
     entry.key = key
@@ -571,4 +589,5 @@ def result_dtype(op: Ops, *operands: DType) -> DType:
     return dtypes.bool if op in COMPARE else operands[-1] if op is Ops.WHERE else operands[0]
 
 
+vars(_ops)["UOp"] = UOp  # people import both from there
 __all__ = ["BINARY", "FACTS", "UOp", "postorder", "rebuild", "substitute", "toposort"]

@@ -24,7 +24,7 @@ from tinygraft.engine.arithmetic import Array
 from tinygraft.target import Target
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Kernel, Linear
 from tinygraft.uop.uop import UOp
 

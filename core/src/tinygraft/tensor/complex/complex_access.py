@@ -20,7 +20,7 @@ from tinygraft.tensor.data.sharing import lent_memory
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.strides import StridedLayout, row_major
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.uop.shape import Shape
+from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import Place, UOp
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from tinygraft.tensor.primitives.movement import sliced
 from tinygraft.tensor.state.storage import declare
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import FUNCTIONS, Ops
-from tinygraft.uop.shape import Shape
+from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import UOp
 
 _SIGMOID = derivatives.analytic("sigmoid")

@@ -14,7 +14,7 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import DType
 from tinygraft.files import FilePart, OpenFile
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, is_concrete, sint
+from tinygraft.uop.sizes import Shape, is_concrete, sint
 from tinygraft.uop.uop import UOp
 
 

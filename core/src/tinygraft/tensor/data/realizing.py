@@ -36,11 +36,11 @@ from tinygraft.tensor.state.storage import (
     whole_value,
     write,
 )
-from tinygraft.uop import shape
+from tinygraft.uop import sizes as dimensions
 from tinygraft.uop.held import HELD, memories, memory_base
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, Own, ShardArg
-from tinygraft.uop.shape import Shape, is_concrete, sint
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.sizes import Shape, is_concrete, sint
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import Place, UOp, rebuild
 
@@ -86,7 +86,7 @@ def numel(self: Tensor) -> sint:
 
 def size(self: Tensor) -> Size:
     """How many elements there are (at most, where sizes are symbolic); `size()` and `size(dim)` give lengths."""
-    found = Size(lengths.product(shape.max_shape(self.shape)))
+    found = Size(lengths.product(dimensions.max_shape(self.shape)))
     found.shape = self.shape
     return found
 
@@ -98,7 +98,7 @@ def dim(self: Tensor) -> int:
 
 def max_shape(self: Tensor) -> tuple[int, ...]:
     """The shape with each symbolic size at its greatest."""
-    return shape.max_shape(self.shape)
+    return dimensions.max_shape(self.shape)
 
 
 def element_size(self: Tensor) -> int:

@@ -24,7 +24,7 @@ from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.state.strides import StridedLayout, layout_of, row_major
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import is_concrete
+from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from tinygraft.tensor.primitives.lengths import as_ints, as_sizes
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ScanArg
-from tinygraft.uop.shape import Shape
+from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import Place, UOp
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from tinygraft.tensor.state.storage import MOVES, Made, SharedStorage, Steps, al
 from tinygraft.uop.held import PLAIN
 from tinygraft.uop.index import bounds_of, settled
 from tinygraft.uop.ops import COMPARE, FACTS, FLOAT, Ops, ReduceArg
-from tinygraft.uop.shape import Shape, is_concrete, is_size, sint
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.sizes import Shape, is_concrete, is_size, sint
 from tinygraft.uop.uop import Place, UOp
 
 Scalar = bool | int | float | complex

@@ -23,7 +23,7 @@ from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.listening import Listening
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape
+from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import toposort
 
 

@@ -22,7 +22,7 @@ from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.symbolic_range import symbolic_range
 from tinygraft.tensor.state.leaves import leaf, new_memory
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, is_concrete, max_shape
+from tinygraft.uop.sizes import Shape, is_concrete, max_shape
 from tinygraft.uop.uop import Place, UOp
 
 if TYPE_CHECKING:

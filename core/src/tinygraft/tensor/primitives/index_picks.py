@@ -17,8 +17,8 @@ from tinygraft.tensor.primitives import checked, lengths, parts
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.movement import every_nth, reshaped
 from tinygraft.uop.index import settled
-from tinygraft.uop.shape import Shape, high, sint
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.sizes import Shape, high, sint
 from tinygraft.uop.uop import UOp
 
 

@@ -26,7 +26,7 @@ from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import FACTS, Ops, ScanArg, ScatterArg
-from tinygraft.uop.shape import Shape, sint
+from tinygraft.uop.sizes import Shape, sint
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import dtypes
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import max_shape
+from tinygraft.uop.sizes import max_shape
 from tinygraft.uop.uop import Place, UOp
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from tinygraft.tensor.primitives.movement import BeforeAfter, own_axis, reshaped
 from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, high, is_concrete, low, sint
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.sizes import Shape, high, is_concrete, low, sint
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tinygraft.dtype import DType, dtypes, promote
 from tinygraft.errors import ShapeError
 from tinygraft.uop import index
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape, high, low, sint
+from tinygraft.uop.sizes import Shape, high, low, sint
 from tinygraft.uop.uop import UOp, toposort
 
 

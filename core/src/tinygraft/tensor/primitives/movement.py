@@ -18,8 +18,8 @@ from tinygraft.tensor.primitives.lengths import as_ints, as_sizes
 from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops, WindowArg
-from tinygraft.uop.shape import Shape, is_concrete, sint
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.sizes import Shape, is_concrete, sint
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor

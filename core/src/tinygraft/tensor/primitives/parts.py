@@ -17,8 +17,9 @@ from tinygraft.errors import AxisError, IndexOutOfRange, NumberOutOfRange, Shape
 from tinygraft.tensor.primitives import inrange, lengths
 from tinygraft.tensor.primitives.listening import Listening
 from tinygraft.uop.index import bounds_of, with_values
-from tinygraft.uop.shape import Shape, high, low, no_reshape, sint
+from tinygraft.uop.shape import no_reshape
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.sizes import Shape, high, low, sint
 
 
 class Claim(Protocol):

@@ -25,7 +25,7 @@ from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.tensor.primitives.transcendental import exp_below_zero, log_floats
 from tinygraft.uop.ops import Ops, ScanArg
-from tinygraft.uop.shape import max_shape, sint
+from tinygraft.uop.sizes import max_shape, sint
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor

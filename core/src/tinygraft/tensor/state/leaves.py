@@ -7,8 +7,8 @@ import math
 
 from tinygraft.uop.held import HELD, memory_base, together
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.shape import is_concrete, symbolic_sizes
 from tinygraft.uop.sharding import local_shapes
+from tinygraft.uop.sizes import is_concrete, symbolic_sizes
 from tinygraft.uop.uop import UOp
 
 _owners = itertools.count(1)

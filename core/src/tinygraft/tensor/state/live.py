@@ -12,8 +12,9 @@ import threading
 import weakref
 from collections.abc import Collection
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from tinygraft.engine.assigns import HasNode
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops
@@ -21,7 +22,15 @@ from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.tensor.primitives.base import TensorBase
-    from tinygraft.tensor.state.storage import SharedStorage
+
+
+class SharedValue(HasNode, Protocol):
+    """The whole value that some tensors are views of, as far as who lists live tensors asks it: storage.py has it."""
+
+    _lender: LiveEntry | None
+
+    def is_shared(self, tensor: TensorBase) -> bool:
+        """Whether a tensor over this value still needs it."""
 
 
 class LiveEntry(weakref.ref["TensorBase"]):
@@ -89,7 +98,7 @@ def entry_of(tensor: TensorBase) -> LiveEntry:
     return _all[id(tensor)]
 
 
-def borrows(holder: TensorBase | SharedStorage) -> bool:
+def borrows(holder: TensorBase | SharedValue) -> bool:
     """Whether the memory of a tensor, or a storage, or what is written there soon, is that of another tensor, whose
     value it was given. That may have been written to since: its memory is still its own."""
     lender = None if holder._lender is None else holder._lender()
@@ -131,7 +140,7 @@ def live_tensors() -> list[TensorBase]:
     return found
 
 
-def live_holders() -> list[TensorBase | SharedStorage]:
+def live_holders() -> list[TensorBase | SharedValue]:
     """Every live tensor, and after them each storage that some share: all whose node a result may replace."""
     return _with_storages(live_tensors())
 
@@ -140,7 +149,7 @@ class Live:
     """The live tensors and storages, as realising asks for them."""
 
     @staticmethod
-    def near(memory: Collection[UOp]) -> list[TensorBase | SharedStorage]:
+    def near(memory: Collection[UOp]) -> list[TensorBase | SharedValue]:
         """Those that are awake and those over some BUFFERs, with the storages that some of them share.
 
         All others read memory besides these and nothing else, and none of them asks for a gradient.
@@ -213,12 +222,12 @@ def _prune() -> None:
     _resting_grown.pruned(left)
 
 
-def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | SharedStorage]:
+def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | SharedValue]:
     """Tensors, and after them each storage that some of them share.
 
     A realised tensor that has outlived the others of its storage lets go of that here: nobody reads the rest of it.
     """
-    storages: dict[int, SharedStorage] = {}
+    storages: dict[int, SharedValue] = {}
     for tensor in tensors:
         storage = tensor._storage
         if storage is not None and storage.is_shared(tensor):

@@ -15,9 +15,9 @@ from tinygraft.errors import DeviceError, ShapeError
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import ShardArg
-from tinygraft.uop.shape import is_concrete
 from tinygraft.uop.sharding import even
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import Place
 
 if TYPE_CHECKING:

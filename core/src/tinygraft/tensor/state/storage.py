@@ -27,7 +27,7 @@ from tinygraft.tensor.state.leaves import by_itself, leaf
 from tinygraft.tensor.state.live import LIVE, borrows, note_assigned, wake
 from tinygraft.uop.held import HELD, LEAVES, buffers_of, memory_base
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.shape import Shape, symbolic_sizes
+from tinygraft.uop.sizes import Shape, symbolic_sizes
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.lengths import now
 from tinygraft.tensor.state.storage import Steps, indices
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import is_concrete, sint
+from tinygraft.uop.sizes import is_concrete, sint
 from tinygraft.uop.uop import UOp
 
 

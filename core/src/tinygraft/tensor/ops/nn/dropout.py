@@ -12,7 +12,7 @@ from tinygraft.config import TRAINING
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape
+from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.movement import reshaped
-from tinygraft.uop.shape import sint
+from tinygraft.uop.sizes import sint
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor

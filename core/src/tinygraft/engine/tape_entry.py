@@ -1,4 +1,4 @@
-"""A graph as rows: what a tape keeps of a value that nothing has asked a gradient of.
+"""TapeEntry, how one version of some memory was computed; and a graph as rows, where nothing has asked a gradient.
 
     rows = rows_of(inside, behind, pin)
     rows.node(leaf)          # the graph again, leaf(TapedMemory) giving the node of each memory
@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from tinygraft.dtype import DType
 from tinygraft.uop.held import HELD, buffers_of
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.shape import Shape
+from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import UOp, rebuild
-
-if TYPE_CHECKING:
-    from tinygraft.engine.tape import TapeEntry
 
 # assumed: never measured
 PINNED: Final = 64 << 10  # bytes
+
+MemoryVersion = tuple[UOp, int]  # a BUFFER, and when it was last written
+_NONE: Mapping[UOp, Any] = MappingProxyType({})
 
 NodeRow = tuple[Ops, DType, tuple[Any, ...], Any, Any]
 
@@ -115,3 +116,37 @@ def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, TapeEntry], pin: bool, v
             rows.append((node.op, node.dtype, sources, node.arg, node.tag))
         numbers[node] = len(rows) - 1
     return Rows(rows)
+
+
+class TapeEntry:
+    """How one version of some memory was computed.
+
+    node is the graph (asks: something in it has requires_grad=True), rows is the graph where nothing asks, and lost is
+    the sentence of the error where neither was kept. behind has the entry of each memory that the graph reads, if that
+    was computed itself. versions has, for BUFFERs in node that had been written over, or that stand for what the same
+    run wrote into another one: the BUFFER that has the value, and when it was last written then. depends are the
+    memories at the ends of a lost graph. known is the graph over the BUFFERs in versions, which keeps the nodes by
+    which tensors were known before they were written to. home is the memory, where that is still there, at when the
+    value was there, length the number of entries behind one another, and used says that a backward has gone through.
+    """
+
+    __slots__ = (
+        "__weakref__", "asks", "at", "behind", "depends", "home", "known", "length", "lost", "node", "rows", "used",
+        "versions",
+    )  # fmt: skip
+
+    def __init__(self, asks: bool) -> None:
+        self.asks, self.used = asks, False
+        self.at, self.length = 0, 1
+        self.home: weakref.ref[UOp] | None = None
+        self.node: UOp | None = None
+        self.known: UOp | None = None
+        self.rows: Rows | None = None
+        self.lost = ""
+        self.behind: Mapping[UOp, TapeEntry] = _NONE
+        self.versions: Mapping[UOp, MemoryVersion] = _NONE
+        self.depends: Collection[weakref.ref[UOp]] = ()
+
+    def entries_behind(self) -> Collection[TapeEntry]:
+        """The entries of what its graph reads."""
+        return self.rows.entries() if self.rows is not None else self.behind.values()

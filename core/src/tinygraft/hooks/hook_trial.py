@@ -1,0 +1,39 @@
+"""What a child process does to try one hook plugin: it loads that alone, registers it, and tells what it has."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from tinygraft.errors import HookError
+from tinygraft.hooks.hook_loading import load, why_refused
+from tinygraft.hooks.manager import Hooks, here
+from tinygraft.installed.child import Tell
+from tinygraft.installed.plugin_probe import told
+from tinygraft.installed.records import Record, Status, blame
+
+
+def in_child(job: dict[str, Any], tell: Tell) -> None:
+    """Load one plugin, register it, and tell which hooks it has."""
+    record, names, _ = load_alone(job)
+    tell(told(record, {"hooks": names}))
+
+
+def load_alone(job: dict[str, Any]) -> tuple[Record, list[str], Any]:
+    """Its record, the names of its hooks, and the Hooks that have it and no other, in a child process."""
+    here.load_none()
+    record = Record(
+        job["name"], job["distribution"], job["version"], EntryPoint(job["name"], job["value"], job["group"])
+    )
+    hooks, names = Hooks([]), []
+    try:
+        plugin = load(record)
+        if plugin is not None:
+            hooks.register(plugin, record.provided_by)
+            names = hooks.names()
+            record.move(Status.LOADED, ", ".join(names))
+    except HookError as error:
+        record.move(Status.INVALID, why_refused(error), f"tell the authors of {record.provided_by}", error)
+    except KeyboardInterrupt as error:  # nobody pressed a key here
+        blame(record, error)
+    return record, names, hooks
