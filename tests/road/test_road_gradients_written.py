@@ -89,6 +89,26 @@ def test_a_second_loss_that_needs_the_old_value(write: Any, read: Read) -> None:
 
 
 @reads
+@writes
+@pytest.mark.parametrize("ask", ["backward", "gradient"])
+def test_a_second_loss_that_was_computed_as_the_first(ask: str, write: Any, read: Read) -> None:
+    """Both are one node of the graph; a backward through one says nothing of the other."""
+    w = leaf([1.0, 2.0])
+    optimizer = nn.optim.SGD([w], lr=0.1)
+    first, second = (w * w).sum(), (w * w).sum()
+    read(second)
+    if ask == "backward":
+        first.backward()
+    else:
+        (w.grad,) = first.gradient(w)
+    write(w, optimizer)
+    optimizer.zero_grad()
+    second.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [2.0, 4.0]
+
+
+@reads
 def test_a_loss_of_the_new_value(read: Read) -> None:
     """After the step everything is of the new value."""
     w = leaf([1.0, 2.0])

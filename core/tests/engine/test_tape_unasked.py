@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from tinygraft import Tensor
+from tinygraft import GlobalCounters, Tensor
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import tape
 from tinygraft.errors import GraphError
@@ -164,3 +164,69 @@ def test_backward_that_reaches_nothing_raises() -> None:
     x = Tensor([1.0], requires_grad=True)
     with pytest.raises(GraphError, match=r"^backward found no tensor to give a gradient to: the result of shape \(\)"):
         x.detach().sum().detach().backward()
+
+
+@pytest.mark.parametrize("flag", [None, True])
+@pytest.mark.parametrize("read", ["nothing", "what was written", "the result", "the result before", "both at once"])
+def test_a_read_beside_a_write_keeps_the_gradient(read: str, flag: bool | None) -> None:
+    """What a derivative needs is written over, and something is read before or after: the gradient is the same."""
+    x = Tensor([1.0, 2.0], requires_grad=flag).realize()
+    w = Tensor([3.0, 4.0]).realize()
+    y = x * w
+    if read == "the result before":
+        y.numpy()
+    w.assign(w * 0)
+    if read == "what was written":
+        assert w.tolist() == [0.0, 0.0]
+    elif read == "both at once":
+        Tensor.realize(y, w)
+    elif read != "nothing":
+        w.realize()
+        assert y.tolist() == [3.0, 8.0]
+    assert y.sum().gradient(x, w)[0].tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_an_index_that_is_written_over_stays_for_the_gradient(read: bool) -> None:
+    """By the index a scatter put another value there, which hides an element of the target."""
+    x, index = Tensor([-1.0, -2.0, 3.0, 4.0]).realize(), Tensor([1]).realize()
+    hidden = x.scatter(0, index, Tensor([-0.5]))
+    whole = Tensor.ones(2, 4, requires_grad=True).realize() * hidden
+    index -= index
+    if read:
+        assert index.tolist() == [0]
+    assert whole.sum().gradient(x)[0].tolist() == [2.0, 0.0, 2.0, 2.0]
+
+
+def test_old_values_that_nothing_asked_for_are_kept_up_to_a_bound() -> None:
+    """Results of a loop that writes over its state keep MOST_SAVED old states; a gradient behind a later one raises."""
+    tape.clear()
+    x, state = Tensor([2.0]).realize(), Tensor([1.0]).realize()
+    results = []
+    for _ in range(tape.MOST_SAVED + 10):
+        results.append((x * state).realize())
+        state.assign(state + 1).realize()
+    assert results[0].gradient(x)[0].tolist() == [1.0]
+    assert results[tape.MOST_SAVED - 1].gradient(x)[0].tolist() == [float(tape.MOST_SAVED)]
+    with pytest.raises(GraphError, match="backward needs a value that has been overwritten since it was used"):
+        results[-1].gradient(x)
+
+
+def test_large_memory_is_not_copied_for_what_nothing_asked_for() -> None:
+    """A gradient that needs its old value raises."""
+    x, state = Tensor([2.0]).realize(), Tensor([1.0] * LARGE).realize()
+    result = (x * state).sum()
+    result.numpy()
+    state.assign(state * 2).realize()
+    with pytest.raises(GraphError, match="backward needs a value that has been overwritten since it was used"):
+        result.gradient(x)
+
+
+def test_a_running_average_keeps_no_old_values() -> None:
+    """What is assigned to itself in a loop is copied nowhere."""
+    tape.clear()
+    average, seen = Tensor([0.0]).realize(), Tensor([1.0]).realize()
+    GlobalCounters.reset()
+    for _ in range(20):
+        average.assign(average * 0.9 + seen * 0.1).realize()
+    assert GlobalCounters.kernel_count == 20

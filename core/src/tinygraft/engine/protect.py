@@ -12,7 +12,7 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import HasNode, Nodes, is_detached_write, overwritten_by, writes_memory
 from tinygraft.engine.bindings import agreeing
-from tinygraft.engine.capture import Recorded, note
+from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.run import copy
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
@@ -51,15 +51,24 @@ def protect(order: Sequence[UOp], computed: Sequence[HasNode],
 
 
 def _backward_may_need(overwritten: Collection[UOp], live: Sequence[HasNode]) -> Callable[[HasNode], bool]:
-    """Whether a backward that may still come through a tensor can need the old values, which are then kept for it."""
+    """Whether a backward that may still come through a tensor can need the old values, which are then kept for it.
+
+    Where no tensor with requires_grad=True is behind it, only little memory is kept, and none for what was assigned:
+    averages and counters would keep their whole past.
+    """
     if not tape.may_save(overwritten):
         return lambda tensor: False
     asking = tape.asking_nodes(live)
 
     def needs_old(tensor: HasNode) -> bool:
         node = tensor.uop
-        may = bool(asking) and tensor.requires_grad is not False and not tape.is_used(node)
-        return may and tape.is_asked(node, asking - {node})
+        if tensor.requires_grad is False or node.dtype.kind != "float" or tape.is_used(node):
+            return False
+        if asking and tape.is_asked(node, asking - {node}):
+            return True
+        if open_captures() or memory_base(node).op is Ops.ASSIGN or not tape.has_leaf(node):
+            return False
+        return tape.may_save_unasked(n for n in toposort(node) if n in overwritten)
 
     return needs_old
 

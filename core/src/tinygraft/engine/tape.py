@@ -5,12 +5,14 @@ as long as somebody can reach that value: a computed one, an assigned one, a par
 entries back into a graph for the walk of gradients.
 
 Where a tensor with requires_grad=True is behind a value, the entry holds the graph, and with it the memory that a
-derivative may need. Where nothing has asked (requires_grad is None), it holds the graph as rows (`tape_entry.py`),
-which keep no large memory alive: reading results in a loop must not keep their inputs.
+derivative may need. Where nothing has asked (requires_grad is None), it holds the graph if that reads little memory,
+and else as rows (`tape_entry.py`), which keep no large memory alive: reading results in a loop must not keep their
+inputs.
 
 An entry is about one version of its memory. Memory that it reads may be overwritten later: the old values are saved
-for it up to SAVED bytes, if no backward has gone through it yet. What was not saved is unknown to a later backward,
-which raises where a derivative needs it.
+for it up to SAVED bytes, if no backward has gone through it yet; little memory for entries that nothing asks for, as
+long as fewer than MOST_SAVED are. What was not saved is unknown to a later backward, which raises where a derivative
+needs it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
-from tinygraft.engine.assigns import HasNode, assigned_to, is_detached_write, written_over
+from tinygraft.engine.assigns import HasNode, assigned_to, is_detached_write, writes_memory, written_over
 from tinygraft.engine.tape_entry import MemoryVersion, TapeEntry, is_small, rows_of
 from tinygraft.uop import uop as uop_table
 from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
@@ -33,6 +35,7 @@ from tinygraft.uop.uop import UOp, rebuild, toposort
 LONGEST: Final = 256  # realised values on the way to a leaf: a loop that realises its state would keep every one
 MOST_ROWS: Final = 4096  # nodes of a graph that nothing has asked a gradient of: encoding more would slow its run
 SAVED: Final = 16 << 20  # bytes that are copied, before they are overwritten, for a backward that may still come
+MOST_SAVED: Final = 64  # copies, above which no more are made for what nothing has asked a gradient of
 
 TOO_LONG = (
     f"backward reaches a value behind {LONGEST} others, each realised from the last; no more are kept\n"
@@ -55,9 +58,11 @@ UNTOLD: Final = -1  # the time of a value that was written over in the run that 
 
 
 # Of what memory holds now, by the number of a BUFFER; goes when that does. An entry of _later is made when it is asked
-# for, or before a write: (node, its graph in order, weak reference to the BUFFER).
+# for, or before a write: (node, its graph in order, weak reference to the BUFFER). One of _replayed when it is asked
+# for: (whether something asks, when it was computed, from what).
 _entries: dict[int, TapeEntry] = {}
 _later: dict[int, tuple[UOp, Sequence[UOp], weakref.ref[UOp]]] = {}
+_replayed: dict[int, tuple[bool, int, Collection[weakref.ref[UOp]]]] = {}
 _multi: weakref.WeakKeyDictionary[UOp, TapeEntry] = weakref.WeakKeyDictionary()  # the same for MULTIs
 _readers: weakref.WeakKeyDictionary[UOp, weakref.WeakSet[TapeEntry]] = weakref.WeakKeyDictionary()  # BUFFER -> who asks
 _written: weakref.WeakKeyDictionary[UOp, int] = weakref.WeakKeyDictionary()  # when a BUFFER was last overwritten
@@ -71,7 +76,7 @@ _lock = threading.RLock()
 def clear() -> None:
     """Forget everything."""
     with _lock:
-        for table in (_entries, _later, _multi, _readers, _written, _origins, _before, _had, _used):
+        for table in (_entries, _later, _replayed, _multi, _readers, _written, _origins, _before, _had, _used):
             table.clear()
 
 
@@ -81,6 +86,8 @@ def entry_of(memory: UOp) -> TapeEntry | None:
         entry = _multi.get(memory)
     else:
         uid = memory.arg.uid
+        if uid in _replayed:
+            _note_replayed(memory, *_replayed[uid])
         entry = _recorded(uid) if uid in _later else _entries.get(uid)
     if entry is None or (_written and any(_written.get(buffer, 0) > entry.at for buffer in buffers_of(memory))):
         return None
@@ -159,6 +166,8 @@ def _forget(uid: int) -> None:
         _entries.pop(uid, None)
     if _later:
         _later.pop(uid, None)
+    if _replayed:
+        _replayed.pop(uid, None)
     if _forget_buffer is not None:
         _forget_buffer(uid)
 
@@ -246,6 +255,7 @@ def _keep(memory: UOp, entry: TapeEntry, now: int) -> None:
     entry.at, entry.home = now, weakref.ref(memory)
     if memory.op is Ops.BUFFER:
         _later.pop(memory.arg.uid, None)
+        _replayed.pop(memory.arg.uid, None)
         _entries[memory.arg.uid] = entry
     else:
         _multi[memory] = entry
@@ -300,7 +310,7 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
                     reads[n] = written.read(computed[n])
             graph = rebuild((node,), {n: reads[n] for n in below})[node] if below else node
             inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
-            if saved and asks:
+            if saved and (asks or not writes_memory(node)):
                 graph = with_copies((graph,), saved)[graph]
                 inside = toposort(graph, enter=_is_computed)
             if entry := _entry(graph, inside, asks, pin, written, made):
@@ -442,11 +452,10 @@ def _entry(node: UOp, inside: Sequence[UOp], asks: bool, pin: bool, written: Wri
     if _written or written.new:
         entry.versions = {b: version for n in memories for b in buffers_of(n)
                           if (version := _version(b, written)) is not None}  # fmt: skip
-    if asks:
-        for memory in memories:
+    if asks or (pin and all(map(is_small, memories))):
+        for memory in memories if asks or not writes_memory(node) else ():
             for buffer in buffers_of(written.actual(memory)):
                 _readers.setdefault(buffer, weakref.WeakSet()).add(entry)
-    if asks or (pin and all(map(is_small, memories))):
         entry.node, entry.behind = node, behind
         if asks and written.new:
             entry.known = rebuild((node,), written.new)[node]
@@ -499,11 +508,22 @@ def note_replayed(values: Iterable[tuple[UOp, bool]], depends: Collection[weakre
 
     values are BUFFERs and MULTIs, each with whether something behind it has requires_grad=True.
     """
+    now = UOp.next_buffer()
+    for memory, asks in values:
+        if memory.op is Ops.BUFFER:
+            _replayed[memory.arg.uid] = asks, now, depends
+            if _later:
+                _later.pop(memory.arg.uid, None)
+        else:
+            _note_replayed(memory, asks, now, depends)
+
+
+def _note_replayed(memory: UOp, asks: bool, now: int, depends: Collection[weakref.ref[UOp]]) -> None:
+    """Put the entry of a value that a replay computed on the tape."""
+    entry = TapeEntry(asks)
+    entry.lost, entry.length, entry.depends = REPLAYED, 0, depends
     with _lock:
-        for memory, asks in values:
-            entry = TapeEntry(asks)
-            entry.lost, entry.length, entry.depends = REPLAYED, 0, depends
-            _keep(memory, entry, UOp.next_buffer())
+        _keep(memory, entry, now)
 
 
 # Writes
@@ -512,11 +532,16 @@ def note_replayed(values: Iterable[tuple[UOp, bool]], depends: Collection[weakre
 def note_writes(buffers: Iterable[UOp], time: int = 0) -> None:
     """Note that BUFFERs have new values since time, or now: entries over the old ones cannot read them any more."""
     with _lock:
-        for uid in list(_later):
-            _recorded(uid)  # while what it reads is what it was computed from
+        _record_all()
         time = time or UOp.next_buffer()
         for buffer in buffers:
             _written[buffer] = time
+
+
+def _record_all() -> None:
+    """Make the entries that were left for later, while what they read is what they were computed from."""
+    for uid in list(_later):
+        _recorded(uid)
 
 
 def note_copied(new: UOp, old: UOp) -> None:
@@ -546,9 +571,14 @@ def may_save(buffers: Iterable[UOp]) -> bool:
     return nbytes <= SAVED
 
 
+def may_save_unasked(buffers: Iterable[UOp]) -> bool:
+    """Whether BUFFERs may be copied for what nothing has asked a gradient of: they are small, copies few so far."""
+    return len(_origins) < MOST_SAVED and all(map(is_small, buffers))
+
+
 def has_readers() -> bool:
     """Whether any entry that a backward may still go through reads memory."""
-    return bool(_readers)
+    return bool(_readers or _later)
 
 
 def to_save(overwritten: Collection[UOp]) -> list[TapeEntry]:
@@ -556,13 +586,15 @@ def to_save(overwritten: Collection[UOp]) -> list[TapeEntry]:
 
     None where the old values, with those that were saved before, are more than SAVED bytes.
     """
-    if not _readers or not may_save(buffer for buffer in overwritten if buffer in _readers):
-        return []
     with _lock:
+        _record_all()
+        if not _readers or not may_save(buffer for buffer in overwritten if buffer in _readers):
+            return []
         found: dict[int, TapeEntry] = {}
         for buffer in overwritten:
+            unasked = may_save_unasked((buffer,))
             for entry in _readers.get(buffer, ()):
-                if not entry.used and buffer in current(entry):
+                if not entry.used and (entry.asks or unasked) and buffer in current(entry):
                     found[id(entry)] = entry
         return list(found.values())
 
@@ -578,6 +610,9 @@ def save(entries: Iterable[TapeEntry], copies: Mapping[UOp, UOp]) -> None:
             entry.behind = {done.get(memory, memory): behind for memory, behind in entry.behind.items()}
             for copy in swap.values():
                 _readers.setdefault(copy, weakref.WeakSet()).add(entry)
+            for buffer in copies:
+                if buffer in _readers:  # what reads the copy is not looked at in each write that follows
+                    _readers[buffer].discard(entry)
 
 
 # Backward

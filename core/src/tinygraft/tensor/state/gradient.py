@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from tinygraft.autograd.build import laid_like
-from tinygraft.engine import tape
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.data.realizing import rebind
 from tinygraft.tensor.primitives import lengths
@@ -80,7 +79,7 @@ def gradient(self: Tensor, *targets: TensorBase, gradient: TensorBase | None = N
     path.unfolded.check_lost({buffer for part in parts for buffer in memories(part.uop)}, always=False)
     wanted = [path.nodes_of(part.uop) or [path.unfolded.of(part.uop)] for part in parts]
     nodes = path.gradients(wanted, seed)
-    tape.note_used([self.uop], path.unfolded.entries())
+    path.note_used(self, [self.uop])
     found = iter([
         self._wrap(laid_like(part.uop.const_like(0) if node is None else node, part.uop), part)
         for part, node in zip(parts, nodes, strict=True)

@@ -16,7 +16,7 @@ from tinygraft.engine.assigns import assigned_to, is_detached_write, written_ove
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.tensor.primitives.base import TensorBase, place
-from tinygraft.tensor.state.live import LIVE, live_tensors
+from tinygraft.tensor.state.live import LIVE, has_twin, live_tensors
 from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
@@ -93,6 +93,19 @@ class GradientPath:
         self.unfolded.check_known([node for node in found if node is not None], _lines)
         return found
 
+    def note_used(self, result: TensorBase, passed: Iterable[UOp]) -> None:
+        """Note on the tape that a backward went through passed, and that none is expected to come once more.
+
+        Where another tensor was computed like the result, and so has the same node, that one's backward may come.
+        """
+        entries = self.unfolded.entries()
+        if has_twin(result):
+            base = memory_base(result.uop)
+            own = tape.entry_of(base) if base.op in HELD else None
+            passed = [node for node in passed if node is not result.uop]
+            entries = [entry for entry in entries if entry is not own]
+        tape.note_used(passed, entries)
+
 
 def _is_whole(node: UOp) -> bool:
     """Whether a node has the elements of memory in their order, or was assigned to."""
@@ -135,7 +148,7 @@ class Leaves(GradientPath):
         self.result = result
         self.found = [(tensor, nodes) for tensor, nodes in found if onward.get(nodes[0]) == ()]
         passed = [t.uop for t in live if onward.get(self.unfolded.inside.get(t.uop, t.uop))]
-        tape.note_used(passed, self.unfolded.entries())
+        self.note_used(result, passed)
 
     def of_each(self, seed: UOp) -> list[tuple[TensorBase, UOp]]:
         """Each tensor that has a gradient, with that. Raises GraphError when there are none."""
