@@ -1,18 +1,37 @@
 """GlobalCounters: what the process has done so far, counted where it happens.
 
-Kernels, operations, bytes and seconds are counted by the engine, memory by the buffers.
+Kernels, operations, bytes and seconds are counted by the engine, memory by the buffers. Changes of memory are queued,
+as each small operation makes two, and added up when somebody reads the count.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import ClassVar
+from typing import ClassVar, Final
+
+# assumed: never measured
+MOST_QUEUED: Final = 1024
 
 _changes: deque[tuple[str, int]] = deque()  # of memory, by device, not yet counted
 _counting = False  # whether some thread is counting them
 
 
-class GlobalCounters:
+class _MemoryCounts(type):
+    """Counts of memory that are right whenever they are read."""
+
+    @property
+    def mem_used(cls) -> int:
+        """Bytes of live buffers on all devices."""
+        return sum(cls.mem_used_per_device.values())
+
+    @property
+    def mem_used_per_device(cls) -> dict[str, int]:
+        """Bytes of live buffers on each device."""
+        _count()
+        return _used
+
+
+class GlobalCounters(metaclass=_MemoryCounts):
     """Counts for the whole process; read them as attributes of the class.
 
     global_ops are operations as the kernels state them, global_mem the bytes they moved, time_sum_s seconds measured
@@ -29,8 +48,6 @@ class GlobalCounters:
     time_sum_s: ClassVar[float] = 0.0
     kernel_count: ClassVar[int] = 0
     kernels_compiled: ClassVar[int] = 0
-    mem_used: ClassVar[int] = 0
-    mem_used_per_device: ClassVar[dict[str, int]] = {}
 
     @classmethod
     def reset(cls) -> None:
@@ -40,29 +57,34 @@ class GlobalCounters:
 
     @classmethod
     def add_memory(cls, device: str, nbytes: int) -> None:
-        """Count nbytes more (or less) of live buffers on a device.
-
-        The garbage collector may call this in the middle of itself, and a signal may end it at any call. So there is no
-        lock, which a signal between acquire and try would leave locked: Python runs handlers and other threads at calls
-        and at jumps back, and there is none of them between the look at the flag and its change.
-        """
-        global _counting
+        """Count nbytes more (or less) of live buffers on a device. The garbage collector may call this at any time."""
         _changes.append((device, nbytes))
-        while _changes and not _counting:  # else whoever is counting counts it
-            mine = False
-            try:
-                if not _counting:
-                    _counting = mine = True
-                    while _changes:
-                        cls._add(*_changes.popleft())
-            finally:
-                if mine:
-                    _counting = False  # no handler runs between the end of the try and here
+        if len(_changes) > MOST_QUEUED:
+            _count()
 
-    @classmethod
-    def _add(cls, device: str, nbytes: int) -> None:
-        cls.mem_used += nbytes
-        cls.mem_used_per_device[device] = cls.mem_used_per_device.get(device, 0) + nbytes
+
+_used: dict[str, int] = {}  # bytes of live buffers, by device
+
+
+def _count() -> None:
+    """Add up the changes of memory.
+
+    The garbage collector may come here in the middle of it, and a signal may end it at any call. So there is no lock,
+    which a signal between acquire and try would leave locked: Python runs handlers and other threads at calls and at
+    jumps back, and there is none of them between the look at the flag and its change.
+    """
+    global _counting
+    while _changes and not _counting:  # else whoever is counting counts it
+        mine = False
+        try:
+            if not _counting:
+                _counting = mine = True
+                while _changes:
+                    device, nbytes = _changes.popleft()
+                    _used[device] = _used.get(device, 0) + nbytes
+        finally:
+            if mine:
+                _counting = False  # no handler runs between the end of the try and here
 
 
 def nobody_counts() -> None:

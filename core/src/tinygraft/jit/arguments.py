@@ -153,6 +153,8 @@ def _form_of(tensor: TensorBase, whole: Set[int], found: Arguments, numbers: dic
 
 def _in_memory(tensor: TensorBase) -> UOp:
     """The memory of an argument, realised if need be, constants too. A part of symbolic size is taken as it is."""
+    if tensor.uop.op in HELD:
+        return tensor.uop
     for make in (tensor.realize, tensor.realize, lambda: _copy(tensor)):  # type: ignore[attr-defined]
         node = tensor.uop
         while node.op in _PLAIN or (node.op is Ops.SHRINK and len(node.src) > 1):

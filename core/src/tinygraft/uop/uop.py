@@ -219,8 +219,10 @@ class UOp:
 
     @staticmethod
     def on(device: Place) -> UOp:
-        """The DEVICE node of that name, or of these names."""
-        return UOp(Ops.DEVICE, dtypes.void, (), device)
+        """The DEVICE node of that name, or of these names; they are kept, as there are few."""
+        if (found := _devices.get(device)) is None:
+            found = _devices[device] = UOp(Ops.DEVICE, dtypes.void, (), device)
+        return found
 
     @staticmethod
     def buffer(device: str, size: int, dtype: DType) -> UOp:
@@ -433,6 +435,9 @@ def _whole(value: Any) -> Any:
         return int(operator.index(value))
     except TypeError:
         return value
+
+
+_devices: dict[Place, UOp] = {}
 
 
 class _MutableUOp(UOp):
