@@ -14,6 +14,7 @@ from tinygraft.engine.assigns import HasNode, Nodes, is_detached_write, overwrit
 from tinygraft.engine.bindings import agreeing
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.run import copy
+from tinygraft.engine.values_needed import needs_values
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
@@ -66,7 +67,7 @@ def _backward_may_need(overwritten: Collection[UOp], live: Sequence[HasNode]) ->
             return False
         if asking and tape.is_asked(node, asking - {node}):
             return True
-        if open_captures() or memory_base(node).op is Ops.ASSIGN or not tape.has_leaf(node):
+        if open_captures() or memory_base(node).op is Ops.ASSIGN or not needs_values(node, overwritten):
             return False
         return tape.may_save_unasked(n for n in toposort(node) if n in overwritten)
 

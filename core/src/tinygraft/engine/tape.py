@@ -26,6 +26,7 @@ from typing import Final
 from tinygraft.device import buffer as _buffer  # noqa: F401  it is told first that a node is gone
 from tinygraft.engine.assigns import HasNode, assigned_to, is_detached_write, writes_memory, written_over
 from tinygraft.engine.tape_entry import MemoryVersion, TapeEntry, is_small, rows_of
+from tinygraft.engine.values_needed import needs_values
 from tinygraft.uop import uop as uop_table
 from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
@@ -594,7 +595,9 @@ def to_save(overwritten: Collection[UOp]) -> list[TapeEntry]:
         for buffer in overwritten:
             unasked = may_save_unasked((buffer,))
             for entry in _readers.get(buffer, ()):
-                if not entry.used and (entry.asks or unasked) and buffer in current(entry):
+                if entry.used or not (entry.asks or unasked) or (mine := current(entry).get(buffer)) is None:
+                    continue
+                if entry.asks or (entry.node is not None and needs_values(entry.node, {mine})):
                     found[id(entry)] = entry
         return list(found.values())
 
