@@ -4,7 +4,8 @@ In: one frozen event. Out: it goes to each observer of its type. Nobody pays for
 write `if events.active: events.stage("linear", linear, name)` or `if events.on_launch: events.tell(LaunchEvent(...))`.
 
 Plugins and users observe through `tinygraft.hooks`; this is what their hooks stand on. StageEvent is for looking inside
-(explain, VIZ): whoever asks for it sees every stage made anew, and one kernel compiled after another.
+(explain, VIZ): whoever asks for it sees every stage made anew, and one kernel compiled after another. RuleEvent says by
+which rules, and comes before the stage that they led to.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ class StageEvent:
     name: str
     subject: object
     kernel: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleEvent:
+    """A rule has given a node: its name. Rules are in the tables of uop/ and rules/, made by uop/rulebook.py."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +116,13 @@ class MemoryEvent:
 
 Observer = Callable[[Any], object]
 KINDS = {
-    StageEvent: "active", DeviceEvent: "on_device", ScheduleEvent: "on_schedule", RenderEvent: "on_render",
-    CompileEvent: "on_compile", LaunchEvent: "on_launch", MemoryEvent: "on_memory",
+    StageEvent: "active", RuleEvent: "on_rule", DeviceEvent: "on_device", ScheduleEvent: "on_schedule",
+    RenderEvent: "on_render", CompileEvent: "on_compile", LaunchEvent: "on_launch", MemoryEvent: "on_memory",
 }  # fmt: skip
 
 # Whether anybody listens, by kind of event; read it before making an event.
 active: bool = False
+on_rule: bool = False
 on_device: bool = False
 on_schedule: bool = False
 on_render: bool = False

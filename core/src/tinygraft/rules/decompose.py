@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from functools import cache
 
+from tinygraft import events
 from tinygraft.dtype import SMALL_FLOATS, DType, coerce, dtypes
 from tinygraft.rules import error, exponential, fmod, gamma, inverse, logarithm, powers, threefry, trigonometric
 from tinygraft.rules.narrow import narrow, no_fma, odd_sum
-from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, magnitude, signed
+from tinygraft.rules.words import LAYOUT, TargetOps, magnitude, signed
 from tinygraft.target import Target
 from tinygraft.uop.ops import COMPOSITE, Ops
+from tinygraft.uop.rulebook import rulebook, told
 from tinygraft.uop.uop import UOp, toposort
 
 
@@ -43,7 +45,7 @@ def decompose(sink: UOp, target: Target) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in nodes:
         src = tuple(done[s] for s in node.src)
-        if node.op in lacking and (new := _rewritten(words, node, src)) is not None:
+        if node.op in lacking and (new := _lowered(words, node, src)) is not None:
             done[node] = new
         else:
             done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
@@ -55,16 +57,20 @@ def _lacking(native: frozenset[Ops]) -> frozenset[Ops]:
     return frozenset({*RULES, Ops.CAST}) - native
 
 
-def _rewritten(words: TargetOps, node: UOp, src: tuple[UOp, ...]) -> UOp | None:
+def _lowered(words: TargetOps, node: UOp, src: tuple[UOp, ...]) -> UOp | None:
     """What stands for a node whose op the Target lacks; None where the node is fine as it is."""
     if node.op is Ops.CAST:
-        return checked_cast(src[0], node.dtype) if src[0].dtype.kind == "float" != node.dtype.kind else None
+        if src[0].dtype.kind != "float" or node.dtype.kind == "float":
+            return None
+        rule = cast_to_bool if node.dtype.kind == "bool" else cast_to_integer
+        found = rule(src[0], node.dtype)
+        return told(rule, found) if events.on_rule else found
     dtype = src[0].dtype
     if dtype is dtypes.index and (node.op in (Ops.SHL, Ops.SHR) or _divides_sizes(node)):
         return None
     if dtype in SMALL_FLOATS and node.op in VIA_FLOAT32:
         return words(node.op, *(s.cast(dtypes.float32) for s in src)).cast(dtype)
-    return RULES[node.op](words, *src)
+    return words.lowered(node.op, *src)
 
 
 def _divides_sizes(node: UOp) -> bool:
@@ -77,14 +83,24 @@ def reciprocal(words: TargetOps, x: UOp) -> UOp:
     return x.const_like(1.0) / x
 
 
-def maximum(words: TargetOps, a: UOp, b: UOp) -> UOp:
+def maximum_of_floats(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """The greater; NaN if either is; a of two zeros."""
-    return (a < b if a.dtype.kind != "float" else (a < b) | b.ne(b)).where(b, a)
+    return ((a < b) | b.ne(b)).where(b, a) if a.dtype.kind == "float" else None
+
+
+def maximum(words: TargetOps, a: UOp, b: UOp) -> UOp:
+    """The greater of what has an order."""
+    return (a < b).where(b, a)
+
+
+def minimum_of_floats(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """The less; NaN if either is; a of two zeros."""
+    return ((b < a) | b.ne(b)).where(b, a) if a.dtype.kind == "float" else None
 
 
 def minimum(words: TargetOps, a: UOp, b: UOp) -> UOp:
-    """The less; NaN if either is; a of two zeros."""
-    return (b < a if a.dtype.kind != "float" else (b < a) | b.ne(b)).where(b, a)
+    """The less of what has an order."""
+    return (b < a).where(b, a)
 
 
 def truncate(words: TargetOps, x: UOp) -> UOp:
@@ -95,20 +111,51 @@ def truncate(words: TargetOps, x: UOp) -> UOp:
     return has_fraction.where(signed(whole, x), x)
 
 
+def _agrees(a: UOp, b: UOp) -> bool:
+    """Whether flooring and truncating a / b agree: a is not negative and b is positive."""
+    return bool(b.lo > 0 and (a.dtype.kind == "uint" or a.lo >= 0))
+
+
+def divide_bools(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a // b is a & b: by False it gives False."""
+    return a & b if a.dtype.kind == "bool" else None
+
+
+def divide_plainly(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a // b stays where a is not negative and b is positive."""
+    return a // b if _agrees(a, b) else None
+
+
+def divide_unsigned(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a // b of unsigned numbers; by zero it gives 0."""
+    if a.dtype.kind != "uint":
+        return None
+    zero = b.eq(0)
+    return zero.where(b.const_like(0), a // zero.where(b.const_like(1), b))
+
+
+def divide_index(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a // b of dtypes.index, whose numbers are never the least one: by their sizes, then floored; by zero 0."""
+    if a.dtype is not dtypes.index:
+        return None
+    zero = b.eq(0)
+    over, under = (a < 0).where(-a, a), zero.where(b.const_like(1), (b < 0).where(-b, b))
+    size = over // under
+    floored = (size * under).ne(over).where(-size - 1, -size)
+    return zero.where(b.const_like(0), ((a < 0) ^ (b < 0)).where(floored, size))
+
+
+def divide_by_positive(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a // b is ~(~a // b) for a < 0, where b is positive."""
+    if b.lo <= 0:
+        return None
+    sign = a >> (a.dtype.bits - 1)
+    return (a ^ sign) // b ^ sign
+
+
 def divide(words: TargetOps, a: UOp, b: UOp) -> UOp:
     """a // b, which floors; by zero it gives 0, the least number by -1 wraps to itself."""
-    if a.dtype.kind == "bool":
-        return a & b
-    if b.lo > 0 and (a.lo >= 0 or a.dtype.kind == "uint"):
-        return a // b
     zero = b.eq(0)
-    if a.dtype.kind == "uint":
-        return zero.where(b.const_like(0), a // zero.where(b.const_like(1), b))
-    if a.dtype is dtypes.index:
-        return _divide_index(a, b)
-    if b.lo > 0:  # a // b is ~(~a // b) for a < 0
-        sign = a >> (a.dtype.bits - 1)
-        return (a ^ sign) // b ^ sign
     unsigned = UNSIGNED[a.dtype]
     over, under = ((x < 0).where(-x, x).bitcast(unsigned) for x in (a, b))
     under = zero.where(under.const_like(1), under)
@@ -118,43 +165,61 @@ def divide(words: TargetOps, a: UOp, b: UOp) -> UOp:
     return zero.where(quotient.const_like(0), quotient)
 
 
-def _divide_index(a: UOp, b: UOp) -> UOp:
-    """a // b of dtypes.index, whose numbers are never the least one: by their sizes, then floored."""
+def remainder_of_bools(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a % b is False."""
+    return a.const_like(False) if a.dtype.kind == "bool" else None
+
+
+def remainder_plainly(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a % b stays where a is not negative and b is positive."""
+    return a % b if _agrees(a, b) else None
+
+
+def remainder_unsigned(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a % b of unsigned numbers; by zero it gives 0."""
+    if a.dtype.kind != "uint":
+        return None
     zero = b.eq(0)
-    over, under = (a < 0).where(-a, a), zero.where(b.const_like(1), (b < 0).where(-b, b))
-    size = over // under
-    floored = (size * under).ne(over).where(-size - 1, -size)
-    return zero.where(b.const_like(0), ((a < 0) ^ (b < 0)).where(floored, size))
+    return zero.where(b.const_like(0), a % zero.where(b.const_like(1), b))
 
 
 def remainder(words: TargetOps, a: UOp, b: UOp) -> UOp:
-    """a % b, which has the sign of b; by zero it gives 0."""
-    if a.dtype.kind == "bool":
-        return a.const_like(False)
-    if b.lo > 0 and (a.lo >= 0 or a.dtype.kind == "uint"):
-        return a % b
+    """a % b, which has the sign of b: what a // b leaves; by zero it gives 0."""
     zero = b.eq(0)
-    if a.dtype.kind == "uint":
-        return zero.where(b.const_like(0), a % zero.where(b.const_like(1), b))
     left = a - words(Ops.IDIV, a, b) * b
     return left if b.lo > 0 else zero.where(left.const_like(0), left)
+
+
+def _within(a: UOp, amount: UOp) -> bool:
+    """Whether all values of a shift amount are from 0 below the width of a."""
+    return bool(amount.lo >= 0 and amount.hi < a.dtype.bits)
+
+
+def shift_left_plainly(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a << b stays where b is below the width."""
+    return a << b if _within(a, b) else None
 
 
 def shift_left(words: TargetOps, a: UOp, b: UOp) -> UOp:
     """a << b; 0 for an amount of the width or more."""
     width = a.dtype.bits
-    if b.lo >= 0 and b.hi < width:
-        return a << b
     return _below(b, width).where(a << (b & (width - 1)), 0)
 
 
-def shift_right(words: TargetOps, a: UOp, b: UOp) -> UOp:
-    """a >> b; for an amount of the width or more 0, or -1 for a negative number."""
+def shift_right_plainly(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a >> b stays where b is below the width."""
+    return a >> b if _within(a, b) else None
+
+
+def shift_right_signed(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a >> b of signed numbers; for an amount of the width or more 0, or -1 for a negative number."""
     width = a.dtype.bits
-    if b.lo >= 0 and b.hi < width:
-        return a >> b
-    if a.dtype.kind == "int":
-        return a >> _below(b, width).where(b, width - 1)
+    return a >> _below(b, width).where(b, width - 1) if a.dtype.kind == "int" else None
+
+
+def shift_right(words: TargetOps, a: UOp, b: UOp) -> UOp:
+    """a >> b; 0 for an amount of the width or more."""
+    width = a.dtype.bits
     return _below(b, width).where(a >> (b & (width - 1)), 0)
 
 
@@ -163,10 +228,13 @@ def _below(amount: UOp, width: int) -> UOp:
     return (amount.bitcast(UNSIGNED[amount.dtype]) if amount.dtype.kind == "int" else amount) < width
 
 
-def checked_cast(x: UOp, dtype: DType) -> UOp:
-    """A float as an integer: truncated, within the limits of dtype, 0 for NaN. As a bool: whether it is not 0."""
-    if dtype.kind == "bool":
-        return x.ne(0.0)
+def cast_to_bool(x: UOp, dtype: DType) -> UOp:
+    """A float as a bool: whether it is not 0."""
+    return x.ne(0.0)
+
+
+def cast_to_integer(x: UOp, dtype: DType) -> UOp:
+    """A float as an integer: truncated, within the limits of dtype, 0 for NaN."""
     least, most = dtypes.min(dtype), dtypes.max(dtype)
     inside: UOp = (x < coerce(most + 1, x.dtype)) & (x > coerce(least - 1, x.dtype))
     limit = (x > 0.0).where(UOp.const(dtype, most), 0)
@@ -175,10 +243,13 @@ def checked_cast(x: UOp, dtype: DType) -> UOp:
     return inside.where(inside.where(x, 0.0).cast(dtype), limit)
 
 
+def multiply_add_of_integers(words: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp | None:
+    """a * b + c: integers have nothing to round."""
+    return None if a.dtype.kind == "float" else a * b + c
+
+
 def fused_multiply_add(words: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp:
-    """a * b + c rounded once: in float64, where the product of two float32 is exact. Integers have nothing to round."""
-    if a.dtype.kind != "float":
-        return a * b + c
+    """a * b + c rounded once: in float64, where the product of two float32 is exact."""
     target = words.target
     if a.dtype is dtypes.float64 or dtypes.float64 not in target.compute_dtypes:
         raise no_fma(a.dtype, target)
@@ -189,23 +260,37 @@ UNSIGNED = {
     dtypes.int8: dtypes.uint8, dtypes.int16: dtypes.uint16, dtypes.int32: dtypes.uint32, dtypes.int64: dtypes.uint64,
 }  # fmt: skip
 VIA_FLOAT32 = COMPOSITE | {Ops.SQRT, Ops.TRUNC}
-RULES: dict[Ops, LoweringRule] = {
-    **error.RULES,
-    **exponential.RULES,
-    **fmod.RULES,
-    **gamma.RULES,
-    **inverse.RULES,
-    **logarithm.RULES,
-    **powers.RULES,
-    **threefry.RULES,
-    **trigonometric.RULES,
-    Ops.RECIPROCAL: reciprocal,
-    Ops.TRUNC: truncate,
-    Ops.MAX: maximum,
-    Ops.MIN: minimum,
-    Ops.IDIV: divide,
-    Ops.MOD: remainder,
-    Ops.SHL: shift_left,
-    Ops.SHR: shift_right,
-    Ops.FMA: fused_multiply_add,
-}
+RULES = rulebook(
+    *error.RULES,
+    *exponential.RULES,
+    *fmod.RULES,
+    *gamma.RULES,
+    *inverse.RULES,
+    *logarithm.RULES,
+    *powers.RULES,
+    *threefry.RULES,
+    *trigonometric.RULES,
+    (Ops.RECIPROCAL, reciprocal),
+    (Ops.TRUNC, truncate),
+    (Ops.MAX, maximum_of_floats),
+    (Ops.MAX, maximum),
+    (Ops.MIN, minimum_of_floats),
+    (Ops.MIN, minimum),
+    (Ops.IDIV, divide_bools),
+    (Ops.IDIV, divide_plainly),
+    (Ops.IDIV, divide_unsigned),
+    (Ops.IDIV, divide_index),
+    (Ops.IDIV, divide_by_positive),
+    (Ops.IDIV, divide),
+    (Ops.MOD, remainder_of_bools),
+    (Ops.MOD, remainder_plainly),
+    (Ops.MOD, remainder_unsigned),
+    (Ops.MOD, remainder),
+    (Ops.SHL, shift_left_plainly),
+    (Ops.SHL, shift_left),
+    (Ops.SHR, shift_right_plainly),
+    (Ops.SHR, shift_right_signed),
+    (Ops.SHR, shift_right),
+    (Ops.FMA, multiply_add_of_integers),
+    (Ops.FMA, fused_multiply_add),
+)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from tinygraft.dtype import dtypes
 from tinygraft.rules.exponential import half_power, power_of_rest, reduced, scaled
 from tinygraft.rules.pairs import product, quick_sum, remainder
-from tinygraft.rules.words import LoweringRule, TargetOps, at_most, magnitude, signed
+from tinygraft.rules.words import RuleRow, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -122,7 +122,7 @@ def _tail(words: TargetOps, x: UOp) -> UOp:
     return scaled(value + lost, part)
 
 
-RULES: dict[Ops, LoweringRule] = {
-    Ops.ERF: erf,
-    Ops.ERFC: erfc,
-}
+RULES: tuple[RuleRow, ...] = (
+    (Ops.ERF, erf),
+    (Ops.ERFC, erfc),
+)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import halves, quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, at_most, magnitude, signed
+from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -143,8 +143,8 @@ def tanh(words: TargetOps, x: UOp) -> UOp:
     return signed((size < TANH_SMALL).where(near, far), x)
 
 
-RULES: dict[Ops, LoweringRule] = {
-    Ops.EXP: exp,
-    Ops.EXPM1: expm1,
-    Ops.TANH: tanh,
-}
+RULES: tuple[RuleRow, ...] = (
+    (Ops.EXP, exp),
+    (Ops.EXPM1, expm1),
+    (Ops.TANH, tanh),
+)

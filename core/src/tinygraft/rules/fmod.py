@@ -14,7 +14,7 @@ import math
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import remainder
-from tinygraft.rules.words import LAYOUT, FloatLayout, LoweringRule, TargetOps, magnitude, signed
+from tinygraft.rules.words import LAYOUT, FloatLayout, RuleRow, TargetOps, magnitude, signed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -81,6 +81,4 @@ def _power(form: FloatLayout, exponent: UOp) -> UOp:
     return ((exponent + form.bias) << form.mantissa).bitcast(form.dtype)
 
 
-RULES: dict[Ops, LoweringRule] = {
-    Ops.FMOD: fmod,
-}
+RULES: tuple[RuleRow, ...] = ((Ops.FMOD, fmod),)

@@ -7,11 +7,12 @@ Used where the tensor graph is lowered to the kernel graph. Every rule holds for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
+from tinygraft import events
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import APPROXIMATE, FACTS, Ops
+from tinygraft.uop.rulebook import rulebook, told
 from tinygraft.uop.shape import Sources
 from tinygraft.uop.uop import UOp
 
@@ -43,10 +44,13 @@ def div_one(dtype: DType, src: Sources) -> UOp | None:
     return src[0] if is_const(src[1], 1) else None
 
 
+def where_same(dtype: DType, src: Sources) -> UOp | None:
+    """where(c, a, a) -> a."""
+    return src[1] if src[1] is src[2] else None
+
+
 def where_decided(dtype: DType, src: Sources) -> UOp | None:
-    """where(True, a, b) -> a; where(c, a, a) -> a."""
-    if src[1] is src[2]:
-        return src[1]
+    """where(True, a, b) -> a; where(False, a, b) -> b."""
     if src[0].op is Ops.CONST:
         return src[1] if src[0].arg else src[2]
     return None
@@ -72,27 +76,34 @@ def cast_same(dtype: DType, src: Sources) -> UOp | None:
     return src[0] if src[0].dtype is dtype else None
 
 
-RULES: dict[Ops, Callable[[DType, Sources], UOp | None]] = {
-    Ops.MUL: mul_one,
-    Ops.SUB: sub_zero,
-    Ops.ADD: add_zero,
-    Ops.FDIV: div_one,
-    Ops.WHERE: where_decided,
-    Ops.AND: and_decided,
-    Ops.NOT: not_not,
-    Ops.CAST: cast_same,
-}
+def computed(op: Ops, dtype: DType, src: Sources) -> UOp | None:
+    """An op of constants -> its value, but for an op that devices only approximate."""
+    meaning = None if op in APPROXIMATE else FACTS[op].python
+    return None if meaning is None else UOp.const(dtype, meaning(*(s.arg for s in src)))
+
+
+RULES = rulebook(
+    (Ops.MUL, mul_one),
+    (Ops.SUB, sub_zero),
+    (Ops.ADD, add_zero),
+    (Ops.FDIV, div_one),
+    (Ops.WHERE, where_same),
+    (Ops.WHERE, where_decided),
+    (Ops.AND, and_decided),
+    (Ops.NOT, not_not),
+    (Ops.CAST, cast_same),
+)
 
 
 def fold(op: Ops, dtype: DType, src: Sources, arg: Any = None) -> UOp:
-    """An elementwise node of the kernel graph, or what it is equal to."""
-    rule = RULES.get(op)
-    if rule is not None and (found := rule(dtype, src)) is not None:
-        return found
+    """An elementwise node of the kernel graph, or what it is equal to: by its rules, or computed."""
+    if op in RULES:
+        for rule in RULES[op]:
+            if (found := rule(dtype, src)) is not None:
+                return told(rule, found) if events.on_rule else found
     for s in src:  # a loop, for all() of a generator costs 300 ns more, and this is asked of every node (2026-11-23)
         if s.op is not Ops.CONST:
             return UOp(op, dtype, src, arg)
-    meaning = None if op in APPROXIMATE else FACTS[op].python
-    if meaning is None:
-        return UOp(op, dtype, src, arg)
-    return UOp.const(dtype, meaning(*(s.arg for s in src)))
+    if (found := computed(op, dtype, src)) is not None:
+        return told(computed, found) if events.on_rule else found
+    return UOp(op, dtype, src, arg)

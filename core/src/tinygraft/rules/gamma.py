@@ -17,7 +17,7 @@ from fractions import Fraction
 from tinygraft.dtype import dtypes
 from tinygraft.rules.logarithm import log, log_of_large
 from tinygraft.rules.pairs import halves, product, quick_sum
-from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, magnitude
+from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, magnitude
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -121,6 +121,4 @@ def _sine_by_pi(words: TargetOps, size: UOp) -> UOp:
     return words.multiply_add(rest * square, words.polynomial(square, SINE[size.dtype]), rest)
 
 
-RULES: dict[Ops, LoweringRule] = {
-    Ops.LGAMMA: lgamma,
-}
+RULES: tuple[RuleRow, ...] = ((Ops.LGAMMA, lgamma),)

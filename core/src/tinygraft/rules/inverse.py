@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.pairs import quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, at_most, magnitude, signed
+from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -115,8 +115,8 @@ def atan(words: TargetOps, x: UOp) -> UOp:
     return signed(angle, x)
 
 
-RULES: dict[Ops, LoweringRule] = {
-    Ops.ASIN: asin,
-    Ops.ACOS: acos,
-    Ops.ATAN: atan,
-}
+RULES: tuple[RuleRow, ...] = (
+    (Ops.ASIN, asin),
+    (Ops.ACOS, acos),
+    (Ops.ATAN, atan),
+)

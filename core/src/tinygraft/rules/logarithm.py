@@ -14,7 +14,7 @@ import math
 from tinygraft.dtype import dtypes
 from tinygraft.rules.exponential import LN2, LN2_BITS
 from tinygraft.rules.pairs import halves, quick_sum
-from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, magnitude
+from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, magnitude
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -84,7 +84,7 @@ def _defined(x: UOp, pole: float, found: UOp) -> UOp:
     return (x > pole).where((x < math.inf).where(found, x), special)
 
 
-RULES: dict[Ops, LoweringRule] = {
-    Ops.LOG: log,
-    Ops.LOG1P: log1p,
-}
+RULES: tuple[RuleRow, ...] = (
+    (Ops.LOG, log),
+    (Ops.LOG1P, log1p),
+)

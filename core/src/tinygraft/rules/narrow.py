@@ -10,14 +10,17 @@ time it is made to round to odd: the last bit set if anything was lost, which ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Set
 
+from tinygraft import events
 from tinygraft.dtype import SMALL_FLOATS, DType, dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.rules.fp8 import as_bytes, stored
 from tinygraft.rules.words import LAYOUT, magnitude
 from tinygraft.target import Target
 from tinygraft.uop.ops import ELEMENTWISE, Ops
+from tinygraft.uop.rulebook import rulebook, told
+from tinygraft.uop.shape import Sources
 from tinygraft.uop.uop import UOp, toposort
 
 KEPT = frozenset({Ops.WHERE, Ops.BITCAST})  # move bits, compute nothing
@@ -37,12 +40,9 @@ def narrow(sink: UOp, target: Target) -> UOp:
             raise no_fma(node.dtype, target)
     done: dict[UOp, UOp] = {}
     for node in nodes:
-        src = tuple(done[s] for s in node.src)
-        if node.op in ELEMENTWISE - KEPT and (node.dtype in foreign or any(s.dtype in foreign for s in src)):
+        src = tuple([done[s] for s in node.src])
+        if node.op in RULES and (node.dtype in foreign or any(s.dtype in foreign for s in src)):
             done[node] = _widened(node, src, foreign)
-        elif node.op is Ops.REDUCE and node.dtype in foreign:
-            wide = UOp(Ops.REDUCE, dtypes.float32, (_wide(src[0]), *src[1:]), node.arg, node.tag)
-            done[node] = wide.cast(node.dtype)
         else:
             done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
     found = done[sink]
@@ -65,16 +65,43 @@ def no_fma(dtype: DType, target: Target) -> UnsupportedError:
                             "cannot be written in its others; use a * b + c, which rounds twice")  # fmt: skip
 
 
-def _widened(node: UOp, src: Sequence[UOp], foreign: set[DType]) -> UOp:
-    """An elementwise node on halves, computed in float32."""
-    if node.op is Ops.CAST:
-        return widened_cast(src[0], node.dtype, foreign)
-    if node.op is Ops.FMA:
-        a, b, c = (_wide(s).cast(dtypes.float64) for s in src)
-        return widened_cast(odd_sum(a * b, c), node.dtype, foreign)
+def _widened(node: UOp, src: Sources, foreign: Set[DType]) -> UOp:
+    """A node that reads or gives a small float, by the first of its rules that holds."""
+    for rule in RULES[node.op]:
+        if (found := rule(node, src, foreign)) is not None:
+            return told(rule, found) if events.on_rule else found
+    raise AssertionError("the last rule of each op always holds")
+
+
+def widen_cast(node: UOp, src: Sources, foreign: Set[DType]) -> UOp:
+    """A cast from or to a small float -> one by way of float32, rounded once."""
+    return widened_cast(src[0], node.dtype, foreign)
+
+
+def widen_fma(node: UOp, src: Sources, foreign: Set[DType]) -> UOp:
+    """An FMA of small floats -> one of float64, rounded to odd and then once more."""
+    a, b, c = (_wide(s).cast(dtypes.float64) for s in src)
+    return widened_cast(odd_sum(a * b, c), node.dtype, foreign)
+
+
+def widen_operands(node: UOp, src: Sources, foreign: Set[DType]) -> UOp:
+    """An op on small floats -> the op on float32, rounded."""
     wide = [_wide(s) if s.dtype in foreign else s for s in src]
     dtype = dtypes.float32 if node.dtype in foreign else node.dtype
     return UOp(node.op, dtype, tuple(wide), node.arg, node.tag).cast(node.dtype)
+
+
+def widen_reduce(node: UOp, src: Sources, foreign: Set[DType]) -> UOp:
+    """A reduction of small floats -> one in float32, rounded at its end."""
+    return UOp(Ops.REDUCE, dtypes.float32, (_wide(src[0]), *src[1:]), node.arg, node.tag).cast(node.dtype)
+
+
+RULES = rulebook(
+    (Ops.CAST, widen_cast),
+    (Ops.FMA, widen_fma),
+    (Ops.REDUCE, widen_reduce),
+    *[(op, widen_operands) for op in sorted(ELEMENTWISE - KEPT - {Ops.CAST, Ops.FMA})],
+)
 
 
 def _wide(x: UOp) -> UOp:
@@ -82,7 +109,7 @@ def _wide(x: UOp) -> UOp:
     return UOp.const(dtypes.float32, x.arg) if x.op is Ops.CONST else x.cast(dtypes.float32)
 
 
-def widened_cast(x: UOp, dtype: DType, foreign: set[DType]) -> UOp:
+def widened_cast(x: UOp, dtype: DType, foreign: Set[DType]) -> UOp:
     """x as dtype by way of float32, rounded once."""
     if x.dtype in foreign:
         x = _wide(x)

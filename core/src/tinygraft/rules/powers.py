@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import halves
-from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, magnitude, trimmed
+from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, magnitude, trimmed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -183,9 +183,9 @@ def square_root(words: TargetOps, x: UOp) -> UOp:
     return (x > 0.0).where((x < math.inf).where(result, x), x.eq(0.0).where(x, math.nan))
 
 
-RULES: dict[Ops, LoweringRule] = {
-    Ops.EXP2: exp2,
-    Ops.LOG2: log2,
-    Ops.POW: power,
-    Ops.SQRT: square_root,
-}
+RULES: tuple[RuleRow, ...] = (
+    (Ops.EXP2, exp2),
+    (Ops.LOG2, log2),
+    (Ops.POW, power),
+    (Ops.SQRT, square_root),
+)

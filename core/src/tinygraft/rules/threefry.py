@@ -7,7 +7,7 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 from __future__ import annotations
 
 from tinygraft.dtype import dtypes
-from tinygraft.rules.words import LoweringRule, TargetOps
+from tinygraft.rules.words import RuleRow, TargetOps
 from tinygraft.uop.meanings import THREEFRY_PARITY, THREEFRY_ROTATIONS
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -36,6 +36,4 @@ def _halves(x: UOp) -> tuple[UOp, UOp]:
     return x.alu(Ops.AND, 0xFFFFFFFF).cast(dtypes.uint32), (x >> 32).cast(dtypes.uint32)
 
 
-RULES: dict[Ops, LoweringRule] = {
-    Ops.THREEFRY: threefry,
-}
+RULES: tuple[RuleRow, ...] = ((Ops.THREEFRY, threefry),)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.inverse import HALF_PI
 from tinygraft.rules.pairs import halves, product, quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, LoweringRule, TargetOps, magnitude, trimmed
+from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, magnitude, trimmed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -181,8 +181,8 @@ def _high_product(a: UOp, b: UOp) -> UOp:
     return a_high * b_high + (cross >> 32) + (middle >> 32)
 
 
-RULES: dict[Ops, LoweringRule] = {
-    Ops.SIN: sine,
-    Ops.COS: cosine,
-    Ops.TAN: tangent,
-}
+RULES: tuple[RuleRow, ...] = (
+    (Ops.SIN, sine),
+    (Ops.COS, cosine),
+    (Ops.TAN, tangent),
+)

@@ -1,7 +1,8 @@
 """TargetOps: writes the nodes of a decomposition in the ops that a Target has.
 
-A rule of rules.decompose takes TargetOps and the operands of an op, and returns a node of the same value. It may use
-every op of BASIC_OPS freely; for any other it calls `words(op, ...)`, which decomposes in turn.
+A rule of rules.decompose takes TargetOps and the operands of an op, and returns a node of the same value, or None where
+it does not hold for them. It may use every op of BASIC_OPS freely; for any other it calls `words(op, ...)`, which
+decomposes in turn.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tinygraft import events
 from tinygraft.dtype import DType, dtypes
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.rulebook import told
 from tinygraft.uop.uop import UOp
 
-LoweringRule = Callable[..., UOp]
+LoweringRule = Callable[..., UOp | None]
+RuleRow = tuple[Ops, LoweringRule]  # a row of a table of rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,19 @@ LAYOUT = {
 class TargetOps:
     """The ops of a Target, and for those it lacks the rules that write them."""
 
-    def __init__(self, target: Target, rules: Mapping[Ops, LoweringRule]) -> None:
+    def __init__(self, target: Target, rules: Mapping[Ops, Sequence[LoweringRule]]) -> None:
         self.target, self.rules = target, rules
 
     def __call__(self, op: Ops, *src: UOp) -> UOp:
         """op of src, decomposed where the Target lacks it."""
-        return src[0].alu(op, *src[1:]) if op in self.target.native_ops else self.rules[op](self, *src)
+        return src[0].alu(op, *src[1:]) if op in self.target.native_ops else self.lowered(op, *src)
+
+    def lowered(self, op: Ops, *src: UOp) -> UOp:
+        """op of src by the first of its rules that holds. Raises LookupError where none does."""
+        for rule in self.rules[op]:
+            if (found := rule(self, *src)) is not None:
+                return told(rule, found) if events.on_rule else found
+        raise LookupError(f"no rule of {op} holds for operands of {[s.dtype for s in src]}")
 
     def multiply_add(self, a: UOp, b: UOp, c: UOp) -> UOp:
         """a * b + c where either rounding will do: rounded once where FMA is an instruction, else twice."""

@@ -2,33 +2,46 @@
 
 In: nodes of dtypes.index; ints are taken for any operand. Out: a node with the same value for every value of the
 RANGEs and VARIABLEs. Sums have the form of terms.py. Division floors: what is a multiple of the divisor leaves it,
-and an IDIV or MOD by a constant has a non-negative left side wherever the bounds allow that.
+and an IDIV or MOD by a constant has a non-negative left side wherever the bounds allow that. RULES has, for each op,
+what is tried in order, BY_CONSTANT what is tried where b is a constant. A rule gives the node, or None where it does
+not hold; one whose name ends in _in_form says that a node is as it should be, so that no later one is tried.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from tinygraft import events
 from tinygraft.dtype import dtypes
-from tinygraft.uop.ops import FACTS, Ops
+from tinygraft.uop.meanings import floor_divide, modulo
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.rulebook import rows_of, rulebook, told
 from tinygraft.uop.terms import (
     Operand,
     Terms,
     chain,
     const,
     difference,
-    factors_of,
+    exact,
+    factored,
     monomial,
     node,
+    one_quotient,
     product,
+    shift,
     span,
-    surely_negative,
+    split,
     terms_of,
 )
 from tinygraft.uop.uop import UOp
 
-_BIG = 1 << 62  # beyond this a bound says nothing, and a shift might not fit into 64 bits
+
+def _built(op: Ops, a: UOp, b: UOp) -> UOp:
+    """What the first rule of op that holds makes of a and b, else their node."""
+    for rule in BY_CONSTANT[op] if b.op is Ops.CONST else RULES[op]:
+        if (found := rule(a, b)) is not None:
+            return told(rule, found, op, (a, b)) if events.on_rule else found
+    return UOp(op, dtypes.index, (a, b))
 
 
 # Sums
@@ -42,22 +55,7 @@ def add(a: Operand, b: Operand) -> UOp:
     True
     """
     a, b = node(a), node(b)
-    if a.op is Ops.CONST:
-        a, b = b, a
-    if b.op is Ops.CONST:
-        if a.op is Ops.CONST:
-            return const(a.arg + b.arg)
-        if b.arg == 0:
-            return a
-        if a.op is Ops.ADD and a.src[1].op is Ops.CONST and a.src[0].op is not Ops.CONST:
-            return add(a.src[0], a.src[1].arg + b.arg)
-        if a.op is not Ops.SUB and a.op is not Ops.NEG:
-            return UOp(Ops.ADD, dtypes.index, (a, b))
-    terms, constant = terms_of(a)
-    more, extra = terms_of(b)
-    for term, factor in more.items():
-        terms[term] = terms.get(term, 0) + factor
-    return _sum(terms, constant + extra)
+    return _built(Ops.ADD, b, a) if a.op is Ops.CONST else _built(Ops.ADD, a, b)
 
 
 def dot(values: Iterable[UOp], factors: Iterable[int]) -> UOp:
@@ -85,18 +83,64 @@ def sub(a: Operand, b: Operand) -> UOp:
 def mul(a: Operand, b: Operand) -> UOp:
     """a * b. A constant distributes over a sum."""
     a, b = node(a), node(b)
-    if a.op is Ops.CONST:
-        a, b = b, a
-    if b.op is Ops.CONST:
-        factor = b.arg
-        if factor == 0:
-            return b
-        if factor == 1:
-            return a
-        if a.op is Ops.RANGE:
-            return UOp(Ops.MUL, dtypes.index, (a, b))
-        terms, constant = terms_of(a)
-        return chain({term: k * factor for term, k in terms.items()}, constant * factor)
+    return _built(Ops.MUL, b, a) if a.op is Ops.CONST else _built(Ops.MUL, a, b)
+
+
+def add_constants(a: UOp, b: UOp) -> UOp | None:
+    """The sum of two constants is one."""
+    return const(a.arg + b.arg) if a.op is Ops.CONST else None
+
+
+def add_nothing(a: UOp, b: UOp) -> UOp | None:
+    """x + 0 is x."""
+    return a if b.arg == 0 else None
+
+
+def add_to_constant(a: UOp, b: UOp) -> UOp | None:
+    """(x + c) + d is x + (c + d)."""
+    if a.op is Ops.ADD and a.src[1].op is Ops.CONST and a.src[0].op is not Ops.CONST:
+        return add(a.src[0], a.src[1].arg + b.arg)
+    return None
+
+
+def constant_in_form(a: UOp, b: UOp) -> UOp | None:
+    """x + c stays, but for an x that is a difference."""
+    return UOp(Ops.ADD, dtypes.index, (a, b)) if a.op is not Ops.SUB and a.op is not Ops.NEG else None
+
+
+def collect_terms(a: UOp, b: UOp) -> UOp:
+    """A sum of sums is one sum, in which each term is once."""
+    terms, constant = terms_of(a)
+    more, extra = terms_of(b)
+    for term, factor in more.items():
+        terms[term] = terms.get(term, 0) + factor
+    return _sum(terms, constant + extra)
+
+
+def times_one(a: UOp, b: UOp) -> UOp | None:
+    """x * 1 is x."""
+    return a if b.arg == 1 else None
+
+
+def times_zero(a: UOp, b: UOp) -> UOp | None:
+    """x * 0 is 0."""
+    return b if b.arg == 0 else None
+
+
+def range_in_form(a: UOp, b: UOp) -> UOp | None:
+    """A RANGE times a constant stays."""
+    return UOp(Ops.MUL, dtypes.index, (a, b)) if a.op is Ops.RANGE else None
+
+
+def distribute(a: UOp, b: UOp) -> UOp:
+    """(x + y) * c is x * c + y * c."""
+    factor = b.arg
+    terms, constant = terms_of(a)
+    return chain({term: k * factor for term, k in terms.items()}, constant * factor)
+
+
+def join_products(a: UOp, b: UOp) -> UOp:
+    """A product of products is one product, its constants taken out."""
     left, k = monomial(a)
     right, m = monomial(b)
     return mul(product(left + right), k * m)
@@ -106,22 +150,41 @@ def _sum(terms: Terms, constant: int) -> UOp:
     """The sum, after putting divisions and their remainders together again."""
     if len(terms) > 1:
         for term in terms:
-            if term.op is Ops.MOD and (found := _rejoin(terms, constant, term)) is not None:
+            if term.op is Ops.MOD and (found := _rejoined(terms, constant, term)) is not None:
                 return found
     return chain(terms, constant)
 
 
-def _rejoin(terms: Terms, constant: int, rest: UOp) -> UOp | None:
-    """x//n*n + x%n is x, and x//n%m*n + x%n is x%(n*m); the same times any constant. rest is the x%n."""
+def _rejoined(terms: Terms, constant: int, rest: UOp) -> UOp | None:
+    """A sum with the remainder rest and what it is a remainder of, put together by the first rule that holds."""
     x, n = rest.src
-    factor = terms[rest]
-    if factor == 0 or n.lo <= 0:
+    if terms[rest] == 0 or n.lo <= 0:
         return None
     quotient = idiv(x, n)
-    whole, offset = terms_of(mul(quotient, mul(n, factor)))
+    for rule in REJOINING:
+        if (found := rule(terms, constant, rest, quotient)) is not None:
+            return told(rule, found) if events.on_rule else found
+    return None
+
+
+def rejoin_quotient(terms: Terms, constant: int, rest: UOp, quotient: UOp) -> UOp | None:
+    """x // n * n + x % n is x; the same times any constant."""
+    x, n = rest.src
+    factor = terms[rest]
+    if n.op is Ops.CONST and quotient.op is Ops.IDIV:  # most are: what follows, without the nodes of a product
+        whole, offset = {quotient: n.arg * factor}, 0
+    else:
+        whole, offset = terms_of(mul(quotient, mul(n, factor)))
     if whole and all(terms.get(term) == k for term, k in whole.items()):
         left = {term: k for term, k in terms.items() if term not in whole and term is not rest}
         return add(_sum(left, constant - offset), mul(x, factor))
+    return None
+
+
+def rejoin_rests(terms: Terms, constant: int, rest: UOp, quotient: UOp) -> UOp | None:
+    """x // n % m * n + x % n is x % (n * m); the same times any constant."""
+    x, n = rest.src
+    factor = terms[rest]
     for other, k in terms.items():
         if other.op is Ops.MOD and other.src[0] is quotient and n.op is Ops.CONST and k == factor * n.arg:
             left = {term: k for term, k in terms.items() if term is not other and term is not rest}
@@ -139,18 +202,7 @@ def idiv(a: Operand, b: Operand) -> UOp:
     >>> idiv(add(mul(i, 3), j), 3) is i
     True
     """
-    a, b = node(a), node(b)
-    if a.op is b.op is Ops.CONST:
-        return const(_python(Ops.IDIV)(a.arg, b.arg))
-    if b.hi < 0:
-        return idiv(mul(a, -1), mul(b, -1))
-    if b.lo <= 0:
-        return UOp(Ops.IDIV, dtypes.index, (a, b))
-    if b.op is Ops.CONST and b.arg == 1:
-        return a
-    if (quotient := _one_quotient(a, b)) is not None:
-        return const(quotient)
-    return _first((_nested_idiv, _split_idiv, _factor_idiv, _raw_idiv), a, b)
+    return _built(Ops.IDIV, node(a), node(b))
 
 
 def mod(a: Operand, b: Operand) -> UOp:
@@ -160,119 +212,108 @@ def mod(a: Operand, b: Operand) -> UOp:
     >>> mod(add(mul(i, 3), j), 3) is j
     True
     """
-    a, b = node(a), node(b)
-    if a.op is b.op is Ops.CONST:
-        return const(_python(Ops.MOD)(a.arg, b.arg))
-    if b.hi < 0:
-        return mul(mod(mul(a, -1), mul(b, -1)), -1)
-    if b.lo <= 0:
-        return UOp(Ops.MOD, dtypes.index, (a, b))
-    if b.op is Ops.CONST and b.arg == 1:
-        return const(0)
-    if (quotient := _one_quotient(a, b)) is not None:
-        return sub(a, mul(b, quotient))
-    return _first((_split_mod, _factor_mod, _raw_mod), a, b)
+    return _built(Ops.MOD, node(a), node(b))
 
 
-def _first(rules: Iterable[Callable[[UOp, UOp], UOp | None]], a: UOp, b: UOp) -> UOp:
-    """What the first rule that applies makes of a and b; the last one always applies."""
-    return next(found for rule in rules if (found := rule(a, b)) is not None)
+def quotient_of_constants(a: UOp, b: UOp) -> UOp | None:
+    """The quotient of two constants is one."""
+    return const(floor_divide(a.arg, b.arg)) if a.op is Ops.CONST else None
 
 
-def _python(op: Ops) -> Callable[[int, int], int]:
-    meaning = FACTS[op].python
-    assert meaning is not None
-    return meaning
+def quotient_by_one(a: UOp, b: UOp) -> UOp | None:
+    """x // 1 is x."""
+    return a if b.arg == 1 else None
 
 
-def _one_quotient(a: UOp, b: UOp) -> int | None:
-    """a // b where it is one number for all values of a and b, else None."""
-    if b.op is Ops.CONST:
-        quotient: int = a.lo // b.arg
-        return quotient if quotient == a.hi // b.arg else None
-    return 0 if a.lo >= 0 and (a.hi < b.lo or surely_negative(*difference(a, b))) else None
+def quotient_by_negative(a: UOp, b: UOp) -> UOp | None:
+    """x // -n is -x // n."""
+    return idiv(mul(a, -1), mul(b, -1)) if b.hi < 0 else None
 
 
-def _exact(a: UOp, b: UOp) -> UOp | None:
-    """a / b where b divides every value of a by its form, else None."""
-    quotient, rest = _split(a, b)
-    return quotient if rest.op is Ops.CONST and rest.arg == 0 else None
+def quotient_in_form(a: UOp, b: UOp) -> UOp | None:
+    """A quotient by what may be 0 or of either sign stays. In the rules that follow b is positive."""
+    return UOp(Ops.IDIV, dtypes.index, (a, b)) if b.lo <= 0 else None
 
 
-def _split(a: UOp, b: UOp) -> tuple[UOp, UOp]:
-    """(q, r) with a == q * b + r: q has what is a multiple of b by its form. b is positive.
-
-    A sum as divisor is a multiple of nothing but itself.
-
-    >>> i, j = UOp.range(4, 0), UOp.range(9, 1)
-    >>> q, r = _split(add(mul(i, 12), add(j, 7)), const(6))
-    >>> q is add(mul(i, 2), 1), r is add(j, 1)
-    (True, True)
-    """
-    symbols, c = monomial(b)
-    terms, constant = terms_of(a)
-    q: Terms = {}
-    r: Terms = {}
-    whole = 0
-    for term, k in terms.items():
-        rest = _remove(factors_of(term), symbols) if symbols else [term]
-        times, left = (0, k) if rest is None else (k // c, k % c) if k > 0 else (-(-k // c), -(-k % c))
-        if left and symbols:  # a symbolic divisor takes a term as a whole
-            times, left = 0, k
-        if left:
-            r[term] = left
-        if times and rest:
-            part = product(rest) if symbols else term
-            q[part] = q.get(part, 0) + times
-        else:
-            whole += times
-    if not symbols:
-        whole += constant // c
-        constant %= c
-    if not q and not whole:
-        return const(0), a
-    return chain(q, whole), chain(r, constant)
+def quotient_known(a: UOp, b: UOp) -> UOp | None:
+    """x // n is a constant where the bounds allow one quotient only."""
+    return None if (quotient := one_quotient(a, b)) is None else const(quotient)
 
 
-def _remove(factors: list[UOp], gone: list[UOp]) -> list[UOp] | None:
-    """factors without those gone; None when one of these is not there."""
-    left = list(factors)
-    for factor in gone:
-        if factor not in left:
-            return None
-        left.remove(factor)
-    return left
-
-
-def _nested_idiv(a: UOp, b: UOp) -> UOp | None:
-    """(x // m + k) // n is (x + k * m) // (m * n), and x % (m * n) // n is x // n % m."""
+def quotient_of_quotient(a: UOp, b: UOp) -> UOp | None:
+    """(x // m + k) // n is (x + k * m) // (m * n)."""
     offset = 0
     if a.op is Ops.ADD and a.src[1].op is Ops.CONST:
         a, offset = a.src[0], a.src[1].arg
     if a.op is Ops.IDIV and a.src[1].lo > 0:
         return idiv(add(a.src[0], mul(a.src[1], offset)), mul(a.src[1], b))
-    if a.op is Ops.MOD and offset == 0 and a.src[1].lo > 0 and (m := _exact(a.src[1], b)) is not None:
+    return None
+
+
+def quotient_of_rest(a: UOp, b: UOp) -> UOp | None:
+    """x % (m * n) // n is x // n % m."""
+    if a.op is Ops.MOD and a.src[1].lo > 0 and (m := exact(a.src[1], b)) is not None:
         return mod(idiv(a.src[0], b), m)
     return None
 
 
-def _split_idiv(a: UOp, b: UOp) -> UOp | None:
+def quotient_of_multiples(a: UOp, b: UOp) -> UOp | None:
     """(q * b + r) // b is q + r // b."""
-    q, r = _split(a, b)
+    q, r = split(a, b)
     if r is a or (b.op is not Ops.CONST and r.lo < 0 <= a.lo):
         return None
     return add(q, idiv(r, b))
 
 
-def _split_mod(a: UOp, b: UOp) -> UOp | None:
+def quotient_without_factor(a: UOp, b: UOp) -> UOp | None:
+    """(g * s + t) // (g * n) is s // n."""
+    if (parts := factored(a, b)) is None:
+        return None
+    s, _, _, n = parts
+    return idiv(s, n)
+
+
+def quotient_shifted(a: UOp, b: UOp) -> UOp | None:
+    """a // b is (a + k * b) // b - k, which divides what is not negative."""
+    if times := shift(a, b):
+        return add(UOp(Ops.IDIV, dtypes.index, (add(a, times * b.arg), b)), -times)
+    return None
+
+
+def rest_of_constants(a: UOp, b: UOp) -> UOp | None:
+    """The remainder of two constants is one."""
+    return const(modulo(a.arg, b.arg)) if a.op is Ops.CONST else None
+
+
+def rest_by_one(a: UOp, b: UOp) -> UOp | None:
+    """x % 1 is 0."""
+    return const(0) if b.arg == 1 else None
+
+
+def rest_by_negative(a: UOp, b: UOp) -> UOp | None:
+    """x % -n is -(-x % n)."""
+    return mul(mod(mul(a, -1), mul(b, -1)), -1) if b.hi < 0 else None
+
+
+def rest_in_form(a: UOp, b: UOp) -> UOp | None:
+    """A remainder by what may be 0 or of either sign stays. In the rules that follow b is positive."""
+    return UOp(Ops.MOD, dtypes.index, (a, b)) if b.lo <= 0 else None
+
+
+def rest_of_known_quotient(a: UOp, b: UOp) -> UOp | None:
+    """x % n is x - q * n where the bounds allow one quotient q only."""
+    return None if (quotient := one_quotient(a, b)) is None else sub(a, mul(b, quotient))
+
+
+def rest_of_sum(a: UOp, b: UOp) -> UOp | None:
     """(q * b + r) % b is r % b, and in a sum (x % (m * b) + r) % b is (x + r) % b."""
-    _, r = _split(a, b)
+    _, r = split(a, b)
     terms, constant = terms_of(r)
     for term, factor in terms.items():
-        if term.op is Ops.MOD and term.src[1].lo > 0 and _exact(mul(term.src[1], factor), b) is not None:
+        if term.op is Ops.MOD and term.src[1].lo > 0 and exact(mul(term.src[1], factor), b) is not None:
             rest = {other: k for other, k in terms.items() if other is not term}
             without = add(chain(rest, constant), mul(term.src[0], factor))
-            if factor < 0 and without.lo < 0 and not _shift(without, b):
+            if factor < 0 and without.lo < 0 and not shift(without, b):
                 continue  # a place that a kernel has loaded: nobody knows how far below 0 this may be
             r = without
             break
@@ -281,59 +322,18 @@ def _split_mod(a: UOp, b: UOp) -> UOp | None:
     return mod(r, b)
 
 
-def _factored(a: UOp, b: UOp) -> tuple[UOp, UOp, int, int] | None:
-    """(s, t, g, n) with a == g * s + t, 0 <= t < g and b == g * n, for the greatest such g above 1."""
-    if b.op is not Ops.CONST:
-        return None
-    terms, constant = terms_of(a)
-    for g in sorted({math.gcd(k, b.arg) for k in terms.values()} - {1}, reverse=True):
-        rest = {term: k for term, k in terms.items() if k % g}
-        low, high = span(rest, constant % g)
-        if low >= 0 and high < g:
-            s = chain({term: k // g for term, k in terms.items() if k % g == 0}, constant // g)
-            return s, chain(rest, constant % g), g, b.arg // g
-    return None
-
-
-def _factor_idiv(a: UOp, b: UOp) -> UOp | None:
-    """(g * s + t) // (g * n) is s // n."""
-    if (parts := _factored(a, b)) is None:
-        return None
-    s, _, _, n = parts
-    return idiv(s, n)
-
-
-def _factor_mod(a: UOp, b: UOp) -> UOp | None:
+def rest_without_factor(a: UOp, b: UOp) -> UOp | None:
     """(g * s + t) % (g * n) is g * (s % n) + t."""
-    if (parts := _factored(a, b)) is None:
+    if (parts := factored(a, b)) is None:
         return None
     s, t, g, n = parts
     return add(mul(mod(s, n), g), t)
 
 
-def _shift(a: UOp, b: UOp) -> int:
-    """How many times b must be added to a so that it is never negative; 0 when that is not known.
-
-    Nor where b is no constant: the bounds of that quotient would be much wider.
-    """
-    if b.op is not Ops.CONST or a.lo >= 0 or a.lo < -_BIG or a.hi > _BIG or b.arg > _BIG:
-        return 0
-    times: int = -(a.lo // b.arg)
-    return times
-
-
-def _raw_idiv(a: UOp, b: UOp) -> UOp:
-    """a // b as a node that divides a non-negative number: (a + k * b) // b - k."""
-    if times := _shift(a, b):
-        return add(UOp(Ops.IDIV, dtypes.index, (add(a, times * b.arg), b)), -times)
-    return UOp(Ops.IDIV, dtypes.index, (a, b))
-
-
-def _raw_mod(a: UOp, b: UOp) -> UOp:
-    """a % b as a node that divides a non-negative number: (a + k * b) % b."""
-    if times := _shift(a, b):
-        a = add(a, times * b.arg)
-    return UOp(Ops.MOD, dtypes.index, (a, b))
+def rest_shifted(a: UOp, b: UOp) -> UOp | None:
+    """a % b is (a + k * b) % b, which divides what is not negative."""
+    times = shift(a, b)
+    return UOp(Ops.MOD, dtypes.index, (add(a, times * b.arg), b)) if times else None
 
 
 # Extremes
@@ -341,21 +341,71 @@ def _raw_mod(a: UOp, b: UOp) -> UOp:
 
 def minimum(a: Operand, b: Operand) -> UOp:
     """The less of a and b."""
-    a, b = node(a), node(b)
-    low, high = span(*difference(a, b))
-    if high <= 0:
-        return a
-    if low >= 0:
-        return b
-    return UOp(Ops.MIN, dtypes.index, (b, a) if a.op is Ops.CONST else (a, b))
+    return _built(Ops.MIN, node(a), node(b))
 
 
 def maximum(a: Operand, b: Operand) -> UOp:
     """The greater of a and b."""
-    a, b = node(a), node(b)
+    return _built(Ops.MAX, node(a), node(b))
+
+
+def least_known(a: UOp, b: UOp) -> UOp | None:
+    """The less of two is one of them where their difference has a sign."""
     low, high = span(*difference(a, b))
-    if low >= 0:
-        return a
-    if high <= 0:
-        return b
-    return UOp(Ops.MAX, dtypes.index, (b, a) if a.op is Ops.CONST else (a, b))
+    return a if high <= 0 else b if low >= 0 else None
+
+
+def least_of_constant(a: UOp, b: UOp) -> UOp | None:
+    """A constant is on the right."""
+    return UOp(Ops.MIN, dtypes.index, (b, a)) if a.op is Ops.CONST else None
+
+
+def greatest_known(a: UOp, b: UOp) -> UOp | None:
+    """The greater of two is one of them where their difference has a sign."""
+    low, high = span(*difference(a, b))
+    return a if low >= 0 else b if high <= 0 else None
+
+
+def greatest_of_constant(a: UOp, b: UOp) -> UOp | None:
+    """A constant is on the right."""
+    return UOp(Ops.MAX, dtypes.index, (b, a)) if a.op is Ops.CONST else None
+
+
+RULES = rulebook(
+    (Ops.ADD, collect_terms),
+    (Ops.MUL, join_products),
+    (Ops.IDIV, quotient_by_negative),
+    (Ops.IDIV, quotient_in_form),
+    (Ops.IDIV, quotient_known),
+    (Ops.IDIV, quotient_of_quotient),
+    (Ops.IDIV, quotient_of_rest),
+    (Ops.IDIV, quotient_of_multiples),
+    (Ops.IDIV, quotient_without_factor),
+    (Ops.IDIV, quotient_shifted),
+    (Ops.MOD, rest_by_negative),
+    (Ops.MOD, rest_in_form),
+    (Ops.MOD, rest_of_known_quotient),
+    (Ops.MOD, rest_of_sum),
+    (Ops.MOD, rest_without_factor),
+    (Ops.MOD, rest_shifted),
+    (Ops.MIN, least_known),
+    (Ops.MIN, least_of_constant),
+    (Ops.MAX, greatest_known),
+    (Ops.MAX, greatest_of_constant),
+)
+BY_CONSTANT = rulebook(
+    (Ops.ADD, add_constants),
+    (Ops.ADD, add_nothing),
+    (Ops.ADD, add_to_constant),
+    (Ops.ADD, constant_in_form),
+    (Ops.MUL, times_one),
+    (Ops.MUL, times_zero),
+    (Ops.MUL, range_in_form),
+    (Ops.MUL, distribute),
+    (Ops.IDIV, quotient_of_constants),
+    (Ops.IDIV, quotient_by_one),
+    (Ops.MOD, rest_of_constants),
+    (Ops.MOD, rest_by_one),
+    *[row for row in rows_of(RULES) if row[0] is not Ops.MUL],
+)
+REJOINING = (rejoin_quotient, rejoin_rests)

@@ -3,11 +3,13 @@
 In: nodes of dtypes.index. A sum is a left-associated chain of terms, each a node times a constant: those of variables
 alone first, then terms by the number of their innermost range, the constant last. A product has the innermost range
 first. Variables, with or without a value, are ordered by name and what is made of them by how it is written, so that
-one size has one node. What is written another way (SUB, NEG, sums on the right) is read as well.
+one size has one node. What is written another way (SUB, NEG, sums on the right) is read as well. A sum is also taken
+apart by a divisor, and held against 0 where its sizes are not known.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from tinygraft.dtype import dtypes
@@ -20,6 +22,7 @@ Terms = dict[UOp, int]  # node -> its constant factor
 
 _constants: dict[int, UOp] = {}  # kept, because they are made and dropped all the time
 _KEPT = 1024
+_BIG = 1 << 62  # beyond this a bound says nothing, and a shift might not fit into 64 bits
 _LONG = 64  # nodes; assumed, never measured: the sizes that people write have fewer
 
 
@@ -166,6 +169,93 @@ def monomial(x: UOp) -> tuple[list[UOp], int]:
         return [x], 1
     term, factor = next(iter(terms.items()))
     return factors_of(term), factor
+
+
+# What a positive divisor makes of a sum, for the rules of IDIV and MOD in integer.py
+
+
+def one_quotient(a: UOp, b: UOp) -> int | None:
+    """a // b where it is one number for all values of a and b, else None."""
+    if b.op is Ops.CONST:
+        quotient: int = a.lo // b.arg
+        return quotient if quotient == a.hi // b.arg else None
+    return 0 if a.lo >= 0 and (a.hi < b.lo or surely_negative(*difference(a, b))) else None
+
+
+def exact(a: UOp, b: UOp) -> UOp | None:
+    """a / b where b divides every value of a by its form, else None."""
+    quotient, rest = split(a, b)
+    return quotient if rest.op is Ops.CONST and rest.arg == 0 else None
+
+
+def split(a: UOp, b: UOp) -> tuple[UOp, UOp]:
+    """(q, r) with a == q * b + r: q has what is a multiple of b by its form. b is positive.
+
+    A sum as divisor is a multiple of nothing but itself.
+
+    >>> i, j = UOp.range(4, 0), UOp.range(9, 1)
+    >>> q, r = split(chain({i: 12, j: 1}, 7), const(6))
+    >>> q is chain({i: 2}, 1), r is chain({j: 1}, 1)
+    (True, True)
+    """
+    symbols, c = monomial(b)
+    terms, constant = terms_of(a)
+    q: Terms = {}
+    r: Terms = {}
+    whole = 0
+    for term, k in terms.items():
+        rest = _remove(factors_of(term), symbols) if symbols else [term]
+        times, left = (0, k) if rest is None else (k // c, k % c) if k > 0 else (-(-k // c), -(-k % c))
+        if left and symbols:  # a symbolic divisor takes a term as a whole
+            times, left = 0, k
+        if left:
+            r[term] = left
+        if times and rest:
+            part = product(rest) if symbols else term
+            q[part] = q.get(part, 0) + times
+        else:
+            whole += times
+    if not symbols:
+        whole += constant // c
+        constant %= c
+    if not q and not whole:
+        return const(0), a
+    return chain(q, whole), chain(r, constant)
+
+
+def _remove(factors: list[UOp], gone: list[UOp]) -> list[UOp] | None:
+    """factors without those gone; None when one of these is not there."""
+    left = list(factors)
+    for factor in gone:
+        if factor not in left:
+            return None
+        left.remove(factor)
+    return left
+
+
+def factored(a: UOp, b: UOp) -> tuple[UOp, UOp, int, int] | None:
+    """(s, t, g, n) with a == g * s + t, 0 <= t < g and b == g * n, for the greatest such g above 1."""
+    if b.op is not Ops.CONST:
+        return None
+    terms, constant = terms_of(a)
+    for g in sorted({math.gcd(k, b.arg) for k in terms.values()} - {1}, reverse=True):
+        rest = {term: k for term, k in terms.items() if k % g}
+        low, high = span(rest, constant % g)
+        if low >= 0 and high < g:
+            s = chain({term: k // g for term, k in terms.items() if k % g == 0}, constant // g)
+            return s, chain(rest, constant % g), g, b.arg // g
+    return None
+
+
+def shift(a: UOp, b: UOp) -> int:
+    """How many times b must be added to a so that it is never negative; 0 when that is not known.
+
+    Nor where b is no constant: the bounds of that quotient would be much wider.
+    """
+    if b.op is not Ops.CONST or a.lo >= 0 or a.lo < -_BIG or a.hi > _BIG or b.arg > _BIG:
+        return 0
+    times: int = -(a.lo // b.arg)
+    return times
 
 
 # Sizes that are not known: whether a sum is negative for all of them
