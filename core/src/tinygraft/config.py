@@ -190,8 +190,8 @@ _open: ContextVar[tuple[tuple[object, list[tuple[Setting[Any], Token[Any]]]], ..
 DEBUG = Setting(
     "DEBUG",
     0,
-    "how much to print: 1 devices and schedules, 2 a line per kernel with time, GFLOPS and "
-    "GB/s, 3 the actions taken, 4 source, 5 the kernel graph, 6 the linear form, 7 IR or assembly",
+    "how much to print: 1 devices and schedules, 2 a line per kernel with time, GFLOPS and GB/s, "
+    "3 the actions taken, 4 source, 5 the kernel graph and the rules applied, 6 the linear form, 7 IR or assembly",
     0,
     7,
 )

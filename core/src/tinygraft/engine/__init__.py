@@ -65,6 +65,6 @@ function runs and is validated like any other.
 Looking (`events.py`). Each stage tells its result to whoever observes, at the cost of one test of a boolean
 when nobody does: there is one for each kind of event. `engine/record.py` turns what it is told into text and
 drawings at once and keeps no node, so a program frees its memory as if nobody looked; `explain` prints the
-record and `VIZ=1` writes it as one HTML page. Who asks for StageEvents sees every stage made anew, past the
-plans; the other kinds are told as things happen.
+record and `VIZ=1` writes it as one HTML page. `engine/applied.py` counts the rules that were applied. Who asks for
+StageEvents sees every stage made anew, past the plans; the other kinds are told as things happen.
 """

@@ -26,6 +26,7 @@ from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine import diskcache
+from tinygraft.engine.applied import counted_rules, rules_text
 from tinygraft.engine.crew import Crew
 from tinygraft.engine.debug_print import show_compiled
 from tinygraft.engine.exclusive import hold_over_forks
@@ -67,7 +68,10 @@ class Ready:
 
 @dataclass(slots=True)
 class _Compilation:
-    """A kernel on its way: lowered, then compiled, unless its equal is loaded or the disk has it."""
+    """A kernel on its way: lowered, then compiled, unless its equal is loaded or the disk has it.
+
+    rules has the names of the rules that were applied, with DEBUG=5.
+    """
 
     kernel: Kernel
     backend: Backend
@@ -78,6 +82,7 @@ class _Compilation:
     binary: Binary | None = None
     fresh: bool = True
     seconds: float = 0.0
+    rules: str = ""
 
     def run(self) -> None:
         """Compile, and keep the binary on disk. Raises CompileError."""
@@ -209,7 +214,8 @@ def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel
 
 def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) -> _Compilation:
     """A kernel's source, and its binary if an earlier process has kept it."""
-    linear = to_linear(kernel, backend.target, options)
+    with counted_rules() as applied:
+        linear = to_linear(kernel, backend.target, options)
     start = time.perf_counter()
     try:
         source = _proper(backend.renderer.render(linear), Source, f"the renderer of {backend.name}")
@@ -223,7 +229,7 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
     if events.active:
         events.stage("kernel", kernel, linear.name)
         events.stage("source", source, linear.name)
-    job = _Compilation(kernel, backend, linear, source)
+    job = _Compilation(kernel, backend, linear, source, rules=rules_text(applied))
     if (compiler := backend.compiler.key) is not None:
         called = f"{source.signature!r} {linear.cost!r}"
         job.digest = diskcache.digest(compiler, source.language, source.name, called, source.text)
@@ -311,4 +317,4 @@ def _report(job: _Compilation) -> None:
     if events.on_compile:
         _tell(name, job.backend, job.seconds, len(binary.data), cached=not job.fresh)
     if DEBUG.value >= 3:
-        show_compiled(job.kernel, job.linear, job.source, binary)
+        show_compiled(job.kernel, job.rules, job.linear, job.source, binary)

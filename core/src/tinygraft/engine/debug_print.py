@@ -1,4 +1,5 @@
-"""What DEBUG prints about kernels: the actions, the source as C, the graphs, the assembly, and a line per launch."""
+"""What DEBUG prints about kernels: the actions, the source as C, the graphs, the rules that were applied, the assembly,
+and a line per launch."""
 
 from __future__ import annotations
 
@@ -23,13 +24,14 @@ READABLE = Dialect(
 )
 
 
-def show_compiled(kernel: Kernel, linear: Linear, source: Source, binary: Binary) -> None:
+def show_compiled(kernel: Kernel, rules: str, linear: Linear, source: Source, binary: Binary) -> None:
     """What a new kernel is, as much of it as DEBUG asks for; from 4 on its source, as C on every device."""
     level = DEBUG.value
     print(linear.name)
     print(f"[{', '.join(linear.actions) or 'no actions'}]")
     if level >= 5:
         print(show_kernel(kernel.sink))
+        print(f"rules: {rules or 'none'}")
     if level >= 6:
         print(show_linear(linear.uops))
     if level >= 4:

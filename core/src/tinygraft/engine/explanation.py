@@ -5,6 +5,7 @@ In: Schedules of record.py. Out: lines. `python -m tinygraft explain SCRIPT` pri
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from tinygraft.engine.record import KernelRecord, LaunchRecord, ScheduleRecord, Stage
@@ -51,8 +52,20 @@ def stage_lines(stage: Stage) -> Iterator[str]:
     took = f", {duration(stage.seconds)}" if stage.seconds else ""
     yield ""
     yield heading(f"{stage.name}: {stage.about}{took}", "-")
+    yield from rules_lines(stage, "")
     if stage.text:
         yield stage.text
+
+
+def rules_lines(stage: Stage, indent: str) -> list[str]:
+    """The rules that were applied on the way to a stage, in lines of WIDTH; none where there were none.
+
+    >>> rules_lines(Stage("pass: decompose", "9 nodes", "", rules="exp2 3, mul_one"), "  ")
+    ['  rules: exp2 3, mul_one']
+    """
+    more = indent + " " * len("rules: ")
+    return textwrap.wrap(f"rules: {stage.rules}", WIDTH, initial_indent=indent, subsequent_indent=more,
+                         break_long_words=False) if stage.rules else []  # fmt: skip
 
 
 def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
@@ -75,6 +88,7 @@ def with_passes(stages: Sequence[Stage], prefix: str, passes: bool) -> Iterator[
             yield heading(f"passes: {len(listed)} (--passes prints what each has made)", "-")
             for one in listed:
                 yield f"  {one.name.removeprefix(prefix):30} {one.about:>20} {duration(one.seconds):>10}"
+                yield from rules_lines(one, "      ")
 
 
 def timeline(schedule: ScheduleRecord, bodies: dict[int, int]) -> Iterator[str]:

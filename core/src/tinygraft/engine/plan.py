@@ -24,6 +24,7 @@ from tinygraft.device.interfaces import Backend
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.engine import pack
+from tinygraft.engine.applied import counted_rules, rules_text
 from tinygraft.engine.bindings import told_apart, values_in
 from tinygraft.engine.capture import note_varied
 from tinygraft.engine.compile import Ready, ready
@@ -81,7 +82,10 @@ def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
         events.stage("tensor graph", UOp(Ops.SINK, src=tuple(outputs)))
     graph_spec.check(graph_spec.TENSOR, outputs, "tensor operations")
     start = time.perf_counter()
-    made = schedule(outputs, target_of)
+    with counted_rules() as applied:
+        made = schedule(outputs, target_of)
+    if DEBUG.value >= 5:
+        print(f"rules of the schedule: {rules_text(applied) or 'none'}")
     if events.on_schedule:
         copies = sum(isinstance(call, CopyCall) for call in made.calls)
         devices = {c.target.device or "" if isinstance(c, CopyCall) else c.device for c in made.calls}

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tinygraft.engine.applied import rules_text
 from tinygraft.engine.drawing import Drawing, buffer_text, draw_calls, draw_graph
-from tinygraft.events import CompileEvent, LaunchEvent, StageEvent
+from tinygraft.events import CompileEvent, LaunchEvent, RuleEvent, StageEvent
 from tinygraft.helpers import user_line
 from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Binary, Call, CopyCall, Kernel, KernelCall, Linear, Source
 from tinygraft.uop.uop import UOp, toposort
 
-LOOKED_AT = (StageEvent, CompileEvent, LaunchEvent)  # the kinds of events that a Recorder takes
+LOOKED_AT = (StageEvent, RuleEvent, CompileEvent, LaunchEvent)  # the kinds of events that a Recorder takes
 # assumed: what a person reads
 MOST_LINES = 2000  # of one stage's text
 MOST_BUFFERS = 6  # of one call that are named
@@ -28,13 +30,17 @@ MOST_SCHEDULES = 400  # that are kept: a training loop makes more than anybody r
 
 @dataclass(slots=True)
 class Stage:
-    """One box of the road: its name, a few words about it, its text and drawing, and the time it took."""
+    """One box of the road: its name, a few words about it, its text and drawing, and the time it took.
+
+    rules has the names of the rules that were applied on the way to it, each with how often.
+    """
 
     name: str
     about: str
     text: str
     drawing: Drawing | None = None
     seconds: float = 0.0
+    rules: str = ""
 
 
 @dataclass(slots=True)
@@ -92,11 +98,15 @@ class Recorder:
         self._lock = threading.RLock()
         self._open: dict[int, ScheduleRecord] = {}
         self._last: dict[int, float] = {}
+        self._rules: dict[int, Counter[str]] = {}
 
-    def __call__(self, event: StageEvent | CompileEvent | LaunchEvent) -> None:
+    def __call__(self, event: StageEvent | RuleEvent | CompileEvent | LaunchEvent) -> None:
         """Take one event."""
         now, thread = time.perf_counter(), threading.get_ident()
         with self._lock:
+            if isinstance(event, RuleEvent):
+                self._rules.setdefault(thread, Counter())[event.name] += 1
+                return
             since = now - self._last.get(thread, now)
             if isinstance(event, LaunchEvent):
                 self._launch(thread, event, now)
@@ -135,7 +145,9 @@ class Recorder:
             return
         kernel = next((k for k in reversed(schedule.kernels) if k.name == event.kernel), None)
         stage = describe(event.name, event.subject, self.draw)
-        stage.seconds = 0.0 if event.name in ("tensor graph", "kernel") else since
+        applied = self._rules.pop(thread, Counter())
+        if event.name not in ("tensor graph", "kernel"):  # which are what others start from
+            stage.seconds, stage.rules = since, rules_text(applied)
         if not event.kernel:
             schedule.stages.append(stage)
             if event.name == "schedule" and isinstance(event.subject, Sequence):

@@ -89,7 +89,7 @@ def _schedule(schedule: ScheduleRecord) -> dict[str, Any]:
 def _stage(stage: Stage) -> dict[str, Any]:
     """A stage as JSON for the page, with its drawing under "graph" where it has one."""
     packed: dict[str, Any] = {
-        "name": stage.name, "about": stage.about, "text": stage.text, "seconds": stage.seconds,
+        "name": stage.name, "about": stage.about, "text": stage.text, "seconds": stage.seconds, "rules": stage.rules,
     }  # fmt: skip
     if stage.drawing is not None:
         packed["graph"] = _graph(stage.drawing)
