@@ -166,3 +166,16 @@ def test_buffer_and_device_are_found_in_the_device_package():
     assert (package.Buffer, package.Device) == (Buffer, Device)
     with pytest.raises(AttributeError, match=r"module 'tinygraft.device' has no attribute 'Buffers'"):
         package.Buffers  # noqa: B018
+
+
+def test_patterns_are_for_others():
+    """No module of core imports patterns, but their own and the one that gives them to plugins."""
+    own = {"uop/matching.py", "uop/pattern.py", "uop/rewrite.py", "uop/upat.py", "plugin/__init__.py"}
+    matcher = {f"tinygraft.{name.removesuffix('.py').replace('/', '.')}" for name in own if name.startswith("uop/")}
+    users = set()
+    for file in CORE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                named = {node.module, *[f"{node.module}.{alias.name}" for alias in node.names]}
+                users |= {str(file.relative_to(CORE))} if named & matcher else set()
+    assert users == own - {"uop/pattern.py"}

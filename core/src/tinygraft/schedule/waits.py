@@ -10,28 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.pattern import UPat
-from tinygraft.uop.rewrite import PatternMatcher, graph_rewrite, rule
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, toposort
 
 Waits = dict[UOp, UOp]
 
 
-@rule(UPat(Ops.AFTER, name="node"))
-def _plain(ctx: Waits, node: UOp) -> UOp:
-    """AFTER(x, y) is a reshape of x, unlike any other; that it waits for y is noted."""
-    plain = UOp(Ops.RESHAPE, node.dtype, (node.src[0],), node.shape, Own(-1 - len(ctx)))
-    ctx[plain] = node.src[1]
-    return plain
-
-
-WITHOUT_WAITS = PatternMatcher([_plain])
-
-
 def without_waits(outputs: Sequence[UOp]) -> tuple[tuple[UOp, ...], Waits]:
-    """What outputs become without AFTER, and which reshapes wait for what."""
+    """What outputs become without AFTER, and which reshapes wait for what.
+
+    AFTER(x, y) is a reshape of x, unlike any other; that it waits for y is noted.
+    """
     waits: Waits = {}
-    return graph_rewrite(UOp(Ops.SINK, src=tuple(outputs)), WITHOUT_WAITS, waits).src, waits
+    done: dict[UOp, UOp] = {}
+    for node in toposort(*outputs):
+        src = tuple([done[source] for source in node.src])
+        if node.op is Ops.AFTER:
+            done[node] = plain = UOp(Ops.RESHAPE, node.dtype, (src[0],), node.shape, Own(-1 - len(waits)))
+            waits[plain] = src[1]
+        else:
+            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
+    return tuple([done[node] for node in outputs]), waits
 
 
 def in_turn(outputs: Sequence[UOp], waits: Mapping[UOp, UOp]) -> list[UOp]:

@@ -2,7 +2,7 @@
 
     (UPat.var("x") * UPat.cvar("c")) // UPat.cvar("d")
 
-In: what to ask of op, dtype, sources and arg. Out: a value that decide.py turns into code. A name binds the node
+In: what to ask of op, dtype, sources and arg. Out: a value that matching.py holds against nodes. A name binds the node
 that matched; the same name twice must be the same node.
 """
 

@@ -2,7 +2,8 @@
 
 In: a graph and a PatternMatcher, which is a list of rules; a rule is a pattern and a function of the nodes that
 the pattern names, giving the new node or None. Out: the graph with every node rewritten as far as it goes.
-Rules print by name, and two rules that undo each other are named in the error.
+Rules print by name, and two rules that undo each other are named in the error. For users and plugins: the rules of core
+are functions in tables (rulebook.py).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from tinygraft import events
 from tinygraft.errors import GraphError
-from tinygraft.uop.decide import Decide, RuleCall, decision
+from tinygraft.uop.matching import Decide, RuleCall, decision
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.pattern import UPat
 from tinygraft.uop.show import brief
@@ -85,8 +86,8 @@ def rule(pattern: UPat) -> Callable[[Function], Rule]:
 class PatternMatcher:
     """Rules, tried in order; the first that gives a node wins.
 
-    A rule is a Rule or a pair of a UPat and a function. Matchers add with +. Code is generated for an op when its
-    first node is seen, so make matchers at module level.
+    A rule is a Rule or a pair of a UPat and a function. Matchers add with +. The functions' parameters are looked at,
+    which takes its time, so make matchers at module level.
 
     >>> double = PatternMatcher([(UPat(Ops.ADD, src=(UPat.cvar("x"), UPat.cvar("x"))), lambda x: x * 2)])
     >>> from tinygraft.dtype import dtypes
@@ -95,7 +96,7 @@ class PatternMatcher:
     True
     """
 
-    __slots__ = ("_by_op", "decisions", "rules", "texts")
+    __slots__ = ("_by_op", "decisions", "rules")
 
     def __init__(self, rules: Iterable[Rule | tuple[UPat, Function]]) -> None:
         self.rules: tuple[Rule, ...] = tuple(r if isinstance(r, Rule) else Rule(*r) for r in rules)
@@ -104,7 +105,6 @@ class PatternMatcher:
             for op in _root_ops(r.pattern) or (None,):
                 self._by_op.setdefault(op, []).append(number)
         self.decisions: dict[Ops, Decide | None] = {}
-        self.texts: dict[Ops, str] = {}
 
     def __add__(self, other: PatternMatcher) -> PatternMatcher:
         return PatternMatcher(self.rules + other.rules)
@@ -115,7 +115,7 @@ class PatternMatcher:
         decide = None
         if numbers:
             chosen = [(n, self.rules[n].pattern, self.rules[n].call) for n in numbers]
-            decide, self.texts[op] = decision(op, chosen)
+            decide = decision(chosen)
         self.decisions[op] = decide
         return decide
 

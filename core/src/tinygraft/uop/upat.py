@@ -1,6 +1,6 @@
 """Patterns over graphs: UPat, rule, PatternMatcher and graph_rewrite, under the name by which people import them.
 
-pattern.py has what a pattern can ask, decide.py how patterns become code, rewrite.py how they are applied.
+pattern.py has what a pattern can ask, matching.py when a node matches, rewrite.py how they are applied.
 """
 
 from __future__ import annotations
