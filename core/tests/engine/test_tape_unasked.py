@@ -198,18 +198,24 @@ def test_an_index_that_is_written_over_stays_for_the_gradient(read: bool) -> Non
     assert whole.sum().gradient(x)[0].tolist() == [2.0, 0.0, 2.0, 2.0]
 
 
-def test_old_values_that_nothing_asked_for_are_kept_up_to_a_bound() -> None:
-    """Results of a loop that writes over its state keep MOST_SAVED old states; a gradient behind a later one raises."""
+@pytest.mark.parametrize("flagged", [True, False])
+def test_old_values_that_nothing_asked_for_are_kept_up_to_a_bound(flagged: bool) -> None:
+    """Results of a loop that writes over its state keep 64 old states; a gradient behind a later one raises.
+
+    A tensor that asks for a gradient and has nothing to do with it changes nothing.
+    """
     tape.clear()
+    other = Tensor([5.0], requires_grad=flagged).realize()
     x, state = Tensor([2.0]).realize(), Tensor([1.0]).realize()
     results = []
-    for _ in range(tape.MOST_SAVED + 10):
+    for _ in range(74):
         results.append((x * state).realize())
         state.assign(state + 1).realize()
     assert results[0].gradient(x)[0].tolist() == [1.0]
-    assert results[tape.MOST_SAVED - 1].gradient(x)[0].tolist() == [float(tape.MOST_SAVED)]
+    assert results[63].gradient(x)[0].tolist() == [64.0]
     with pytest.raises(GraphError, match="backward needs a value that has been overwritten since it was used"):
         results[-1].gradient(x)
+    assert other.tolist() == [5.0]
 
 
 def test_large_memory_is_not_copied_for_what_nothing_asked_for() -> None:
@@ -218,6 +224,18 @@ def test_large_memory_is_not_copied_for_what_nothing_asked_for() -> None:
     result = (x * state).sum()
     result.numpy()
     state.assign(state * 2).realize()
+    with pytest.raises(GraphError, match="backward needs a value that has been overwritten since it was used"):
+        result.gradient(x)
+
+
+def test_a_cache_that_is_filled_part_by_part_is_not_copied() -> None:
+    """An attention cache has a reader of each of its states; a gradient behind one that was written since raises."""
+    x, cache = Tensor([2.0]).realize(), Tensor([1.0, 1.0, 1.0]).realize()
+    result = (x * cache).sum().realize()
+    GlobalCounters.reset()
+    cache[1:2] = 5.0
+    cache.realize()
+    assert GlobalCounters.kernel_count == 1
     with pytest.raises(GraphError, match="backward needs a value that has been overwritten since it was used"):
         result.gradient(x)
 

@@ -85,6 +85,13 @@ def overwritten_by(order: Iterable[UOp]) -> set[UOp]:
     return {buffer for n in order if n.op is Ops.ASSIGN for buffer in memories(n.src[0])}
 
 
+def replaced_by(order: Iterable[UOp]) -> set[UOp]:
+    """The BUFFERs that order writes to, but for those of which it writes a part."""
+    writes = [n for n in order if n.op is Ops.ASSIGN]
+    parts = {buffer for n in writes if len(n.src) == 3 for buffer in memories(n.src[0])}
+    return overwritten_by(writes) - parts
+
+
 def assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
     """The assignments in order that other tensors also build on: they happen now, and must not happen again."""
     assigned = {n for n in order if n.op is Ops.ASSIGN and writes_memory(n)}

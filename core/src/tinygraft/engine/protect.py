@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine import tape
-from tinygraft.engine.assigns import HasNode, Nodes, is_detached_write, overwritten_by, writes_memory
+from tinygraft.engine.assigns import HasNode, Nodes, is_detached_write, overwritten_by, replaced_by, writes_memory
 from tinygraft.engine.bindings import agreeing
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.run import copy
@@ -33,7 +33,7 @@ def protect(order: Sequence[UOp], computed: Sequence[HasNode],
     if not overwritten or not others:
         return [], []
     here, reading = set(order), _reading(order, overwritten)
-    needs_old = _backward_may_need(overwritten, (*computed, *others))
+    needs_old = _backward_may_need(order, overwritten, (*computed, *others))
     along: list[HasNode] = []
     late: list[HasNode] = []
     for tensor in others:
@@ -51,15 +51,16 @@ def protect(order: Sequence[UOp], computed: Sequence[HasNode],
     return along, late + other
 
 
-def _backward_may_need(overwritten: Collection[UOp], live: Sequence[HasNode]) -> Callable[[HasNode], bool]:
+def _backward_may_need(order: Sequence[UOp], overwritten: Collection[UOp],
+                       live: Sequence[HasNode]) -> Callable[[HasNode], bool]:  # fmt: skip
     """Whether a backward that may still come through a tensor can need the old values, which are then kept for it.
 
-    Where no tensor with requires_grad=True is behind it, only little memory is kept, and none for what was assigned:
-    averages and counters would keep their whole past.
+    Where no tensor with requires_grad=True is behind it, only little memory that is written as a whole is kept, and
+    none for what was assigned: caches, averages and counters would keep their whole past.
     """
     if not tape.may_save(overwritten):
         return lambda tensor: False
-    asking = tape.asking_nodes(live)
+    asking, replaced = tape.asking_nodes(live), replaced_by(order)
 
     def needs_old(tensor: HasNode) -> bool:
         node = tensor.uop
@@ -69,7 +70,8 @@ def _backward_may_need(overwritten: Collection[UOp], live: Sequence[HasNode]) ->
             return True
         if open_captures() or memory_base(node).op is Ops.ASSIGN or not needs_values(node, overwritten):
             return False
-        return tape.may_save_unasked(n for n in toposort(node) if n in overwritten)
+        old = {n for n in toposort(node) if n in overwritten}
+        return old <= replaced and tape.may_save_unasked(old)
 
     return needs_old
 
@@ -82,7 +84,7 @@ def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Se
     other tensors build on are computed as well.
     """
     overwritten = overwritten_by(order)
-    needs_old = _backward_may_need(overwritten, (*computed, *others))
+    needs_old = _backward_may_need(order, overwritten, (*computed, *others))
     mine = {memory_base(tensor.uop) for tensor in computed}
     lazy = [] if mine.issuperset(homes) else [t for t in others if memory_base(t.uop).op not in HELD]
     roots = [tensor.uop for tensor in (*computed, *lazy) if tensor.uop.dtype.kind == "float" and needs_old(tensor)]
@@ -146,14 +148,15 @@ class Saved:
 
     __slots__ = ("before", "copies", "entries", "readers")
 
-    def __init__(self, readers: Sequence[HasNode], overwritten: Collection[UOp], more: Iterable[UOp] = ()) -> None:
+    def __init__(self, readers: Sequence[HasNode], overwritten: Collection[UOp], more: Iterable[UOp] = (),
+                 replaced: Collection[UOp] = ()) -> None:  # fmt: skip
         """Memory for the copies is taken here. readers are those of the tensors that read overwritten.
 
-        more are BUFFERs that are copied whoever reads them.
+        more are BUFFERs that are copied whoever reads them, replaced those of which every element is written.
         """
         self.readers = readers
         self.before = [tensor.uop for tensor in readers]
-        self.entries = tape.to_save(overwritten)
+        self.entries = tape.to_save(overwritten, replaced)
         read = {node: None for node in postorder(*self.before) if node in overwritten} if readers else {}
         taped = {buffer for entry in self.entries for buffer in tape.current(entry)}
         read |= {node: None for node in overwritten if node in taped}

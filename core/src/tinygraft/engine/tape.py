@@ -10,9 +10,9 @@ and else as rows (`tape_entry.py`), which keep no large memory alive: reading re
 inputs.
 
 An entry is about one version of its memory. Memory that it reads may be overwritten later: the old values are saved
-for it up to SAVED bytes, if no backward has gone through it yet; little memory for entries that nothing asks for, as
-long as fewer than MOST_SAVED are. What was not saved is unknown to a later backward, which raises where a derivative
-needs it.
+for it up to SAVED bytes, if no backward has gone through it yet; for entries that nothing asks for, little memory that
+is written as a whole, as long as fewer than MOST_SAVED are. What was not saved is unknown to a later backward, which
+raises where a derivative needs it.
 """
 
 from __future__ import annotations
@@ -299,7 +299,8 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
     nodes.sort(key=lambda node: node.serial)  # sources first
     if asking and saved:  # a leaf whose value was saved is in these graphs by the memory that it was in
         leaves = [node for node in asking if memory_base(node).op in HELD]
-        asking = {*asking, *rebuild(leaves, {copy: buffer for buffer, copy in saved.items()}).values()}
+        before = rebuild(leaves, {copy: buffer for buffer, copy in saved.items()})
+        asking = {*asking, *[before[leaf] for leaf in leaves]}
     behind = _asked(passed, asking) if asking else {}
     reads: dict[UOp, UOp] = {}  # what is memory now is not computed again
     for node in nodes:
@@ -582,10 +583,12 @@ def has_readers() -> bool:
     return bool(_readers or _later)
 
 
-def to_save(overwritten: Collection[UOp]) -> list[TapeEntry]:
+def to_save(overwritten: Collection[UOp], replaced: Collection[UOp]) -> list[TapeEntry]:
     """The entries that a backward may still go through, and that read BUFFERs which are about to be overwritten.
 
-    None where the old values, with those that were saved before, are more than SAVED bytes.
+    Those that nothing asks for only where they read one of replaced, which are written as a whole: a cache that is
+    filled part by part would be copied for each. None where the old values, with those that were saved before, are
+    more than SAVED bytes.
     """
     with _lock:
         _record_all()
@@ -593,7 +596,7 @@ def to_save(overwritten: Collection[UOp]) -> list[TapeEntry]:
             return []
         found: dict[int, TapeEntry] = {}
         for buffer in overwritten:
-            unasked = may_save_unasked((buffer,))
+            unasked = buffer in replaced and may_save_unasked((buffer,))
             for entry in _readers.get(buffer, ()):
                 if entry.used or not (entry.asks or unasked) or (mine := current(entry).get(buffer)) is None:
                     continue

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tinygraft.config import VALIDATE
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine.arena import give_back
-from tinygraft.engine.assigns import HasNode
+from tinygraft.engine.assigns import HasNode, replaced_by
 from tinygraft.engine.capture import open_captures
 from tinygraft.engine.collect import RealizeRequest
 from tinygraft.engine.left import Left, finish, touched, why
@@ -64,7 +64,7 @@ def _run_work(request: RealizeRequest, work: BoundPlan, guard: Guard) -> None:
         kept = {*work.existing, *(b for home in request.homes.values() for b in buffers_of(work.memory[home]))}
         prepared = prepare(work.calls, kept)
         if request.overwritten:
-            saved = Saved(request.readers, request.overwritten, request.taped)
+            saved = Saved(request.readers, request.overwritten, request.taped, replaced_by(request.order))
             saved.make(request.homes)
         checking = _checking(request) if VALIDATE else None
         guard.whole = False
