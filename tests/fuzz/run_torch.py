@@ -190,6 +190,8 @@ class Mirror(Machine):
     def compute(self, op: str, values: list[T], arg: Any) -> T:
         """An operation of the table."""
         result: T = OPERATIONS[op](*values, arg)
+        if result.is_floating_point() and not any(value.is_floating_point() for value in values):
+            raise Uncertain("floats of integers have the default dtype, whatever that of the weights is")
         size = float(result.detach().abs().max()) if result.numel() and result.is_floating_point() else 0.0
         if not size <= SCALE:
             raise Uncertain("too large")
