@@ -15,8 +15,6 @@ from memory import VIEWS, WRITES
 from program import from_json, to_json
 from shrink import script, shrunk
 
-pytestmark = pytest.mark.slow
-
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 NEEDS = {"C": pytest.mark.needs("cc"), "OPENCL": pytest.mark.needs("opencl")}
 PROGRAMS = {"CPU": 150, "C": 10, "PYTHON": 30, "OPENCL": 4, "NOOPT": 30, "GPUSIM": 30}  # about a minute together
