@@ -254,6 +254,13 @@ VALIDATE = Setting(
     0,
     1,
 )
+LAUNCH_BLOCKING = Setting(
+    "LAUNCH_BLOCKING",
+    0,
+    "1 waits after each launch and copy, so that an error that would come late names the kernel it comes from",
+    0,
+    1,
+)
 # Training
 TRAINING = Setting(
     "TRAINING", 0, "1 is training mode: dropout drops, batch norm measures; Tensor.train() sets it", 0, 1

@@ -17,6 +17,7 @@ from tinygraft.uop.stages import Signature, Source
 from tinygraft_opencl import platforms, pocl
 from tinygraft_opencl.device import OpenCLBackend
 from tinygraft_opencl.probe import driver_folders, probe, registered
+from tinygraft_opencl.queues import ClEvent
 
 OPEN = "from tinygraft import Tensor\nprint((Tensor([1.0, 2.0], device='OPENCL') + 1).tolist())"
 PROBE = "from tinygraft_opencl.probe import probe\nprint(probe())"
@@ -327,10 +328,16 @@ def test_what_failed_on_the_device_says_that_it_is_lost(what: str, monkeypatch: 
             raise error("clFinish failed: OUT_OF_RESOURCES")
 
     memory = backend.allocator.alloc(16)
-    monkeypatch.setattr(backend.allocator, "queue", Queue())
+
+    class Copy:
+        def wait(self) -> None:
+            raise error("clFinish failed: OUT_OF_RESOURCES")
 
     def read() -> None:
         backend.allocator.copy_out(memoryview(bytearray(16)), memory)
+
+    monkeypatch.setattr(backend.queue, "queue", Queue())
+    monkeypatch.setattr(backend.queue, "_copied", lambda *_, **__: ClEvent(backend.queue, Copy()))
 
     wait = backend.synchronize if what == "synchronize" else read
     with pytest.raises(DeviceLostError, match="^OPENCL failed while it computed: clFinish failed: OUT_OF_RESOURCES$"):

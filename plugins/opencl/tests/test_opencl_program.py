@@ -70,7 +70,7 @@ def test_the_time_of_a_launch_is_that_of_the_device(backend: OpenCLBackend) -> N
     start = time.perf_counter()
     seconds = backend.timed_launch(program, handles, [], (1, 1, 1))
     assert 0 < seconds < time.perf_counter() - start
-    assert backend.timed_launch(program, handles, [], (0, 1, 1)) == 0
+    assert 0 <= backend.timed_launch(program, handles, [], (0, 1, 1)) < 1e-3
 
 
 def test_a_prepared_list_is_told_only_what_changes(loops: OpenCLBackend) -> None:

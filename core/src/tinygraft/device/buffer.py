@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinygraft import events
 from tinygraft.device.interfaces import Backend, Handle
@@ -26,14 +26,27 @@ from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
+if TYPE_CHECKING:
+    from tinygraft.device.timeline import Uses
+    from tinygraft.device.transfers import CopyOperand
+
 
 class Borrowed:
-    """Memory that somebody else made: owner keeps it alive. It is no part of the pool and not counted."""
+    """Memory that somebody else made: owner keeps it alive. It is no part of the pool and not counted.
 
-    __slots__ = ("owner", "pool")
+    The owner is kept until the last launch that uses the memory has run.
+    """
+
+    __slots__ = ("owner", "pool", "uses")
+    is_foreign = True
 
     def __init__(self, pool: Pool, owner: object) -> None:
         self.pool, self.owner = pool, owner
+        self.uses: Uses | None = None
+
+    def __del__(self) -> None:
+        if (timeline := self.pool.timeline) is not None and not self.pool.lost:
+            timeline.leave(self.owner, self.uses)
 
 
 class Buffer:
@@ -60,6 +73,11 @@ class Buffer:
         """The backend whose memory this is, opened when it is not open yet."""
         return Device[self.device]
 
+    @property
+    def block(self) -> Allocation | Borrowed | None:
+        """The memory that this is a part of: it notes who used it. None where there is none yet."""
+        return self._block
+
     def is_allocated(self) -> bool:
         """Whether the buffer has its memory."""
         return self._block is not None or self.nbytes == 0
@@ -78,7 +96,7 @@ class Buffer:
                     except (Exception, SystemExit) as error:
                         raise_noted(error, f"taking {self.nbytes} bytes", self.device)
                     if self._source is not None:
-                        _read(self._source, self.backend, block.handle)
+                        _read(self._source, self.backend, block)
                         self._source = None
                     self._handle, self._block = block.handle, block
         return self
@@ -143,11 +161,7 @@ class Buffer:
         if self.nbytes == 0:
             return memoryview(bytearray())
         handle = self.handle
-        try:
-            self.backend.synchronize()
-        except DeviceLostError as error:
-            note_lost(error, self.backend)
-            raise
+        wait_for(self.backend)
         return self.backend.allocator.as_host(handle)
 
     def share(self) -> memoryview | None:
@@ -178,7 +192,10 @@ class Buffer:
         self._check(source)
         if self.nbytes:
             try:
-                self.backend.allocator.copy_in(self.handle, source)
+                if (backend := self.backend).timeline is None:
+                    backend.allocator.copy_in(self.handle, source)
+                else:
+                    _late().write(self._operand(), source)
             except (Exception, SystemExit) as error:
                 note_lost(error, self.backend)
                 raise_noted(error, f"writing {self.nbytes} bytes", self.device)
@@ -191,7 +208,10 @@ class Buffer:
         self._check(target)
         if self.nbytes:
             try:
-                self.backend.allocator.copy_out(target, self.handle)
+                if (backend := self.backend).timeline is None:
+                    backend.allocator.copy_out(target, self.handle)
+                else:
+                    _late().read(target, self._operand())
             except (Exception, SystemExit) as error:
                 note_lost(error, self.backend)
                 raise_noted(error, f"reading {self.nbytes} bytes", self.device)
@@ -202,9 +222,11 @@ class Buffer:
     def copy_from(self, source: Buffer) -> Buffer:
         """Fill the buffer with another one of its size: within a device, or as the backend takes it from a peer."""
         if self.nbytes:
-            here, there = self.backend, source.backend
             try:
-                if here is there:
+                here, there = self.backend, source.backend
+                if here.timeline is not None or there.timeline is not None:
+                    _late().transfer(self._operand(), source._operand())
+                elif here is there:
                     here.synchronize()
                     here.allocator.copy(self.handle, source.handle, self.nbytes)
                 else:
@@ -215,6 +237,11 @@ class Buffer:
             if events.on_memory:
                 self._tell_copy()
         return self
+
+    def _operand(self) -> CopyOperand:
+        handle, block = self.handle, self._block
+        assert block is not None
+        return _late().CopyOperand(self.backend, handle, block, self.nbytes)  # type: ignore[no-any-return]
 
     def _tell_copy(self) -> None:
         pool = pool_of(self.backend)
@@ -230,20 +257,38 @@ class Buffer:
         return f"<buf real:{real} device:{self.device} size:{self.size} dtype:{self.dtype!r} offset:{self.offset}>"
 
 
-def _read(source: FilePart, backend: Backend, handle: Handle) -> None:
+def wait_for(backend: Backend) -> None:
+    """Wait until everything that was launched has run. Raises DeviceLostError, after which nothing there is read."""
+    try:
+        if backend.timeline is None:
+            backend.synchronize()
+        else:
+            backend.timeline.synchronize()
+    except DeviceLostError as error:
+        note_lost(error, backend)
+        raise
+
+
+def _read(source: FilePart, backend: Backend, block: Allocation) -> None:
     """The bytes of a file into memory, through the host where they cannot be read into it."""
-    view = backend.allocator.as_host(handle)
+    view = backend.allocator.as_host(block.handle)
     if view is not None:
-        try:
-            backend.synchronize()  # a kernel that was launched before may still use this memory
-        except DeviceLostError as error:
-            note_lost(error, backend)
-            raise
+        wait_for(backend)  # a kernel that was launched before may still use this memory
         source.read_into(view[: source.nbytes])
         return
     data = memoryview(bytearray(source.nbytes))
     source.read_into(data)
-    backend.allocator.copy_in(handle, data)
+    if backend.timeline is None:
+        backend.allocator.copy_in(block.handle, data)
+    else:
+        _late().write(_late().CopyOperand(backend, block.handle, block, source.nbytes), data)
+
+
+def _late() -> Any:
+    """The module of copies on devices that do not wait for them; few devices need it."""
+    from tinygraft.device import transfers
+
+    return transfers
 
 
 _buffers: dict[int, Buffer] = {}  # by the number of the BUFFER node; goes when the node does

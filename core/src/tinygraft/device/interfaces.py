@@ -3,22 +3,26 @@
 A Backend is one opened ordinal of a device. Required of a plugin: a Target, a renderer, three allocator methods,
 `Backend.load` and `Program.launch`; all else has a default. What holds for all of them:
 
-**Order.** The work of one backend (launches, copies, replays) has the effect of running one after another, in the order
+**Order.** The work of one queue (launches, copies, replays) has the effect of running one after another, in the order
 in which it was called for, whichever threads called. Core does not wait in between. It launches a kernel on the result
 of one that may still run, and memory that a tensor no longer needs is given to the next one at once, while kernels that
-were launched before may still use it: what is launched or copied later comes after them. One queue that works in order
-is enough. Between two backends nothing is ordered but `Backend.copy_from`.
+were launched before may still use it: what is launched or copied later comes after them. A backend has one queue, and
+one that works in order is enough; where it makes more (device/queues.py), and between two backends, core orders what
+uses the same memory by events.
 
-**Asynchronous devices.** A device may return from `launch`, `run`, `copy` and `copy_in` before the work is done. Core
-waits where it needs a value: `copy_out`, `copy_from` (for the peer) and `synchronize`, which it calls before it looks
-at memory through `as_host`. Such a device sees to it that
+**Asynchronous devices.** A device may return from `launch`, `run`, `copy` and `copy_in` before the work is done. One
+that does has a Queue class of its own, or at least its own `synchronize`. Core waits where it needs a value: for an
+event, in `copy_out`, and by `synchronize` before it looks at memory through `as_host`. Such a device sees to it that
 
-- what a kernel needs lives until it has run: core may drop the Program as soon as `launch` has returned, and the
-  sequences that it was given are the caller's;
-- `copy_in` has taken the bytes when it returns: the source is the caller's;
-- memory that is freed goes back to the system only when what was launched before has run;
-- work on memory from `at_address` has ended when the call returns: its owner may free it then;
+- what a kernel needs of its Program lives until it has run: core may drop the Program as soon as `launch` has returned,
+  and the sequences that it was given are the caller's;
+- `Allocator.copy_in` has taken the bytes when it returns: the source is the caller's;
+- without queues of its own: memory that is freed goes back to the system only when what was launched before has run.
+  With them core frees nothing that may still be used;
 - what fails late is raised by the next call that waits, as a DeviceLostError: nobody knows what was computed.
+
+Work on memory from `at_address` has ended when the realisation or replay returns that used it, since its owner may look
+at it then, and core keeps the owner until then.
 
 **Errors.** A DeviceLostError ends the backend for this process: every later use of its memory raises it again. After
 any other error the backend goes on. What `launch` says of errors holds for copies and replays too.
@@ -30,6 +34,7 @@ any other error the backend goes on. What `launch` says of errors holds for copi
 - `compile`: up to `Compiler.threads` at the same time, on behalf of a thread that waits for them. As that thread has
   the locks for it, no tensor may be realised in `compile`, `render` or `load`.
 - `launch`, `timed_launch`, `copy`, `copy_from`, and all of a GraphExecutor: one thread at a time, not always the same.
+- Methods of a Queue and an Event but `launch`: at any time, beside all others. `make_queue`: one at a time.
 - `graph`, `copy_in`, `copy_out`, `synchronize`, `as_host`, `at_address`, `view`: at any time, beside all others.
 - `alloc` and `free`: one at a time for the backend's pool, beside all others; VALIDATE=1 calls them beside the pool.
   `free` is called where Python collects garbage, so perhaps in the middle of another call in the same thread: it waits
@@ -45,8 +50,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
+from tinygraft.device.queues import Handle as Handle
+from tinygraft.device.queues import Queue
 from tinygraft.errors import UnsupportedError
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
@@ -54,7 +62,8 @@ from tinygraft.uop.index import size_of
 from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Binary, Source
 
-Handle = Any  # a buffer as its allocator knows it; opaque to core
+if TYPE_CHECKING:
+    from tinygraft.device.timeline import Timeline
 
 
 class Allocator(ABC):
@@ -99,9 +108,18 @@ class Allocator(ABC):
     def free(self, handle: Handle, nbytes: int) -> None:
         """Give memory back. `handle` is what `alloc` gave for `nbytes`, never a view or memory of others.
 
-        Kernels that were launched before may still use it. It is called once for each `alloc`, unless the backend is
-        closed or lost before; what is not freed then goes with the backend. Default: drop the reference.
+        Kernels that were launched before may still use it, unless the backend has a Queue class of its own. It is
+        called once for each `alloc`, unless the backend is closed or lost before; what is not freed then goes with the
+        backend. Default: drop the reference.
         """
+
+    def alloc_host(self, nbytes: int) -> memoryview:
+        """`nbytes` of writable host memory that the device copies from and to fastest (pinned memory), flat bytes.
+
+        It is freed when nothing refers to it; core keeps it until copies that use it have passed, and for the next
+        ones. Default: ordinary memory.
+        """
+        return memoryview(bytearray(nbytes))
 
     def view(self, handle: Handle, offset: int, nbytes: int) -> Handle:
         """`nbytes` of a buffer, or of another view, from `offset` bytes on, a multiple of the Target's `alignment`.
@@ -175,6 +193,7 @@ class GraphExecutor:
 
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
         self.backend, self.steps = backend, steps
+        self.queue = backend.queue  # where `run` puts the steps; core sets it before each run
         self.handles: dict[int, Handle] = {}
         self.values: Mapping[str, int] = {}
 
@@ -196,11 +215,12 @@ class GraphExecutor:
         step = self.steps[first]
         handles = [self.handles[place] for place in step.buffers]
         if step.program is None:
-            self.backend.synchronize()
-            self.backend.allocator.copy(handles[0], handles[1], step.nbytes)
+            if type(self.queue) is Queue:
+                self.backend.synchronize()  # the default copy goes through the host
+            self.queue.copy(handles[0], handles[1], step.nbytes)
         else:
             x, y, z = (size_of(size, self.values) for size in step.grid)
-            step.program.launch(handles, [self.values[name] for name in step.variables], (x, y, z))
+            self.queue.launch(step.program, handles, [self.values[name] for name in step.variables], (x, y, z))
         return first + 1
 
 
@@ -258,18 +278,55 @@ class Backend(ABC):
         """
         return GraphExecutor(self, steps)
 
+    @cached_property
+    def queue(self) -> Queue:
+        """The first queue, where all work goes that no other was entered for. Default: launches wait.
+
+        A plugin sets it to a Queue of its own when the backend is made.
+        """
+        return Queue(self)
+
+    def make_queue(self) -> Queue:
+        """One more queue, which works beside the others. Default: the first, so that all is in one order."""
+        return self.queue
+
+    def new_queue(self) -> Queue:
+        """A queue whose work runs beside that of others, where the device can do that; behind what it has to do now.
+
+        What this thread computes inside `with queue:` goes there; core orders what uses the same memory. Of those that
+        a backend has made, 16 at most, a later call gives one again.
+
+        >>> from tinygraft import Device, Tensor
+        >>> with Device["PYTHON"].new_queue() as queue:
+        ...     x = (Tensor([1, 2], device="PYTHON") * 2).realize()
+        >>> queue.record().done(), x.tolist()
+        (True, [2, 4])
+        """
+        return self.make_queue() if self.timeline is None else self.timeline.new_queue()
+
+    @cached_property
+    def timeline(self) -> Timeline | None:
+        """Core's, for what may still run; None where launches wait."""
+        if type(self.queue) is Queue and type(self).synchronize is Backend.synchronize:
+            return None
+        from tinygraft.device.timeline import Timeline  # few devices need it
+
+        return Timeline(self)
+
     def synchronize(self) -> None:
-        """Wait until everything that was launched, by any thread, has finished. Default: launches already wait.
+        """Wait until everything that was launched, by any thread, has finished. Default: `finish` of each queue.
 
         Raises DeviceLostError where some of it failed.
         """
+        if self.timeline is not None:
+            self.timeline.finish()
 
     def copy_from(self, target: Handle, peer: Backend, source: Handle, nbytes: int) -> None:
         """Bytes from a buffer of another backend (`peer`) to one of this, waiting for the kernels that write them.
 
         They are written behind what was launched here before, and read before what is launched on `peer` later.
         Default: through the host. A plugin whose devices see each other's memory overrides it, asks what peer is, and
-        leaves all others to this.
+        leaves all others to this. Where this backend has a Queue class of its own, `Queue.copy_from` is asked instead.
         """
         peer.synchronize()
         view = peer.allocator.as_host(source)
@@ -289,10 +346,15 @@ class Backend(ABC):
                      grid: tuple[int, int, int]) -> float:  # fmt: skip
         """Seconds that one launch took, with nothing else running; it has finished when this returns.
 
-        Called in place of `launch` with DEBUG=2, for who observes launches, and by BEAM. Default: the host's clock.
+        Called by BEAM; without queues of its own also in place of `launch` with DEBUG=2 and for who observes launches.
+        Default: by events of the first queue, or the host's clock where it has none.
         """
         self.synchronize()
-        start = time.perf_counter()
+        if type(self.queue) is not Queue:
+            start = self.queue.record()
+            program.launch(buffers, variables, grid)
+            return self.queue.record().elapsed(start)
+        begun = time.perf_counter()
         program.launch(buffers, variables, grid)
         self.synchronize()
-        return time.perf_counter() - start
+        return time.perf_counter() - begun

@@ -11,14 +11,19 @@ import weakref
 from bisect import bisect_left, insort
 from collections import deque
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from tinygraft import events
 from tinygraft.config import KEEP_MB
 from tinygraft.device.counters import GlobalCounters, nobody_counts
 from tinygraft.device.interfaces import Allocator, Backend, Handle
+from tinygraft.device.queues import Event
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 from tinygraft.events import MemoryEvent
 from tinygraft.interrupt import come_again, guarded
+
+if TYPE_CHECKING:
+    from tinygraft.device.timeline import Timeline, Uses
 
 # assumed: none was measured by itself; that small blocks wait saves a tiny operation 4 us (NOTES.md, 2026-11-20)
 FLOOR = 64 << 20  # bytes that are kept however long nobody has asked for them
@@ -29,13 +34,22 @@ WASTE = 8  # a block that is kept serves whoever needs all of it but one part in
 
 
 class Allocation:
-    """nbytes of memory of a pool, which go back there when nothing refers to this any more. size is what they take."""
+    """nbytes of memory of a pool, which go back there when nothing refers to this any more. size is what they take.
 
-    __slots__ = ("__weakref__", "_given", "_whole", "handle", "nbytes", "pool", "size")
+    uses says which queues used it last, those of its earlier owners included; None on a device with one queue.
+    """
 
-    def __init__(self, pool: Pool, handle: Handle, whole: Handle, nbytes: int, size: int) -> None:
+    __slots__ = ("__weakref__", "_given", "_whole", "handle", "nbytes", "pool", "size", "uses")
+
+    def __init__(self, pool: Pool, handle: Handle, whole: Handle, nbytes: int, size: int, uses: Uses | None) -> None:
         self.handle, self._whole, self.nbytes, self.size = handle, whole, nbytes, size
+        self.uses = uses
         self._given, self.pool = False, pool  # last: __del__ asks for it
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether somebody else may look at it at any time."""
+        return False
 
     def __del__(self) -> None:
         try:
@@ -51,12 +65,12 @@ class Allocation:
         if self.size <= SMALL:
             given, self._given = self._given, True
             if not given:
-                self.pool._give(self._whole, self.nbytes, self.size)
+                self.pool._give(self._whole, self.nbytes, self.size, self.uses)
             return
         with guarded(sealed=True):
             given, self._given = self._given, True
             if not given:
-                self.pool._give(self._whole, self.nbytes, self.size)
+                self.pool._give(self._whole, self.nbytes, self.size, self.uses)
 
 
 class Pool:
@@ -65,6 +79,10 @@ class Pool:
     What is in use and what is kept are together no more than was ever in use at once: before the pool grows, the blocks
     of the size that was freed longest ago go back to the device. So do sizes that nobody asks for any more. The setting
     KEEP_MB limits what is kept.
+
+    A freed block may still be used by what was launched before. On its own queue the next owner comes after that; on
+    another one it waits for an event, so blocks that were used on the same queue are taken first. A device with queues
+    is given a block back when its last use has passed.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -73,14 +91,24 @@ class Pool:
         self.lost = self.closed = False
         self._why = ""  # it was lost
         self.has_views = type(self.allocator).view is not Allocator.view
-        self._free: dict[int, list[Handle]] = {}  # by size; the size that was freed longest ago comes first
+        timeline = backend.timeline
+        self._timeline = None if timeline is None else weakref.ref(timeline)  # the pool does not keep its backend
+        if timeline is not None:
+            timeline.on_lost = self.lose
+        self._free: dict[int, list[tuple[Handle, Uses | None]]] = {}  # by size; what was freed longest ago comes first
         self._sizes: list[int] = []  # the sizes that are kept, in order
         self._freed: dict[int, int] = {}  # how many takes there were when a block of a size was last freed
         self._takes = 0
-        self._returned: deque[tuple[Handle, int]] = deque()  # freed, and not yet looked at
+        self._returned: deque[tuple[Handle, int, Uses | None]] = deque()  # freed, and not yet looked at
+        self._passing: deque[tuple[list[Event], Handle, int, Uses | None]] = deque()  # for the device, once it is done
         self._due = False  # whether it is time to look
         self._untold: deque[MemoryEvent] = deque()  # told when this thread has no lock and is not collecting garbage
         self._lock = threading.Lock()
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """What the backend may not have done yet; None where launches wait."""
+        return None if self._timeline is None else self._timeline()
 
     @property
     def used(self) -> int:
@@ -104,13 +132,13 @@ class Pool:
         if self.lost or self.closed:
             raise DeviceLostError(self.why_lost())
         with self._lock:
-            handle, size = self._just_returned(nbytes)
+            handle, size, uses = self._just_returned(nbytes)
         if handle is None:
             with guarded(sealed=True):  # what is kept, and how much, is changed as a whole
                 block = self._take(nbytes, briefly)
         else:
             GlobalCounters.add_memory(self.name, nbytes)
-            block = Allocation(self, handle, handle, nbytes, size)
+            block = Allocation(self, handle, handle, nbytes, size, uses)
         if self._untold:
             self._tell()
         if self._due:  # somebody could not look, because this thread had the lock
@@ -124,8 +152,10 @@ class Pool:
             self._takes += 1
             if not self._takes % AGE:
                 self._release_old()
+            if self._passing:
+                self._free_passed()
             found = self._fitting(nbytes, briefly)
-            handle = self._alloc(nbytes) if found is None else self._pop(found)
+            handle, uses = (self._alloc(nbytes), None) if found is None else self._pop(found, True)
             size = found or nbytes
             self._used += size
             if found is None and events.on_memory:
@@ -133,9 +163,9 @@ class Pool:
             self.peak = max(self.peak, self._used)
         GlobalCounters.add_memory(self.name, nbytes)
         part = handle if size == nbytes else self.allocator.view(handle, 0, nbytes)
-        return Allocation(self, part, handle, nbytes, size)
+        return Allocation(self, part, handle, nbytes, size, uses)
 
-    def _give(self, handle: Handle, nbytes: int, size: int) -> None:
+    def _give(self, handle: Handle, nbytes: int, size: int, uses: Uses | None) -> None:
         """Queue a block of `size` bytes, of which `nbytes` were asked for, to be cached or freed (`_look`).
 
         The garbage collector may call this at any time, even while this thread holds the lock. Small blocks wait
@@ -143,21 +173,21 @@ class Pool:
         """
         try:
             if not (self.lost or self.closed):
-                self._returned.append((handle, size))
+                self._returned.append((handle, size, uses))
         finally:  # also where a signal comes
             GlobalCounters.add_memory(self.name, -nbytes)
         if self._returned and (size > SMALL or len(self._returned) > MOST_RETURNED):
             self._due = True
             self._look()
 
-    def _just_returned(self, nbytes: int) -> tuple[Handle, int]:
+    def _just_returned(self, nbytes: int) -> tuple[Handle, int, Uses | None]:
         """What was returned last, if that is a small block of this size: the next of many small operations wants it."""
         if nbytes <= SMALL and self._returned:
-            handle, size = self._returned.pop()
-            if size == nbytes:
-                return handle, size
-            self._returned.append((handle, size))
-        return None, 0
+            handle, size, uses = self._returned.pop()
+            if size == nbytes and (uses is None or self._is_ready(uses)):
+                return handle, size, uses
+            self._returned.append((handle, size, uses))
+        return None, 0, None
 
     def _look(self) -> None:
         """Look at what was returned, unless somebody has the lock, who will do it."""
@@ -173,10 +203,10 @@ class Pool:
         """Keep each block that was returned, or give it back to the device above the limit."""
         self._due = False
         while self._returned:
-            handle, size = self._returned.popleft()
+            handle, size, uses = self._returned.popleft()
             self._used -= size
             if self._kept + size > KEEP_MB.value << 20:
-                self._release_to_device(handle, size)
+                self._release_to_device(handle, size, uses)
                 continue
             self._kept += size
             same = self._free.pop(size, None)
@@ -184,13 +214,14 @@ class Pool:
                 insort(self._sizes, size)
             self._free[size] = same = same or []
             self._freed[size] = self._takes
-            same.append(handle)
+            same.append((handle, uses))
 
     def empty(self) -> int:
-        """Give all kept blocks back to the device; how many bytes that were."""
+        """Give all kept blocks back to the device, and wait until it is done with them; how many bytes that were."""
         with self._lock:
             self._sort_in()
             given = self._release_all()
+            self._free_passed(wait=True)
         self._tell()
         return given
 
@@ -227,25 +258,61 @@ class Pool:
         found = self._sizes[place]
         return found if briefly or found - nbytes <= nbytes // WASTE else None
 
-    def _pop(self, size: int) -> Handle:
-        """Take the cached block of this size that was freed last, and forget the size where it was the only one."""
+    def _pop(self, size: int, is_used: bool = False) -> tuple[Handle, Uses | None]:
+        """Take the cached block of this size that was freed last, and forget the size where it was the only one.
+
+        Where it is used again at once, one that was used on this thread's queue is taken first.
+        """
         blocks = self._free[size]
-        handle = blocks.pop()
+        number = -1
+        if is_used and len(blocks) > 1:
+            ready = (i for i in range(-1, -len(blocks) - 1, -1) if (u := blocks[i][1]) is None or self._is_ready(u))
+            number = next(ready, -1)
+        found = blocks.pop(number)
         self._kept -= size
         if not blocks:
             del self._free[size], self._freed[size]
             del self._sizes[bisect_left(self._sizes, size)]
-        return handle
+        return found
+
+    def _is_ready(self, uses: Uses) -> bool:
+        """Whether this thread's queue can use a block without waiting for another one."""
+        queue = timeline.queue() if (timeline := self.timeline) is not None else None
+        return all(user is queue for user, _ in uses.all())
 
     def _release(self) -> None:
         """Give a block to the device of the size that was freed longest ago."""
         size = next(iter(self._free))
-        self._release_to_device(self._pop(size), size)
+        handle, uses = self._pop(size)
+        self._release_to_device(handle, size, uses)
 
-    def _release_to_device(self, handle: Handle, size: int) -> None:
-        self.allocator.free(handle, size)
+    def _release_to_device(self, handle: Handle, size: int, uses: Uses | None) -> None:
+        """Free a block; on a device with queues when its last use has passed.
+
+        The garbage collector may have called in the middle of a call into the plugin: `_free_passed` asks for events.
+        """
+        timeline = self.timeline
+        if timeline is None or not timeline.has_events:
+            self.allocator.free(handle, size)
+        else:
+            self._passing.append(([], handle, size, uses))
         if events.on_memory:
             self._note("free", size)
+
+    def _free_passed(self, wait: bool = False) -> None:
+        """Free blocks whose last use has passed; with `wait` all that are to be freed."""
+        timeline = self.timeline
+        passing, self._passing = self._passing, deque()
+        while passing:
+            events_behind, handle, size, uses = passing.popleft()
+            if timeline is not None and not self.lost:
+                events_behind = events_behind or timeline.events_behind(uses)
+                if not wait and not all(event.done() for event in events_behind):
+                    self._passing.append((events_behind, handle, size, uses))
+                    continue
+                for event in events_behind:
+                    timeline.wait(event)
+            self.allocator.free(handle, size)
 
     def _note(self, action: str, size: int) -> None:
         self._untold.append(MemoryEvent(action=action, device=self.name, bytes=size, used=self._used, kept=self._kept))
@@ -280,6 +347,7 @@ class Pool:
             return self.allocator.alloc(nbytes)
         except MemoryError:
             self._release_all()
+            self._free_passed(wait=True)
         try:
             return self.allocator.alloc(nbytes)
         except MemoryError as error:

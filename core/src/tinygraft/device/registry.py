@@ -269,6 +269,7 @@ class Registry:
         if fault := fault_of_backend(backend):
             record.move(Status.INVALID, fault, f"tell the authors of {record.provided_by}")
             raise DeviceUnavailable(messages.unusable(name, record, self.names()))
+        _ = backend.timeline  # made once, before a second thread may ask
         record.milliseconds["open"] = (time.perf_counter() - start) * 1e3
         record.move(Status.OPEN, record.detail)
         if events.on_device:

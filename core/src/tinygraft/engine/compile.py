@@ -25,6 +25,7 @@ from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
 from tinygraft.device.registry import Device, raise_noted
+from tinygraft.device.timeline import Timeline
 from tinygraft.engine import diskcache
 from tinygraft.engine.applied import counted_rules, rules_text
 from tinygraft.engine.crew import Crew
@@ -45,7 +46,8 @@ MOST_INSTRUCTIONS = 100_000  # of all of them together: some 40 MB of graphs
 class Compiled:
     """A program with what is needed to launch it and to say how fast it was; equal only to itself.
 
-    digest is empty where nothing is kept on disk. data is what the compiler gave.
+    digest is empty where nothing is kept on disk. data is what the compiler gave. timeline is that of the backend, None
+    where launches wait.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Compiled:
     cost: Cost
     digest: str
     data: bytes
+    timeline: Timeline | None
 
 
 @dataclass(slots=True)
@@ -178,7 +181,7 @@ def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: C
             program = _loadable(backend, Binary(name, data, signature), digest)
             if program is None:
                 return None
-            found = _loaded[backend, digest] = Compiled(name, program, signature, cost, digest, data)
+            found = _loaded[backend, digest] = Compiled(name, program, signature, cost, digest, data, backend.timeline)
         return found
 
 
@@ -289,7 +292,8 @@ def _finish(job: _Compilation, key: _CompileKey) -> None:
         assert job.binary is not None
         program = program or _load_fresh(job)
         linear = job.linear
-        loaded = Compiled(linear.name, program, linear.signature, linear.cost, job.digest, job.binary.data)
+        data, timeline = job.binary.data, job.backend.timeline
+        loaded = Compiled(linear.name, program, linear.signature, linear.cost, job.digest, data, timeline)
         if job.digest:
             _loaded[job.backend, job.digest] = loaded
     _cache[key] = loaded, len(job.linear.uops)

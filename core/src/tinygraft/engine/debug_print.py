@@ -40,9 +40,9 @@ def show_compiled(kernel: Kernel, rules: str, linear: Linear, source: Source, bi
         print(binary.detail or source.text)
 
 
-def show_launch(device: str, name: str, arguments: int, seconds: float, flops: int, size: int) -> None:
-    """The line of DEBUG=2: which kernel, its time and the time in all, and the rates that its cost gives."""
-    number = f"*** {device:<7} {GlobalCounters.kernel_count:4d}"
+def show_launch(count: int, device: str, name: str, arguments: int, seconds: float, flops: int, size: int) -> None:
+    """The line of DEBUG=2: the `count`th launch of all, its time and the time in all, and the rates by its cost."""
+    number = f"*** {device:<7} {count:4d}"
     used = GlobalCounters.mem_used / 1e9
     rate, moved = flops / seconds / 1e9, size / seconds / 1e9
     print(

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft.config import VIZ
+from tinygraft.device.queues import begun
 from tinygraft.engine.assigns import HasNode, LiveTensors, Nobody, With
 from tinygraft.engine.capture import uncaptured
 from tinygraft.engine.collect import ConflictingBindings, DrawFirst, collect, to_drop
 from tinygraft.engine.exclusive import exclusive
+from tinygraft.engine.launching import conclude
 from tinygraft.engine.transaction import drop, run_request
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.interrupt import Guard, guarded
@@ -54,8 +56,15 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
             return
         if request is None:
             return
-        if not request.assigns:  # nothing is written over: any of it can be done again
-            run_request(request, Guard())
-            return
-        with guarded() as guard:
-            run_request(request, guard)
+        try:
+            if not request.assigns:  # nothing is written over: any of it can be done again
+                run_request(request, Guard())
+            else:
+                with guarded() as guard:
+                    run_request(request, guard)
+        except BaseException:
+            if begun:
+                conclude(failed=True)
+            raise
+        if begun:
+            conclude()

@@ -21,9 +21,8 @@ from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine.arena import give_back, give_places
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
-from tinygraft.engine.debug_print import show_launch
+from tinygraft.engine.launching import LaunchArguments, Span, launch_on_queue, tell
 from tinygraft.errors import DeviceLostError
-from tinygraft.events import LaunchEvent
 from tinygraft.interrupt import Guard
 from tinygraft.uop.index import size_of
 from tinygraft.uop.uop import UOp
@@ -162,7 +161,7 @@ def writes(call: Ready) -> tuple[UOp, ...]:
 
 
 def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
-    """Launch a kernel; with DEBUG=2 wait for it and say how long it took."""
+    """Launch a kernel; with DEBUG=2, or where somebody observes, time it."""
     signature = kernel.signature
     handles = [b.handle for b in buffers]
     variables = [values[name] for name in signature.variables]
@@ -174,32 +173,36 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
     GlobalCounters.kernel_count += 1
     GlobalCounters.global_ops += flops
     GlobalCounters.global_mem += moved
+    watched = DEBUG.value >= 2 or events.on_launch
     try:
-        if DEBUG.value < 2 and not events.on_launch:
+        if kernel.timeline is not None:
+            work = LaunchArguments(kernel, kernel.timeline, handles, variables, grid)
+            taken = launch_on_queue(work, buffers, watched)
+        elif not watched:
             kernel.program.launch(handles, variables, grid)
             return
-        seconds = max(Device[device].timed_launch(kernel.program, handles, variables, grid), 1e-9)
+        else:
+            taken = Device[device].timed_launch(kernel.program, handles, variables, grid)
     except (Exception, SystemExit) as error:
         note_lost(error, Device[device])
         raise_noted(error, f"launching {kernel.name}", device)
-    _tell(device, kernel.name, len(handles), seconds, flops, moved)
+    if taken is not None:
+        tell(device, kernel.name, len(handles), taken, flops, moved)
 
 
 def copy(target: Buffer, source: Buffer) -> None:
     """The bytes of one buffer to another of the same size: within a device, or as the target's backend takes them."""
-    start = time.perf_counter()
-    target.copy_from(source)
+    watched, timeline = DEBUG.value >= 2 or events.on_launch, target.backend.timeline
+    begun = time.perf_counter()
+    if watched and timeline is not None and timeline.has_events and target.nbytes:
+        queue = timeline.queue()
+        start = queue.record()
+        target.copy_from(source)
+        taken: Span | float = Span(timeline, start, queue.record())
+    else:
+        target.copy_from(source)
+        taken = time.perf_counter() - begun
     GlobalCounters.global_mem += 2 * target.nbytes
     GlobalCounters.kernel_count += 1
-    if DEBUG.value >= 2 or events.on_launch:
-        seconds = max(time.perf_counter() - start, 1e-9)
-        _tell(target.device, f"copy {target.nbytes}, {target.device} <- {source.device}", 2, seconds, 0, target.nbytes)
-
-
-def _tell(device: str, name: str, arguments: int, seconds: float, flops: int, moved: int) -> None:
-    """Report a launch or copy of so many `seconds`: to the counters, with DEBUG=2 on the screen, and to observers."""
-    GlobalCounters.time_sum_s += seconds
-    if DEBUG.value >= 2:
-        show_launch(device, name, arguments, seconds, flops, moved)
-    if events.on_launch:
-        events.tell(LaunchEvent(name=name, device=device, seconds=seconds, bytes=moved, flops=flops))
+    if watched:
+        tell(target.device, f"copy {target.nbytes}, {target.device} <- {source.device}", 2, taken, 0, target.nbytes)

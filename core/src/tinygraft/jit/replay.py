@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinygraft import events
-from tinygraft.config import DEBUG
+from tinygraft.config import DEBUG, LAUNCH_BLOCKING
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import GraphExecutor, Handle, Step
 from tinygraft.device.pool import note_lost
 from tinygraft.device.registry import Device, raise_noted
+from tinygraft.device.timeline import Timeline
 from tinygraft.dtype import DType
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
@@ -32,26 +33,49 @@ from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Binary, Cost, Signature
 from tinygraft.uop.uop import UOp
 
+NAMED = 4  # assumed: launches of a replay that an error names
 BufferType = tuple[str, int, DType]  # the device, size and dtype of a buffer
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
     """Launches for one executor, from number first of all on. changing has (number among the buffers that change, place
-    in the executor)."""
+    in the executor). uses, for a device that does not wait: buffers, or numbers among those that change, and whether
+    they are written; name is what an error that comes late calls it."""
 
     executor: GraphExecutor
     first: int
     count: int
     changing: tuple[tuple[int, int], ...]
+    timeline: Timeline | None
+    uses: tuple[tuple[Buffer | int, bool], ...]
+    name: str
 
-    def run(self, handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
+    def run(self, buffers: Sequence[Buffer], handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
         """Run what has not run yet. Ctrl-C is heard in between, where nobody guards."""
         try:
-            self._run(handles, values, at)
+            if self.timeline is None:
+                self._run(handles, values, at)
+            else:
+                self._run_on_queue(self.timeline, buffers, handles, values, at)
         except (Exception, SystemExit) as error:
             note_lost(error, self.executor.backend)
             raise_noted(error, f"replaying {self.count} launches", self.executor.backend.name)
+
+    def _run_on_queue(self, timeline: Timeline, buffers: Sequence[Buffer], handles: Sequence[Handle],
+                      values: Mapping[str, int], at: At) -> None:  # fmt: skip
+        """Run it on the queue of this thread, behind what used its memory before."""
+        queue = self.executor.queue = timeline.queue()
+        for what, is_written in self.uses:
+            block = (buffers[what] if isinstance(what, int) else what).block
+            if block is not None:
+                if timeline.is_ordered:
+                    timeline.use(queue, block, is_written)
+                timeline.is_foreign |= block.is_foreign
+        try:
+            self._run(handles, values, at)
+        finally:  # some of it may run
+            timeline.ran(queue, self.name)
 
     def _run(self, handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
         """Set the buffers and values that change, then run until all launches are done, beginning where `at` says.
@@ -120,6 +144,7 @@ class Replay:
             self._parts.append(
                 _Across(group[0].uids[0], group[0].uids[1], number) if across else self._part(group, number)
             )
+        self._is_late = any(isinstance(part, _Segment) and part.timeline is not None for part in self._parts)
         self._count = sum(part.count for part in self._parts if isinstance(part, _Segment))
         self._flops, self._bytes = self._costs()
         self._one_each = list({b.device: b for b in self._buffers.values()}.values())
@@ -135,7 +160,7 @@ class Replay:
         for buffer in self._one_each:
             _ = buffer.handle  # raises where the device is lost
         handles = [buffer.handle for buffer in buffers]
-        if DEBUG.value >= 2 or events.on_launch:
+        if DEBUG.value >= 2 or events.on_launch or (self._is_late and LAUNCH_BLOCKING.value):
             for number, (launch, on) in enumerate(self._now(nodes, buffers)):
                 if number >= at.number:
                     Launch(launch.kernel, launch.device, on).run(values)
@@ -152,7 +177,7 @@ class Replay:
             if part.first + part.count <= at.number:
                 continue
             if isinstance(part, _Segment):
-                part.run(handles, values, at)
+                part.run(buffers, handles, values, at)
             else:
                 copy(self._buffer(part.target, buffers), self._buffer(part.source, buffers))
                 at.number = part.first + 1
@@ -237,9 +262,11 @@ class Replay:
         places: dict[object, int] = {}  # by number for what changes, else by buffer: temporaries share theirs
         changing: dict[int, int] = {}
         handles: list[tuple[int, Handle]] = []
+        written: dict[Buffer | int, bool] = {}
         steps = []
         for launch in group:
             mine = []
+            stores = launch.written()
             for uid in launch.uids:
                 number = self._numbers.get(uid)
                 key = id(self._buffers[uid]) if number is None else ("changing", number)
@@ -249,12 +276,17 @@ class Replay:
                         handles.append((place, self._buffers[uid].handle))
                     else:
                         changing[number] = place
+                what = self._buffers[uid] if number is None else number
+                written[what] = written.get(what, False) or uid in stores
                 mine.append(place)
             steps.append(self._step(launch, tuple(mine)))
-        executor = Device[group[0].device].graph(steps)
+        backend = Device[group[0].device]
+        executor = backend.graph(steps)
         for place, handle in handles:
             executor.set_buffer(place, handle)
-        return _Segment(executor, first, len(steps), tuple(changing.items()))
+        uses = () if backend.timeline is None else tuple(written.items())
+        name = f"a replay of {len(group)} launches ({', '.join([_name(launch) for launch in group[:NAMED]])})"
+        return _Segment(executor, first, len(steps), tuple(changing.items()), backend.timeline, uses, name)
 
     def _step(self, launch: Recorded, places: tuple[int, ...]) -> Step:
         """Return a launch as an executor's Step, a copy as one without a program; `places` has its buffers' places."""
@@ -289,7 +321,12 @@ def _unpacked(device: str, key: str | None, name: str, data: bytes, signature: S
             f"the pickled TinyJit has code of {key} for {device}, which is {backend.compiler.key} here\n"
             "  hint: machine code fits the kind of processor and the compiler it was made with; capture anew here"
         )
-    return Compiled(name, backend.load(Binary(name, data, signature)), signature, cost, digest, data)
+    program = backend.load(Binary(name, data, signature))
+    return Compiled(name, program, signature, cost, digest, data, backend.timeline)
+
+
+def _name(launch: Recorded) -> str:
+    return "copy" if launch.kernel is None else launch.kernel.name
 
 
 def _sum(a: sint, b: sint) -> sint:

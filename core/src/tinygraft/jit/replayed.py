@@ -8,10 +8,12 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from tinygraft.device.buffer import bind, buffer_of
+from tinygraft.device.queues import begun
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import Nodes
 from tinygraft.engine.capture import CapturedMemory, uncaptured
 from tinygraft.engine.exclusive import exclusive
+from tinygraft.engine.launching import conclude
 from tinygraft.engine.left import ended_by, forget_torn
 from tinygraft.engine.protect import before_replay, copied
 from tinygraft.interrupt import Guard, guarded
@@ -103,10 +105,19 @@ class ReplayedTrace:
             overwritten |= {arguments.buffers[number] for number in self.assigned}
         lost = self.grads.lost()
         with exclusive:
-            if not overwritten and not lost:
-                return self._replay(arguments, values, overwritten, lost, Guard())
-            with guarded(whole=True) as guard:
-                return self._replay(arguments, values, overwritten, lost, guard)
+            try:
+                if not overwritten and not lost:
+                    result = self._replay(arguments, values, overwritten, lost, Guard())
+                else:
+                    with guarded(whole=True) as guard:
+                        result = self._replay(arguments, values, overwritten, lost, guard)
+            except BaseException:
+                if begun:
+                    conclude(failed=True)
+                raise
+            if begun:
+                conclude()
+            return result
 
     def _replay(self, arguments: Arguments, values: dict[str, int], overwritten: set[UOp], lost: Sequence[LostGrad],
                 guard: Guard) -> Any:  # fmt: skip

@@ -1,9 +1,10 @@
 """What a plugin imports: this module and nothing else of tinygraft.
 
 To declare: DeviceSpec, ApiRange, Probe, Setting. To implement: Backend, Allocator, Program, Compiler, GraphExecutor,
-and a renderer, most easily CStyleRenderer over a Dialect, or LLVMRenderer. What they are given: Target, Linear, Source,
-Binary, Signature, Param, Step. To read the linear form: Ops, UOp, AxisKind and the functions of uop.linear. To start
-from: PythonBackend, core's interpreter, which is imported when it is first asked for.
+and a renderer, most easily CStyleRenderer over a Dialect, or LLVMRenderer; Queue and Event where launches do not wait.
+What they are given: Target, Linear, Source, Binary, Signature, Param, Step. To read the linear form: Ops, UOp, AxisKind
+and the functions of uop.linear. To start from: PythonBackend, core's interpreter, which is imported when it is first
+asked for.
 
 For hooks: hookimpl, which imports pluggy when it is asked for, the events and requests that hooks are given, and for
 codegen passes UPat, PatternMatcher, rule and graph_rewrite. What changes here changes PLUGIN_API.
@@ -17,6 +18,7 @@ from tinygraft.caches import cache_folder
 from tinygraft.config import DEBUG, Context, Setting
 from tinygraft.device.device_spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Allocator, Backend, Compiler, GraphExecutor, Handle, Program, Step
+from tinygraft.device.queues import Event, Queue
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import (
     CompileError,
@@ -68,12 +70,13 @@ __all__ = [
     "BASIC_OPS", "CHECKED_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "AxisKind", "Backend",
     "Binary", "CStyleRenderer", "Candidate", "CodegenPass", "Command", "CommandRegistry", "CompileError",
     "CompileEvent", "Compiler", "Context", "Cost", "DType", "DefaultRequest", "DeviceError", "DeviceEvent",
-    "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "DoctorCheck", "GraphError",
-    "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "LaunchEvent", "Linear", "MatrixUnit", "MatrixWords",
-    "MemoryEvent", "Ops", "Param", "PassRequest", "PatternMatcher", "Probe", "ProfileSession", "ProfileSink",
-    "Program", "PythonBackend", "RenderEvent", "Renderer", "ScheduleEvent", "Setting", "SettingError", "Signature",
-    "Source", "Step", "Target", "TinygraftError", "UOp", "UPat", "UnsupportedError", "cache_folder", "copies",
-    "dtypes", "graph_rewrite", "hookimpl", "lane_stride", "ranges_of", "rule", "size_of", "write_atomic",
+    "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "DoctorCheck", "Event",
+    "GraphError", "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "LaunchEvent", "Linear", "MatrixUnit",
+    "MatrixWords", "MemoryEvent", "Ops", "Param", "PassRequest", "PatternMatcher", "Probe", "ProfileSession",
+    "ProfileSink", "Program", "PythonBackend", "Queue", "RenderEvent", "Renderer", "ScheduleEvent", "Setting",
+    "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UPat", "UnsupportedError",
+    "cache_folder", "copies", "dtypes", "graph_rewrite", "hookimpl", "lane_stride", "ranges_of", "rule",
+    "size_of", "write_atomic",
 ]  # fmt: skip
 
 

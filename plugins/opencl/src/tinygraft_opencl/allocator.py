@@ -9,23 +9,23 @@ import ctypes
 import mmap
 from typing import Any
 
-from tinygraft.plugin import Allocator, DeviceError, DeviceLostError, DeviceMemoryError, UnsupportedError
+import numpy as np
+
+from tinygraft.plugin import Allocator, DeviceMemoryError, UnsupportedError
 from tinygraft_opencl.platforms import binding
+from tinygraft_opencl.queues import ClQueue
 
 PAGE = 4096
 
 
 class ClMemory:
-    """nbytes of a buffer, from offset bytes into its whole on. host is the same memory to Python, where there is such.
+    """nbytes of a buffer, from offset bytes into its whole on. host is the same memory to Python, if there is such."""
 
-    borrowed says that somebody else made it, who may free it as soon as nobody computes with it.
-    """
+    __slots__ = ("__weakref__", "buffer", "host", "nbytes", "offset", "whole")
 
-    __slots__ = ("__weakref__", "borrowed", "buffer", "host", "nbytes", "offset", "whole")
-
-    def __init__(self, buffer: Any, nbytes: int, host: memoryview | None, borrowed: bool = False) -> None:
+    def __init__(self, buffer: Any, nbytes: int, host: memoryview | None) -> None:
         self.buffer, self.whole, self.offset = buffer, buffer, 0
-        self.nbytes, self.host, self.borrowed = nbytes, host, borrowed
+        self.nbytes, self.host = nbytes, host
 
     def __repr__(self) -> str:
         return f"<{self.nbytes} bytes at {self.offset} of an OpenCL buffer>"
@@ -34,7 +34,7 @@ class ClMemory:
 class ClAllocator(Allocator):
     """Memory of one context. Parts begin at multiples of alignment; on_host says that the device uses host memory."""
 
-    def __init__(self, name: str, context: Any, queue: Any, alignment: int, on_host: bool) -> None:
+    def __init__(self, name: str, context: Any, queue: ClQueue, alignment: int, on_host: bool) -> None:
         self.name, self.context, self.queue = name, context, queue
         self.alignment, self.on_host = alignment, on_host
         self.cl = binding()
@@ -57,54 +57,37 @@ class ClAllocator(Allocator):
                 "use a smaller batch"
             ) from error
 
-    def _over(self, view: memoryview, borrowed: bool = False) -> ClMemory:
+    def _over(self, view: memoryview) -> ClMemory:
         flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.USE_HOST_PTR
-        return ClMemory(self.cl.Buffer(self.context, flags, hostbuf=view), view.nbytes, view, borrowed)
+        return ClMemory(self.cl.Buffer(self.context, flags, hostbuf=view), view.nbytes, view)
 
-    def free(self, handle: ClMemory, nbytes: int) -> None:
-        """Give memory back. Host memory goes at once, so whatever still computes with it ends first."""
-        if handle.host is not None:
-            self.wait()
+    def alloc_host(self, nbytes: int) -> memoryview:
+        """Memory of the driver's own, where it copies from without a copy. It is mapped as long as the view lives."""
+        if self.on_host:
+            return super().alloc_host(nbytes)
+        cl = self.cl
+        try:
+            buffer = cl.Buffer(self.context, cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR, nbytes)
+            access = cl.map_flags.READ | cl.map_flags.WRITE
+            array, _ = cl.enqueue_map_buffer(self.queue.queue, buffer, access, 0, (nbytes,), np.uint8)
+        except cl.Error as error:
+            raise DeviceMemoryError(f"{self.name} could not allocate {nbytes} bytes of host memory: {error}") from error
+        return memoryview(array)
 
     def copy_in(self, target: ClMemory, source: memoryview) -> None:
         """Copy host bytes into a buffer, behind what was launched before; the source may have gaps."""
         data = source if source.c_contiguous else memoryview(source.tobytes())
-        if not data.nbytes:
-            return
-        if target.host is not None:
-            self.wait()
-            target.host[: data.nbytes] = data.cast("B")
-        else:
-            self._transfer(target.buffer, data, data.nbytes)
+        if data.nbytes:
+            self.queue.copy_in(target, data).wait()
 
     def copy_out(self, target: memoryview, source: ClMemory) -> None:
         """Copy a buffer to host bytes, which must be contiguous, once what was launched before has finished."""
-        if not target.nbytes:
-            return
-        if source.host is not None:
-            self.wait()
-            target.cast("B")[:] = source.host[: target.nbytes]
-        else:
-            self._transfer(target, source.buffer, target.nbytes)
+        if target.nbytes:
+            self.queue.copy_out(target, source).wait()
 
     def copy(self, target: ClMemory, source: ClMemory, nbytes: int) -> None:
         """Bytes from one buffer to another, behind what was launched before."""
-        event = self.cl.enqueue_copy(self.queue, target.buffer, source.buffer, byte_count=nbytes)
-        if target.borrowed or source.borrowed:
-            event.wait()
-
-    def wait(self) -> None:
-        """Until everything that was launched has finished. Raises DeviceLostError where some of it failed."""
-        try:
-            self.queue.finish()
-        except self.cl.Error as error:
-            raise DeviceLostError(f"{self.name} failed while it computed: {error}") from error
-
-    def _transfer(self, target: Any, source: Any, nbytes: int) -> None:
-        try:
-            self.cl.enqueue_copy(self.queue, target, source, is_blocking=True)
-        except self.cl.Error as error:
-            raise DeviceError(f"{self.name} could not copy {nbytes} bytes: {error}") from error
+        self.queue.copy(target, source, nbytes)
 
     def view(self, handle: ClMemory, offset: int, nbytes: int) -> ClMemory:
         """A part of a buffer, which keeps the whole alive. Raises UnsupportedError where no part can begin."""
@@ -114,7 +97,7 @@ class ClAllocator(Allocator):
                 f"a part of a buffer of {self.name} begins at a multiple of {self.alignment} bytes, and {start} is none"
             )
         host = None if handle.host is None else handle.host[offset : offset + nbytes]
-        part = ClMemory(handle.whole.get_sub_region(start, nbytes), nbytes, host, handle.borrowed)
+        part = ClMemory(handle.whole.get_sub_region(start, nbytes), nbytes, host)
         part.whole, part.offset = handle.whole, start
         return part
 
@@ -122,7 +105,7 @@ class ClAllocator(Allocator):
         """Memory of this process that somebody else made. Raises UnsupportedError where the device has its own."""
         if not self.on_host:
             return super().at_address(address, nbytes)  # type: ignore[no-any-return]
-        return self._over(memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B"), borrowed=True)
+        return self._over(memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B"))
 
     def as_host(self, handle: ClMemory) -> memoryview | None:
         """The buffer itself, where it is host memory."""

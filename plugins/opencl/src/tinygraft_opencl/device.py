@@ -9,7 +9,6 @@ from tinygraft.plugin import (
     Backend,
     Binary,
     GraphExecutor,
-    Handle,
     Ops,
     Program,
     SettingError,
@@ -23,6 +22,7 @@ from tinygraft_opencl.compiler import ClCompiler, load_program
 from tinygraft_opencl.dialect import GROUPS_TARGET, NATIVE_OPS, opencl_renderer
 from tinygraft_opencl.platforms import binding, choose
 from tinygraft_opencl.program import ClGraph, ClProgram
+from tinygraft_opencl.queues import ClQueue
 from tinygraft_opencl.spec import OPENCL_GROUPS
 
 MOST_THREADS = 256  # of a group: more seldom pay, and every GPU has room for these
@@ -33,6 +33,7 @@ class OpenCLBackend(Backend):
     """An OpenCL device. device is pyopencl's; groups says that kernels run in groups of threads."""
 
     allocator: ClAllocator
+    queue: ClQueue
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
@@ -40,8 +41,7 @@ class OpenCLBackend(Backend):
         self.device = device = choose(ordinal)
         self.groups = runs_groups(device)
         self.context = cl.Context([device])
-        self.queue = cl.CommandQueue(self.context, device)
-        self.clock = cl.CommandQueue(self.context, device, cl.command_queue_properties.PROFILING_ENABLE)
+        self.queue = ClQueue(self)
         self.target = target_of(device, self.groups)
         exact = divides_exactly(device)
         on_host = bool(device.type & cl.device_type.CPU) and bool(device.host_unified_memory)
@@ -52,30 +52,19 @@ class OpenCLBackend(Backend):
     def load(self, binary: Binary) -> Program:
         """The driver's program of a binary."""
         program = load_program(self.context, self.device, binary)
-        return ClProgram(binary.name, program, self.queue, binary.signature, self.target.chunks)
+        return ClProgram(binary.name, program, self.queue.queue, binary.signature, self.target.chunks)
+
+    def make_queue(self) -> ClQueue:
+        """A command queue of the same context."""
+        return ClQueue(self)
 
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
         """A captured list of launches whose arguments are set once."""
         return ClGraph(self, steps)
 
-    def synchronize(self) -> None:
-        """Wait until everything that was launched has finished. Raises DeviceLostError where some of it failed."""
-        self.allocator.wait()
-
-    def timed_launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int],
-                     grid: tuple[int, int, int]) -> float:  # fmt: skip
-        """Seconds that one launch took, by the clock of the device."""
-        assert isinstance(program, ClProgram)
-        self.synchronize()
-        event = program.enqueue(self.clock, buffers, variables, grid)
-        if event is None:
-            return 0.0
-        event.wait()
-        return float(event.profile.end - event.profile.start) * 1e-9
-
     def close(self) -> None:
         """Wait for what still runs."""
-        self.queue.finish()
+        self.synchronize()
 
 
 def runs_groups(device: Any) -> bool:

@@ -42,27 +42,26 @@ class ClProgram(Program):
         return self.cl.Kernel(self.program, self.name)
 
     def launch(self, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: WorkSizes) -> None:
-        """Run the kernel; returns before it has finished, unless somebody else's memory is among the buffers."""
-        event = self.enqueue(self.queue, buffers, variables, grid)
-        if event is not None and any(b is not None and b.borrowed for b in buffers):
-            event.wait()
+        """Run the kernel on the first queue; returns before it has finished."""
+        self.enqueue(self.queue, buffers, variables, grid)
 
-    def enqueue(self, queue: Any, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: WorkSizes) -> Any:
-        """Put a launch behind the others of a queue; its event, None for an empty grid."""
+    def enqueue(
+        self, queue: Any, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: WorkSizes
+    ) -> None:
+        """Put a launch behind the others of a queue."""
         with self.lock, errors_of(self.name):
             for place, buffer in enumerate(buffers):
                 self.kernel.set_arg(place, None if buffer is None else buffer.buffer)
             for place, value in enumerate(variables, len(buffers)):
                 self.kernel.set_arg(place, np.int64(value))
-            return self.start(queue, self.kernel, grid)
+            self.start(queue, self.kernel, grid)
 
-    def start(self, queue: Any, kernel: Any, grid: WorkSizes) -> Any:
-        """Put a kernel whose arguments are set behind the others of a queue; its event, None for an empty grid."""
+    def start(self, queue: Any, kernel: Any, grid: WorkSizes) -> None:
+        """Put a kernel whose arguments are set behind the others of a queue."""
         threads = self.signature.block_threads
         whole = (grid[0] * threads * self.units, grid[1], grid[2])
-        if 0 in whole:
-            return None
-        return self.cl.enqueue_nd_range_kernel(queue, kernel, whole, (threads, 1, 1))
+        if 0 not in whole:
+            self.cl.enqueue_nd_range_kernel(queue, kernel, whole, (threads, 1, 1))
 
 
 class ClGraph(GraphExecutor):
@@ -102,20 +101,18 @@ class ClGraph(GraphExecutor):
         while number < len(self.steps) and (number == first or time.perf_counter() < until):
             self._start(number)
             number += 1
-        if any(handle is not None and handle.borrowed for handle in self.handles.values()):
-            self.backend.synchronize()
         return number
 
     def _start(self, number: int) -> None:
         step, kernel = self.steps[number], self.kernels[number]
         if kernel is None:
             target, source = (self.handles[place] for place in step.buffers)
-            self.backend.allocator.copy(target, source, step.nbytes)
+            self.queue.copy(target, source, step.nbytes)
             return
         x, y, z = (size_of(size, self.values) for size in step.grid)
         program = program_of(step)
         with errors_of(program.name):
-            program.start(program.queue, kernel, (x, y, z))
+            program.start(self.queue.queue, kernel, (x, y, z))  # type: ignore[attr-defined]
 
 
 def program_of(step: Step) -> ClProgram:

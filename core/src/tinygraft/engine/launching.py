@@ -1,0 +1,128 @@
+"""Launches on devices that do not wait for them, and their times, which are known later.
+
+    launch_on_queue(...)     a kernel on the queue of this thread, behind what used its memory before
+    tell(...)                report a launch or copy: at once, or where its time is not known yet by `report`
+    conclude()               at the end of a realisation or replay: report times, submit what was gathered
+
+So nothing waits between the launches of one realisation, with DEBUG=2 neither, and their times are those of a device
+that is kept busy. Reports come in the order of the launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tinygraft import events
+from tinygraft.config import DEBUG
+from tinygraft.device.buffer import Buffer
+from tinygraft.device.counters import GlobalCounters
+from tinygraft.device.interfaces import Handle
+from tinygraft.device.queues import Event, settle
+from tinygraft.device.registry import Device
+from tinygraft.device.timeline import Timeline
+from tinygraft.engine.compile import Compiled
+from tinygraft.engine.debug_print import show_launch
+from tinygraft.errors import TinygraftError
+from tinygraft.events import LaunchEvent
+
+
+@dataclass(slots=True)
+class LaunchArguments:
+    """A kernel with what it is launched with."""
+
+    kernel: Compiled
+    timeline: Timeline
+    handles: Sequence[Handle]
+    variables: Sequence[int]
+    grid: tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class Span:
+    """What a device does between two events of one queue."""
+
+    timeline: Timeline
+    start: Event
+    end: Event
+
+    def seconds(self) -> float:
+        """How long it took; waits for it. Raises DeviceLostError."""
+        self.timeline.wait(self.end)
+        return self.end.elapsed(self.start)
+
+
+@dataclass(slots=True)
+class LaunchReport:
+    """A launch or copy to be reported. number says which it was, of all launches of the process."""
+
+    device: str
+    name: str
+    arguments: int
+    time: Span | float
+    flops: int
+    moved: int
+    number: int
+
+    def make(self) -> None:
+        """Report it to the counters, with DEBUG=2 on the screen, and to observers."""
+        seconds = max(self.time if isinstance(self.time, float) else self.time.seconds(), 1e-9)
+        GlobalCounters.time_sum_s += seconds
+        if DEBUG.value >= 2:
+            show_launch(self.number, self.device, self.name, self.arguments, seconds, self.flops, self.moved)
+        if events.on_launch:
+            event = LaunchEvent(name=self.name, device=self.device, seconds=seconds, bytes=self.moved, flops=self.flops)
+            events.tell(event)
+
+
+_reports: list[LaunchReport] = []  # of launches whose time is not known yet, and of those after them
+
+
+def launch_on_queue(work: LaunchArguments, buffers: Sequence[Buffer], is_timed: bool) -> Span | float | None:
+    """Launch a kernel on the queue of this thread, behind what used its memory before; its time, where that is asked.
+
+    Raises what the plugin raises, with LAUNCH_BLOCKING=1 also what would come late.
+    """
+    kernel, timeline = work.kernel, work.timeline
+    queue = timeline.queue()
+    for buffer, param in zip(buffers, kernel.signature.params, strict=True):
+        block = buffer.block
+        if block is not None:
+            if timeline.is_ordered:
+                timeline.use(queue, block, param.written)
+            timeline.is_foreign |= block.is_foreign
+    time: Span | float | None = None
+    if not is_timed:
+        queue.launch(kernel.program, work.handles, work.variables, work.grid)
+    elif timeline.has_events:
+        start = queue.record()
+        queue.launch(kernel.program, work.handles, work.variables, work.grid)
+        time = Span(timeline, start, queue.record())
+    else:
+        time = Device[timeline.backend.name].timed_launch(kernel.program, work.handles, work.variables, work.grid)
+    timeline.ran(queue, kernel.name)
+    return time
+
+
+def tell(device: str, name: str, arguments: int, time: Span | float, flops: int, moved: int) -> None:
+    """Report a launch or copy, in the order of the launches: at once, or with those before it by `conclude`."""
+    report = LaunchReport(device, name, arguments, time, flops, moved, GlobalCounters.kernel_count)
+    if _reports or not isinstance(time, float):
+        _reports.append(report)
+    else:
+        report.make()
+
+
+def conclude(failed: bool = False) -> None:
+    """Report what waits to be, and submit what devices have gathered. Raises DeviceLostError where it waits.
+
+    After an error of another kind nothing is reported, and nothing is raised in the place of that error.
+    """
+    with suppress(*((TinygraftError,) if failed else ())):
+        try:
+            while _reports and not failed:
+                _reports.pop(0).make()
+        finally:
+            _reports.clear()
+            settle()

@@ -1,0 +1,137 @@
+"""Queues of a device, in order each, and the driver's events.
+
+An event of another context, that of another OpenCL device, is waited for through one of this context, which the driver
+sets when the other has passed. Events of other kinds of devices the host waits for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.plugin import DeviceError, DeviceLostError, Event, Handle, Program, Queue
+from tinygraft_opencl.platforms import binding
+
+if TYPE_CHECKING:
+    from tinygraft_opencl.device import OpenCLBackend
+    from tinygraft_opencl.program import WorkSizes
+
+
+class ClEvent(Event):
+    """The event of a command in a queue that works in order."""
+
+    def __init__(self, queue: ClQueue, event: Any) -> None:
+        self.queue, self.event = queue, event
+
+    def done(self) -> bool:
+        """Whether the command has run, or failed."""
+        return int(self.event.command_execution_status) <= int(self.queue.cl.command_execution_status.COMPLETE)
+
+    def wait(self) -> None:
+        """Wait for the command. Raises DeviceLostError."""
+        with self.queue.late_errors():
+            self.event.wait()
+
+    def elapsed(self, since: Event) -> float:
+        """Seconds by the device's clock."""
+        assert isinstance(since, ClEvent)
+        self.wait()
+        return float(self.event.profile.end - since.event.profile.end) * 1e-9
+
+
+class ClQueue(Queue):
+    """A command queue that works in order, and takes the time of each command."""
+
+    backend: OpenCLBackend
+
+    def __init__(self, backend: OpenCLBackend) -> None:
+        super().__init__(backend)
+        self.cl = binding()
+        timed = self.cl.command_queue_properties.PROFILING_ENABLE
+        self.queue = self.cl.CommandQueue(backend.context, backend.device, timed)
+        self._copies: deque[ClEvent] = deque()  # pyopencl waits, with the GIL, where one dies before it has passed
+
+    def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: WorkSizes) -> None:
+        """Put a kernel behind what is in the queue."""
+        program.enqueue(self.queue, buffers, variables, grid)
+
+    def copy(self, target: Handle, source: Handle, nbytes: int) -> ClEvent:
+        """Copy between two buffers of the context."""
+        return self._copied(target.buffer, source.buffer, nbytes, byte_count=nbytes)
+
+    def copy_in(self, target: Handle, source: memoryview) -> ClEvent:
+        """Copy from host memory."""
+        return self._copied(target.buffer, source, source.nbytes, is_blocking=False)
+
+    def copy_out(self, target: memoryview, source: Handle) -> ClEvent:
+        """Copy to host memory."""
+        return self._copied(target, source.buffer, target.nbytes, is_blocking=False)
+
+    def sees(self, peer: Any) -> bool:
+        """Whether that is an OpenCL device in the memory of the host."""
+        return bool(type(peer) is type(self.backend) and peer.allocator.on_host)
+
+    def copy_from(self, target: Handle, peer: Any, source: Handle, nbytes: int) -> ClEvent:
+        """Copy from the memory of such a device."""
+        return self._copied(target.buffer, source.host[:nbytes], nbytes, is_blocking=False)
+
+    def record(self) -> ClEvent:
+        """A marker."""
+        with self.errors("an event could not be recorded"):
+            return ClEvent(self, self.cl.enqueue_marker(self.queue))
+
+    def wait(self, event: Event) -> None:
+        """Let later commands wait for an event."""
+        if not isinstance(event, ClEvent):
+            event.wait()
+            return
+        if event.queue is self:
+            return
+        other = event.event
+        if event.queue.backend is not self.backend:
+            other = self._bridge(other)
+        with self.errors("a queue could not wait for an event"):
+            self.cl.enqueue_barrier(self.queue, wait_for=[other])
+
+    def _bridge(self, event: Any) -> Any:
+        """An event of this context that is set when one of another context has passed, or failed."""
+        bridge = self.cl.UserEvent(self.backend.context)
+        complete = self.cl.command_execution_status.COMPLETE
+        event.set_callback(complete, lambda status: bridge.set_status(min(int(status), complete)))
+        return bridge
+
+    def submit(self) -> None:
+        """Let the driver begin."""
+        with self.errors("a queue could not be flushed"):
+            self.queue.flush()
+
+    def finish(self) -> None:
+        """Wait for all of it. Raises DeviceLostError."""
+        with self.late_errors():
+            self.queue.finish()
+
+    def _copied(self, target: Any, source: Any, nbytes: int, **how: Any) -> ClEvent:
+        with self.errors(f"could not copy {nbytes} bytes"):
+            event = ClEvent(self, self.cl.enqueue_copy(self.queue, target, source, **how))
+        self._copies.append(event)
+        while self._copies and self._copies[0].done():
+            self._copies.popleft()
+        return event
+
+    @contextmanager
+    def errors(self, what: str) -> Iterator[None]:
+        """What the driver refuses at once."""
+        try:
+            yield
+        except self.cl.Error as error:
+            raise DeviceError(f"{self.backend.name}: {what}: {error}") from error
+
+    @contextmanager
+    def late_errors(self) -> Iterator[None]:
+        """What failed while the device computed."""
+        try:
+            yield
+        except self.cl.Error as error:
+            raise DeviceLostError(f"{self.backend.name} failed while it computed: {error}") from error

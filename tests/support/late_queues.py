@@ -1,0 +1,214 @@
+"""A device with queues, PYTHON underneath, that does everything as late as it may: when somebody waits for it.
+
+Each queue runs only as far as an event, a copy to the host or `finish` asks, whatever the others still have to do. New
+memory is full of 0xFF, and memory that is freed is filled with it at once. So what core forgets to order, or lets go of
+too early, is a wrong value here, each time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinygraft.device.device_spec import ApiRange, DeviceSpec, Probe
+from tinygraft.device.interfaces import Handle, Program
+from tinygraft.device.queues import Event, Queue
+from tinygraft.errors import DeviceLostError
+from tinygraft.reference.python import HostAllocator, PythonBackend
+from tinygraft.uop.stages import Binary
+
+Grid = tuple[int, int, int]
+DIRT = 0xFF
+LOCK = threading.RLock()  # one thread at a time does work, whoever waits for it
+
+
+class LateEvent(Event):
+    """It has passed when its queue has done so many pieces of work."""
+
+    def __init__(self, queue: LateQueue, number: int) -> None:
+        self.queue, self.number = queue, number
+
+    def done(self) -> bool:
+        """Whether somebody has waited for as much."""
+        return len(self.queue.times) > self.number
+
+    def wait(self) -> None:
+        """Do it now."""
+        self.queue.run(self.number)
+
+    def elapsed(self, since: Event) -> float:
+        """By the clock of the host, as the work was done."""
+        assert isinstance(since, LateEvent)
+        self.wait()
+        return self.queue.times[self.number] - self.queue.times[since.number]
+
+
+class LateQueue(Queue):
+    """Work that waits until somebody does."""
+
+    backend: LateBackend
+
+    def __init__(self, backend: LateBackend) -> None:
+        super().__init__(backend)
+        self.tasks: deque[Callable[[], object]] = deque()
+        self.times = [time.perf_counter()]  # when so many pieces of work were done
+        self.given = self.submitted = 0
+
+    def later(self, work: Callable[..., object], *arguments: Any) -> LateEvent:
+        """Put work behind all other."""
+        copies = [list(a) if isinstance(a, list) else a for a in arguments]  # a sequence is the caller's
+        with LOCK:
+            self.tasks.append(lambda: work(*copies))
+            self.given += 1
+            return LateEvent(self, self.given)
+
+    def run(self, number: int) -> None:
+        """Do work until so much of it is done."""
+        with LOCK:
+            while len(self.times) <= number:
+                try:
+                    self.tasks.popleft()()
+                except DeviceLostError:
+                    raise
+                except Exception as error:
+                    raise DeviceLostError(f"{self.backend.name} failed while it computed: {error}") from error
+                finally:
+                    self.times.append(time.perf_counter())
+
+    def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> None:
+        """Run a kernel later."""
+        assert isinstance(program, LateProgram)
+        self.later(program.program.launch, list(buffers), list(variables), grid)
+
+    def copy(self, target: Handle, source: Handle, nbytes: int) -> LateEvent:
+        """Copy later."""
+        return self.later(lambda: target.__setitem__(slice(nbytes), bytes(source[:nbytes])))
+
+    def copy_in(self, target: Handle, source: memoryview) -> LateEvent:
+        """Read the source later."""
+        flat = source.cast("B")
+        return self.later(lambda: target.__setitem__(slice(flat.nbytes), bytes(flat)))
+
+    def copy_out(self, target: memoryview, source: Handle) -> LateEvent:
+        """Write the target later."""
+        flat = target.cast("B")
+        return self.later(lambda: flat.__setitem__(slice(None), bytes(source[: flat.nbytes])))
+
+    def record(self) -> LateEvent:
+        """Behind all that was given so far."""
+        return LateEvent(self, self.given)
+
+    def wait(self, event: Event) -> None:
+        """Wait for the event when it is this piece of work's turn."""
+        self.later(event.wait)
+
+    def submit(self) -> None:
+        """Count how often that was asked for."""
+        self.submitted += 1
+
+    def finish(self) -> None:
+        """Do all of it."""
+        self.run(self.given)
+
+
+class LateProgram(Program):
+    """A kernel for the first queue, or another one."""
+
+    def __init__(self, backend: LateBackend, program: Program) -> None:
+        self.backend, self.program = backend, program
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> None:
+        """Run it later."""
+        self.backend.queue.launch(self, buffers, variables, grid)
+
+
+class LateMemory(HostAllocator):
+    """Memory that is dirty when it is new and again when it is freed. views says whether the host sees it."""
+
+    def __init__(self, backend: LateBackend) -> None:
+        self.backend = backend
+        self.freed = 0
+
+    def alloc(self, nbytes: int) -> Handle:
+        """Dirt."""
+        handle = super().alloc(nbytes)
+        handle[:] = bytes([DIRT]) * nbytes
+        return handle
+
+    def free(self, handle: Handle, nbytes: int) -> None:
+        """Dirt at once: nobody uses it any more."""
+        handle[:] = bytes([DIRT]) * nbytes
+        self.freed += 1
+
+    def alloc_host(self, nbytes: int) -> memoryview:
+        """Dirt."""
+        return memoryview(bytearray([DIRT]) * nbytes)
+
+    def copy_in(self, target: Handle, source: memoryview) -> None:
+        """Behind what the first queue has."""
+        self.backend.queue.copy_in(target, source).wait()
+
+    def copy_out(self, target: memoryview, source: Handle) -> None:
+        """Behind what the first queue has."""
+        self.backend.queue.copy_out(target, source).wait()
+
+    def copy(self, target: Handle, source: Handle, nbytes: int) -> None:
+        """Behind what the first queue has."""
+        self.backend.queue.copy(target, source, nbytes)
+
+
+class LateBackend(PythonBackend):
+    """PYTHON with queues that do everything late."""
+
+    queue: LateQueue
+    queue_class = LateQueue
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.queue = self.queue_class(self)
+        self.allocator = LateMemory(self)
+
+    def make_queue(self) -> LateQueue:
+        """Another one."""
+        return self.queue_class(self)
+
+    def load(self, binary: Binary) -> Program:
+        """A program that runs later."""
+        return LateProgram(self, super().load(binary))
+
+
+class SeeingQueue(LateQueue):
+    """One that reads the memory of its peers itself."""
+
+    def sees(self, peer: Any) -> bool:
+        """All of its kind."""
+        return isinstance(peer, LateBackend)
+
+    def copy_from(self, target: Handle, peer: Any, source: Handle, nbytes: int) -> LateEvent:
+        """Read the peer's memory later."""
+        return self.copy(target, source, nbytes)
+
+
+class SeeingBackend(LateBackend):
+    """Devices that see each other's memory."""
+
+    queue_class = SeeingQueue
+
+
+def probe() -> Probe:
+    """It is there, as often as one wants."""
+    return Probe(ok=True, detail="found", count=None)
+
+
+def spec(name: str, backend: str) -> DeviceSpec:
+    """A device of this file."""
+    return DeviceSpec(
+        name=name, summary="late", api=ApiRange((0, 1), (0, 9)), kind="accelerator", priority=0,
+        probe="late_queues:probe", backend=f"late_queues:{backend}",
+    )  # fmt: skip
+
+
+LATE, SEEING = spec("LATE", "LateBackend"), spec("SEEING", "SeeingBackend")
