@@ -16,9 +16,11 @@ from typing import Any
 from faults import VALUES as FAULTS
 from faults import Change, Faulty
 from host_groups import DIALECT
+from late_queues import LateBackend, LateEvent, LateQueue
 from sound import SOUND, Grid, Host, Kept, Queued, Shares
 from tinygraft.device.device_spec import ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Compiler, GraphExecutor, Handle, Program, Step
+from tinygraft.device.queues import Event
 from tinygraft.dtype import dtypes
 from tinygraft.errors import CompileError
 from tinygraft.reference.python import PythonBackend, PythonProgram
@@ -74,6 +76,62 @@ class ClosesAll(Queued):
         """A program, as long as nobody has closed the device."""
         assert not self.closed, "the device is closed"
         return super().load(binary)
+
+
+class CopiesLate(LateBackend):
+    """The event of a copy from the host passes before its bytes are read."""
+
+    class queue_class(LateQueue):
+        """Its queues."""
+
+        def copy_in(self, target: Handle, source: memoryview) -> LateEvent:
+            """An event before the copy."""
+            event = super().copy_in(target, source)
+            return LateEvent(self, event.number - 1)
+
+
+class PassedEvent(LateEvent):
+    """One that says that it has passed."""
+
+    def done(self) -> bool:
+        """Always."""
+        return True
+
+
+class ReusesEarly(LateBackend):
+    """Events say at once that they are done, so what was used is used again."""
+
+    class queue_class(LateQueue):
+        """Its queues."""
+
+        def later(self, work: Callable[..., object], *arguments: Any) -> LateEvent:
+            """Put work behind all other."""
+            return PassedEvent(self, super().later(work, *arguments).number)
+
+        def record(self) -> LateEvent:
+            """An event that says it has passed."""
+            return PassedEvent(self, self.given)
+
+
+class EventsWaitForNothing(LateBackend):
+    """Who waits for a recorded event goes on at once."""
+
+    class queue_class(LateQueue):
+        """Its queues."""
+
+        def record(self) -> LateEvent:
+            """An event before all that was given."""
+            return LateEvent(self, 0)
+
+
+class QueuesWaitForNothing(LateBackend):
+    """A queue runs on where it should wait for an event."""
+
+    class queue_class(LateQueue):
+        """Its queues."""
+
+        def wait(self, event: Event) -> None:
+            """Do nothing."""
 
 
 class TimesLaunches(Queued):
@@ -389,6 +447,14 @@ MUTANTS: dict[str, Mutant] = {
     "WRITESEARLY": Mutant(WritesEarly, ("test_writing_waits",), ("test_synchronize_waits", "test_dependent_kernels")),
     "NEVERWAITS": Mutant(NeverWaits, ("test_synchronize_waits",), rest(WAITS, "test_synchronize_waits")),
     "LASTFIRST": Mutant(LastFirst, ("test_dependent_kernels",), ("test_synchronize_waits", "test_reading_waits")),
+    "COPIESLATE": Mutant(CopiesLate, ("test_copy_in_event",), ("test_event_waits", "test_queue_waits_for_event")),
+    "REUSESEARLY": Mutant(ReusesEarly, ("test_done_event", "test_uploads_behind_work"),
+                          ("test_copy_in_event", "test_queue_waits_for_event")),
+    "EVENTSWAITFORNOTHING": Mutant(EventsWaitForNothing, ("test_event_waits", "test_queue_waits_for_event"),
+                                   ("test_finish_waits",)),
+    "QUEUESWAITFORNOTHING": Mutant(QueuesWaitForNothing, (
+        "test_queue_waits_for_event", "test_overwriting_waits_for_event", "test_copy_event", "test_tensors_on_queues",
+    ), ("test_event_waits",)),
     "CLOSESALL": Mutant(ClosesAll, ("test_close_and_open_again",), ("test_graph_runs_in_order",)),
     "TIMESNOTHING": Mutant(TimesNothing, ("test_time",), GRAPHS),
     "TIMESLAUNCHES": Mutant(TimesLaunches, ("test_time",), ("test_graph_of_many_steps",)),

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from gpusim import TARGET
 from host_groups import HostGroups
+from late_queues import LateBackend
 from tinygraft.device.interfaces import Handle, Program
 from tinygraft.reference.python import TARGET as PYTHON
 from tinygraft.reference.python import HostAllocator, PythonBackend
@@ -115,5 +116,5 @@ class Shares(PythonBackend):
 
 SOUND = {
     "SOUNDPYTHON": PythonBackend, "SOUNDKEPT": Kept, "SOUNDQUEUE": Queued, "SOUNDHOST": Host, "SOUNDGPU": Gpu,
-    "SOUNDSHARES": Shares,
+    "SOUNDSHARES": Shares, "SOUNDLATE": LateBackend,
 }  # fmt: skip

@@ -287,7 +287,8 @@ class Timeline:
             if found := self._host.get(size):
                 self._cached -= size
                 return found.pop()
-        return self.backend.allocator.alloc_host(size)
+        block: memoryview = self.backend.allocator.alloc_host(size)
+        return block
 
     def staged(self, block: memoryview, event: Event) -> None:
         """Keep pinned memory that `staging` gave until an event has passed, then for the next copy."""

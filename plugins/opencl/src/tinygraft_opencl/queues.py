@@ -55,7 +55,7 @@ class ClQueue(Queue):
 
     def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: WorkSizes) -> None:
         """Put a kernel behind what is in the queue."""
-        program.enqueue(self.queue, buffers, variables, grid)
+        program.enqueue(self.queue, buffers, variables, grid)  # type: ignore[attr-defined]
 
     def copy(self, target: Handle, source: Handle, nbytes: int) -> ClEvent:
         """Copy between two buffers of the context."""

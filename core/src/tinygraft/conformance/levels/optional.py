@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tinygraft.conformance.levels.optional_groups import Groups
 from tinygraft.conformance.levels.optional_launches import Launches
+from tinygraft.conformance.levels.optional_queues import Queues
 
 
-class OptionalLevel(Groups, Launches):
+class OptionalLevel(Groups, Launches, Queues):
     """Tests of level optional."""

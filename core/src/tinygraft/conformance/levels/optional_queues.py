@@ -1,0 +1,218 @@
+"""Queues and events: what passes when, which work comes after which, and what core may use again because of that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tinygraft.codegen.lower import to_linear
+from tinygraft.conformance.compare import same
+from tinygraft.conformance.gate import needs
+from tinygraft.conformance.kernels import programs
+from tinygraft.conformance.levels.optional_launches import BackendMemory, mapped, spinning
+from tinygraft.device.interfaces import Backend, Handle
+from tinygraft.device.queues import Event, Queue
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.stages import Kernel
+
+SPINS, TIMES = 50_000, 6  # iterations of a kernel that takes its time, and how often it is launched
+PATIENCE = 0.2  # seconds that a device may take to do what it was given, though nobody waits
+CLOCKS = 1e-3  # seconds by which two clocks may differ
+
+
+def spun(first: int) -> int:
+    """What spinning leaves."""
+    value = 1
+    for i in range(SPINS):
+        value ^= first + i
+    return value
+
+
+class Work:
+    """Kernels and buffers on two queues of a backend: the first one, and another beside it."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend, self.memory = backend, BackendMemory(backend)
+        self.first, self.second = backend.queue, backend.make_queue()
+        linear = to_linear(Kernel(mapped(lambda x: x + 1, 1)), backend.target)
+        self.slow, self.add = programs(backend, [spinning(SPINS), linear])
+        x, y, z = (int(n) for n in linear.signature.grid)
+        self.grid = x, y, z
+
+    def spin(self, queue: Queue, out: Handle, x: Handle) -> None:
+        """Work that takes a while, and leaves spun(x)."""
+        for _ in range(TIMES):
+            queue.launch(self.slow, [out, x], [], (1, 1, 1))
+
+    def plus_one(self, queue: Queue, out: Handle, x: Handle) -> None:
+        """A quick kernel."""
+        queue.launch(self.add, [out, x], [], self.grid)
+
+    def now(self, handle: Handle) -> int:
+        """The first number of a buffer as the second queue has it, behind nothing but what that queue was given."""
+        found = bytearray(4)
+        self.second.copy_out(memoryview(found), handle).wait()
+        return int.from_bytes(found, "little", signed=True)
+
+
+def number(value: int) -> memoryview:
+    """A number as bytes."""
+    return memoryview(bytearray(value.to_bytes(4, "little", signed=True)))
+
+
+class Queues:
+    """A device with queues of its own keeps what core builds on: order within a queue, and events between them."""
+
+    @pytest.fixture
+    @staticmethod
+    def work(backend: Backend) -> Iterator[Work]:
+        """Kernels on two queues, all of whose work has passed in the end."""
+        made = Work(backend)
+        yield made
+        made.first.finish()
+        made.second.finish()
+
+    @needs("queues")
+    def test_event_waits(self, work: Work) -> None:
+        """When the host has waited for an event, what was launched before it has run, as everybody sees."""
+        x, out = work.memory.make([7]), work.memory.make([0])
+        work.spin(work.first, out, x)
+        event = work.first.record()
+        event.wait()
+        assert event.done(), "an event that was waited for is not done()"
+        assert work.now(out) == spun(7), "wait() of an event returned before the kernel that was launched before it ran"
+
+    @needs("queues")
+    def test_done_event(self, work: Work) -> None:
+        """An event that says it is done has all work before it done."""
+        x, out = work.memory.make([8]), work.memory.make([0])
+        work.spin(work.first, out, x)
+        event, end = work.first.record(), time.perf_counter() + PATIENCE
+        work.first.submit()
+        while not event.done() and time.perf_counter() < end:
+            pass
+        if event.done():
+            assert work.now(out) == spun(8), "an event said done() before the kernel that was launched before it ran"
+        event.wait()
+        assert event.done()
+
+    @needs("queues")
+    def test_finish_waits(self, work: Work) -> None:
+        """After finish() of a queue all that it was given has run."""
+        x, out = work.memory.make([9]), work.memory.make([0])
+        work.spin(work.first, out, x)
+        work.first.finish()
+        assert work.now(out) == spun(9)
+
+    @needs("queues")
+    def test_queue_waits_for_event(self, work: Work) -> None:
+        """A kernel on one queue that waits for an event of another one reads what was written there before it."""
+        x, out, more = work.memory.make([3]), work.memory.make([0]), work.memory.make([0])
+        work.spin(work.first, out, x)
+        after(work.second, work.first)
+        work.plus_one(work.second, more, out)
+        assert work.now(more) == spun(3) + 1, "a queue ran work behind wait(event) before the event had passed"
+
+    @needs("queues")
+    def test_overwriting_waits_for_event(self, work: Work) -> None:
+        """Memory that one queue still reads is written by another one after the event that it waits for."""
+        x, out = work.memory.make([4]), work.memory.make([0])
+        work.spin(work.first, out, x)
+        after(work.second, work.first)
+        work.second.copy_in(x, number(5)).wait()
+        assert work.now(x) == 5
+        work.first.finish()
+        assert work.now(out) == spun(4), "a queue wrote memory behind wait(event) before the event had passed"
+
+    @needs("queues")
+    def test_copy_in_event(self, work: Work) -> None:
+        """The event of copy_in passes when the bytes were taken, behind what was launched before."""
+        x, out, other = work.memory.make([5]), work.memory.make([0]), work.memory.make([0])
+        source = number(6)
+        work.spin(work.first, out, x)
+        work.first.copy_in(x, source).wait()
+        source[:] = number(-1)
+        work.spin(work.first, other, x)
+        work.first.finish()
+        found = work.now(out), work.now(other)
+        assert found == (spun(5), spun(6)), "the event of copy_in passed before the copy: its source was used again"
+
+    @needs("queues")
+    def test_copy_out_event(self, work: Work) -> None:
+        """The event of copy_out passes when the bytes are there."""
+        x, out, target = work.memory.make([2]), work.memory.make([0]), number(0)
+        work.spin(work.first, out, x)
+        work.first.copy_out(target, out).wait()
+        assert bytes(target) == bytes(number(spun(2))), "the event of copy_out passed before the bytes were there"
+
+    @needs("queues")
+    def test_copy_event(self, work: Work) -> None:
+        """A copy within the device comes behind what its queue waits for, and its event behind the copy."""
+        x, out, copied = work.memory.make([1]), work.memory.make([0]), work.memory.make([0])
+        work.spin(work.first, out, x)
+        after(work.second, work.first)
+        work.second.copy(copied, out, 4).wait()
+        assert work.now(copied) == spun(1)
+
+    @needs("queues")
+    def test_time_between_events(self, work: Work) -> None:
+        """It is no more than the host's clock says, and more where there is more work."""
+        x, out = work.memory.make([1]), work.memory.make([0])
+        found = []
+        for times in (0, 2):
+            work.first.finish()
+            begun, start = time.perf_counter(), work.first.record()
+            for _ in range(times):
+                work.spin(work.first, out, x)
+            found.append(work.first.record().elapsed(start))
+            assert 0 <= found[-1] <= time.perf_counter() - begun + CLOCKS
+        assert found[0] < found[1]
+
+    @needs("queues")
+    def test_pinned_memory(self, work: Work) -> None:
+        """Host memory of the device's own is as large as was asked, can be written, and is copied from and to."""
+        pinned, handle = work.backend.allocator.alloc_host(4096), work.backend.allocator.alloc(4096)
+        assert (pinned.nbytes, pinned.readonly, pinned.format) == (4096, False, "B")
+        pinned[:] = data = bytes(range(256)) * 16
+        work.first.copy_in(handle, pinned).wait()
+        pinned[:] = bytes(4096)
+        work.first.copy_out(pinned, handle).wait()
+        assert bytes(pinned) == data
+        work.backend.allocator.free(handle, 4096)
+
+    @needs("queues")
+    def test_uploads_behind_work(self, device: str, work: Work) -> None:
+        """Tensors that are made while kernels run have their own values, though pinned memory is used again."""
+        x, out = work.memory.make([1]), work.memory.make([0])
+        work.spin(work.first, out, x)
+        tensors = [Tensor(np.full(1000, i, np.int32), device=device).realize() for i in range(30)]
+        same([int(t.numpy()[999]) for t in tensors], list(range(30)))
+
+    @needs("queues")
+    def test_tensors_on_queues(self, backend: Backend, device: str) -> None:
+        """What is computed on two queues in turn, in memory that is freed and used again, has its value on both."""
+        queue, data = backend.new_queue(), np.arange(20_011, dtype=np.int32)
+        x, want, kept = Tensor(data, device=device).realize(), data, []
+        for i in range(6):
+            with queue:
+                y = (x * 3 + i).realize()
+            kept.append((y.sum() - i).realize())
+            x = (y - x).realize()
+            del y
+            new = want * 3 + i
+            want = new - want
+            with queue:
+                assert int(x.numpy()[-1]) == int(want[-1])
+            same([kept[-1].item()], [int(new.sum(dtype=np.int32)) - i])
+        np.testing.assert_array_equal(x.numpy(), want)
+
+
+def after(queue: Queue, other: Queue) -> Event:
+    """Let a queue wait for all that another one was given so far."""
+    event = other.record()
+    other.submit()
+    queue.wait(event)
+    return event
