@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ import pytest
 from installed import installed
 from late_queues import LateBackend, LateProgram
 from tinygraft import Context, Device, Tensor, TinyJit, events
-from tinygraft.device.buffer import Buffer
+from tinygraft.device.buffer import Borrowed, Buffer
+from tinygraft.device.pool import Pool
+from tinygraft.device.timeline import Timeline, Uses
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 from tinygraft.events import LaunchEvent
@@ -79,7 +81,8 @@ def test_what_is_overwritten_was_read(device: str) -> None:
         sums.append((state.sum() + i).realize())
         with queue:
             state.assign(state + 1).realize()
-    assert state.tolist() == (floats(9) + 4).tolist()
+    with queue:
+        assert state.tolist() == (floats(9) + 4).tolist()
     assert [s.item() for s in sums] == [36 + 9 * i + i for i in range(4)]
 
 
@@ -89,13 +92,15 @@ def test_freed_memory_is_free_on_its_queue_only(device: str) -> None:
     kept = []
     for i in range(5):
         x = Tensor(np.full(size, i, np.float32), device=device).realize()
+        Device[device].synchronize()
         kept.append((x.sum() / size).realize())
         del x
         with queue:
             y = Tensor(np.full(size, 100, np.float32), device=device).realize()
             z = (y + 1).realize()
             del y
-    assert z.numpy()[-1] == 101
+    with queue:
+        assert z.numpy()[-1] == 101
     assert [t.item() for t in kept] == [0, 1, 2, 3, 4]
 
 
@@ -425,3 +430,51 @@ def test_users_measure_with_events(device: str) -> None:
     assert end.elapsed(start) > 0
     assert start.done() and end.done()
     assert y.tolist() == (floats(9) * 2).tolist()
+
+
+def freed_at_once(self: Any, handle: Any, size: int, uses: object) -> None:
+    """Give a block to the device whatever still uses it."""
+    self.allocator.free(handle, size)
+
+
+def unstaged_at_once(self: Any, block: memoryview, event: object) -> None:
+    """Let the next copy have pinned memory."""
+    self._unstage(block)
+
+
+FAULTS: dict[str, tuple[type, str, Any, Callable[..., None]]] = {
+    "queues are not ordered": (Timeline, "follow", lambda *_: None, test_two_queues_need_no_help),
+    "readers are forgotten": (
+        Uses, "readers", property(lambda _: {}, lambda *_: None), test_what_is_overwritten_was_read,
+    ),
+    "a freed block is anybody's": (
+        Pool, "_give",
+        lambda self, handle, nbytes, size, uses: GIVE(self, handle, nbytes, size, None),
+        test_freed_memory_is_free_on_its_queue_only,
+    ),
+    "memory goes back too early": (
+        Pool, "_release_to_device", freed_at_once, test_memory_goes_back_when_its_last_use_has_passed,
+    ),
+    "pinned memory is used again": (
+        Timeline, "staged", unstaged_at_once, test_pinned_memory_is_used_again_when_its_copy_has_passed,
+    ),
+    "owners are let go": (Timeline, "leave", lambda *_: None, test_an_owner_is_kept_until_the_last_use),
+    "owners are not waited for": (
+        Borrowed, "is_foreign", False, test_memory_of_others_is_done_with_when_a_realisation_returns,
+    ),
+    "peers are not ordered": (Timeline, "use", lambda *_: None, test_peers_are_in_order_without_a_wait),
+}  # fmt: skip
+GIVE = Pool._give
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [("SEEING" if name.startswith("peers") else "LATE", name) for name in FAULTS],
+    indirect=["device"],
+)
+def test_a_fault_of_core_is_seen(device: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where core forgets one of these, a test above fails."""
+    owner, attribute, instead, test = FAULTS[name]
+    monkeypatch.setattr(owner, attribute, instead)
+    with pytest.raises(AssertionError):
+        test(device)

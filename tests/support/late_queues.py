@@ -126,7 +126,7 @@ class LateProgram(Program):
 
 
 class LateMemory(HostAllocator):
-    """Memory that is dirty when it is new and again when it is freed. views says whether the host sees it."""
+    """Memory that is dirty when it is new and again when it is freed, and that the host does not see."""
 
     def __init__(self, backend: LateBackend) -> None:
         self.backend = backend
@@ -142,6 +142,10 @@ class LateMemory(HostAllocator):
         """Dirt at once: nobody uses it any more."""
         handle[:] = bytes([DIRT]) * nbytes
         self.freed += 1
+
+    def as_host(self, handle: Handle) -> memoryview | None:
+        """Nothing: a look at memory is a copy, which waits for no more than it has to."""
+        return None
 
     def alloc_host(self, nbytes: int) -> memoryview:
         """Dirt."""
