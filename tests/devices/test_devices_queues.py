@@ -251,6 +251,18 @@ def test_memory_of_others_is_done_with_when_a_realisation_returns(device: str) -
         assert result.tolist() == [2 * i] * 6
 
 
+def test_memory_that_is_lent_is_written_when_a_realisation_returns(device: str) -> None:
+    """Whoever holds the memory of a tensor sees what is assigned to it at once, as long as it is held and no longer."""
+    backend = backend_of(device)
+    t = (Tensor(floats(6), device=device) + 1).realize()
+    view = memoryview(t.data())
+    t.assign(t * 2).realize()
+    assert view.tolist() == ((floats(6) + 1) * (1 if device == "LATE" else 2)).tolist()
+    del view
+    t.assign(t * 2).realize()
+    assert backend.queue.tasks
+
+
 def test_an_owner_is_kept_until_the_last_use(device: str) -> None:
     """Of memory that work is still to be done on, the owner goes when that has passed, and no earlier."""
 
@@ -478,3 +490,30 @@ def test_a_fault_of_core_is_seen(device: str, name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(owner, attribute, instead)
     with pytest.raises(AssertionError):
         test(device)
+
+
+def test_memory_statistics(device: str) -> None:
+    """What is in use, what is kept, both, and the most that was in use at once."""
+    Device.empty_cache(device)
+    before = Device.memory(device)
+    a, b = (Tensor(np.zeros(50_000, np.float32), device=device).realize() for _ in range(2))
+    assert Device.memory(device).allocated == before.allocated + 400_000
+    del a
+    now = Device.memory(device)
+    assert (now.allocated, now.kept, now.reserved) == (200_000 + before.allocated, 200_000, 400_000 + before.allocated)
+    assert now.peak >= 400_000
+    del b
+    Device.empty_cache(device)
+    assert Device.memory(device).reserved == before.allocated
+
+
+def test_a_span_measures_a_block(device: str) -> None:
+    """By the events of its queue, on a device with queues and on one that waits for everything."""
+    for name in (device, "PYTHON"):
+        queue = Device[name].queue
+        with queue.span() as span:
+            x = (Tensor(floats(2000), device=name) * 2).realize()
+        with queue.span() as nothing:
+            pass
+        assert span.seconds() > nothing.seconds() >= 0
+        assert x.numpy()[3] == 6

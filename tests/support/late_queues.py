@@ -196,10 +196,22 @@ class SeeingQueue(LateQueue):
         return self.copy(target, source, nbytes)
 
 
+class SeenMemory(LateMemory):
+    """Memory that the host sees, too."""
+
+    def as_host(self, handle: Handle) -> memoryview | None:
+        """The memory itself."""
+        return HostAllocator.as_host(self, handle)
+
+
 class SeeingBackend(LateBackend):
-    """Devices that see each other's memory."""
+    """Devices that see each other's memory, which the host sees too."""
 
     queue_class = SeeingQueue
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.allocator = SeenMemory(self)
 
 
 def probe() -> Probe:

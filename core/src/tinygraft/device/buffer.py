@@ -175,8 +175,10 @@ class Buffer:
             from ctypes import c_ubyte
 
             lease = (c_ubyte * self.nbytes).from_buffer(view)
-            lease.block = self._block  # type: ignore[attr-defined]
+            lease.block = block = self._block  # type: ignore[attr-defined]
             self._lease = weakref.ref(lease)
+            if isinstance(block, Allocation):
+                block.lease = self._lease
         return memoryview(lease).cast("B")
 
     def is_shared(self) -> bool:

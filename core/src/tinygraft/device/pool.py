@@ -11,7 +11,8 @@ import weakref
 from bisect import bisect_left, insort
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tinygraft import events
 from tinygraft.config import KEEP_MB
@@ -36,20 +37,22 @@ WASTE = 8  # a block that is kept serves whoever needs all of it but one part in
 class Allocation:
     """nbytes of memory of a pool, which go back there when nothing refers to this any more. size is what they take.
 
-    uses says which queues used it last, those of its earlier owners included; None on a device with one queue.
+    uses says which queues used it last, those of its earlier owners included; None on a device with one queue. lease is
+    dead when nobody outside holds the memory any more.
     """
 
-    __slots__ = ("__weakref__", "_given", "_whole", "handle", "nbytes", "pool", "size", "uses")
+    __slots__ = ("__weakref__", "_given", "_whole", "handle", "lease", "nbytes", "pool", "size", "uses")
 
     def __init__(self, pool: Pool, handle: Handle, whole: Handle, nbytes: int, size: int, uses: Uses | None) -> None:
         self.handle, self._whole, self.nbytes, self.size = handle, whole, nbytes, size
         self.uses = uses
+        self.lease: weakref.ref[Any] | None = None
         self._given, self.pool = False, pool  # last: __del__ asks for it
 
     @property
     def is_foreign(self) -> bool:
         """Whether somebody else may look at it at any time."""
-        return False
+        return self.lease is not None and self.lease() is not None
 
     def __del__(self) -> None:
         try:
@@ -71,6 +74,24 @@ class Allocation:
             given, self._given = self._given, True
             if not given:
                 self.pool._give(self._whole, self.nbytes, self.size, self.uses)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStats:
+    """The memory of one device, in bytes.
+
+    allocated is in use by live tensors and the values between kernels, kept was freed and waits to be used again,
+    reserved is both together: what the device was asked for. peak is the most that was allocated at once.
+    """
+
+    allocated: int
+    kept: int
+    peak: int
+
+    @property
+    def reserved(self) -> int:
+        """What the device was asked for and has not been given back."""
+        return self.allocated + self.kept
 
 
 class Pool:
@@ -121,6 +142,10 @@ class Pool:
         """Bytes of the freed blocks that are kept."""
         self._look()
         return self._kept
+
+    def stats(self) -> MemoryStats:
+        """What is in use and what is kept."""
+        return MemoryStats(self.used, self.kept, self.peak)
 
     def take(self, nbytes: int, briefly: bool = False) -> Allocation:
         """A block of nbytes: one that was freed, or a new one.

@@ -76,6 +76,37 @@ class Event:
         return self.time - since.time
 
 
+class Span:
+    """What a queue does between two events, one as the block begins and one as it ends; `seconds` waits for it.
+
+    >>> from tinygraft import Device, Tensor
+    >>> with Device["PYTHON"].queue.span() as span:
+    ...     x = (Tensor([1, 2], device="PYTHON") + 1).realize()
+    >>> span.seconds() > 0
+    True
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.start = self.end = Event()
+
+    def __enter__(self) -> Span:
+        self.start = self.queue.record()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.end = self.queue.record()
+
+    def seconds(self) -> float:
+        """How long it took on the device; waits for it. Raises DeviceLostError."""
+        timeline = self.queue.backend.timeline
+        if timeline is None:
+            self.end.wait()
+        else:
+            timeline.wait(self.end)
+        return self.end.elapsed(self.start)
+
+
 class Queue:
     """Work of one backend that has the effect of running in the order in which it was called for.
 
@@ -150,6 +181,10 @@ class Queue:
             return self.finish()
         with timeline.telling(self):
             self.finish()
+
+    def span(self) -> Span:
+        """What measures a block: `with queue.span() as span: ...`, then `span.seconds()`."""
+        return Span(self)
 
     def __enter__(self) -> Queue:
         _entered.set((*_entered.get(), self))

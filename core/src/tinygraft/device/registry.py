@@ -32,7 +32,7 @@ from tinygraft.device.interfaces import Backend
 from tinygraft.device.known import NAMES
 from tinygraft.device.load import STARTED, backend_class, fault_of_backend, load, owns_setting, probe, why_not_opened
 from tinygraft.device.plugin_records import PluginRecord
-from tinygraft.device.pool import pool_of
+from tinygraft.device.pool import MemoryStats, pool_of
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError, TinygraftError
 from tinygraft.events import DeviceEvent
 from tinygraft.helpers import warn_user
@@ -289,6 +289,14 @@ class Registry:
         with self._lock:
             wanted = None if name is None else self.canonicalize(name)
             return sum(pool_of(b).empty() for known, b in list(self._opened.items()) if wanted in (None, known))
+
+    def memory(self, name: str | None = None) -> MemoryStats:
+        """How much memory of a device is in use, how much is kept for reuse, and the most that was in use at once.
+
+        >>> Device.memory("PYTHON").reserved >= Device.memory("PYTHON").allocated
+        True
+        """
+        return pool_of(self[name]).stats()
 
     def close(self) -> None:
         """Close every open device, the last opened first. A device that fails to close does not keep others open."""

@@ -19,7 +19,7 @@ from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Handle
-from tinygraft.device.queues import Event, settle
+from tinygraft.device.queues import Span, settle
 from tinygraft.device.registry import Device
 from tinygraft.device.timeline import Timeline
 from tinygraft.engine.compile import Compiled
@@ -37,20 +37,6 @@ class LaunchArguments:
     handles: Sequence[Handle]
     variables: Sequence[int]
     grid: tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class Span:
-    """What a device does between two events of one queue."""
-
-    timeline: Timeline
-    start: Event
-    end: Event
-
-    def seconds(self) -> float:
-        """How long it took; waits for it. Raises DeviceLostError."""
-        self.timeline.wait(self.end)
-        return self.end.elapsed(self.start)
 
 
 @dataclass(slots=True)
@@ -96,9 +82,8 @@ def launch_on_queue(work: LaunchArguments, buffers: Sequence[Buffer], is_timed: 
     if not is_timed:
         queue.launch(kernel.program, work.handles, work.variables, work.grid)
     elif timeline.has_events:
-        start = queue.record()
-        queue.launch(kernel.program, work.handles, work.variables, work.grid)
-        time = Span(timeline, start, queue.record())
+        with queue.span() as time:
+            queue.launch(kernel.program, work.handles, work.variables, work.grid)
     else:
         time = Device[timeline.backend.name].timed_launch(kernel.program, work.handles, work.variables, work.grid)
     timeline.ran(queue, kernel.name)

@@ -17,11 +17,12 @@ from tinygraft.config import DEBUG
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.pool import note_lost
+from tinygraft.device.queues import Span
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine.arena import give_back, give_places
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
-from tinygraft.engine.launching import LaunchArguments, Span, launch_on_queue, tell
+from tinygraft.engine.launching import LaunchArguments, launch_on_queue, tell
 from tinygraft.errors import DeviceLostError
 from tinygraft.interrupt import Guard
 from tinygraft.uop.index import size_of
@@ -195,10 +196,9 @@ def copy(target: Buffer, source: Buffer) -> None:
     watched, timeline = DEBUG.value >= 2 or events.on_launch, target.backend.timeline
     begun = time.perf_counter()
     if watched and timeline is not None and timeline.has_events and target.nbytes:
-        queue = timeline.queue()
-        start = queue.record()
-        target.copy_from(source)
-        taken: Span | float = Span(timeline, start, queue.record())
+        taken: Span | float
+        with timeline.queue().span() as taken:
+            target.copy_from(source)
     else:
         target.copy_from(source)
         taken = time.perf_counter() - begun
