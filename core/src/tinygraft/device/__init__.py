@@ -21,6 +21,10 @@ DLPack, `data()`) keeps its block; memory that others made (`Buffer.borrow`; `fr
 them. A `Buffer` over a file (`tensor/data/ondisk.py`) reads it when it gets its memory; slices of what has not
 been read are such buffers of their own. Borrowed memory may be aligned to its element only, unless it is
 larger than the Target's `stream_bytes`.
+
+Work that is not waited for (`device/queues.py`, `device/timeline.py`, `device/transfers.py`). A device that returns
+before its work is done has queues and events; the timeline of its backend lets what uses the same memory on two queues
+come in order, and keeps what work still needs until its event has passed. All others have no timeline.
 """
 
 from __future__ import annotations

@@ -51,10 +51,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tinygraft.device.queues import Handle as Handle
-from tinygraft.device.queues import Queue
 from tinygraft.errors import UnsupportedError
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
@@ -63,7 +61,10 @@ from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Binary, Source
 
 if TYPE_CHECKING:
+    from tinygraft.device.queues import Queue
     from tinygraft.device.timeline import Timeline
+
+Handle = Any  # a buffer as its allocator knows it; opaque to core
 
 
 class Allocator(ABC):
@@ -194,6 +195,7 @@ class GraphExecutor:
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
         self.backend, self.steps = backend, steps
         self.queue = backend.queue  # where `run` puts the steps; core sets it before each run
+        self._copies_in_order = backend.has_queues
         self.handles: dict[int, Handle] = {}
         self.values: Mapping[str, int] = {}
 
@@ -215,7 +217,7 @@ class GraphExecutor:
         step = self.steps[first]
         handles = [self.handles[place] for place in step.buffers]
         if step.program is None:
-            if type(self.queue) is Queue:
+            if not self._copies_in_order:
                 self.backend.synchronize()  # the default copy goes through the host
             self.queue.copy(handles[0], handles[1], step.nbytes)
         else:
@@ -284,7 +286,16 @@ class Backend(ABC):
 
         A plugin sets it to a Queue of its own when the backend is made.
         """
+        from tinygraft.device.queues import Queue
+
         return Queue(self)
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether the plugin has a Queue class of its own."""
+        from tinygraft.device.queues import Queue
+
+        return type(self.queue) is not Queue
 
     def make_queue(self) -> Queue:
         """One more queue, which works beside the others. Default: the first, so that all is in one order."""
@@ -307,7 +318,7 @@ class Backend(ABC):
     @cached_property
     def timeline(self) -> Timeline | None:
         """Core's, for what may still run; None where launches wait."""
-        if type(self.queue) is Queue and type(self).synchronize is Backend.synchronize:
+        if not self.has_queues and type(self).synchronize is Backend.synchronize:
             return None
         from tinygraft.device.timeline import Timeline  # few devices need it
 
@@ -350,7 +361,7 @@ class Backend(ABC):
         Default: by events of the first queue, or the host's clock where it has none.
         """
         self.synchronize()
-        if type(self.queue) is not Queue:
+        if self.has_queues:
             start = self.queue.record()
             program.launch(buffers, variables, grid)
             return self.queue.record().elapsed(start)

@@ -18,12 +18,12 @@ from tinygraft import events
 from tinygraft.config import KEEP_MB
 from tinygraft.device.counters import GlobalCounters, nobody_counts
 from tinygraft.device.interfaces import Allocator, Backend, Handle
-from tinygraft.device.queues import Event
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 from tinygraft.events import MemoryEvent
 from tinygraft.interrupt import come_again, guarded
 
 if TYPE_CHECKING:
+    from tinygraft.device.queues import Event
     from tinygraft.device.timeline import Timeline, Uses
 
 # assumed: none was measured by itself; that small blocks wait saves a tiny operation 4 us (NOTES.md, 2026-11-20)

@@ -27,8 +27,6 @@ from typing import Any, Protocol
 
 from tinygraft.errors import UnsupportedError
 
-Handle = Any  # a buffer as its allocator knows it; opaque to core
-
 
 class QueueOwner(Protocol):
     """What queues and timelines ask of a Backend."""
@@ -39,6 +37,10 @@ class QueueOwner(Protocol):
     @property
     def queue(self) -> Queue:
         """The first queue."""
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether the first one is of the plugin's own class."""
 
     @property
     def timeline(self) -> Any:
@@ -126,22 +128,22 @@ class Queue:
         self.backend = backend
         self.calls = 0  # how many pieces of work core has called for here
 
-    def launch(self, program: Any, buffers: Sequence[Handle], variables: Sequence[int],
+    def launch(self, program: Any, buffers: Sequence[Any], variables: Sequence[int],
                grid: tuple[int, int, int]) -> None:  # fmt: skip
         """Run a Program on this queue, as `Program.launch` does on the backend's first."""
         program.launch(buffers, variables, grid)
 
-    def copy(self, target: Handle, source: Handle, nbytes: int) -> Event:
+    def copy(self, target: Any, source: Any, nbytes: int) -> Event:
         """The first `nbytes` of one buffer to another that does not overlap it."""
         self.backend.allocator.copy(target, source, nbytes)
         return Event()
 
-    def copy_in(self, target: Handle, source: memoryview) -> Event:
+    def copy_in(self, target: Any, source: memoryview) -> Event:
         """Host bytes to a buffer. `source`, contiguous, stays as it is until the event has passed."""
         self.backend.allocator.copy_in(target, source)
         return Event()
 
-    def copy_out(self, target: memoryview, source: Handle) -> Event:
+    def copy_out(self, target: memoryview, source: Any) -> Event:
         """A buffer to host bytes. `target`, contiguous, is left alone until the event has passed."""
         self.backend.allocator.copy_out(target, source)
         return Event()
@@ -150,7 +152,7 @@ class Queue:
         """Whether `copy_from` can take bytes from the memory of `peer`, another Backend. Default: it cannot."""
         return False
 
-    def copy_from(self, target: Handle, peer: Any, source: Handle, nbytes: int) -> Event:
+    def copy_from(self, target: Any, peer: Any, source: Any, nbytes: int) -> Event:
         """Bytes from a buffer of another backend that this queue `sees`; from others core copies through the host.
 
         Core lets this queue wait for the work that writes `source` before, and work on `peer` that writes it later

@@ -70,7 +70,7 @@ class Timeline:
 
     def __init__(self, backend: QueueOwner) -> None:
         self.backend = backend
-        self.has_events = type(backend.queue) is not Queue
+        self.has_events = backend.has_queues
         self.queues = [backend.queue]
         self.is_ordered = False  # whether blocks note who used them
         self.is_foreign = False  # whether memory was used whose owner knows nothing of queues

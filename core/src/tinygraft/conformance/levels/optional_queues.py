@@ -31,7 +31,7 @@ def spun(first: int) -> int:
     return value
 
 
-class Work:
+class TwoQueues:
     """Kernels and buffers on two queues of a backend: the first one, and another beside it."""
 
     def __init__(self, backend: Backend) -> None:
@@ -68,15 +68,15 @@ class Queues:
 
     @pytest.fixture
     @staticmethod
-    def work(backend: Backend) -> Iterator[Work]:
+    def work(backend: Backend) -> Iterator[TwoQueues]:
         """Kernels on two queues, all of whose work has passed in the end."""
-        made = Work(backend)
+        made = TwoQueues(backend)
         yield made
         made.first.finish()
         made.second.finish()
 
     @needs("queues")
-    def test_event_waits(self, work: Work) -> None:
+    def test_event_waits(self, work: TwoQueues) -> None:
         """When the host has waited for an event, what was launched before it has run, as everybody sees."""
         x, out = work.memory.make([7]), work.memory.make([0])
         work.spin(work.first, out, x)
@@ -86,7 +86,7 @@ class Queues:
         assert work.now(out) == spun(7), "wait() of an event returned before the kernel that was launched before it ran"
 
     @needs("queues")
-    def test_done_event(self, work: Work) -> None:
+    def test_done_event(self, work: TwoQueues) -> None:
         """An event that says it is done has all work before it done."""
         x, out = work.memory.make([8]), work.memory.make([0])
         work.spin(work.first, out, x)
@@ -100,7 +100,7 @@ class Queues:
         assert event.done()
 
     @needs("queues")
-    def test_finish_waits(self, work: Work) -> None:
+    def test_finish_waits(self, work: TwoQueues) -> None:
         """After finish() of a queue all that it was given has run."""
         x, out = work.memory.make([9]), work.memory.make([0])
         work.spin(work.first, out, x)
@@ -108,7 +108,7 @@ class Queues:
         assert work.now(out) == spun(9)
 
     @needs("queues")
-    def test_queue_waits_for_event(self, work: Work) -> None:
+    def test_queue_waits_for_event(self, work: TwoQueues) -> None:
         """A kernel on one queue that waits for an event of another one reads what was written there before it."""
         x, out, more = work.memory.make([3]), work.memory.make([0]), work.memory.make([0])
         work.spin(work.first, out, x)
@@ -117,7 +117,7 @@ class Queues:
         assert work.now(more) == spun(3) + 1, "a queue ran work behind wait(event) before the event had passed"
 
     @needs("queues")
-    def test_overwriting_waits_for_event(self, work: Work) -> None:
+    def test_overwriting_waits_for_event(self, work: TwoQueues) -> None:
         """Memory that one queue still reads is written by another one after the event that it waits for."""
         x, out = work.memory.make([4]), work.memory.make([0])
         work.spin(work.first, out, x)
@@ -128,7 +128,7 @@ class Queues:
         assert work.now(out) == spun(4), "a queue wrote memory behind wait(event) before the event had passed"
 
     @needs("queues")
-    def test_copy_in_event(self, work: Work) -> None:
+    def test_copy_in_event(self, work: TwoQueues) -> None:
         """The event of copy_in passes when the bytes were taken, behind what was launched before."""
         x, out, other = work.memory.make([5]), work.memory.make([0]), work.memory.make([0])
         source = number(6)
@@ -141,7 +141,7 @@ class Queues:
         assert found == (spun(5), spun(6)), "the event of copy_in passed before the copy: its source was used again"
 
     @needs("queues")
-    def test_copy_out_event(self, work: Work) -> None:
+    def test_copy_out_event(self, work: TwoQueues) -> None:
         """The event of copy_out passes when the bytes are there."""
         x, out, target = work.memory.make([2]), work.memory.make([0]), number(0)
         work.spin(work.first, out, x)
@@ -149,7 +149,7 @@ class Queues:
         assert bytes(target) == bytes(number(spun(2))), "the event of copy_out passed before the bytes were there"
 
     @needs("queues")
-    def test_copy_event(self, work: Work) -> None:
+    def test_copy_event(self, work: TwoQueues) -> None:
         """A copy within the device comes behind what its queue waits for, and its event behind the copy."""
         x, out, copied = work.memory.make([1]), work.memory.make([0]), work.memory.make([0])
         work.spin(work.first, out, x)
@@ -158,7 +158,7 @@ class Queues:
         assert work.now(copied) == spun(1)
 
     @needs("queues")
-    def test_time_between_events(self, work: Work) -> None:
+    def test_time_between_events(self, work: TwoQueues) -> None:
         """It is no more than the host's clock says, and more where there is more work."""
         x, out = work.memory.make([1]), work.memory.make([0])
         found = []
@@ -172,7 +172,7 @@ class Queues:
         assert found[0] < found[1]
 
     @needs("queues")
-    def test_pinned_memory(self, work: Work) -> None:
+    def test_pinned_memory(self, work: TwoQueues) -> None:
         """Host memory of the device's own is as large as was asked, can be written, and is copied from and to."""
         pinned, handle = work.backend.allocator.alloc_host(4096), work.backend.allocator.alloc(4096)
         assert (pinned.nbytes, pinned.readonly, pinned.format) == (4096, False, "B")
@@ -184,7 +184,7 @@ class Queues:
         work.backend.allocator.free(handle, 4096)
 
     @needs("queues")
-    def test_uploads_behind_work(self, device: str, work: Work) -> None:
+    def test_uploads_behind_work(self, device: str, work: TwoQueues) -> None:
         """Tensors that are made while kernels run have their own values, though pinned memory is used again."""
         x, out = work.memory.make([1]), work.memory.make([0])
         work.spin(work.first, out, x)
