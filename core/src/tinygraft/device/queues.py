@@ -20,6 +20,7 @@ or of one that waits for it. Core adds what was launched since the last wait.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from contextvars import ContextVar
@@ -224,3 +225,7 @@ def settle() -> None:
     """Submit what was gathered, on every device that was given work. Raises DeviceLostError where it waits for it."""
     while begun:
         begun.pop().settle()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=begun.clear)  # a driver's work is the parent's
