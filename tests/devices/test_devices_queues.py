@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -517,3 +518,28 @@ def test_a_span_measures_a_block(device: str) -> None:
             pass
         assert span.seconds() > nothing.seconds() >= 0
         assert x.numpy()[3] == 6
+
+
+def test_threads_on_queues(device: str) -> None:
+    """Four threads compute on queues of their own from one tensor, and read each other's results."""
+    shared = (Tensor(floats(50), device=device) + 1).realize()
+    start, made, wrong = threading.Barrier(4), {}, []
+
+    def work(number: int) -> None:
+        queue, x, want = Device[device].new_queue(), shared, floats(50) + 1
+        start.wait()
+        with queue:
+            for i in range(6):
+                x, want = (x * 2 + i).realize(), want * 2 + i
+                other = made.get((number + 1) % 4)
+                made[number] = x, want
+                if other is not None and (other[0] + 1).tolist() != (other[1] + 1).tolist():
+                    wrong.append((number, i))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert all(x.tolist() == want.tolist() for x, want in made.values())

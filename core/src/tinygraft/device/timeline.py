@@ -1,8 +1,9 @@
 """Timeline: what a backend was given to do and may not have done yet, and what has to stay until it has.
 
     backend.timeline             None where launches wait: such a device pays for none of this
-    timeline.use(...)            before a block of memory is used on a queue: what was there before comes first
-    timeline.ran(...)            after that: one more piece of work, with a name for errors that come late
+    with turn():                 while a queue is given a piece of work:
+        timeline.use(...)        before that, for each block of memory it uses: what was there before comes first
+        timeline.ran(...)        after that: one more piece of work, with a name for errors that come late
     timeline.leave(...)          something nobody needs but what still runs: it goes when that has passed
     timeline.settle()            at the end of a realisation: what was gathered is submitted
 
@@ -14,6 +15,7 @@ is the order, and memory that was freed may be used again at once.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -29,6 +31,18 @@ NAMED = 8  # launches that an error names
 MOST_QUEUES = 16  # that a backend makes; who asks for more is given one of them again
 STAGING = 64 << 20  # bytes of pinned memory that copies may have in flight, and that are cached for the next ones
 SMALLEST = 4096  # bytes of a piece of pinned memory
+
+
+_turn = threading.RLock()
+
+
+def turn() -> threading.RLock:
+    """The lock of all timelines: it is held from `Timeline.use` to `Timeline.ran`, while a queue is given its work.
+
+    So the numbers of work are in the order of the queue, whichever threads give it some. There is one, since work on
+    one device may have to wait for that of another.
+    """
+    return _turn
 
 
 class Uses:
@@ -85,7 +99,6 @@ class Timeline:
         self._kept: deque[tuple[list[Event], object, Callable[[], object] | None]] = deque()
         self._host: dict[int, list[memoryview]] = {}  # pinned memory by size, for the next copy
         self._staged = self._cached = 0  # bytes of it in flight; bytes there
-        self._lock = threading.RLock()
 
     # Queues
 
@@ -95,7 +108,7 @@ class Timeline:
 
     def new_queue(self) -> Queue:
         """A queue beside the others, behind all that was called for before; with many it is one of those again."""
-        with self._lock:
+        with turn():
             self.order()
             self._asked += 1
             if len(self.queues) <= MOST_QUEUES:
@@ -112,14 +125,14 @@ class Timeline:
 
     def order(self) -> None:
         """From now on blocks note who used them: there is a second queue, or a peer."""
-        with self._lock:
+        with turn():
             if not self.is_ordered:
                 self._start = self.backend.queue.calls + 1  # a thread may be in a launch
                 self.is_ordered = True
 
     def use(self, queue: Queue, block: Block, written: bool) -> None:
         """Let what `queue` is given next come after what used a block of this backend before. One may be a peer's."""
-        with self._lock:
+        with turn():
             uses = block.uses
             if uses is None:
                 uses = block.uses = Uses(self.backend.queue, self._start)
@@ -142,7 +155,7 @@ class Timeline:
 
     def mark(self, queue: Queue, number: int) -> Mark:
         """An event of a queue of this backend behind its first `number` pieces of work, or more of them."""
-        with self._lock:
+        with turn():
             mark = self._marks.get(queue)
             if mark is None or mark.number < number:
                 calls = queue.calls
@@ -238,7 +251,7 @@ class Timeline:
 
     def keep(self, event: Event, what: object, then: Callable[[], object] | None = None) -> None:
         """Keep something until an event has passed, and then call `then`."""
-        with self._lock:
+        with turn():
             self._kept.append(([event], what, then))
 
     def events_behind(self, uses: Uses | None) -> list[Event]:
@@ -254,7 +267,7 @@ class Timeline:
         if not self._leaving and not self._kept:
             return
         gone = []  # what is dropped may run code of others: not under the lock
-        with self._lock:
+        with turn():
             while self._leaving:
                 what, uses = self._leaving.popleft()
                 self._kept.append((self.events_behind(uses) if self.has_events else [], what, None))
@@ -279,11 +292,16 @@ class Timeline:
     def staging(self, nbytes: int) -> memoryview:
         """Pinned host memory for a copy, of nbytes or more. With much in flight, wait for some of that."""
         self.poll()
-        while self._staged > STAGING and self._kept:
-            self.wait(self._kept[0][0][-1])
+        while self._staged > STAGING:
+            with turn():
+                oldest = self._kept[0][0] if self._kept else []
+            if not oldest:
+                break
+            for event in oldest:
+                self.wait(event)
             self.poll()
         size = max(SMALLEST, 1 << (nbytes - 1).bit_length())
-        with self._lock:
+        with turn():
             if found := self._host.get(size):
                 self._cached -= size
                 return found.pop()
@@ -296,7 +314,7 @@ class Timeline:
         self.keep(event, block, lambda: self._unstage(block))
 
     def _unstage(self, block: memoryview) -> None:
-        with self._lock:
+        with turn():
             self._staged -= block.nbytes
             if self._cached + block.nbytes <= STAGING:
                 self._cached += block.nbytes
@@ -307,6 +325,16 @@ def _timeline_of(queue: Queue) -> Timeline:
     timeline: Timeline | None = queue.backend.timeline
     assert timeline is not None
     return timeline
+
+
+def _renew_lock() -> None:
+    """In a forked child: another thread of the parent may have held it."""
+    global _turn
+    _turn = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _say(error: DeviceLostError, text: str) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tinygraft.device.interfaces import Backend, Handle
 from tinygraft.device.queues import Queue
-from tinygraft.device.timeline import Block, Timeline
+from tinygraft.device.timeline import Block, Timeline, turn
 
 MOST_STAGED = 16 << 20  # assumed: bytes of a source from which on waiting costs less than a copy to pinned memory
 
@@ -38,18 +38,20 @@ def write(target: CopyOperand, source: memoryview) -> None:
         if timeline is not None:
             timeline.ran(here.queue, name)
     elif source.nbytes > MOST_STAGED:
-        queue = _begin(timeline, target, True)
-        event = queue.copy_in(target.handle, source)
-        timeline.keep(event, source)  # Ctrl-C may end the wait
-        timeline.ran(queue, name)
+        with turn():
+            queue = _begin(timeline, target, True)
+            event = queue.copy_in(target.handle, source)
+            timeline.keep(event, source)  # Ctrl-C may end the wait
+            timeline.ran(queue, name)
         timeline.wait(event)
     else:
-        queue = _begin(timeline, target, True)
         pinned = timeline.staging(source.nbytes)
         taken = pinned[: source.nbytes]
         taken[:] = source.cast("B")
-        timeline.staged(pinned, queue.copy_in(target.handle, taken))
-        timeline.ran(queue, name)
+        with turn():
+            queue = _begin(timeline, target, True)
+            timeline.staged(pinned, queue.copy_in(target.handle, taken))
+            timeline.ran(queue, name)
 
 
 def read(target: memoryview, source: CopyOperand) -> None:
@@ -61,10 +63,11 @@ def read(target: memoryview, source: CopyOperand) -> None:
         with timeline.telling():
             here.allocator.copy_out(target, source.handle)
     else:
-        queue = _begin(timeline, source, False)
-        event = queue.copy_out(target, source.handle)
-        timeline.keep(event, target)  # Ctrl-C may end the wait
-        timeline.ran(queue, f"copy of {target.nbytes} bytes to the host")
+        with turn():
+            queue = _begin(timeline, source, False)
+            event = queue.copy_out(target, source.handle)
+            timeline.keep(event, target)  # Ctrl-C may end the wait
+            timeline.ran(queue, f"copy of {target.nbytes} bytes to the host")
         timeline.wait(event)
         timeline.poll()
 
@@ -81,10 +84,11 @@ def transfer(target: CopyOperand, source: CopyOperand) -> None:
             if mine is not None:
                 mine.ran(here.queue, name)
         else:
-            queue = _begin(mine, target, True)
-            _begin(mine, source, False)
-            queue.copy(target.handle, source.handle, target.nbytes)
-            mine.ran(queue, name)
+            with turn():
+                queue = _begin(mine, target, True)
+                _begin(mine, source, False)
+                queue.copy(target.handle, source.handle, target.nbytes)
+                mine.ran(queue, name)
         return
     if mine is None or not mine.has_events:
         if theirs is not None and theirs.is_ordered:
@@ -100,7 +104,8 @@ def transfer(target: CopyOperand, source: CopyOperand) -> None:
     else:
         mine.order()
         theirs.order()
-        _between_queues(mine, target, theirs, source, f"{name} from {there.name}")
+        with turn():
+            _between_queues(mine, target, theirs, source, f"{name} from {there.name}")
 
 
 def _between_queues(mine: Timeline, target: CopyOperand, theirs: Timeline, source: CopyOperand, name: str) -> None:

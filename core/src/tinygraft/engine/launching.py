@@ -21,7 +21,7 @@ from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Handle
 from tinygraft.device.queues import Span, settle
 from tinygraft.device.registry import Device
-from tinygraft.device.timeline import Timeline
+from tinygraft.device.timeline import Timeline, turn
 from tinygraft.engine.compile import Compiled
 from tinygraft.engine.debug_print import show_launch
 from tinygraft.errors import TinygraftError
@@ -72,21 +72,22 @@ def launch_on_queue(work: LaunchArguments, buffers: Sequence[Buffer], is_timed: 
     """
     kernel, timeline = work.kernel, work.timeline
     queue = timeline.queue()
-    for buffer, param in zip(buffers, kernel.signature.params, strict=True):
-        block = buffer.block
-        if block is not None:
-            if timeline.is_ordered:
-                timeline.use(queue, block, param.written)
-            timeline.is_foreign |= block.is_foreign
     time: Span | float | None = None
-    if not is_timed:
-        queue.launch(kernel.program, work.handles, work.variables, work.grid)
-    elif timeline.has_events:
-        with queue.span() as time:
+    with turn():
+        for buffer, param in zip(buffers, kernel.signature.params, strict=True):
+            block = buffer.block
+            if block is not None:
+                if timeline.is_ordered:
+                    timeline.use(queue, block, param.written)
+                timeline.is_foreign |= block.is_foreign
+        if not is_timed:
             queue.launch(kernel.program, work.handles, work.variables, work.grid)
-    else:
-        time = Device[timeline.backend.name].timed_launch(kernel.program, work.handles, work.variables, work.grid)
-    timeline.ran(queue, kernel.name)
+        elif timeline.has_events:
+            with queue.span() as time:
+                queue.launch(kernel.program, work.handles, work.variables, work.grid)
+        else:
+            time = Device[timeline.backend.name].timed_launch(kernel.program, work.handles, work.variables, work.grid)
+        timeline.ran(queue, kernel.name)
     return time
 
 

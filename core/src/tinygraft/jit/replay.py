@@ -17,7 +17,7 @@ from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import GraphExecutor, Handle, Step
 from tinygraft.device.pool import note_lost
 from tinygraft.device.registry import Device, raise_noted
-from tinygraft.device.timeline import Timeline
+from tinygraft.device.timeline import Timeline, turn
 from tinygraft.dtype import DType
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
@@ -66,16 +66,17 @@ class _Segment:
                       values: Mapping[str, int], at: At) -> None:  # fmt: skip
         """Run it on the queue of this thread, behind what used its memory before."""
         queue = self.executor.queue = timeline.queue()
-        for what, is_written in self.uses:
-            block = (buffers[what] if isinstance(what, int) else what).block
-            if block is not None:
-                if timeline.is_ordered:
-                    timeline.use(queue, block, is_written)
-                timeline.is_foreign |= block.is_foreign
-        try:
-            self._run(handles, values, at)
-        finally:  # some of it may run
-            timeline.ran(queue, self.name)
+        with turn():
+            for what, is_written in self.uses:
+                block = (buffers[what] if isinstance(what, int) else what).block
+                if block is not None:
+                    if timeline.is_ordered:
+                        timeline.use(queue, block, is_written)
+                    timeline.is_foreign |= block.is_foreign
+            try:
+                self._run(handles, values, at)
+            finally:  # some of it may run
+                timeline.ran(queue, self.name)
 
     def _run(self, handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
         """Set the buffers and values that change, then run until all launches are done, beginning where `at` says.
