@@ -1,9 +1,9 @@
 """One element of a tensor, read without a kernel of its own: `for i in range(n): t[i].item()` compiles nothing.
 
-Each place would be another kernel, since places are constants in them. `element(t)` follows the graph of t, one number,
-from its place to memory, and computes on the way what the host computes exactly as devices do. A tensor on the way that
-needs more, such as sin or a sum, is computed as a whole into a copy for reading, since its other elements tend to be
-read next; the tensor itself stays an expression.
+Each index would be another kernel, since indices are constants in kernels. `element(t)` follows the graph of t, which
+has one element, from its index to memory, and computes on the way what the host computes exactly as devices do. A
+tensor on the way that needs more, such as sin or a sum, is computed as a whole into a copy for reading, since its other
+elements tend to be read next; the tensor itself stays an expression.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ ElementIndex = tuple[int, ...]
 
 
 class _ReadCopy:
-    """The values of a node that a tensor holds, computed for reading."""
+    """The values of a node that is the value of a live tensor, computed for reading."""
 
     def __init__(self, holder: TensorBase, node: UOp) -> None:
         self.holder, self.shared = weakref.ref(holder), Buffer.times_shared
         self.written = {n: tape.written_at(n) for n in toposort(node) if n.op is Ops.BUFFER}
         copy: Any = holder._wrap(node).clone()  # type: ignore[attr-defined]
-        self.values: list[Any] = copy._numbers()  # after `written`: where this carries out a write, they do not count
+        self.values: list[Any] = copy._numbers()  # after `written`: a write that this carries out makes the copy stale
 
     def is_of(self, node: UOp) -> bool:
-        """Whether these are still the values: the tensor has the node, and nobody has written to the memory that it
-        reads, or was given memory to write."""
+        """Whether these are still the values: the tensor has the node, the memory that it reads was not written, and no
+        memory was shared with code that could write it."""
         holder = self.holder()
         if holder is None or memory_base(holder.uop) is not node or self.shared != Buffer.times_shared:
             return False
@@ -54,14 +54,14 @@ _computed: weakref.WeakKeyDictionary[UOp, _ReadCopy] = weakref.WeakKeyDictionary
 
 
 class _Stuck(Exception):
-    """There is no element at hand. path has the nodes on the way to the one that would have to be computed."""
+    """The element needs a kernel. path has the nodes on the way to the one that would have to be computed."""
 
     def __init__(self, path: list[UOp]) -> None:
         self.path = path
 
 
 class _ElementWalk:
-    """The way from one element to memory. picked says that it is one of several, as in t[3] + 1 but not in t + 1."""
+    """The path from one element to memory. `picked`: it is one of several, as in t[3] + 1 but not in t + 1."""
 
     def __init__(self) -> None:
         self.steps, self.picked = STEPS, False
@@ -96,7 +96,7 @@ class _ElementWalk:
         return found
 
     def moved(self, node: UOp, place: ElementIndex) -> Any:
-        """The element of a movement: that of its source at another place, or 0 in its padding."""
+        """The element of a movement: that of its source at another index, or 0 in its padding."""
         source, arg = node.src[0], node.arg
         shape = source.shape
         if not all(type(length) is int for length in shape):
@@ -106,8 +106,8 @@ class _ElementWalk:
         elif node.op is Ops.EXPAND:
             place = tuple([0 if length == 1 else i for length, i in zip(shape, place, strict=True)])
         elif node.op is Ops.PERMUTE:
-            there = dict(zip(arg, place, strict=True))
-            place = tuple([there[axis] for axis in range(len(shape))])
+            of_axis = dict(zip(arg, place, strict=True))
+            place = tuple([of_axis[axis] for axis in range(len(shape))])
         elif node.op is Ops.FLIP:
             place = tuple([shape[a] - 1 - i if a in arg else i for a, i in enumerate(place)])
         elif node.op is Ops.WINDOW:
@@ -125,8 +125,8 @@ class _ElementWalk:
         return self.value(source, place)
 
     def result(self, node: UOp, place: ElementIndex) -> Any:
-        """The element of an elementwise op, rounded as a constant is that folds."""
-        if node.op is Ops.WHERE:
+        """The element of an elementwise op, rounded as constant folding rounds it."""
+        if node.op is Ops.WHERE:  # only the chosen branch, which spares steps
             return self.value(node.src[1 if self.value(node.src[0], place) else 2], place)
         meaning = FACTS[node.op].python
         assert meaning is not None
@@ -137,10 +137,10 @@ _MOVES = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, 
 
 
 def element(tensor: TensorBase) -> Any:
-    """The one element of a tensor where it is one of several and at hand without a kernel of its own, else None."""
-    if open_captures():
+    """The one element of a tensor where it is one of several and needs no kernel of its own, else None."""
+    if open_captures():  # TinyJit has to see the read as a kernel, so that a replay computes it again
         return None
-    for _ in range(4):
+    for _ in range(4):  # each round but the last computes one more tensor on the path as a whole
         walk = _ElementWalk()
         try:
             found = walk.value(tensor.uop, (0,) * tensor.ndim)
@@ -148,12 +148,12 @@ def element(tensor: TensorBase) -> Any:
             if not walk.picked or not _compute(tensor, stuck.path):
                 return None
             continue
-        return found if walk.picked else None
+        return found if walk.picked else None  # a tensor of one element is realised, so that a second read is free
     return None
 
 
 def _compute(tensor: TensorBase, path: list[UOp]) -> bool:
-    """Compute the last node of a path that is another tensor's value; whether there is one."""
+    """Compute the last node of a path that is the value of another tensor; return whether there is such a node."""
     several = {n for n in path if n.op not in HELD and _counted(n.shape)}  # memory may be written to
     holders = {memory_base(t.uop): t for t in live_tensors() if t is not tensor} if several else {}
     for node in reversed(path):
@@ -171,7 +171,7 @@ def _counted(shape: Any) -> bool:
 
 
 def _in_memory(node: UOp, place: int) -> Any:
-    """An element of a BUFFER. Raises _Stuck where the host has to fetch much for it, or it has not been computed."""
+    """An element of a BUFFER. Raises _Stuck where it has not been computed, or much would be copied to the host."""
     buffer = realized(node)
     if buffer is None or buffer.unread is not None:
         raise _Stuck([])
@@ -184,7 +184,7 @@ def _in_memory(node: UOp, place: int) -> Any:
 
 
 def _part(node: UOp, place: ElementIndex) -> tuple[UOp, ElementIndex]:
-    """The part of a value on several devices that has an element, and its place there."""
+    """The shard of a value on several devices that has an element, and its index there."""
     axis = node.arg
     if axis is None:
         return node.src[0], place
@@ -197,8 +197,8 @@ def _part(node: UOp, place: ElementIndex) -> tuple[UOp, ElementIndex]:
 
 
 def _number(memory: memoryview, place: int, dtype: DType) -> Any:
-    """Return element `place` of memory in native byte order as a Python number."""
-    if dtype.fmt is None:
+    """Return the element at index `place` of memory in native byte order as a Python number."""
+    if dtype.fmt is None:  # bfloat16 and fp8, which struct does not have
         bits = struct.unpack_from("=H" if dtype.itemsize == 2 else "=B", memory, place * dtype.itemsize)[0]
         return values_of(dtype)[bits]
     return struct.unpack_from(f"={dtype.fmt}", memory, place * dtype.itemsize)[0]

@@ -1,4 +1,4 @@
-"""Access: what a tensor knows about itself, reading its values, and when they are computed and where they live.
+"""Access: a tensor's sizes, reading its values, when they are computed and which memory they are in.
 
 A tensor in; Python numbers, bytes or a numpy array out. A read realises the tensor, so that a second one computes
 nothing; only an expression of constants is computed anew each time, and one element of a tensor (`element.py`).
@@ -141,12 +141,13 @@ def _stored(self: Tensor) -> Buffer:
     if not is_concrete(self.shape):
         raise ShapeError(
             f"cannot read a tensor of symbolic shape {show_arg(self.shape)}\n  made at {self._where()}\n"
-            "  hint: read what it is a part of, or reduce its symbolic axes first"
+            "  hint: read the tensor that it is a part of, or reduce its symbolic axes first"
         )
     note_read()
     self.realize()
     if self._storage is not None and not _is_stored(self.uop):
-        self.realize()  # the first one wrote what was waiting to be written
+        self.realize()  # the first realize carried out a pending write to the whole storage, this one the view
+    # a symbolic front of a buffer or a constant is done without being a whole buffer: read a copy
     ready = self if _is_stored(self.uop) else self.clone().realize()
     if ready.uop.sharding is not None:
         return self._wrap(laid(ready.uop, ready.device[0], None)).realize()._stored()
@@ -299,7 +300,7 @@ def realize(self: Tensor, *others: TensorBase, do_update_stats: bool = True) -> 
 
             try:
                 realize_tensors([to_realize(tensor) for tensor in todo], LIVE)
-            except BaseException:
+            except BaseException:  # a signal, too: base and views may not differ afterwards
                 agree(todo)
                 raise
             for tensor in todo:
@@ -311,7 +312,7 @@ def realize(self: Tensor, *others: TensorBase, do_update_stats: bool = True) -> 
 def schedule_with_vars(self: Tensor, *others: TensorBase) -> tuple[list[Call], dict[str, int]]:
     """The calls that would compute this tensor and others, in order, and the values of bound variables.
 
-    Nothing runs. What has its memory, or is made of constants only, needs no call.
+    Nothing runs. A tensor that is in memory already, or is made of constants only, needs no call.
 
     >>> from tinygraft import Tensor
     >>> calls, values = (Tensor([1, 2]) + 1).schedule_with_vars()
@@ -337,7 +338,7 @@ def schedule(self: Tensor, *others: TensorBase) -> list[Call]:
 
 
 def contiguous(self: Tensor, **kwargs: object) -> Tensor:
-    """The values in memory of their own, in row-major order; what already is so stays as it is.
+    """The values as a whole buffer, in row-major order; a tensor that is one already stays as it is.
 
     Keywords are accepted for scripts of other versions.
     """
@@ -410,8 +411,8 @@ def detach(self: Tensor) -> Tensor:
 def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
     """Set whether backward fills grad; None lets backward choose. What was computed before does not see True.
 
-    A tensor that was computed from none that requires a gradient becomes a leaf: one of its own, also where another
-    was computed alike. Views, and what `detach` gives, stay views.
+    A tensor that was computed from none that requires a gradient becomes a leaf, which is different from a tensor with
+    an equal graph. Views, and results of `detach`, stay views.
 
     >>> from tinygraft import Tensor
     >>> w = Tensor([1.0, 2.0])
@@ -428,19 +429,19 @@ def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
     if self._storage is None:
         self.uop = node
     else:
-        self._storage.ask(self, node, requires_grad)
+        self._storage.set_flag(self, node, requires_grad)
     self.requires_grad, self._lender, self._computed = requires_grad, None, False
     return self
 
 
 def _leaf_node(self: Tensor) -> UOp:
-    """The node of this tensor as a leaf: one of its own where another tensor may have the one that it has."""
+    """The node of this tensor as a leaf: a new one where another tensor may have the same node."""
     node, is_view = self.uop, self._storage is not None and bool(self._chain)
     if self.requires_grad or isinstance(node.tag, Own):
         return leaf(node)
     if is_view or memory_base(node).op not in MEMORY:
         if has_leaf(node) and not is_detached_value(node) and quiet.may_have_gradient(node, None):
-            return leaf(node)  # a gradient goes on from it, so that it stays what it is computed from
+            return leaf(node)  # a gradient goes on to its sources, so it may not become memory of its own
         stays_view = is_view
     elif borrows(self._storage or self):
         stays_view = False
@@ -457,9 +458,9 @@ def _leaf_node(self: Tensor) -> UOp:
 def assign(self: Tensor, x: Any) -> Tensor:
     """Give this tensor a new value of the same dtype, broadcast to its shape, in the same memory where it has any.
 
-    It shows in all views of that memory; tensors that were computed from this one keep the values they have. A
-    number or a list is converted. Raises ShapeError, DTypeError, DeviceError; ShapeError also for a view that has
-    elements in common, as expand makes it.
+    All views of that memory have the new value; tensors that were computed from this one keep the values they have. A
+    number or a list is converted. Raises ShapeError, DTypeError, DeviceError; ShapeError also for a view whose elements
+    overlap, as expand makes it.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([1, 2])
@@ -482,7 +483,7 @@ def assign(self: Tensor, x: Any) -> Tensor:
 
 
 def _value_for(self: Tensor, x: Any) -> TensorBase:
-    """x as a tensor of this dtype on this device. Data from Python is converted, a tensor has to fit."""
+    """x as a tensor of this dtype on this device. Data from Python is converted; a tensor is not, unlike in PyTorch."""
     refuse_nothing(x, self._where())
     if not isinstance(x, TensorBase):
         return type(self)(x, device=self.device, dtype=self.dtype)
@@ -502,14 +503,16 @@ def _value_for(self: Tensor, x: Any) -> TensorBase:
 
 
 def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
-    """Let value, or value in place of a view of the old node, be the new node of this tensor, and of its storage.
+    """Make `value` the new value of this tensor and its storage, or only of the elements of `view`, a view of its node.
 
-    What is written into a leaf with requires_grad=True is detached: it stays a leaf, so that `w -= lr * w.grad` is
-    a training step. In a block of no_grad what is written has no gradient, and the old value keeps the one it has.
+    A value that is written into a leaf with requires_grad=True is detached: the tensor stays a leaf, so that
+    `w -= lr * w.grad` is a training step (PyTorch refuses it outside of no_grad). In a block of no_grad the written
+    value has no gradient, and the old value keeps the one it has.
     """
     old, unrecorded = self.uop, False
     if value is (old if view is None else view) and not is_detached(self):
-        check_apart(self, () if view is None else steps_to(view, old), value.shape)  # though it has that value
+        # `t.assign(t)` of an expanded view raises as any write to it does, though no value changes
+        check_apart(self, () if view is None else steps_to(view, old), value.shape)
         return
     if quiet.here.blocks and quiet.is_quiet():
         value, unrecorded = quiet.cut(value), quiet.may_have_gradient(*whole_value(self))
@@ -532,7 +535,7 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
         value = quiet.unrecorded(value, old if view is None else view)
     if view is not None:
         new = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
-    elif not shared and (stays or _owns_memory(old) or old.op is Ops.ASSIGN):
+    elif not shared and (stays or _is_buffer(old) or old.op is Ops.ASSIGN):
         new = UOp(Ops.ASSIGN, old.dtype, (old, value))
     else:
         new = by_itself(value)
@@ -540,13 +543,13 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
     if asked and not stays:
         self._computed = True
         note_asked([self])
-    note_assigned(self)  # a signal may end this between any two lines: what waits for its memory is listed first,
+    note_assigned(self)  # a signal may end this between any two lines: first list the tensor as waiting,
     self.uop = new
-    self._lender = None  # and memory is the lender's until the node is another
+    self._lender = None  # and forget the lender last, since the memory is the lender's until the node is another
 
 
 def replace(self: Tensor, x: TensorBase) -> Tensor:
-    """Let this tensor be x from now on; only the shapes have to agree."""
+    """Give this tensor the node of x, which may have another dtype or device; only the shapes have to agree."""
     if x.shape != self.shape:
         raise ShapeError(f"cannot replace a tensor of shape {self.shape} by one of shape {x.shape}")
     if self._storage is not None:
@@ -562,7 +565,7 @@ def _by_parts(tensors: Iterable[TensorBase]) -> list[TensorBase]:
 
 def _unpickled(kind: type[Tensor], data: Any, shape: Shape, dtype: DType, device: Place, requires_grad: bool | None,
                grad: Any, layout: ShardArg | None = None) -> Tensor:  # fmt: skip
-    """A tensor from what it was pickled as. data are its bytes, in whatever the pickle had them."""
+    """Rebuild a pickled tensor. data are its bytes, in whatever bytes-like object the pickle protocol gives."""
     new, name = object.__new__(kind), Device.canonicalize(device)
     node = bytes_node(data, shape, name[0] if isinstance(name, tuple) else name, dtype)
     new._set(laid(node, name, layout), requires_grad)
@@ -576,7 +579,7 @@ def _is_stored(node: UOp) -> bool:
 
 
 def _is_done(node: UOp) -> bool:
-    """Whether there is nothing to compute: memory, the front of it as far as a symbolic length goes, or a constant."""
+    """Whether nothing has to be computed: for memory, a front part of it of symbolic length, or a constant."""
     base = memory_base(node)
     if base.op in HELD:
         return True
@@ -585,15 +588,15 @@ def _is_done(node: UOp) -> bool:
     return _is_constant(node)
 
 
-def _owns_memory(node: UOp) -> bool:
-    """Whether a node is a whole buffer by another shape: a new value goes into the same memory."""
+def _is_buffer(node: UOp) -> bool:
+    """Whether a node is a whole buffer in some shape, so that a new value goes into the same memory."""
     while node.op is Ops.RESHAPE and (node.sharding is not None or node.src[0].sharding is None):
         node = node.src[0]
     return node.op in HELD
 
 
 def _is_constant(node: UOp) -> bool:
-    """Whether a node is computed from constants only, one element like another: nothing worth keeping."""
+    """Whether a node is computed from constants only, all elements equal, so that it is not worth memory."""
     if node.op not in _CONSTANT:
         return False
     seen, stack = {node}, [node]

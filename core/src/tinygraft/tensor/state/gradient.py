@@ -40,10 +40,10 @@ def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: boo
     [2.0, 4.0]
     """
     seed = _seed(self, "backward", gradient)
-    for tensor, node in Leaves(self).of_each(seed):
+    for tensor, node in Leaves(self).of_each(seed):  # all gradients are built before the first .grad changes
         node, old = laid_like(node, tensor.uop), tensor.grad
         total = node if old is None else old.uop + node
-        total = UOp(Ops.DETACH, total.dtype, (total,))
+        total = UOp(Ops.DETACH, total.dtype, (total,))  # .grad is a constant, as in PyTorch without create_graph
         if old is not None and _has_views(old) and total.dtype is old.dtype and total.shape == old.shape:
             rebind(cast("Tensor", old), total)
             continue
@@ -55,9 +55,9 @@ def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: boo
 def gradient(self: Tensor, *targets: TensorBase, gradient: TensorBase | None = None) -> list[Tensor]:
     """The gradients of this tensor with respect to targets; zeros for one that it does not depend on.
 
-    gradient is that of this tensor itself, needed unless it has one element. A target that was computed is a value:
-    what went through another tensor that was computed alike, or through a view of all of it, counts too. Leaves are
-    told apart. Raises ShapeError and DTypeError.
+    gradient is that of this tensor itself, needed unless it has one element. A computed target stands for its value: a
+    path through another tensor with an equal graph, or through a view of all of it, counts too. Leaves of equal values
+    are different targets. Raises ShapeError and DTypeError.
 
     >>> from tinygraft import Tensor
     >>> x = Tensor([3.0], requires_grad=True)
@@ -68,14 +68,14 @@ def gradient(self: Tensor, *targets: TensorBase, gradient: TensorBase | None = N
     """
     seed = _seed(self, "gradient", gradient)
     parts = [part for target in targets for part in target._parts()]
-    for place, target in enumerate(targets):
+    for index, target in enumerate(targets):
         if target.dtype.kind not in ("float", "complex"):
             raise DTypeError(
-                f"gradient needs targets of floats, target {place} of {len(targets)} is {target.dtype}\n"
+                f"gradient needs targets of floats, target {index} of {len(targets)} is {target.dtype}\n"
                 f"  made at {target._where()}\n"
                 "  hint: cast it before it is used, as in f = t.float(), and ask for the gradient by f"
             )
-    path = GradientPath(self.uop, everyone=True)
+    path = GradientPath(self.uop, untracked=True)  # a target needs no requires_grad=True
     path.unfolded.check_lost({buffer for part in parts for buffer in memories(part.uop)}, always=False)
     wanted = [path.nodes_of(part.uop) or [path.unfolded.of(part.uop)] for part in parts]
     nodes = path.gradients(wanted, seed)
@@ -114,5 +114,5 @@ def _seed(self: Tensor, what: str, gradient: Any) -> UOp:
 
 
 def _has_views(grad: TensorBase) -> bool:
-    """Whether somebody else reads the memory of a gradient as a view."""
+    """Whether another tensor reads the memory of a gradient as a view: backward writes into that memory then."""
     return grad._storage is not None and len(grad._storage.members()) > 1

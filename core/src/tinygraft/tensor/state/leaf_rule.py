@@ -12,27 +12,28 @@ from tinygraft.uop.uop import UOp
 
 
 def is_detached_value(node: UOp) -> bool:
-    """Whether a node is what detach() gave, or movements of that."""
+    """Whether a node is a DETACH, or movements of one."""
     while node.op in MOVES:
         node = node.src[0]
     return node.op is Ops.DETACH
 
 
 def is_leaf(tensor: TensorBase | SharedStorage) -> bool:
-    """Whether a tensor with requires_grad=True is computed from no other such one that is still there.
+    """Whether a tensor with requires_grad=True is computed from no other live tensor with that flag.
 
-    What was computed when it was written to first is no leaf from then on, whatever it has been overwritten by; nor is
-    what has the node of another tensor, as contiguous() gives it where there is nothing to do, or a copy of what that
-    one had before it was written to.
+    A tensor that was a computed value when it was first written to is never a leaf again, whatever is written into it.
+    Nor is a tensor that has the node of another one, as contiguous() returns it where no copy is needed, or a copy of
+    the value that the other one had before it was written to.
     """
     if tensor._computed or borrows(tensor):
         return False
+    # a write to the lender moved this value to a copy of its own, whose origin is on the tape
     if tensor._lender is not None and any(tape.origin_of(buffer) is not None for buffer in memories(tensor.uop)):
         return False
     node = tensor.uop
     if is_detached_value(node):
         return True
-    while node.op in (Ops.ASSIGN, Ops.RESHAPE, Ops.DETACH):
+    while node.op in (Ops.ASSIGN, Ops.RESHAPE, Ops.DETACH):  # to the memory: what is written to a leaf is detached
         node = node.src[0]
     if node.op in HELD:
         entry = tape.entry_of(node)

@@ -17,9 +17,9 @@ _owners = itertools.count(1)
 def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
     """The node of a new tensor with that flag: one of its own where it may have a gradient.
 
-    Equal graphs are one node, so two tensors of ones would be one leaf, and each would get the gradients of both. What
-    is computed from no memory is therefore put into memory of its own if it needs a gradient, and is told apart by its
-    tag while backward has yet to choose.
+    Equal graphs are one node, so two tensors of ones would be one leaf, and each would get the gradients of both. A
+    value that is computed from no memory is therefore put into memory of its own if it requires a gradient; while
+    requires_grad is None, only a tag of its own makes its node differ from equal ones.
     """
     if requires_grad is False or (requires_grad is None and node.dtype.kind != "float") or isinstance(node.tag, Own):
         return node
@@ -44,15 +44,15 @@ def _reads_memory(node: UOp) -> bool:
 
 
 def in_memory(node: UOp) -> UOp:
-    """The node of a tensor that is written later and read by captured steps: what reads no memory gets its own."""
+    """The node of a tensor that is written later and read by captured steps, in new memory if it reads none."""
     return node if _reads_memory(node) or not is_concrete(node.shape) else own_memory(node)
 
 
 def by_itself(value: UOp) -> UOp:
-    """A value that is given to a tensor without memory: a copy of what is somebody's memory.
+    """The node that a tensor without memory gets for `value`: a copy of it where it is the memory of another tensor.
 
-    Were it that memory itself, the next write would go there and whose it is would be given a copy: what TinyJit has
-    captured as its memory would be another tensor's. The value of a FUNCTION may be memory too, or become it.
+    Without the copy the next write would go into that memory, and the other tensor would be moved to a copy: a buffer
+    that TinyJit has captured for it would be this tensor's. The value of a FUNCTION may be memory too, or become it.
     """
     base = memory_base(value)
     copied = base.op in HELD or base.op in (Ops.ASSIGN, Ops.FUNCTION)
@@ -61,12 +61,14 @@ def by_itself(value: UOp) -> UOp:
 
 def own_memory(node: UOp) -> UOp:
     """The value of node in new memory, as a node that equals no other: a leaf, whatever the value was computed from."""
+    # detached, so that a gradient ends here: a leaf has no sources (PyTorch's is_leaf)
     value = UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" else node
     return UOp(Ops.ASSIGN, node.dtype, (new_memory(node), value))
 
 
 def marked(node: UOp) -> UOp:
     """The value of node, detached, as a node that equals no other over the same memory: a leaf that is a view."""
+    # a RESHAPE to the same shape: a movement, so that the tensor stays a view, and a node that can carry the tag
     source = UOp(Ops.DETACH, node.dtype, (node,))
     return UOp(Ops.RESHAPE, node.dtype, (source, *symbolic_sizes(node.shape)), node.shape, Own(next(_owners)))
 

@@ -1,8 +1,9 @@
 """Which tensors are alive, which of them a computation may concern, and which wait for a new value in their memory.
 
-A tensor that only reads memory rests: it is listed under its BUFFERs, and looked at when one of these is written. The
-others are awake: expressions, those that ask for a gradient, and whoever was given another node or flag since. So what
-a computation costs does not depend on how many tensors there are, but on how many have to do with it.
+A tensor that only reads memory rests: it is listed under its BUFFERs, and looked at when one of these is written. All
+other tensors are awake: expressions, tensors that require a gradient, and tensors whose node or flag was set since they
+were last looked at. So the cost of a computation does not grow with the number of live tensors, but with the number
+of those that it concerns.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SharedValue(HasNode, Protocol):
-    """The whole value that some tensors are views of, as far as who lists live tensors asks it: storage.py has it."""
+    """The whole value that some tensors are views of: what this file needs of SharedStorage (storage.py)."""
 
     _lender: LiveEntry | None
 
@@ -34,17 +35,20 @@ class SharedValue(HasNode, Protocol):
 
 
 class LiveEntry(weakref.ref["TensorBase"]):
-    """A live tensor. number counts those that were made: the order is the same in every process."""
+    """A weak reference to a live tensor. `serial` counts tensors as they are made.
 
-    __slots__ = ("number",)
-    number: int
+    Lists of tensors are sorted by it and not by id(), so that their order is the same in every process.
+    """
+
+    __slots__ = ("serial",)
+    serial: int
 
 
 class _Assigned(weakref.ref["TensorBase"]):
-    """A tensor that was given a new value, listed in home under key."""
+    """A weak reference to a tensor that was given a new value, listed in `registry` under `key`."""
 
-    __slots__ = ("home", "key")
-    home: dict[int, _Assigned]
+    __slots__ = ("key", "registry")
+    registry: dict[int, _Assigned]  # of the thread that assigned: the tensor may die in another thread
     key: int
 
 
@@ -59,35 +63,35 @@ Entries = dict[int, LiveEntry]  # by the id of the tensor
 
 
 class _Growth:
-    """When to look for the dead in a list: whenever it may have doubled."""
+    """When to remove dead entries from a list: whenever it may have doubled, so that an entry costs O(1) on average."""
 
     def __init__(self) -> None:
-        self.added, self.room = 0, 1 << 10
+        self.added, self.room = 0, 1 << 10  # assumed: below 1,024 entries a walk costs less than it is worth
 
     def is_due(self) -> bool:
-        """Whether that is now, after one more entry."""
+        """Count one more entry. Return whether the list is to be pruned now."""
         self.added += 1
         return self.added > self.room
 
     def pruned(self, left: int) -> None:
-        """So many entries are left."""
+        """Start to count again after the list was pruned to `left` entries."""
         self.added, self.room = 0, left + (1 << 10)
 
 
 _all: Entries = {}
 _awake: Entries = {}
-_resting: dict[int, Entries] = {}  # by the number of a BUFFER
+_resting: dict[int, Entries] = {}  # by the id of a BUFFER
 _all_grown = _Growth()
 _resting_grown = _Growth()
 _assigned = _Waiting()
-_numbers = itertools.count(1)
-_by_number = itemgetter(0)
+_serials = itertools.count(1)
+_by_serial = itemgetter(0)
 
 
 def enter(tensor: TensorBase) -> None:
     """List a tensor that is being made, awake."""
     entry = LiveEntry(tensor)
-    entry.number = next(_numbers)
+    entry.serial = next(_serials)
     _all[id(tensor)] = _awake[id(tensor)] = entry
     if _all_grown.is_due():
         _all_grown.pruned(len(live_tensors()))
@@ -99,8 +103,10 @@ def entry_of(tensor: TensorBase) -> LiveEntry:
 
 
 def borrows(holder: TensorBase | SharedValue) -> bool:
-    """Whether the memory of a tensor, or a storage, or what is written there soon, is that of another tensor, whose
-    value it was given. That may have been written to since: its memory is still its own."""
+    """Whether a tensor or a storage has the memory of another tensor, its lender, whose node it was given.
+
+    Pending writes of the lender do not change that: their ASSIGNs are over the same memory.
+    """
     lender = None if holder._lender is None else holder._lender()
     if lender is None:
         return False
@@ -111,7 +117,7 @@ def borrows(holder: TensorBase | SharedValue) -> bool:
 
 
 def has_twin(tensor: TensorBase) -> bool:
-    """Whether another live tensor has the same node by itself: a view of all of it, or one that was computed alike."""
+    """Whether another live tensor has the same node and does not borrow it: a view of all of it, or an equal result."""
     node = tensor.uop
     with exclusive:
         entries = list(_awake.values())
@@ -122,7 +128,7 @@ def has_twin(tensor: TensorBase) -> bool:
 
 
 def wake(tensor: TensorBase) -> None:
-    """A tensor has another node, flag or storage than when it was last looked at."""
+    """List a tensor as awake, because its node, flag or storage is another one than when it was last looked at."""
     key = id(tensor)
     if key not in _awake:
         _awake[key] = _all[key]
@@ -131,11 +137,11 @@ def wake(tensor: TensorBase) -> None:
 def live_tensors() -> list[TensorBase]:
     """Every tensor that is still referred to, in the order in which they were made."""
     found = []
-    for key, entry in sorted(_all.copy().items(), key=lambda item: item[1].number):
+    for key, entry in sorted(_all.copy().items(), key=lambda item: item[1].serial):
         tensor = entry()
         if tensor is not None:
             found.append(tensor)
-        elif _all.get(key) is entry:
+        elif _all.get(key) is entry:  # a new tensor may have the id of the dead one by now
             del _all[key]
     return found
 
@@ -146,13 +152,13 @@ def live_holders() -> list[TensorBase | SharedValue]:
 
 
 class Live:
-    """The live tensors and storages, as realising asks for them."""
+    """The live tensors and storages, in the form that `realize_tensors` takes."""
 
     @staticmethod
     def near(memory: Collection[UOp]) -> list[TensorBase | SharedValue]:
-        """Those that are awake and those over some BUFFERs, with the storages that some of them share.
+        """Return the tensors that are awake and those over the BUFFERs `memory`, with the storages that they share.
 
-        All others read memory besides these and nothing else, and none of them asks for a gradient.
+        All other tensors read only other memory, and none of them requires a gradient.
         """
         with exclusive:
             entries = dict(_awake)
@@ -169,9 +175,9 @@ class Live:
                 if tensor._storage is not None:
                     tensor._storage.is_shared(tensor)
                 if not _rests(tensor, entry) or (memory and not _memory_of(tensor).isdisjoint(memory)):
-                    found.append((entry.number, tensor))
+                    found.append((entry.serial, tensor))
             if len(found) > 1:
-                found.sort(key=_by_number)
+                found.sort(key=_by_serial)
             return _with_storages([tensor for _, tensor in found])
 
 
@@ -179,7 +185,7 @@ LIVE = Live()
 
 
 def _rests(tensor: TensorBase, entry: LiveEntry) -> bool:
-    """Whether a tensor rests; it is put where it belongs."""
+    """Whether a tensor rests. Moves its entry from the list of those awake to the lists of its BUFFERs."""
     if not _may_rest(tensor):
         return False
     key = id(tensor)
@@ -195,7 +201,7 @@ def _rests(tensor: TensorBase, entry: LiveEntry) -> bool:
 
 
 def _may_rest(tensor: TensorBase) -> bool:
-    """Whether a tensor reads memory only, and so do those of its storage, and no gradient is asked for."""
+    """Whether a tensor and its storage only read memory and neither requires a gradient."""
     storage = tensor._storage
     if tensor.requires_grad or tensor.uop.base.op not in HELD:
         return False
@@ -210,7 +216,7 @@ def _memory_of(tensor: TensorBase) -> set[UOp]:
 
 
 def _prune() -> None:
-    """Forget who no longer rests."""
+    """Remove the entries of tensors that are dead or awake from the lists of BUFFERs."""
     left = 0
     for uid, entries in list(_resting.items()):
         alive = {key: entry for key, entry in entries.items() if entry() is not None and key not in _awake}
@@ -225,7 +231,7 @@ def _prune() -> None:
 def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | SharedValue]:
     """Tensors, and after them each storage that some of them share.
 
-    A realised tensor that has outlived the others of its storage lets go of that here: nobody reads the rest of it.
+    A realised tensor that is the last of its storage leaves it here: no tensor reads the other elements any more.
     """
     storages: dict[int, SharedValue] = {}
     for tensor in tensors:
@@ -238,7 +244,7 @@ def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | SharedValue]:
 def assigned_tensors() -> list[TensorBase]:
     """The tensors that this thread gave a new value, and that have not computed it yet.
 
-    They stay listed until they have: whoever asked may be interrupted.
+    They stay listed until it is computed, since a caller that asked for them may be interrupted before.
     """
     if not _assigned.tensors:
         return []
@@ -253,12 +259,12 @@ def assigned_tensors() -> list[TensorBase]:
 
 
 def note_assigned(tensor: TensorBase) -> None:
-    """Remember that a tensor has a new value, which is not in its memory yet."""
+    """List a tensor whose new value is not in its memory yet."""
     entry = _Assigned(tensor, _forget_assigned)
-    entry.key, entry.home = id(tensor), _assigned.tensors
-    entry.home[entry.key] = entry
+    entry.key, entry.registry = id(tensor), _assigned.tensors
+    entry.registry[entry.key] = entry
 
 
 def _forget_assigned(entry: _Assigned) -> None:
-    if entry.home.get(entry.key) is entry:
-        del entry.home[entry.key]
+    if entry.registry.get(entry.key) is entry:
+        del entry.registry[entry.key]

@@ -1,7 +1,7 @@
-"""Moving: a tensor's values on another device, or on several at once.
+"""Device transfer: a tensor's values on another device, or on several at once.
 
-On several devices a tensor is replicated, each device having all of it, or cut along an axis, each having a part. It is
-used like any other tensor; docs/multi-device.md says what is computed where and what is copied.
+On several devices a tensor is replicated, so that each device has all of it, or sharded along an axis, so that each has
+one shard. It is used like any other tensor; docs/multi-device.md says what is computed where and what is copied.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def to(self: Tensor, device: str | Sequence[str] | None) -> Tensor:
-    """The values on a device (None is the default one); this tensor itself when they are there.
+    """Return the values on a device (None is the default one), or this tensor itself where they are on it already.
 
-    Several names give a tensor of which each device has all; one that lies on these very devices stays as it is,
-    also where it is cut. What is cut over several devices is put together on one.
-    A gradient that this tensor has goes along; gradients of the result come back to this tensor's device.
+    Several names give a tensor that is replicated on those devices; a tensor that is on just these devices stays as it
+    is, also where it is sharded. The shards of a tensor are joined on one device. A gradient that this tensor has is
+    moved with it; gradients of the result come back to this tensor's device.
 
     >>> from tinygraft import Tensor
     >>> Tensor(1, device="CUDA").to(device="PYTHON").device
@@ -46,11 +46,11 @@ def to_(self: Tensor, device: str | Sequence[str] | None) -> Tensor:
 
 @either_spelling
 def shard(self: Tensor, devices: Sequence[str], axis: int | None = None, splits: Sequence[int] | None = None) -> Tensor:
-    """The values on several devices: cut along axis, or all of them on each when axis is None.
+    """The values on several devices: sharded along axis, or replicated on each when axis is None.
 
-    splits says how many elements along axis each device gets; without it they get equal parts, the last ones less
-    or nothing where that does not divide. A device may be named twice. Raises ShapeError for an axis that there is
-    not or splits that do not add up, DeviceError for names that are none.
+    splits says how many elements along axis each device gets; without it the shards have equal sizes, and the last ones
+    are smaller or empty where the size of the axis does not divide. A device may be named twice. Raises ShapeError for
+    an axis that does not exist or splits that do not add up, DeviceError for names of no device.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[1, 2], [3, 4], [5, 6]]).shard(("PYTHON", "PYTHON:1"), axis=0)
@@ -70,7 +70,7 @@ def shard(self: Tensor, devices: Sequence[str], axis: int | None = None, splits:
     else:
         layout = _layout(self, axis, splits, name if isinstance(name, tuple) else (name,))
         moved = _laid(self, name, layout if isinstance(name, tuple) else None)
-    return self._again() if moved is self else moved
+    return self._again() if moved is self else moved  # a new tensor in any case, as shard_ is the one that changes self
 
 
 @either_spelling
@@ -82,7 +82,7 @@ def shard_(
 
 
 def shard_like(self: Tensor, y: TensorBase) -> Tensor:
-    """The values on the devices of another tensor, as they lie there. Raises ShapeError where that cannot be.
+    """The values on the devices of another tensor, sharded as that one is. Raises ShapeError where that cannot be.
 
     >>> from tinygraft import Tensor
     >>> a = Tensor.ones(4, device="PYTHON").shard(("PYTHON", "PYTHON:1"), axis=0)
@@ -95,13 +95,13 @@ def shard_like(self: Tensor, y: TensorBase) -> Tensor:
 
 
 def sharding(self: Tensor) -> tuple[int, tuple[int, ...]] | None:
-    """The axis along which this tensor is cut and how much of it each device has; None where each has all."""
+    """The axis along which this tensor is sharded and the size of each shard; None where each device has all of it."""
     layout = self.uop.sharding
     return None if layout is None else (layout.axis, layout.sizes)
 
 
 def _laid(self: Tensor, device: Place, layout: ShardArg | None) -> Tensor:
-    """This tensor on a device or several; itself when it is there."""
+    """This tensor on a device or several, or itself where it is there already; its .grad is moved with it."""
     node = laid(self.uop, device, layout)
     if node is self.uop:
         return self
@@ -112,7 +112,7 @@ def _laid(self: Tensor, device: Place, layout: ShardArg | None) -> Tensor:
 
 
 def _become(self: Tensor, moved: TensorBase) -> Tensor:
-    """Give `self` the value and gradient of `moved`, out of the memory that it shared; returns `self`."""
+    """Give `self` the value and gradient of `moved`; returns `self`, which is no view of its old memory any more."""
     if moved is not self:
         if self._storage is not None:
             self._storage.leave(self)
@@ -121,14 +121,14 @@ def _become(self: Tensor, moved: TensorBase) -> Tensor:
 
 
 def _layout(self: Tensor, axis: int, splits: Sequence[int] | None, names: tuple[str, ...]) -> ShardArg:
-    """How this tensor is cut. Raises ShapeError."""
-    place = self._axis(axis)
-    if not self.ndim or not is_concrete((self.shape[place],)):
-        why = "it has no axes" if not self.ndim else f"its length {show_arg(self.shape[place])} is symbolic"
+    """How this tensor is sharded. Raises ShapeError."""
+    counted = self._axis(axis)
+    if not self.ndim or not is_concrete((self.shape[counted],)):
+        why = "it has no axes" if not self.ndim else f"its length {show_arg(self.shape[counted])} is symbolic"
         raise ShapeError(
             f"shard cannot cut axis {axis} of shape {show_arg(self.shape)}: {why}\n  made at {self._where()}"
         )
-    length: int = self.shape[place]
+    length: int = self.shape[counted]
     sizes: tuple[Any, ...] = even(length, len(names)) if splits is None else tuple(splits)
     if len(sizes) != len(names):
         raise ShapeError(
@@ -139,4 +139,4 @@ def _layout(self: Tensor, axis: int, splits: Sequence[int] | None, names: tuple[
             f"shard cannot cut axis {axis} of {self.shape}, which has {length} elements, into splits {sizes}: they "
             f"have to be sizes that add up to {length}\n  made at {self._where()}"
         )
-    return ShardArg(place, sizes)
+    return ShardArg(counted, sizes)

@@ -1,8 +1,8 @@
-"""The way from a result to the tensors that its gradient is asked for: which nodes of its graph each tensor is.
+"""The path from a result to the tensors that its gradient is taken by: which nodes of its graph stand for each tensor.
 
-A tensor is found by what it is, not by the node that it has now. It may have been realised, assigned to, or saved
-under another number since the result was computed: `GradientPath.nodes_of` finds all nodes of the unfolded graph
-(engine/unfold.py) that are one tensor, and `Leaves` the tensors that backward fills.
+A tensor need not have the node that the graph of the result has for it. It may have been realised, assigned to, or
+moved to another buffer since the result was computed: `GradientPath.nodes_of` finds all nodes of the unfolded graph
+(engine/unfold.py) that stand for one tensor, and `Leaves` the tensors that backward fills.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ from tinygraft.uop.uop import UOp, rebuild, toposort
 
 
 class GradientPath:
-    """The graph of a result, unfolded. everyone: also where no tensor with requires_grad=True is behind a value."""
+    """The graph of a result, unfolded: memory is replaced by what the tape says it was computed from.
 
-    def __init__(self, root: UOp, everyone: bool) -> None:
-        self.unfolded = unfold(root, everyone)
+    With `untracked`, values that depend on no tensor with requires_grad=True are unfolded as well.
+    """
+
+    def __init__(self, root: UOp, untracked: bool) -> None:
+        self.unfolded = unfold(root, untracked)
         self.root = self.unfolded.inside.get(root, root)
         self.graph = set(toposort(self.root))
-        self._same: dict[UOp, list[UOp]] = {}  # a node over memory -> the same over saved or unknown values of it
-        self._marked: dict[Own, list[UOp]] = {}  # of leaves that are views: over each value that the memory had
+        self._same: dict[UOp, list[UOp]] = {}  # a node over memory -> equal nodes over its saved or lost values
+        self._marked: dict[Own, list[UOp]] = {}  # leaves that are views: a node for each version of memory
         for node in self.graph:
             if node.op is Ops.RESHAPE and isinstance(node.tag, Own):
                 self._marked.setdefault(node.tag, []).append(node)
-        self._versions: dict[UOp, list[UOp]] = {}  # memory of a leaf -> what was written into it, in graphs of then
+        self._versions: dict[UOp, list[UOp]] = {}  # memory of a leaf -> the writes into it, in graphs of that time
         origins = self.unfolded.origins(self.graph)
         for node in filter(is_detached_write, self.graph):
             root = assigned_to(node)
@@ -45,10 +48,10 @@ class GradientPath:
                     self._same.setdefault(now, []).append(node)
 
     def nodes_of(self, node: UOp) -> list[UOp]:
-        """The nodes of the graph that are the tensor which has this node now, the newest first.
+        """The nodes of the graph that stand for the tensor whose node is `node` now, the newest first.
 
-        A tensor that was assigned to was another node before. A leaf is both, for what is written into a leaf is
-        detached; any other tensor is the newest of its nodes that the graph has.
+        A tensor that was assigned to had another node before. Both stand for a leaf, for what is written into a leaf is
+        detached; any other tensor is the newest of its nodes in the graph.
         """
         if isinstance(node.tag, Own) and node.op is Ops.RESHAPE:
             return _newest(sorted(self._marked.get(node.tag, ()), key=lambda n: -n.serial))
@@ -58,14 +61,14 @@ class GradientPath:
             inside, before = self.unfolded.inside.get(node), tape.nodes_before(memory)
             if inside is None:
                 inside = self.unfolded.of(node) if self.unfolded.has(memory) else node
-            old = self.unfolded.stand_in(memory)  # it was moved to a copy when another tensor wrote to its memory
+            old = self.unfolded.stand_in(memory)  # the tensor was moved to a copy when another one wrote to its memory
             moved = None if old is None else rebuild((node,), {memory: old})[node]
             versions = [v for root in (memory, *before) for v in self._versions.get(root, ())]
-            whole = [*before, *versions] if _is_whole(node) else ()  # what a view is of is another tensor
+            whole = [*before, *versions] if _is_whole(node) else ()  # the base of a view is another tensor
             for known in (inside, moved, *self._same.get(node, ()), *whole):
                 if known is not None and known.shape == node.shape and known in self.graph:
                     found[known] = None
-            if node.op is not Ops.ASSIGN and not found and memory.op in HELD:  # what was assigned is there by now
+            if node.op is not Ops.ASSIGN and not found and memory.op in HELD:  # the write has been realised meanwhile
                 old_ones = [n for n in self.unfolded.before(memory) if n.shape == node.shape and n in self.graph]
                 return old_ones[:1]
             if node.op is not Ops.ASSIGN or (found and not is_detached_write(node)):
@@ -73,9 +76,9 @@ class GradientPath:
             node = written_over(node)
 
     def gradients(self, targets: Sequence[Sequence[UOp]], seed: UOp) -> list[UOp | None]:
-        """The gradient with respect to each target, which may be several nodes; None where nothing leads to it.
+        """The gradient with respect to each target, the sum over its nodes; None where no path leads to them.
 
-        Raises GraphError where one needs a value that is not there any more.
+        Raises GraphError where one needs a value that was lost.
         """
         flat = list(dict.fromkeys(node for nodes in targets for node in nodes))
         each = dict(zip(flat, gradient_nodes(self.root, flat, seed), strict=True))
@@ -87,16 +90,16 @@ class GradientPath:
                 assert total is not None
                 total = total + part
             sums.append(total)
-        there = [node for node in sums if node is not None]
-        done = rebuild(there, back) if (back := self.unfolded.comparable()) else {}
+        existing = [node for node in sums if node is not None]
+        done = rebuild(existing, back) if (back := self.unfolded.comparable()) else {}
         found = [None if node is None else done.get(node, node) for node in sums]
         self.unfolded.check_known([node for node in found if node is not None], _lines)
         return found
 
     def note_used(self, result: TensorBase, passed: Iterable[UOp]) -> None:
-        """Note on the tape that a backward went through passed, and that none is expected to come once more.
+        """Note on the tape that a backward went through `passed`, so that no other one is expected through it.
 
-        Where another tensor was computed like the result, and so has the same node, that one's backward may come.
+        Not for the node of the result where another tensor has the same node: backward may be called on that one too.
         """
         entries = self.unfolded.entries()
         if has_twin(result):
@@ -115,19 +118,19 @@ def _is_whole(node: UOp) -> bool:
 
 
 def _newest(found: list[UOp]) -> list[UOp]:
-    """Nodes without those that a gradient comes to through another one: what was written there is made of these."""
+    """Nodes without those upstream of another one: a gradient reaches these through it, and would count twice."""
     if len(found) < 2:
         return found
-    behind: set[UOp] = set().union(*map(tape.behind, found))
-    return [node for node in found if node not in behind]
+    upstream: set[UOp] = set().union(*map(tape.behind, found))
+    return [node for node in found if node not in upstream]
 
 
 class Leaves(GradientPath):
-    """The tensors that backward of a result fills, each with its nodes: found.
+    """The tensors that backward of a result fills, each with its nodes, in `found`.
 
-    Those with requires_grad=True, or all whose flag is None where there is none of these; and of these only leaves: a
-    tensor that was computed from another one of them is an intermediate result. Where there are none, `of_each`
-    raises GraphError.
+    These are the tensors with requires_grad=True, or where there are none, all whose flag is None. Of these only leaves
+    count: a tensor that was computed from another one of them is an intermediate result. Where no tensor is left,
+    `of_each` raises GraphError.
     """
 
     def __init__(self, result: TensorBase) -> None:
@@ -135,23 +138,24 @@ class Leaves(GradientPath):
 
         Raises GraphError where such a value was lost.
         """
-        super().__init__(result.uop, everyone=False)
+        super().__init__(result.uop, untracked=False)
         self.unfolded.check_lost((), always=True)
         live = [t for t in live_tensors() if t.dtype.kind == "float" and t.requires_grad is not False]
         found = self._known(tensor for tensor in live if tensor.requires_grad)
-        if not found:
-            super().__init__(result.uop, everyone=True)
+        if not found:  # unfold once more, beyond values of untracked tensors, for tensors whose flag is None
+            super().__init__(result.uop, untracked=True)
             if self.unfolded.lost:
                 self.unfolded.check_lost({b for t in live for b in memories(t.uop)}, always=False)
             found = self._known(live)
         onward = nodes_on_path(self.root, [nodes[0] for _, nodes in found])
         self.result = result
+        # nothing goes on from a leaf; a tensor from which a gradient goes on to another one is an intermediate result
         self.found = [(tensor, nodes) for tensor, nodes in found if onward.get(nodes[0]) == ()]
         passed = [t.uop for t in live if onward.get(self.unfolded.inside.get(t.uop, t.uop))]
         self.note_used(result, passed)
 
     def of_each(self, seed: UOp) -> list[tuple[TensorBase, UOp]]:
-        """Each tensor that has a gradient, with that. Raises GraphError when there are none."""
+        """Each tensor that gets a gradient, with the gradient's node. Raises GraphError when there are none."""
         nodes = self.gradients([nodes for _, nodes in self.found], seed)
         given = [(tensor, node) for (tensor, _), node in zip(self.found, nodes, strict=True) if node is not None]
         if not given:
@@ -168,7 +172,7 @@ class Leaves(GradientPath):
 
 
 def _lines(buffer: UOp) -> str:
-    """Where a tensor over a BUFFER was made, and last written to, as a line of a message; nothing where it is gone."""
+    """Where a tensor over a BUFFER was made and last written to, as a line of a message; "" where none is live."""
     for holder in LIVE.near([buffer]):
         if isinstance(holder, TensorBase) and buffer in buffers_of(holder.uop.base):
             wrote = holder._wrote if holder._storage is None else holder._storage._wrote

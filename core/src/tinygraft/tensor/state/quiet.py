@@ -1,6 +1,6 @@
-"""Blocks in which nothing asks for a gradient: `with Tensor.no_grad(): ...`, for programs written for PyTorch.
+"""Blocks in which no result requires a gradient: `with Tensor.no_grad(): ...`, for programs written for PyTorch.
 
-Whether this thread is in one is asked whenever a tensor is computed, so most of the cost is one look at a list.
+Every method that makes a tensor checks whether its thread is in such a block, so the check is one look at a list.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ class _Here(threading.local):
         self.blocks: list[ReferenceType[NoGrad]] = []
 
 
-here = _Here()  # here.blocks: those that this thread is in
+here = _Here()  # here.blocks: the blocks that this thread is in
 
 
 class NoGrad(ContextDecorator):
     """A block or a function whose results are constants to every gradient.
 
-    One that is gone is over: a signal where `__exit__` begins ends that before its first line, and its error holds it.
+    The thread refers to it weakly, so that a block whose object is gone is over: a signal may end `__exit__` before its
+    first line, and then nothing else would end the block. The traceback of the signal's error keeps the object until
+    the error has been handled.
     """
 
     def _recreate_cm(self) -> NoGrad:
@@ -44,21 +46,22 @@ class NoGrad(ContextDecorator):
 
 
 def is_quiet() -> bool:
-    """Whether this thread is in such a block."""
+    """Whether this thread is in such a block. Removes blocks whose objects are gone."""
     if here.blocks and not any(block() for block in here.blocks):
         here.blocks.clear()
     return bool(here.blocks)
 
 
 def cut(node: UOp) -> UOp:
-    """A node of a result: what no gradient goes through."""
+    """The node of a result, detached: no gradient flows through it. What is no float needs no DETACH."""
     return UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" and node.op is not Ops.DETACH else node
 
 
 def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
-    """Whether a gradient of a node, of a tensor with that flag, goes to one with requires_grad=True; maybe itself.
+    """Whether a gradient of `node` reaches a tensor with requires_grad=True, which may be the node's own tensor.
 
-    What has another flag was written to, and what was written has a gradient; averages and caches have none.
+    `requires_grad` is the flag of the node's tensor. Without it, memory has a gradient only where a value that has one
+    was written into it, which the tape shows; running averages and caches have none.
     """
     if node.dtype.kind != "float" or requires_grad:
         return node.dtype.kind == "float"
@@ -70,10 +73,10 @@ def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
 
 
 def unrecorded(value: UOp, old: UOp) -> UOp:
-    """What is written in such a block in the place of old, which may have a gradient.
+    """The node that is written in such a block over `old`, which may have a gradient.
 
-    The tape does not hear of the write, as in PyTorch: the gradient of the new value goes to what old was computed
-    from, as if it were the old one.
+    The write is not taped, as in PyTorch: the gradient of the new value goes to the sources of `old`, as if `old` had
+    not been overwritten.
     """
     return UOp(Ops.FUNCTION, value.dtype, (by_itself(value), old), _UNRECORDED)
 

@@ -1,9 +1,9 @@
 """Storage: what a tensor and its views share, so that a write through any of them shows in all.
 
 The graph is immutable: a write makes one new node for the whole value, and every tensor over it becomes its own chain
-of movements over that node. A SharedStorage holds the node of the whole and refers weakly to the tensors; each of these
-knows its steps from the whole: none for the tensor that the first view was made of. There is a SharedStorage only where
-there is a view, from the first one on.
+of movements over that node. A SharedStorage has the node of the whole and weak references to the tensors; each tensor
+has its steps from the whole, and the tensor that the first view was made of has none. The storage is made with the
+first view: a tensor without views needs none.
 
 Which methods give views is a closed table, VIEWS. `is_declared` says whether a tensor was made by one of them because
 the user called it: what a method of this library moves on the way to its result is never an alias.
@@ -67,21 +67,24 @@ def is_declared(tensor: TensorBase) -> bool:
 
 
 class _Member(weakref.ref["TensorBase"]):
-    """A tensor of a storage, listed there under key."""
+    """A weak reference to a tensor of a storage, listed there under `key`."""
 
-    __slots__ = ("home", "key")
-    home: weakref.ref[SharedStorage]
+    __slots__ = ("key", "storage")
+    storage: weakref.ref[SharedStorage]  # weak: a strong one would be a cycle, and memory would wait for gc
     key: int
 
 
 def _forget(member: _Member) -> None:
-    """A tensor of a storage has died: if one is left, realising looks at it, and may let go of the rest."""
+    """Remove a dead tensor from its storage. The last one left is awake, so that realising may free the other elements.
+
+    Called by Python when the tensor dies, in any thread and between any two instructions.
+    """
     try:
-        storage = member.home()
+        storage = member.storage()
         if storage is not None and storage._members.get(member.key, member) is member:
             storage._members.pop(member.key, None)
             storage.wake_last()
-    except KeyboardInterrupt:  # Python drops what is raised here: all of it is done, and the signal comes once more
+    except KeyboardInterrupt:  # Python drops what a weakref callback raises: do all of it, and raise the signal later
         _forget(member)
         come_again()
 
@@ -90,8 +93,8 @@ class SharedStorage:
     """The whole value that some tensors are views of.
 
     uop is its node, requires_grad the flag of the tensor that the first view was made of. version counts the writes,
-    and written says that somebody has written to it since it was last in memory. Realising treats it as a tensor, so
-    that its node follows.
+    and written says that there was a write since the value was last in memory. Realising treats a storage as a tensor,
+    so that its node becomes the realised one.
     """
 
     __slots__ = ("__weakref__", "_computed", "_lender", "_members", "_node", "_wrote", "requires_grad", "version",
@@ -117,24 +120,24 @@ class SharedStorage:
 
     @property
     def made_at(self) -> tuple[str, int]:
-        """Where the first of its tensors that is still there was made."""
+        """Where the first of its live tensors was made."""
         found = self.members()
         return found[0].made_at if found else ("", 0)
 
     def add(self, tensor: TensorBase) -> None:
         """List one more tensor."""
         member = _Member(tensor, _forget)
-        member.key, member.home = id(tensor), weakref.ref(self)
+        member.key, member.storage = id(tensor), weakref.ref(self)
         self._members[member.key] = member
 
     def leave(self, tensor: TensorBase) -> None:
-        """A tensor is no longer over this value."""
+        """Remove a tensor, which is about to get another value or is the last one."""
         tensor._storage = None
         self._members.pop(id(tensor), None)
         self.wake_last()
 
     def wake_last(self) -> None:
-        """Let realising look at the tensor that is left, if it is the only one."""
+        """List the tensor that is left as awake, if it is the only one, so that realising looks at it."""
         if len(self._members) == 1:
             for tensor in self.members():
                 wake(tensor)
@@ -144,8 +147,8 @@ class SharedStorage:
         return [t for m in list(self._members.values()) if (t := m()) is not None and t._storage is self]
 
     def has_several(self) -> bool:
-        """Whether two live tensors at least are over this value."""
-        found = 0
+        """Whether at least two live tensors are over this value."""
+        found = 0  # not len(members()): this runs for every realisation, and stops at the second one
         for member in list(self._members.values()):
             tensor = member()
             found += tensor is not None and tensor._storage is self
@@ -154,9 +157,9 @@ class SharedStorage:
         return False
 
     def is_shared(self, tensor: TensorBase) -> bool:
-        """Whether a tensor over this value still needs it; a realised one without others becomes a value of its own.
+        """Whether a tensor over this value still needs it. A realised tensor that is the last one leaves the storage.
 
-        Not where it may have elements in common: a write to one of them is one to all, or is refused.
+        A view made by expand or unfold never leaves: its elements overlap, and `check_apart` has to refuse writes.
         """
         if self.has_several() or memory_base(tensor.uop).op not in HELD:
             return True
@@ -167,7 +170,7 @@ class SharedStorage:
         return False
 
     def is_pending(self) -> bool:
-        """Whether memory is still to be written, as somebody asked."""
+        """Whether there was a write that has not reached the memory yet."""
         if not self.written:
             return False
         node = memory_base(self.uop)
@@ -177,14 +180,14 @@ class SharedStorage:
         return self.written and node.op in HELD
 
     def may_change(self) -> bool:
-        """Whether somebody outside can write the memory: then no view keeps elements of it."""
+        """Whether code outside this library can write the memory: then no view may cache elements of it."""
         node = memory_base(self.uop)
         while node.op is Ops.ASSIGN:
             node = memory_base(node.src[0])
         return any((buffer := realized(part)) is not None and buffer.may_change() for part in buffers_of(node))
 
     def settle(self) -> None:
-        """Have the whole value in memory, and every tensor as its chain over that."""
+        """Realise the whole value, and make every tensor its chain of steps over that memory."""
         with exclusive:
             from tinygraft.engine.realize import realize_tensors  # the compiler is loaded when something is computed
 
@@ -192,20 +195,20 @@ class SharedStorage:
             if (base := memory_base(self.uop)).op not in HELD | LEAVES:
                 realize_tensors([self], LIVE)
                 base = memory_base(self.uop)
-            if base.op not in HELD:  # a constant stays one
+            if base.op not in HELD:  # realising leaves a constant as it is, and CONTIGUOUS puts it into memory
                 self.uop = UOp(Ops.CONTIGUOUS, self.uop.dtype, (self.uop,))
                 realize_tensors([self], LIVE)
             self.become(self.uop)
 
     def become(self, node: UOp) -> None:
-        """Let a node be the whole value, and every tensor over it its chain over that."""
-        with guarded(whole=True):  # a view is its base's memory: signals wait until all are
+        """Make `node` the whole value, and every tensor its chain of steps over it."""
+        with guarded(whole=True):  # signals wait: base and views never show different memory
             self.uop = node
             for tensor in self.members():
                 tensor.uop = over(tensor._chain, node)
 
-    def ask(self, tensor: TensorBase, node: UOp, requires_grad: bool | None) -> None:
-        """Let a tensor over this value have another flag, and node, which is made for that, as its node."""
+    def set_flag(self, tensor: TensorBase, node: UOp, requires_grad: bool | None) -> None:
+        """Give a tensor over this value another flag, and `node`, which was made for that flag, as its node."""
         if requires_grad and isinstance(node.tag, Own):  # a leaf of its own over this value
             tensor._chain += steps_to(node, tensor.uop)
             self.become(leaf(self.uop, requires_grad))
@@ -221,14 +224,14 @@ class SharedStorage:
 
 
 def over(steps: Steps, node: UOp) -> UOp:
-    """The chain of steps over a node."""
+    """The node at the end of a chain of steps over `node`."""
     for op, dtype, sizes, arg, tag in steps:
         node = UOp(op, dtype, (node, *sizes), arg, tag)
     return node
 
 
 def steps_to(view: UOp, base: UOp) -> Steps:
-    """The steps from a node to one that was made of it by movements."""
+    """The steps from `base` to `view`, which was made of it by movements, DETACH and BITCAST; the innermost first."""
     found: list[ViewStep] = []
     while view is not base:
         found.append((view.op, view.dtype, view.src[1:], view.arg, view.tag))
@@ -243,14 +246,14 @@ def whole_value(tensor: TensorBase) -> tuple[UOp, bool | None]:
 
 
 def over_moves(view: UOp, old: UOp) -> UOp:
-    """A view of a node, made in a block of no_grad, without the detach: where is written has no gradient to cut."""
+    """A view of a node, made in a block of no_grad, without its DETACH: the view is a destination, not a value."""
     return over(tuple([step for step in steps_to(view, old) if step[0] in MOVES]), old)
 
 
 def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
-    """Note that a new tensor is base's memory. made is its node, which was made by movements of old, base's node.
+    """Make a new tensor a view of base. made is its node, which was made by movements of old, base's node.
 
-    Another thread may have written since, or realised base: then the view is of what base is now.
+    Another thread may have written to base or realised it since: then the view is of the node that base has now.
     """
     if quiet.here.blocks and quiet.is_quiet():
         made = quiet.cut(made)
@@ -266,9 +269,9 @@ def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
 
 
 def join(base: TensorBase, new: TensorBase) -> None:
-    """Note that a tensor over base's memory, whose node was not made of base's, is base's memory.
+    """Make `new`, a tensor over base's memory whose node was not made of base's node, a view of it.
 
-    Where base is a view that has its elements by itself for now, that may be the memory of these.
+    Where base is a view whose elements are cached in memory of their own, `new` may be over that memory.
     """
     if base._storage is None:
         base._storage, base._chain = SharedStorage(base.uop, base.requires_grad, base), ()
@@ -288,17 +291,17 @@ def join(base: TensorBase, new: TensorBase) -> None:
 
 
 def is_detached(tensor: TensorBase) -> bool:
-    """Whether what is written to a view has no gradient, be it the value that it has."""
+    """Whether a value that is written to a view gets no gradient, because the view was made by detach."""
     return tensor._storage is not None and _detaches(tensor._chain)
 
 
 def _detaches(steps: Steps) -> bool:
-    """Whether what goes through some steps is detached: a view that is a leaf has such a step too."""
+    """Whether there is a DETACH among the steps: of detach, or of a view that is a leaf (`marked` in leaves.py)."""
     return any(op is Ops.DETACH for op, *_ in steps)
 
 
 def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None) -> None:
-    """Note that new tensors are one memory, each made of it by a number of steps. The flag is that of the whole."""
+    """Make new tensors views of one memory, each the given number of steps from it. The flag is that of the whole."""
     first, count = tensors[0]
     node = first.uop
     for _ in range(count):
@@ -311,17 +314,17 @@ def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None)
 
 
 def agree(tensors: Iterable[TensorBase]) -> None:
-    """After a failure: let every tensor of a storage have the value that the one which was asked for has now."""
+    """After a failed realisation: give every tensor of a storage the value that the requested tensor has now."""
     for tensor in tensors:
         if (storage := tensor._storage) is not None:
             storage.become(storage.uop if tensor._chain else tensor.uop)
 
 
 def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable[[Any], bool]) -> list[Any]:
-    """The tensors and storages that keep their values when a replay overwrites BUFFERs: all but those of it.
+    """The tensors and storages that keep their values when a replay overwrites BUFFERs: all but those it assigns to.
 
-    known tells which tensors over such memory are what the replayed function assigns to. Those, and what shares a
-    storage with one, follow: views read their memory again.
+    known returns whether a tensor over such memory is one that the replayed function assigns to. Such tensors, and
+    those that share a storage with one, have the new values: views read their memory again.
     """
     stay: list[Any] = []
     written: dict[int, SharedStorage] = {}
@@ -341,9 +344,9 @@ def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable
 
 
 def to_realize(tensor: TensorBase) -> TensorBase | SharedStorage:
-    """What to compute when a tensor is realised: what waits to be written to its storage, where others read that too.
+    """What to compute when a tensor is realised: its whole storage where a pending write is seen by other tensors too.
 
-    The tensor's own elements are then kept when they are first read; never where somebody else can write the memory.
+    The elements of a view are then cached when they are first read; never where code outside can write the memory.
     """
     storage = tensor._storage
     if storage is None or not tensor._chain:
@@ -356,9 +359,10 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
           where: Made) -> None:  # fmt: skip
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
-    unrecorded: gradients go on to the old value, unless that is a leaf (quiet.py). where is the place in the user's
-    code. is_leaf tells whether a storage is a leaf to gradients: what is written into one is detached, as it is where
-    it goes through a tensor that detach() gave. Raises ShapeError where two places of the view are one element.
+    unrecorded: gradients go on to the old value, unless that is a leaf (quiet.py). where is the line of the user's
+    code. is_leaf returns whether a storage is a leaf to gradients: a value that is written into one is detached, and so
+    is one that is written through a tensor that detach() returned. Raises ShapeError where two elements of the view
+    are one element of the storage.
     """
     storage = tensor._storage
     assert storage is not None
@@ -372,12 +376,14 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         if value.dtype is not old.dtype:
             value = UOp(Ops.BITCAST, old.dtype, (value,))
         whole = all(op is Ops.RESHAPE for op, *_ in moves)
-        if whole and value.shape != old.shape:  # before it is detached: by that the tape knows what goes into a leaf
+        if whole and value.shape != old.shape:  # before the DETACH, by which the tape recognises a write into a leaf
             value = UOp(Ops.RESHAPE, value.dtype, (value, *symbolic_sizes(old.shape)), old.shape)
         asked = old.dtype.kind == "float" and storage.requires_grad is True
         stays = asked and is_leaf(storage)
         storage._computed |= asked and not stays
-        if asked and not stays:
+        if (
+            asked and not stays
+        ):  # what was computed from the old value is no leaf, though its node is gone after the write
             note_asked(member for member in storage.members() if member.requires_grad)
         if stays or (old.dtype.kind == "float" and _detaches(steps)):
             value = UOp(Ops.DETACH, value.dtype, (value,))
@@ -391,8 +397,9 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         if not whole:
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
         else:
-            owns = stays or old.op is Ops.ASSIGN or (memory_base(old).op in HELD and not shared)
-            new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if owns else by_itself(value)
+            # into the same memory where the storage has some of its own; an expression is simply replaced
+            in_place = stays or old.op is Ops.ASSIGN or (memory_base(old).op in HELD and not shared)
+            new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if in_place else by_itself(value)
         with guarded(whole=True):  # all views, or none
             storage._lender, storage.written, storage._wrote = None, True, where
             storage.version += 1
@@ -402,7 +409,7 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
 
 
 def check_apart(tensor: TensorBase, part: Steps, shape: Shape) -> None:
-    """Raise ShapeError where two places of a part of a tensor, of that shape, are one element of its storage."""
+    """Raise ShapeError where two elements of a part of a tensor, of that shape, are one element of its storage."""
     storage = tensor._storage
     if storage is not None and _overlaps(storage.uop, tensor._chain + part):
         raise ShapeError(
@@ -413,7 +420,7 @@ def check_apart(tensor: TensorBase, part: Steps, shape: Shape) -> None:
 
 
 def _adopt(storage: SharedStorage) -> None:
-    """Let the whole be where a tensor has it in memory, if it was only an expression here."""
+    """Take the node of a member that has the whole value in memory, where the storage has an expression only."""
     if memory_base(storage.uop).op not in HELD:
         for tensor in storage.members():
             if not tensor._chain and tensor.uop is not storage.uop and tensor.uop.shape == storage.uop.shape:
@@ -422,7 +429,8 @@ def _adopt(storage: SharedStorage) -> None:
 
 
 def _overlaps(whole: UOp, steps: Steps) -> bool:
-    """Whether two places of a view are one element of the whole, with the values that variables are bound to."""
+    """Whether two elements of a view are one element of the whole, with the values that variables are bound to."""
+    # only EXPAND and WINDOW repeat elements: without them no table of indices is needed
     for op, _, _, arg, _ in steps:
         if op is Ops.EXPAND:
             break
@@ -444,7 +452,7 @@ def _overlaps(whole: UOp, steps: Steps) -> bool:
 
 
 def indices(shape: Any, steps: Steps) -> Any:
-    """For each element of a view, that many steps from a whole of a shape, its index there: an array of numpy."""
+    """For each element of a view, `steps` from a whole of `shape`, its flat index in the whole: an array of numpy."""
     import numpy as np
 
     index = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)

@@ -1,8 +1,8 @@
-"""Strides: where the elements of a view are in its base's memory, for others who share it, and whether two views meet.
+"""Strides: where the elements of a view are in its base's memory, for other libraries, and whether two views overlap.
 
 Steps of a view in (storage.py), the offset and the strides out, counted in elements; None for a view whose elements
-are at no fixed distances, such as a reshape of a transposed matrix. Here a movement is an index expression and needs no
-strides: NumPy, PyTorch and DLPack know memory by nothing else.
+are at no fixed distances, such as a reshape of a transposed matrix. Kernels need no strides, since a movement is an
+index expression there; NumPy, PyTorch and DLPack describe memory by strides alone.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def layout_of(shape: tuple[int, ...], steps: Steps) -> StridedLayout | None:
-    """Where a view is, that many steps from row-major memory of a shape; None where no strides say that.
+    """The layout of a view that is `steps` from row-major memory of `shape`; None where strides cannot describe it.
 
-    A Variable counts as what it is bound to.
+    A Variable counts as the value that it is bound to.
     """
     found: StridedLayout | None = StridedLayout(0, shape, row_major(shape))
     for op, _, _, arg, _ in steps:
@@ -64,12 +64,12 @@ def layout_of(shape: tuple[int, ...], steps: Steps) -> StridedLayout | None:
 def _moved(old: StridedLayout, op: Ops, arg: Any) -> StridedLayout:
     """A layout after any step but a reshape."""
     offset, shape, strides = old
-    if op is Ops.EXPAND:
+    if op is Ops.EXPAND:  # stride 0 repeats an element, as in NumPy's broadcast_to
         repeats = [size == 1 and wanted != 1 for size, wanted in zip(shape, arg, strict=True)]
         return StridedLayout(offset, arg, tuple([0 if r else s for r, s in zip(repeats, strides, strict=True)]))
     if op is Ops.PERMUTE:
         return StridedLayout(offset, tuple([shape[axis] for axis in arg]), tuple([strides[axis] for axis in arg]))
-    if op is Ops.FLIP:
+    if op is Ops.FLIP:  # from the last element backwards; an axis of 0 elements has no last one
         offset += sum(max(shape[axis] - 1, 0) * strides[axis] for axis in arg)
         return StridedLayout(offset, shape, tuple([-s if axis in arg else s for axis, s in enumerate(strides)]))
     if op is Ops.SHRINK:
@@ -87,6 +87,8 @@ def _reshaped(old: StridedLayout, shape: tuple[int, ...]) -> StridedLayout | Non
     """A layout in another shape; None where axes are merged that do not follow one another in memory."""
     if 0 in shape:
         return StridedLayout(old.offset, shape, row_major(shape))
+    # as in PyTorch's computeStride: groups of old axes against groups of new ones with equally many elements;
+    # an axis of size 1 is in no group, since its stride is never used
     sizes = [size for size in old.shape if size != 1]
     strides = [stride for size, stride in zip(old.shape, old.strides, strict=True) if size != 1]
     found: list[int] = []
@@ -109,7 +111,7 @@ def _reshaped(old: StridedLayout, shape: tuple[int, ...]) -> StridedLayout | Non
 
 
 def _is_placed(view: TensorBase) -> bool:
-    """Whether each step of a view is known, as one that begins at a Variable is not."""
+    """Whether each step of a view is of numbers; a slice that begins at a Variable is not."""
     return is_concrete(view.shape) and not any(_has_nodes(arg) for _, _, _, arg, _ in view._chain)
 
 
@@ -125,7 +127,7 @@ def _known(size: sint) -> int:
 
 
 def have_common(a: TensorBase, b: TensorBase) -> bool:
-    """Whether two tensors have an element of memory in common; also where symbolic sizes hide that."""
+    """Whether two tensors have an element of memory in common. True where symbolic sizes leave it open."""
     storage = a._storage
     if a is b or storage is None or storage is not b._storage:
         return a is b
@@ -136,7 +138,7 @@ def have_common(a: TensorBase, b: TensorBase) -> bool:
     if found is not None and other is not None:
         one, two = found.span(), other.span()
         if not one or not two or one.stop <= two.start or two.stop <= one.start:
-            return False
+            return False  # disjoint spans, which needs no table of indices; overlapping ones may still interleave
     import numpy as np
 
     return bool(np.isin(indices(shape, a._chain), indices(shape, b._chain)).any())
