@@ -39,7 +39,7 @@ JOINED: dict[str, Case] = {
     "pad": (ShapeError, lambda: A.pad((1, 1, 1)),
         "pad needs pairs of numbers, at most one pair for each axis of (2, 3), got (1, 1, 1)\n  made at <>"),
     "pad by more than there is": (ShapeError, lambda: A.pad((4, 0), mode="reflect"),
-        "pad with mode reflect has room for 2 on axis 1 of (2, 3), asked for 4 before and 0 after\n  made at <>"),
+        "pad with mode reflect has room for 2 on axis 1 of (2, 3), got 4 before and 0 after\n  made at <>"),
     "repeat": (ShapeError, lambda: A.repeat(2, -1),
         "repeat needs a number for each axis of (2, 3), got (2, -1); none is negative\n  made at <>"),
 }  # fmt: skip
@@ -51,7 +51,7 @@ MOVED: dict[str, Case] = {
     "reshape with two rests": (ShapeError, lambda: A.reshape(-1, -1),
         "one size can be -1, got (-1, -1) for shape (2, 3)\n  made at <>"),
     "reshape below -1": (ShapeError, lambda: A.reshape(-2, -3),
-        "cannot reshape (2, 3) to (-2, -3): a size is 0 or more, and -1 stands for what is left\n  made at <>"),
+        "cannot reshape (2, 3) to (-2, -3): a size is 0 or more, and -1 stands for the remaining size\n  made at <>"),
     "unflatten": (ShapeError, lambda: A.unflatten(1, (2, -1)),
         "cannot reshape axis 1 of (2, 3) to (2, -1): 3 elements are no multiple of 2\n  made at <>"),
     "expand": (ShapeError, lambda: ones(3).expand(2, 4),
@@ -145,7 +145,7 @@ INDEXED: dict[str, Case] = {
     "t[mask]": (IndexOutOfRange, lambda: A[np.array([True, False, True])],
         "a mask of shape (3,) does not fit axes 0 to 0 of shape (2, 3)\n  mask made at <>      tensor made at <>"),
     "t[0] = v": (ShapeError, lambda: ones(2, 3).__setitem__(0, ones(2)),
-        "cannot write a value of shape (2,) to a place of shape (3,)\n  value made at <>      tensor made at <>"),
+        "cannot write a value of shape (2,) to elements of shape (3,)\n  value made at <>      tensor made at <>"),
     "gather": (ShapeError, lambda: A.gather(0, Tensor([0, 1])),
         "an index of shape (2,) does not fit a tensor of shape (2, 3) along axis 0: it needs as many axes, and each "
         "other one must be no longer than the tensor's\n  index made at <>      tensor made at <>"),
@@ -157,7 +157,7 @@ INDEXED: dict[str, Case] = {
     "scatter": (ShapeError, lambda: A.scatter(0, INDEX, ones(1)),
         "an index of shape (1, 1) does not fit a source of shape (1,)\n  index made at <>      source made at <>"),
     "index_select of no elements": (IndexOutOfRange, lambda: ones(2, 0).index_select(1, Tensor([0])),
-        "an index of shape (1,) cannot name places of axis 1 of shape (2, 0), which has no elements\n"
+        "an index of shape (1,) cannot index axis 1 of shape (2, 0), which has no elements\n"
         "  index made at <>      tensor made at <>"),
     "take": (IndexOutOfRange, lambda: A.take([6]),
         "index 6, at (0,) of an index of shape (1,), is out of range for axis 0 of shape (6,): it has 6 elements\n"

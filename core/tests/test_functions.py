@@ -360,7 +360,7 @@ def test_what_a_function_does_not_write_is_named() -> None:
     x = Tensor([1.0], requires_grad=True)
     y = Forward.apply(x)
     assert y.tolist() == [2.0]
-    message = r"^Forward has no backward, and a gradient through it was asked for; write def backward\(self, gradient\)"
+    message = r"^Forward has no backward, and its gradient is needed; write def backward\(self, gradient\)"
     with pytest.raises(UnsupportedError, match=message):
         y.sum().backward()
 

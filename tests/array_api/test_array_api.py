@@ -392,7 +392,7 @@ def test_asarray_and_dtypes() -> None:
         "real floating": xp.float32, "complex floating": xp.complex64, "integral": xp.int32, "indexing": xp.int32
     }  # fmt: skip
     with pytest.raises(
-        ValueError, match=r"^the array API standard is here in the versions 2021.12, .*, asked for '1999.01'$"
+        ValueError, match=r"^the array API standard is implemented in the versions 2021.12, .*, got '1999.01'$"
     ):
         t.__array_namespace__(api_version="1999.01")
 

@@ -22,7 +22,7 @@ from tinygraft.device.registry import Device
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DTypeError, GraphError, UnsupportedError
 from tinygraft.tensor.nested import tensors_in
-from tinygraft.tensor.primitives.custom import asks, with_derivative
+from tinygraft.tensor.primitives.custom import may_require_grad, with_derivative
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
@@ -36,11 +36,11 @@ R = TypeVar("R")
 class Function:
     """A function of tensors that says how it is differentiated. Derive from it, and call `apply`.
 
-    forward(*tensors, **arguments) gives a tensor or a tuple of them. Its tensors are detached: nothing flows back but
-    through backward(*gradients), which gets the gradient of each result and gives that of each input, None where there
-    is none; a single one needs no tuple. What backward needs is kept as attributes of self. device is that of the
-    inputs, needs_input_grad says of which inputs a gradient may be (in backward: is) asked for, and requires_grad is
-    True, False, or None where backward chooses.
+    forward(*tensors, **arguments) returns a tensor or a tuple of them. Its tensors are detached: gradients flow only
+    through backward(*gradients), which gets the gradient of each result and returns that of each input, or None where
+    an input has none; a single one needs no tuple. forward saves values for backward as attributes of self. device is
+    that of the inputs, needs_input_grad says which inputs may need a gradient (in backward: do need one), and
+    requires_grad is True, False, or None where backward chooses.
 
     >>> from tinygraft import Tensor
     >>> class Cube(Function):
@@ -58,8 +58,8 @@ class Function:
 
     def __init__(self, device: str, *tensors: Tensor) -> None:
         self.device = device
-        self.needs_input_grad = [asks(tensor) for tensor in tensors]
-        flags = [tensor.requires_grad for tensor in tensors if asks(tensor)]
+        self.needs_input_grad = [may_require_grad(tensor) for tensor in tensors]
+        flags = [tensor.requires_grad for tensor in tensors if may_require_grad(tensor)]
         self.requires_grad: bool | None = True if True in flags else None if flags else False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -69,7 +69,7 @@ class Function:
     def backward(self, *gradients: Any, **kwargs: Any) -> Any:
         """The gradients of the inputs. Every Function that is differentiated writes its own."""
         raise UnsupportedError(
-            f"{type(self).__name__} has no backward, and a gradient through it was asked for; "
+            f"{type(self).__name__} has no backward, and its gradient is needed; "
             "write def backward(self, gradient): return ..."
         )
 
@@ -113,15 +113,16 @@ class Function:
         self, seen: list[weakref.ref[Tensor]], zeros: list[Tensor], place: int, node: UOp, gradient: Tensor,
         wanted: list[bool],
     ) -> Sequence[Tensor | None]:  # fmt: skip
-        """What backward gives for one of the values, whose node is given.
+        """The gradients that backward returns for one of the values, whose node is `node`.
 
-        seen are inputs and values as forward had them; what it did not keep is gone. While backward runs, the inputs
-        and that value are what the graph has for them now, and not detached: so what it makes of them can be
-        differentiated. The other values have no gradient here; theirs are added up with this one.
+        seen are weak references to the inputs and values as forward had them; those that forward did not save may be
+        dead. While backward runs, the inputs and that value have the nodes that the graph has for them now, not
+        detached, so that backward can be differentiated. The other values get zeros as gradients; each has a call of
+        its own, and the walk adds the results.
         """
         count = len(node.src) - 1
         now = [(seen[count + place](), node), *zip((ref() for ref in seen[:count]), node.src[1:], strict=True)]
-        with exclusive:
+        with exclusive:  # no other thread may see the tensors with other nodes
             before = [(tensor, tensor.uop, tensor.requires_grad) for tensor, _ in now if tensor is not None]
             try:
                 for tensor, uop in now:
@@ -136,7 +137,7 @@ class Function:
 
 
 def _detached(tensor: Tensor) -> Tensor:
-    """The same value for forward, which asks for no gradient."""
+    """The same value for forward, without a gradient."""
     new = tensor._wrap(tensor.uop)
     new.requires_grad = False
     return new
@@ -150,13 +151,13 @@ def function(
     allow_implicit: bool = True,
     grad_fxn: Callable[..., Any] | None = None,
 ) -> Any:
-    """Decorate a function of tensors: give it a derivative, have it compiled when it is called, or close it.
+    """Decorate a function of tensors: give it a derivative, compile it when it is called, or refuse implicit inputs.
 
     grad_fxn(gradient, *tensors) gets the gradient of the result and the tensors among the positional arguments, and
-    gives a gradient for each of these or None; the function is then not differentiated itself. precompile makes the
+    returns a gradient for each of these or None; the function is then not differentiated itself. precompile makes the
     kernels for the result when the function is called and runs none; precompile_backward is accepted: a gradient is a
-    graph like any other, compiled once for all of its form. allow_implicit=False refuses memory that is read but was
-    neither an argument nor made inside.
+    graph like any other, compiled once for all of its form. allow_implicit=False refuses memory that the function reads
+    without getting it as an argument or making it.
 
     Raises GraphError for implicit memory, DTypeError when a function with grad_fxn gives no tensor.
 
@@ -176,7 +177,7 @@ def function(
 
     @functools.wraps(fxn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        """Call the function, refuse implicit memory and compile the result, each where that was asked for."""
+        """Call the function, refuse implicit memory and compile the result, each if the options say so."""
         start = UOp.next_buffer()
         result = fxn(*args, **kwargs) if grad_fxn is None else _with_gradient(fxn, grad_fxn, args, kwargs)
         made = [tensor for tensor in tensors_in(result) if isinstance(tensor, Tensor)]
@@ -210,7 +211,7 @@ def _with_gradient(fxn: Callable[..., Any], grad_fxn: Callable[..., Any], args: 
 
 
 def _refuse_implicit(fxn: Callable[..., Any], given: Any, made: list[Tensor], start: int) -> None:
-    """Raise GraphError when results read memory that is neither of the arguments nor younger than start."""
+    """Raise GraphError when results read memory that is neither of the arguments nor made after the id `start`."""
     known = {node for tensor in given for node in toposort(tensor.uop)}
     for tensor in made:
         for node in toposort(tensor.uop, enter=lambda n: n not in known):

@@ -162,7 +162,7 @@ BAD = {
     "one offset": (file_of({"a": entry(offsets=[2])}), "<bytes>: tensor 'a' has the data_offsets [2], not [start, end]"),
     "size": (file_of({"a": entry("F32", [2, 3], [0, 20])}, b"x" * 20), "<bytes>: tensor 'a' of F32 and shape (2, 3) needs 24 bytes, its offsets [0, 20] hold 20"),
     "huge": (file_of({"a": entry("F32", [2**40, 2**40], [0, 4])}, b"abcd"), f"<bytes>: tensor 'a' of F32 and shape ({2**40}, {2**40}) needs {2**82} bytes, its offsets [0, 4] hold 4"),
-    "truncated": (file_of({"a": entry()}, b"x"), "<bytes>: tensor 'a' needs bytes 0 to 2, the file has 1 of data; it was cut short or the header lies"),
+    "truncated": (file_of({"a": entry()}, b"x"), "<bytes>: tensor 'a' needs bytes 0 to 2, the file has 1 of data; it was cut short or the header is wrong"),
     "trailing": (file_of({"a": entry()}, b"xyz"), "<bytes>: the tensors take 2 bytes, the file has 3: 1 too many"),
     "overlap": (file_of({"a": entry(), "b": entry(offsets=[1, 3])}, b"xyz"), "<bytes>: tensor 'b' overlaps 'a': it starts at byte 1, expected 2"),
     "hole": (file_of({"a": entry(), "b": entry(offsets=[3, 5])}, b"vwxyz"), "<bytes>: tensor 'b' leaves a hole after 'a': it starts at byte 3, expected 2"),

@@ -56,15 +56,15 @@ WRONG: dict[str, tuple[type[Exception], Callable[[], Any], str]] = {
     "fft2": (ShapeError, lambda: Tensor.ones(2, 2).fft2(s=(2,)), r"^fftn over the axes .* with lengths \[2\] does"),
     "no elements": (AxisError, lambda: Tensor.ones(2, 0).max(1), r"^max over axis 1 of shape \(2, 0\) has no elements"),
     "narrow": (IndexOutOfRange, lambda: Tensor.ones(4).narrow(0, 5, 1),
-        r"^narrow begins at 5, which is no place on axis 0 of \(4,\)\n  made at "),
+        r"^narrow begins at 5, which is no index of axis 0 of \(4,\)\n  made at "),
     "window": (DTypeChoiceError, lambda: Tensor.window_hann(4, dtype=dtypes.half),
-        r"^a window is of float32 or float64, asked for dtypes.half; cast it$"),
+        r"^a window is of float32 or float64, got dtypes.half; cast it$"),
     "coefficients": (TypeError, lambda: Tensor.window_general_cosine(4, a=None),
         r"^window_general_cosine needs a list of coefficients, got None$"),
     "mean": (DTypeChoiceError, lambda: Tensor.ones(2).mean(dtype="int32"),
-        r"^mean gives floats or complex numbers, asked for dtypes.int\n  made at "),
+        r"^mean gives floats or complex numbers, got dtypes.int\n  made at "),
     "hsplit": (DTypeError, lambda: Tensor.ones(4).hsplit("abc"),
-        r"^hsplit takes a number of parts or the places of cuts, got 'abc'$"),
+        r"^hsplit takes a number of sections or the indices to cut at, got 'abc'$"),
 }  # fmt: skip
 
 

@@ -184,7 +184,7 @@ def test_vmap_refuses_to_leave_an_example_outside() -> None:
     rows = Tensor([[1.0, 2.0], [3.0, 4.0]])
     with pytest.raises(
         GraphError,
-        match=r"^a tensor of shape \(2,\) from outside was assigned inside vmap what depends on one example\n"
+        match=r"^a tensor of shape \(2,\) from outside was assigned a value that depends on one example of vmap\n"
         r"  made at .*test_transforms\.py:\d+\n"
         r"  hint: return that value from the function, and assign the whole outside$",
     ):
@@ -346,7 +346,7 @@ def test_what_cannot_be_transformed() -> None:
                                          r"\(4, 3\) and dtypes.double\n  hint: reduce it first, as in .sum\(\); the "
                                          r"derivative of several values is jacobian\(curve\)$"):  # fmt: skip
         grad(curve)(x)
-    with pytest.raises(IndexError, match=r"^grad was asked for argument 1, of a call with 1 positional arguments$"):
+    with pytest.raises(IndexError, match=r"^grad got argnums 1, for a call with 1 positional arguments$"):
         grad(curve, 1)(x)
     with pytest.raises(DTypeError, match=r"^jacobian differentiates floats, an argument of <lambda> is dtypes.int\n"):
         jacobian(lambda x: x * 1.0)(whole)
@@ -357,9 +357,7 @@ def test_what_cannot_be_transformed() -> None:
     with pytest.raises(ShapeError, match=r"^vmap needs as many examples of each argument, got 4 of shape \(4, 3\) and "
                                          r"3 of shape \(3, 5\)\n  made at "):  # fmt: skip
         vmap(lambda a, b: a.sum() + b.sum())(x, Tensor(W))
-    with pytest.raises(
-        ShapeError, match=r"^vmap was asked to go over axis 2 of a tensor of shape \(4, 3\)\n  made at "
-    ):
+    with pytest.raises(ShapeError, match=r"^vmap cannot go over axis 2 of a tensor of shape \(4, 3\)\n  made at "):
         vmap(curve, in_axes=2)(x)
     with pytest.raises(ShapeError, match=r"^vmap has nothing to go over: no tensor among the arguments has an axis"):
         vmap(curve, in_axes=None)(x)
@@ -413,7 +411,7 @@ def test_an_assignment_that_vmap_refuses_leaves_views_whole() -> None:
     """The tensor, its views, and what is written through them later."""
     t = Tensor([1.0, 2.0]).realize()
     view = t[:1]
-    with pytest.raises(GraphError, match="from outside was assigned inside vmap"):
+    with pytest.raises(GraphError, match="from outside was assigned a value"):
         vmap(lambda row: t.assign(t + row))(Tensor([[1.0, 2.0], [3.0, 4.0]]))
     view += 1
     assert (t.tolist(), view.tolist()) == ([2.0, 2.0], [2.0])

@@ -83,7 +83,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: s
 
 def _frequencies(what: str, dtype: DType | None) -> DType | None:
     if dtype is not None and not dtypes.is_float(dtype):
-        raise DTypeChoiceError(f"{what} gives real floats, asked for {dtype}")
+        raise DTypeChoiceError(f"{what} gives real floats, got {dtype}")
     return dtype
 
 

@@ -3,9 +3,9 @@
     batched(roots, examples, count) -> the roots, with that axis
 
 In: graphs over nodes that stand for one example each, and for each of those nodes all examples as one node. Out: graphs
-over all examples. What does not depend on an example is left as it is, and repeated only where it meets what does.
-There is one rule for each op of the tensor graph, as in `vjp.py`: it is given the node and its new sources, and gives
-the new node, which has the axis.
+over all examples. A node that depends on no example is left as it is, and repeated only where an op combines it with
+one that does. There is one rule for each op of the tensor graph, as in `vjp.py`: it is given the node and its new
+sources, and gives the new node, which has the axis.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class BatchedSources:
     has_axis: tuple[bool, ...]
     count: int
 
-    def lifted(self, place: int) -> UOp:
+    def lifted(self, index: int) -> UOp:
         """A source with the axis of examples: repeated for all of them where it had none."""
-        return _repeated(self.nodes[place], self.has_axis[place], self.count)
+        return _repeated(self.nodes[index], self.has_axis[index], self.count)
 
 
 def _repeated(node: UOp, has_axis: bool, count: int) -> UOp:
@@ -79,7 +79,7 @@ def _elementwise(n: UOp, s: BatchedSources) -> UOp:
 
 
 def _unary(n: UOp, s: BatchedSources) -> UOp:
-    """An op whose arg does not speak of axes, or only of the last ones."""
+    """An op whose arg has no axes, or only counts them from the end: the new first axis does not change it."""
     return UOp(n.op, n.dtype, (s.nodes[0], *n.src[1:]), n.arg)
 
 
@@ -120,27 +120,28 @@ def _scan(n: UOp, s: BatchedSources) -> UOp:
 
 
 def _gather(n: UOp, s: BatchedSources) -> UOp:
-    """From one table for all, from the same places of each table, or from places of each one's own."""
+    """From one table for all, from the same indices of each table, or from other indices of each."""
     (table, index), axis = s.nodes, n.arg
     if not s.has_axis[1]:
         return gather(table, index, axis + 1)
     if not s.has_axis[0]:
         return _front(gather(table, index, axis), axis)
+    # GATHER indexes one axis of one table: the tables as one, and each example's indices offset into it
     rows = _rows(table, axis + 1)
-    found = gather(rows, _places(index, n.src[0].shape[axis], s.count), 0)  # (count, *index, *rest)
+    found = gather(rows, _row_indices(index, n.src[0].shape[axis], s.count), 0)  # (count, *index, *inner)
     return _inside(found, len(n.src[1].shape), axis)
 
 
 def _scatter(n: UOp, s: BatchedSources) -> UOp:
-    """Into the same places of each base, or into places of each one's own: then all bases are one."""
+    """Into the same indices of each base, or into other indices of each: then the bases are one, as in `_gather`."""
     axis, index = n.arg.axis, s.nodes[1]
     base, value = s.lifted(0), s.lifted(2)
     if not s.has_axis[1]:
         return scatter(base, index, value, axis + 1, n.arg.op)
     rank = len(n.src[1].shape)
     order = (0, *range(axis + 1, axis + 1 + rank), *range(1, axis + 1), *range(axis + 1 + rank, len(value.shape)))
-    places = _places(index, n.src[0].shape[axis], s.count)
-    found = scatter(_rows(base, axis + 1), places, permute(value, order), 0, n.arg.op)
+    rows = _row_indices(index, n.src[0].shape[axis], s.count)
+    found = scatter(_rows(base, axis + 1), rows, permute(value, order), 0, n.arg.op)
     outer = (s.count, n.src[0].shape[axis], *n.src[0].shape[:axis], *n.src[0].shape[axis + 1 :])
     return _inside(reshape(found, outer), 1, axis)
 
@@ -152,10 +153,13 @@ def _rows(x: UOp, axis: int) -> UOp:
     return reshape(moved, (moved.shape[0] * moved.shape[1], *moved.shape[2:]))
 
 
-def _places(index: UOp, length: sint, count: int) -> UOp:
-    """Where index (of count examples) points in count tables of some length, one behind the other; -1 outside."""
+def _row_indices(index: UOp, length: sint, count: int) -> UOp:
+    """Indices of count examples as indices of their count tables of some length in one axis; -1 outside.
+
+    Without the -1 an index outside of its own table would read the next example's.
+    """
     if not isinstance(length, int):
-        raise GraphError("an axis whose size is a variable cannot be indexed by each example in places of its own")
+        raise GraphError("an axis whose size is a variable cannot be indexed by another index for each example")
     wide = index.cast(dtypes.int64)
     inside = (wide >= 0) & (wide < length)
     first = reshape(iota(count, index.device).cast(dtypes.int64) * length, (count,) + (1,) * (len(index.shape) - 1))
@@ -163,21 +167,21 @@ def _places(index: UOp, length: sint, count: int) -> UOp:
 
 
 def _inside(x: UOp, rank: int, axis: int) -> UOp:
-    """(count, *middle, *rest) with the rank axes of the middle moved to where axis of the rest says."""
+    """(count, *middle, *inner) with the rank axes of the middle moved to axis `axis` of the inner ones."""
     before = range(1 + rank, 1 + rank + axis)
     return permute(x, (0, *before, *range(1, 1 + rank), *range(1 + rank + axis, len(x.shape))))
 
 
 def _assign(n: UOp, s: BatchedSources) -> UOp:
-    """The value, or the old one with the value where the view writes: what it means, without its memory."""
+    """The value, or the old one with the value where the view writes, as an expression that writes no memory."""
     if len(s.nodes) == 2:
         return s.lifted(1)
     old, value, view = n.src
     written = full(value.shape, True, dtypes.bool, n.device)
-    spread = value
+    new = value
     while view is not old:
-        written, spread, view = read_back(view, written), read_back(view, spread), view.src[0]
-    whole = written.where(spread, old)
+        written, new, view = read_back(view, written), read_back(view, new), view.src[0]
+    whole = written.where(new, old)
     examples = {source: new for source, new, has in zip(n.src, s.nodes, s.has_axis, strict=True) if has}
     examples.pop(n.src[2], None)
     return batched([whole], examples, s.count)[0][0]
@@ -188,7 +192,7 @@ def _shard(n: UOp, s: BatchedSources) -> UOp:
 
 
 def _function(n: UOp, s: BatchedSources) -> UOp:
-    """The same value and derivative for all; the gradients that the rule of one example gives get the axis in turn."""
+    """The same value and derivative for all; the gradients that the rule of one example returns are batched, too."""
     sources = tuple(s.lifted(i) for i in range(len(s.nodes)))
     unknown = tuple(UOp.placeholder(x.shape, x.dtype, x.device, "vmap") for x in n.src)
     seed = UOp.placeholder(n.shape, n.dtype, n.device, "vmap")
@@ -197,8 +201,8 @@ def _function(n: UOp, s: BatchedSources) -> UOp:
     def rule(node: UOp, gradient: UOp, places: tuple[int, ...]) -> list[UOp | None]:
         """Return the gradients of the batched FUNCTION `node`: those of one example, batched in turn.
 
-        The rule of the user is asked once, about placeholders for one example; then `node`, its sources and `gradient`
-        take their places.
+        The user's rule is called on placeholders for one example, so it need not be written for batches; then `node`,
+        its sources and `gradient` replace these.
         """
         found = n.arg.rule(one, seed, places)
         examples = {**dict(zip(unknown, node.src, strict=True)), one: node, seed: gradient}

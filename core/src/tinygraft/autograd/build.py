@@ -69,12 +69,12 @@ def full_like(x: UOp, value: bool | int | float) -> UOp:
 
 
 def laid_like(x: UOp, like: UOp) -> UOp:
-    """x on the device of like; on several it lies there as like does."""
+    """x on the device of like, or on its devices and sharded as it is."""
     return x if like.device is None else laid(x, like.device, like.sharding)
 
 
 def laid(x: UOp, device: Place, layout: ShardArg | None) -> UOp:
-    """x on a device, or on several in a layout; x itself where it is there."""
+    """x on a device, or on several in a layout; x itself where it is there already."""
     if x.device == device and x.sharding == layout:
         return x
     on = UOp.on(device)
@@ -109,13 +109,13 @@ def add_up_from_end(x: UOp, axis: int) -> UOp:
 
 
 def gather(table: UOp, index: UOp, axis: int) -> UOp:
-    """What table holds at index along axis; 0 outside."""
+    """The elements of table at index along axis; 0 outside."""
     return UOp(Ops.GATHER, table.dtype, (table, index), axis)
 
 
 def scatter(base: UOp, index: UOp, value: UOp, axis: int, op: Ops | None = None) -> UOp:
     """base with value stored, or combined by op, at index along axis."""
-    if any(is_size(size, 0) for size in index.shape):
+    if any(is_size(size, 0) for size in index.shape):  # no values: a loop of no iterations could not index them
         return base
     return UOp(Ops.SCATTER, base.dtype, (base, index, value), ScatterArg(axis, op))
 
@@ -126,8 +126,10 @@ def expanded_axes(small: Shape, large: Shape) -> tuple[int, ...]:
 
 
 def is_number(x: UOp, value: float | None = None) -> bool:
-    """Whether x is one number in some shape, wherever it was moved: any, or just value. A tensor's constant that may
-    get a gradient is none: its tag tells it from the number."""
+    """Whether x is one number in some shape and on any device: any number, or `value`.
+
+    A constant tensor that may get a gradient does not count; it differs from the number by its tag.
+    """
     while x.op in (Ops.RESHAPE, Ops.EXPAND, Ops.COPY, Ops.SHARD) and not isinstance(x.tag, Own):
         x = x.src[0]
     return x.op is Ops.CONST and not isinstance(x.tag, Own) and (value is None or x.arg == value)

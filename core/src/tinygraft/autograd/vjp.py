@@ -40,14 +40,14 @@ DerivativeRule = Callable[[UOp, UOp], UOp]
 
 @dataclass(frozen=True, slots=True)
 class EachSource:
-    """A row for an op of any number of sources: one rule for all of them, which is told which are wanted."""
+    """A row for an op of any number of sources: one rule for all of them, given the indices of the wanted ones."""
 
     rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp]]
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """A row for an op whose gradients come all at once: one rule that is told which sources are wanted."""
+    """A row for an op whose gradients come from one call: its rule is given the indices of the wanted sources."""
 
     rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]]
 
@@ -83,6 +83,9 @@ def _fdiv_b(n: UOp, g: UOp) -> UOp:
 def _reciprocal(n: UOp, g: UOp) -> UOp:
     """d(1/a)/da = -(1/a)**2."""
     return -g * n * n
+
+
+# Rules use the result n instead of computing the function again: it is in memory, or fuses, anyway.
 
 
 def _sqrt(n: UOp, g: UOp) -> UOp:
@@ -125,6 +128,7 @@ def _atan(n: UOp, g: UOp) -> UOp:
 
 
 def _tanh(n: UOp, g: UOp) -> UOp:
+    """1 - n**2 as (1 - n) * (1 + n): near 1 and -1 neither factor is rounded."""
     return g * ((-n + 1.0) * (n + 1.0))
 
 
@@ -154,7 +158,7 @@ def _erfc(n: UOp, g: UOp) -> UOp:
 
 
 def _fmod_b(n: UOp, g: UOp) -> UOp:
-    """Minus the whole quotient, which is (a - a % b) / b up to a rounding that the nearest whole number takes away."""
+    """Minus the whole quotient: (a - a % b) / b, rounded to the nearest whole number to remove its rounding error."""
     a, b = n.src
     quotient = (a - n) / b
     away = (quotient < 0.0).where(full_like(b, -0.5), 0.5)
@@ -164,6 +168,7 @@ def _fmod_b(n: UOp, g: UOp) -> UOp:
 def _pow_a(n: UOp, g: UOp) -> UOp:
     """b * a**(b-1), and 0 where b is 0, so that a**0 is flat even at a = 0."""
     a, b = n.src
+    # a**(b - 1) and not n / a, which is NaN at a = 0
     return b.eq(0.0).where(full_like(g, 0.0), g * b * a.alu(Ops.POW, b - 1.0))
 
 
@@ -196,7 +201,7 @@ def _pad(n: UOp, g: UOp) -> UOp:
 
 
 def _shrink(n: UOp, g: UOp) -> UOp:
-    """Zeros around. A symbolic size and what is missing to the whole are the whole: the RESHAPE says so."""
+    """Zeros around. PAD gives a sum of symbolic sizes that equals the whole; the RESHAPE gives it the same form."""
     whole = n.src[0].shape
     return reshape(pad(g, [(start, size - end) for (start, end), size in zip(n.arg, whole, strict=True)]), whole)
 
@@ -210,7 +215,7 @@ def _fold(n: UOp, g: UOp) -> UOp:
 
 
 def _cat(n: UOp, g: UOp, places: tuple[int, ...]) -> Sequence[UOp]:
-    """The parts of the gradient where those sources lie."""
+    """The slices of the gradient that are those of the sources."""
     ends = list(accumulate(part.shape[n.arg] for part in n.src))
     bounds: list[tuple[sint, sint]] = [(0, size) for size in n.shape]
     found = []
@@ -221,7 +226,7 @@ def _cat(n: UOp, g: UOp, places: tuple[int, ...]) -> Sequence[UOp]:
 
 
 def _copy(n: UOp, g: UOp) -> UOp:
-    """Back to where the value came from, lying as that does; COPY and SHARD."""
+    """The gradient on the devices of the source, sharded as it is; for COPY and SHARD."""
     return laid_like(g, n.src[0])
 
 
@@ -234,7 +239,7 @@ def _contiguous(n: UOp, g: UOp) -> UOp:
 
 
 def _function(n: UOp, g: UOp, places: tuple[int, ...]) -> Sequence[UOp | None]:
-    """What the user's own rule says; no gradient goes on through the value itself."""
+    """The gradients that the user's rule returns; none goes on through source 0, the value itself."""
     return n.arg.rule(n, g, places)  # type: ignore[no-any-return]
 
 
@@ -310,7 +315,7 @@ VJP: dict[Ops, DerivativeRow] = {
     Ops.CMPLT: None,
     Ops.CMPEQ: None,
     Ops.CMPNE: None,
-    # its derivative is no graph of a few ops: Tensor.lgamma says what it is
+    # its derivative, digamma, is no graph of a few ops: Tensor.lgamma attaches it as a FUNCTION
     Ops.LGAMMA: None,
     # integers, bits and leaves
     Ops.BITCAST: None,
@@ -335,12 +340,12 @@ VJP: dict[Ops, DerivativeRow] = {
 
 
 def has_rule(node: UOp, place: int) -> bool:
-    """Whether a gradient of node reaches its source number place: both are floats and the row has a rule."""
+    """Whether a gradient of node reaches its source at index place: both are floats and the row has a rule."""
     if node.dtype.kind != "float" or node.src[place].dtype.kind != "float":
         return False
     row = VJP.get(node.op)
     if isinstance(row, Together):
-        return place > 0
+        return place > 0  # source 0 of a FUNCTION is its value, and gradients go to the inputs behind it
     if row is None or isinstance(row, EachSource):
         return row is not None
     if node.op is Ops.ASSIGN and len(node.src) == 2 and place == 0:
@@ -349,7 +354,7 @@ def has_rule(node: UOp, place: int) -> bool:
 
 
 def gradient_of_source(node: UOp, gradient: UOp, place: int) -> UOp:
-    """The gradient with respect to source number place of node, for which has_rule holds."""
+    """The gradient with respect to the source of node at index place, for which has_rule holds."""
     row = VJP[node.op]
     if isinstance(row, Together):
         raise ValueError(f"{node.op.name} gives the gradients of its sources together: use gradients_of_sources")

@@ -46,7 +46,8 @@ def where_false(n: UOp, g: UOp) -> UOp:
 def _chosen(n: UOp, g: UOp, mine: UOp, other: UOp) -> UOp:
     """Of MAX or MIN: 0 where mine loses, half the gradient where both are equal, else all of it.
 
-    Beside a number the result alone tells where mine has won, so that nothing else is kept for the gradient of relu.
+    Beside a number the comparison reads the result alone, so that for the gradient of relu its operand is not kept in
+    memory.
     """
     if is_number(other):
         won = other < n if n.op is Ops.MAX else n < other
@@ -69,7 +70,7 @@ def reduce_extreme(n: UOp, g: UOp) -> UOp:
     """MAX or MIN over axes: an equal share to each element that equals the result."""
     x = n.src[0]
     hit = x.eq(expand(n, x.shape))
-    wide = accumulator(x.dtype)
+    wide = accumulator(x.dtype)  # half types count to 2,048 or less exactly
     share = g.cast(wide) / add_up(hit.cast(wide), n.arg.axes)
     return hit.where(expand(share.cast(x.dtype), x.shape), full_like(x, 0.0))
 
@@ -77,22 +78,23 @@ def reduce_extreme(n: UOp, g: UOp) -> UOp:
 def reduce_mul(n: UOp, g: UOp) -> UOp:
     """A product over axes: the product of the other elements.
 
-    That is result / element, except at a zero: there it is the product of the rest if this is the only zero, and
-    0 if there are more. A second derivative is exact where at most one of the elements is zero.
+    That is result / element, except at a zero: there it is the product of the other elements if this is the only zero,
+    and 0 if there are more. A second derivative is exact where at most one of the elements is zero.
     """
     x = n.src[0]
     zero = x.eq(0.0)
     one_zero = reduce_axes(Ops.ADD, zero.cast(dtypes.int32), n.arg.axes).eq(1)
-    rest = reduce_axes(Ops.MUL, zero.where(full_like(x, 1.0), x), n.arg.axes)
-    at_zero = expand(one_zero.where(g * rest, full_like(g, 0.0)), x.shape)
+    others = reduce_axes(Ops.MUL, zero.where(full_like(x, 1.0), x), n.arg.axes)
+    at_zero = expand(one_zero.where(g * others, full_like(g, 0.0)), x.shape)
+    # 1 in place of a zero divisor: a second derivative would be NaN in the branch that is not chosen
     return zero.where(at_zero, expand(g * n, x.shape) / zero.where(full_like(x, 1.0), x))
 
 
 def scan_mul(n: UOp, g: UOp) -> UOp:
     """A running product y: the sum over i >= k of g[i] * y[i] / x[k].
 
-    At the first zero the division is not possible and not needed: y is taken again with that zero left out.
-    Behind it all is 0.
+    At the first zero, where the division is not possible, y is computed again with a 1 instead of that zero. The
+    elements after it have the gradient 0.
     """
     x, axis = n.src[0], n.arg.axis
     zero = x.eq(0.0)
@@ -106,13 +108,13 @@ def scan_mul(n: UOp, g: UOp) -> UOp:
 def scan_extreme(n: UOp, g: UOp) -> UOp:
     """A running maximum or minimum: each output's gradient goes to the latest element that equals it.
 
-    The place of that element is a running maximum of places; the gradients are added there by one scatter.
+    The index of that element is a running maximum of indices; the gradients are added there by one SCATTER.
     """
     x, axis = n.src[0], n.arg.axis
     length, outer = x.shape[axis], prod(x.shape[:axis]) * prod(x.shape[axis + 1 :])
-    place = _along(iota(length, x.device), x, axis)
-    latest = scan(Ops.MAX, x.eq(n).where(place, full_like(place, 0)), axis)
-    rows = _last(latest, axis)  # each scan is one row of a matrix; a place in it is row * length + latest
+    index = _repeated_along(iota(length, x.device), x, axis)
+    latest = scan(Ops.MAX, x.eq(n).where(index, full_like(index, 0)), axis)
+    rows = _last(latest, axis)  # each scan is one row of a matrix; a flat index of it is row * length + latest
     row = expand(reshape(iota(outer, x.device), (outer, 1)), (outer, length)).cast(rows.dtype)
     flat = reshape(row * length + reshape(rows, (outer, length)), (outer * length,))
     value = reshape(_last(g, axis), (outer * length,))
@@ -121,7 +123,7 @@ def scan_extreme(n: UOp, g: UOp) -> UOp:
     return permute(reshape(total, tuple(x.shape[i] for i in order)), argsort(order))
 
 
-def _along(line: UOp, x: UOp, axis: int) -> UOp:
+def _repeated_along(line: UOp, x: UOp, axis: int) -> UOp:
     """A line of numbers along one axis of x, repeated along the others."""
     shape = tuple(size if i == axis else 1 for i, size in enumerate(x.shape))
     return expand(reshape(line, shape), x.shape)
@@ -133,7 +135,7 @@ def _last(x: UOp, axis: int) -> UOp:
 
 
 def gather_table(n: UOp, g: UOp) -> UOp:
-    """What was read at each place, added up there."""
+    """To the table: the gradients of all reads of an element, added up."""
     table, index = n.src
     return scatter(full_like(table, 0.0), index, g, n.arg, Ops.ADD)
 
@@ -152,7 +154,7 @@ def scatter_base(n: UOp, g: UOp) -> UOp:
 
 
 def scatter_value(n: UOp, g: UOp) -> UOp:
-    """To the value: the gradient at its place, as far as it counts there."""
+    """To the value: the gradient at its index, where the value was stored, or its share for the other ops."""
     _, index, value = n.src
     axis, op = n.arg.axis, n.arg.op
     if op is Ops.ADD:
@@ -166,12 +168,13 @@ def scatter_value(n: UOp, g: UOp) -> UOp:
 
 
 def _survives(n: UOp) -> UOp:
-    """Which values of a storing SCATTER are still there at the end: the last one for each place."""
+    """Which values of a storing SCATTER are in the result: the last one for each index."""
     base, index, value = n.src
     axis = n.arg.axis
-    number = reshape(iota(prod(index.shape), base.device), index.shape)
-    last = scatter(full((base.shape[axis],), -1, number.dtype, base.device), index, number, 0)
-    wins = gather(last, index, 0).eq(number)
+    # store the order of the values in the same way, and see whose is left
+    order = reshape(iota(prod(index.shape), base.device), index.shape)
+    last = scatter(full((base.shape[axis],), -1, order.dtype, base.device), index, order, 0)
+    wins = gather(last, index, 0).eq(order)
     inside = (1,) * axis + index.shape + (1,) * (len(base.shape) - axis - 1)
     return expand(reshape(wins, inside), value.shape)
 
@@ -185,26 +188,26 @@ def _hits(n: UOp) -> UOp:
 
 
 def _scatter_mul_value(n: UOp, g: UOp) -> UOp:
-    """To the values of a SCATTER by MUL: the product of all others at that place, as in reduce_mul."""
+    """To the values of a SCATTER by MUL: the product of all others at that index, as in reduce_mul."""
     base, index, value = n.src
     axis = n.arg.axis
     zero = value.eq(0.0)
     others = zero.where(full_like(value, 1.0), value)
     zeros = scatter(full(base.shape, 0, dtypes.int32, base.device), index, zero.cast(dtypes.int32), axis, Ops.ADD)
-    rest = scatter(base, index, others, axis, Ops.MUL)
-    at_zero = gather(zeros.eq(1).where(g * rest, full_like(g, 0.0)), index, axis)
+    product = scatter(base, index, others, axis, Ops.MUL)
+    at_zero = gather(zeros.eq(1).where(g * product, full_like(g, 0.0)), index, axis)
     return zero.where(at_zero, gather(g * n, index, axis) / others)
 
 
 def assign_value(n: UOp, g: UOp) -> UOp:
-    """To the assigned value: the gradient at the place it was assigned to."""
-    if len(n.src) == 2:
+    """To the assigned value: the gradient of the elements that it was assigned to."""
+    if len(n.src) == 2:  # without a view all of the old value is replaced
         return g
     return substitute(n.src[2], {n.src[0]: g})
 
 
 def _spread(v: UOp, ones: UOp) -> UOp:
-    """Back from each stride-th element, a WINDOW of size 1, to all of them; what lies between is false."""
+    """Back from each stride-th element, a WINDOW of size 1, to all of them; those in between are false."""
     first = len(v.src[0].shape) - len(v.arg.length)
     x = reshape(ones, ones.shape[: len(v.src[0].shape)])
     for axis, (length, count, stride) in enumerate(zip(v.arg.length, v.arg.count, v.arg.stride, strict=True), first):
@@ -220,15 +223,15 @@ def _spread(v: UOp, ones: UOp) -> UOp:
 
 
 def _folded(v: UOp, x: UOp) -> UOp:
-    """Back from windows to what they were cut from; they have no element in common."""
+    """Back from windows to their source; they do not overlap, since `assign` raises for a view that does."""
     if all(size == 1 for size in v.arg.size):
         return _spread(v, x)
-    wide = x.cast(dtypes.int32) if x.dtype is dtypes.bool else x
+    wide = x.cast(dtypes.int32) if x.dtype is dtypes.bool else x  # FOLD adds, which bools do not
     return UOp(Ops.FOLD, wide.dtype, (wide,), v.arg).cast(x.dtype)
 
 
 def _gathered(v: UOp, x: UOp) -> UOp:
-    """Back from a repetition, of which one element of each is written at most."""
+    """Back from EXPAND: a sum, since at most one of the copies of an element is written and the others are 0."""
     wide = x.cast(dtypes.int32) if x.dtype is dtypes.bool else x
     source = v.src[0].shape
     axes = tuple(i for i, (new, old) in enumerate(zip(v.shape, source, strict=True)) if new is not old and new != old)
@@ -251,14 +254,14 @@ _BACK: dict[Ops, Callable[[UOp, UOp], UOp]] = {
 
 
 def read_back(view: UOp, x: UOp) -> UOp:
-    """x, of the shape of a view, in the shape of the view's source: what the view reads, where it lies; 0 elsewhere."""
+    """x, of the shape of a view, in the shape of the view's source: at the elements that the view reads, else 0."""
     return _BACK[view.op](view, x)
 
 
 def assign_old(n: UOp, g: UOp) -> UOp:
     """To the old value: the gradient where the view did not write.
 
-    A mask of the written places comes from the view read backwards: true at its end, false around.
+    A mask of the written elements comes from the steps of the view, inverted one by one from its end.
     """
     old, value, view = n.src
     mask = full(value.shape, True, dtypes.bool, n.device)

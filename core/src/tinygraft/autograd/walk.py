@@ -16,13 +16,13 @@ from tinygraft.uop.uop import UOp, toposort
 
 
 def nodes_on_path(root: UOp, targets: Iterable[UOp]) -> dict[UOp, tuple[int, ...]]:
-    """The nodes between root and targets: for each, the sources through which a gradient goes on.
+    """The nodes between root and targets: for each, the indices of the sources through which a gradient goes on.
 
     A target is among them even when nothing goes on from it. Sources come before users.
     """
     wanted = set(targets)
     onward: dict[UOp, tuple[int, ...]] = {}
-    for node in toposort(root, enter=_is_float):
+    for node in toposort(root, enter=_is_float):  # an integer or bool has no derivative, so no path leads through it
         places = tuple(i for i, source in enumerate(node.src) if source in onward and has_rule(node, i))
         if places or node in wanted:
             onward[node] = places
@@ -40,7 +40,7 @@ def gradient(root: UOp, targets: Sequence[UOp], seed: UOp) -> list[UOp | None]:
     """
     onward = nodes_on_path(root, targets)
     found: dict[UOp, UOp] = {root: seed} if root in onward else {}
-    for node in reversed(onward):
+    for node in reversed(onward):  # users first: all contributions to a node are added before it passes them on
         node_gradient = found.get(node)
         if node_gradient is None:
             continue
@@ -54,7 +54,7 @@ def gradient(root: UOp, targets: Sequence[UOp], seed: UOp) -> list[UOp | None]:
 
 
 def _added(a: UOp, b: UOp) -> UOp:
-    """The sum of two contributions. What was gathered from few rows of a table is added to those, not to all of it."""
+    """The sum of two contributions. A scattered one is scattered into the other: a sum would read all of the table."""
     if _is_scattered(a) and not _is_scattered(b):
         a, b = b, a
     if _is_scattered(b):
@@ -63,5 +63,5 @@ def _added(a: UOp, b: UOp) -> UOp:
 
 
 def _is_scattered(x: UOp) -> bool:
-    """Whether x is zeros with something added at some places."""
+    """Whether x is zeros with values added at some indices: the gradient of a GATHER."""
     return x.op is Ops.SCATTER and x.arg.op is Ops.ADD and is_number(x.src[0], 0.0)

@@ -174,7 +174,9 @@ def _unpacked(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Tensor:
     while piece := source.read(_PIECE):
         found += piece
     if len(found) != member.size:
-        raise FileFormatError(f"{member.name!r} in this tar archive has {member.size} bytes, {len(found)} are there")
+        raise FileFormatError(
+            f"{member.name!r} in this tar archive has {member.size} bytes, of which {len(found)} exist"
+        )
     return Tensor(found)
 
 
@@ -281,7 +283,7 @@ class ZipFiles:
         if len(found) < size:
             raise FileFormatError(
                 f"{info.filename!r} in this zip archive cannot be unpacked: {size} bytes are needed, "
-                f"{len(found)} are there"
+                f"of which {len(found)} exist"
             )
         return found
 

@@ -254,7 +254,7 @@ def _check_layout(entries: list[HeaderEntry], size: int, label: str) -> None:
         if entry.end > size:
             raise FileFormatError(
                 f"{label}: tensor {entry.name!r} needs bytes {entry.start} to {entry.end}, the file has "
-                f"{size} of data; it was cut short or the header lies"
+                f"{size} of data; it was cut short or the header is wrong"
             )
         end, last = entry.end, repr(entry.name)
     if end != size:

@@ -23,42 +23,42 @@ Views (`tensor/state/storage.py`). The graph is immutable, and a view is its bas
                                                            t = that node     v = SHRINK of that node
 
 A tensor and its views share a `SharedStorage`, made with the first view: the node of the whole, and weak
-references to the tensors, each of which knows its steps from the whole. A write makes one new node for the
-storage, and each tensor over it becomes its steps over that node; it costs what the tensors of that storage
-cost. Realising treats a storage as a tensor, so that its node follows. Tensors that share a node or a BUFFER
-without a storage are no aliases.
+references to the tensors, each of which has its steps from the whole. A write makes one new node for the
+storage, and each tensor over it becomes its steps over that node, so the cost of a write grows with the tensors
+of that storage only. Realising treats a storage as a tensor, so that its node becomes the realised one. Tensors
+that share a node or a BUFFER without a storage are no aliases.
 
-Which methods give views is the table `VIEWS`; they give one only where the user called them. The hooks know
-what is done and not what was asked for, so they look at the outermost function of this package on the stack,
-which `_here` walks over anyway to find the user's line: a declaration in each public method would cost as
-much again, and every call of one by another method would have to be told apart. A view realised while a write
-to its memory waits runs that write, and keeps its own elements when they are first read.
+The methods that give views are those of the table `VIEWS`; they give one only where the user called them. A hook
+sees the op and not the method that the user called, so it looks at the outermost function of this package on the
+stack, which `here` walks over anyway to find the user's line: a declaration in each public method would cost as
+much again, and calls of one method by another would have to be distinguished from the user's. A view that is
+realised while a write to its memory is pending carries out that write, and caches its own elements when they are
+first read.
 
-A value may have another tensor's memory without being its view: what `contiguous()` or a cast gives where
-there is nothing to do. `_lender` is the tensor whose node it was given; while that is there and has that
-memory, a write to the value goes to memory of its own, and the value is no leaf. A tensor that was computed
-when it was first written to stays no leaf (`_computed`), also when all that it was computed from is
-overwritten.
+A value may have another tensor's memory without being its view: the result of `contiguous()` or a cast that has
+nothing to do. `_lender` is the tensor whose node it was given; while the lender is live and has that memory, a
+write to the value goes to memory of its own, and the value is no leaf. A tensor that was a computed value when it
+was first written to is never a leaf again (`_computed`), also when all its sources are overwritten.
 
-Who is concerned (`tensor/state/live.py`). A tensor that only reads memory, with all of its storage, rests: it is
-listed under its BUFFERs. Expressions and tensors with `requires_grad=True` are awake, and whoever was given
-another node or flag: `uop` and `requires_grad` are properties for that, read by C. `LIVE.near(memory)` is all
-that `collect` looks at: those that are awake and those that rest on what is overwritten. So a realisation
-costs the same beside four and beside four thousand tensors. A storage that loses its last view but one wakes
-that, which may then let go of the rest of the memory.
+Which tensors a computation concerns (`tensor/state/live.py`). A tensor that only reads memory, with all of its
+storage, rests: it is listed under its BUFFERs. Expressions, tensors with `requires_grad=True` and tensors whose node
+or flag was set are awake; for that `uop` and `requires_grad` are properties, read in C. `LIVE.near(memory)` is all
+that `collect` looks at: the tensors that are awake and those that rest on overwritten memory. So a realisation
+costs the same beside four and beside four thousand tensors. When only one view of a storage is left, it is awake
+again, and may then free the elements of the storage that it does not read.
 
 Symbolic sizes (`uop/index.py`, `tensor/primitives/lengths.py`, `tensor/primitives/parts.py`). The operators of
-a node build what is written; a size that reaches a shape is `settled`: one form for all ways to write it, a
-number where what is symbolic cancels. What bounds decide of a slice or a pad is decided. What they leave open
-(that a part stays in its axis, that a reshape keeps the number of elements, that no size is negative) is a
-`Claim`: checked with the values bound now, and, while a TinyJit captures, noted for a check before each replay,
-since a kernel for all values cannot tell.
+a node build it as it is written; a size that reaches a shape is `settled`: one form for all ways to write it, and a
+number where the variables cancel. A slice or a pad is checked by the bounds of the variables where they decide it.
+Otherwise the condition (a slice stays inside its axis, a reshape keeps the number of elements, no size is negative)
+is a `Claim`: checked with the values bound now, and, while a TinyJit captures, recorded for a check before each
+replay, since a kernel for all values cannot check it.
 
 Complex numbers (`tensor/complex/complex_tensor.py`). A `ComplexTensor` is no node but two real tensors, the real and
-the imaginary parts, so nothing below `tensor/` knows of it. It overrides the hooks: an op of the graph is a rule
-for pairs (`complex_arithmetic.py`), a movement is done to both parts, and a method written with hooks works
-by that. Asked for `uop`, for a float or for an order it raises with the name of the method, so what has not
-been thought of is an error and not a wrong number. Where tensors are gathered (realize, gradients, a TinyJit,
+the imaginary parts, so nothing below `tensor/` has complex numbers. It overrides the hooks: an op of the graph is a
+rule for pairs (`complex_arithmetic.py`), a movement is done to both parts, and a method that is written with hooks
+works by that. For `uop`, for a float or for an order it raises with the name of the method, so that a method that was
+not adapted is an error and not a wrong number. Where tensors are gathered (realize, gradients, a TinyJit,
 the transforms, an optimizer) it counts as its two `_parts()`. `Tensor(...)` makes one where its data or dtype
 are complex (`tensor/mode.py`).
 """

@@ -1,4 +1,4 @@
-"""What the Tensor class itself does: it makes complex tensors, knows the training mode, and calls methods for any kind.
+"""The metaclass of Tensor: it makes complex tensors, has the training mode, and dispatches calls through the class.
 
 Training mode is a property of the class, and a block or decorator.
 """
@@ -14,8 +14,8 @@ from tinygraft.config import TRAINING, Context
 from tinygraft.engine.exclusive import import_late
 from tinygraft.tensor.state.quiet import NoGrad
 
-# The methods that complex tensors have in a form of their own: through the class, as in Tensor.exp(z), the form is that
-# of the tensor given. (Not detach, which storage.py has to see called by the user.)
+# The methods that ComplexTensor overrides. A call through the class, as in Tensor.exp(z), takes the override of its
+# first argument. (Not detach: a wrapper around it would hide from storage.py that the user called it.)
 _NAMES = (
     "abs acos acosh angle argsort asin asinh assign atan atanh backward clone contiguous contiguous_backward cos cosh "
     "data exp expm1 gradient isclose isfinite isinf isnan item l1_loss ldexp log log10 log1p logaddexp logdet "
@@ -27,7 +27,7 @@ WITH_FORMS = frozenset(_NAMES.split())
 
 @functools.cache
 def _of_any(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that takes the form of the tensor it is called with, which may be complex."""
+    """A method of Tensor that calls ComplexTensor's override where its first argument is complex."""
 
     @functools.wraps(function)
     def either(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -74,7 +74,7 @@ class TensorType(type):
 
     @property
     def training(cls) -> bool:
-        """Whether dropout drops and batch norm measures, in this thread."""
+        """Whether this thread trains: dropout drops elements, and batch norm takes the statistics of the batch."""
         return bool(TRAINING.value)
 
     @training.setter

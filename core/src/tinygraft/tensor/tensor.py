@@ -41,12 +41,12 @@ class Tensor(TensorBase, metaclass=TensorType):
     """
 
     __slots__ = ()
-    __hash__ = object.__hash__  # == compares elements, and a tensor can be a key all the same
+    __hash__ = object.__hash__  # by identity: == compares elements, which would make the class unhashable
     __array_priority__ = 1000.0  # so that numpy leaves `array + tensor` to the tensor
 
     def __getattr__(self, name: str) -> Any:
         """Say what to use for a name that a tensor does not have."""
-        if any(name in vars(part) for part in type(self).__mro__):  # a property raised: its own error
+        if any(name in vars(base) for base in type(self).__mro__):  # a property raised AttributeError: show that
             return object.__getattribute__(self, name)
         from tinygraft.tensor.compat import missing
 
@@ -61,12 +61,13 @@ class Tensor(TensorBase, metaclass=TensorType):
         requires_grad: bool | None = None,
     ) -> None:
         node = node_of(data, device, None if dtype is None else to_dtype(dtype))
-        if node is None:  # complex numbers: TensorType makes a ComplexTensor in the place of this one
+        if node is None:  # complex numbers: TensorType returns a ComplexTensor instead of this object
             self._check_may_be_complex()
             return
         if isinstance(data, Path) and requires_grad is None:
-            requires_grad = False  # so that a part of it need not know of the whole
-        own = requires_grad is True and isinstance(data, Tensor) and is_concrete(node.shape)  # no leaf but this one
+            requires_grad = False  # without gradients a slice of a file can be read alone (ondisk.py)
+        # a leaf of its own: the node of another tensor would be that tensor's leaf as well
+        own = requires_grad is True and isinstance(data, Tensor) and is_concrete(node.shape)
         self._set(own_memory(node) if own and node.dtype.kind == "float" else leaf(node, requires_grad), requires_grad)
 
     def _check_may_be_complex(self) -> None:

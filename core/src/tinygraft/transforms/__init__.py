@@ -8,11 +8,11 @@ and can be transformed again. Arguments and results may be nested in lists, tupl
 Functions to functions (`transforms/`). A transformation calls a function once and rewrites its graph.
 Derivatives all come from `vjp.py`: a Jacobian-vector product is the derivative of a vector-Jacobian product
 by its vector, which is a PLACEHOLDER, a value put in later. `vmap` and Jacobians give a graph an axis of
-examples by `autograd/batch.py`, a rule for each op. Arguments are stood for by nodes of their own over the
-same values, so a function may look at them; only the examples of a `vmap` have no values, and reading one
+examples by `autograd/batch.py`, a rule for each op. Inside the function each argument is a node of its own over the
+same value, so the function may read it; only the examples of a `vmap` have no values, and reading one
 raises GraphError. `checkpoint` is a FUNCTION whose derivative is that of the same graph over new nodes, which
-come AFTER the gradient of its value: nothing of the first run is kept but what it read from memory
-(arguments, weights, masks), and the second one happens when it is needed (`schedule/waits.py`).
+come AFTER the gradient of its value: of the first run only the memory that it read stays live (arguments, weights,
+masks), and the second run happens when the gradient needs it (`schedule/waits.py`).
 """
 
 from tinygraft.transforms.batching import vmap

@@ -1,7 +1,8 @@
 """vmap: a function of one example as a function of many.
 
-The function is called once, with tensors that stand for one example each and have no value; the graph that comes out of
-it gets an axis of examples (`autograd/batch.py`). So nothing runs in a loop, and what all examples share is there once.
+The function is called once, with tensors that stand for one example each and have no value; the graph of its results
+gets an axis of examples (`autograd/batch.py`). So nothing runs in a loop, and values that all examples share are
+computed once.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     """A function of one example made into one of many: it is called once, and its graph gets an axis of examples.
 
     in_axes says which axis of each positional argument counts the examples: one number for all, or one for each
-    argument; for a nested argument one for all of it, or nested alike. None is for what is the same for all examples.
-    Tensors given by keyword have examples along their first axis. out_axes says in the same way where results have that
-    axis. Random numbers that are drawn inside are the same for all examples. A value must not be asked for inside: what
-    depends on it is chosen with where(). Raises ShapeError, and GraphError where item(), numpy() or `if` ask for one,
-    and where a tensor from outside is assigned what depends on an example.
+    argument; for a nested argument one for all of it, or nested alike. None is for an argument that is the same for all
+    examples. Tensors given by keyword have examples along their first axis. out_axes says in the same way where results
+    have that axis. Random numbers that are drawn inside are the same for all examples. Values cannot be read inside:
+    choose with where() instead of `if`. Raises ShapeError, and GraphError where item(), numpy() or `if` read a value,
+    and where a value that depends on an example is assigned to a tensor from outside.
 
     >>> from tinygraft import Tensor, vmap
     >>> rows, vector = Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([1.0, 10.0])
@@ -40,7 +41,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         """Call the function on placeholders for one example, and return its results for all examples.
 
-        What it indexes by examples is checked afterwards, when there are values for all of them.
+        Index tensors that depend on an example are checked afterwards, when all examples have values.
         """
         check_ends((args, kwargs))
         examples: dict[UOp, UOp] = {}
@@ -60,12 +61,12 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         given = _paired("in_axes", tuple(args), tuple(axes), one)
         named = _paired("in_axes", kwargs, 0, one)
         count = _count(tensors, list(examples.values()))
-        before = [(holder, holder.uop) for holder in live_holders()]
+        before = [(holder, holder.uop) for holder in live_holders()]  # to see which of them the function assigns to
         with checked.waiting() as uses:
             result = function(*given, **named)
         _refuse_kept(before, examples)
         first, *others = tensors
-        for index, use in uses:
+        for index, use in uses:  # with CHECK_INDEX=1: inside the function they had no values
             whole, _ = batched([index.uop], examples, count)[0]
             checked.read(index._wrap(whole), use)
         made: list[Tensor] = tensors_in(result)  # type: ignore[assignment]
@@ -81,7 +82,10 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
 
 def _refuse_kept(before: Sequence[tuple[Any, UOp]], examples: Mapping[UOp, UOp]) -> None:
-    """Raise GraphError where a tensor from outside has what depends on one example, and give it its value back."""
+    """Raise GraphError where a tensor from outside was assigned a value that depends on one example.
+
+    Each such tensor gets its old value back, since the new one is a graph over placeholders that nothing can compute.
+    """
 
     def depends(node: UOp) -> bool:
         return not examples.keys().isdisjoint(toposort(node))
@@ -92,7 +96,8 @@ def _refuse_kept(before: Sequence[tuple[Any, UOp]], examples: Mapping[UOp, UOp])
         tensor.uop = node
     if kept:
         raise GraphError(
-            f"a tensor of shape {kept[0][0].shape} from outside was assigned inside vmap what depends on one example\n"
+            f"a tensor of shape {kept[0][0].shape} from outside was assigned a value that depends on one "
+            "example of vmap\n"
             f"  made at {kept[0][0]._where()}\n"
             "  hint: return that value from the function, and assign the whole outside"
         )
@@ -125,7 +130,7 @@ def _front(what: str, tensor: Tensor, axis: int) -> UOp:
     rank = len(tensor.shape)
     if not -rank <= axis < rank:
         raise ShapeError(
-            f"{what} was asked to go over axis {axis} of a tensor of shape {tensor.shape}\n  made at {tensor._where()}"
+            f"{what} cannot go over axis {axis} of a tensor of shape {tensor.shape}\n  made at {tensor._where()}"
         )
     return permute(tensor.uop, (axis % rank, *(i for i in range(rank) if i != axis % rank)))
 

@@ -1,7 +1,8 @@
-"""One call of a function whose graph is rewritten afterwards: what stands for its arguments in it, and what came out.
+"""One call of a function whose graph is rewritten afterwards: the stand-ins for its arguments, and its results.
 
-The function is called with other tensors in the place of its arguments, of the same values. So a derivative by an
-argument is one by that argument alone, whatever else is made of the same tensor; one tensor given twice is one.
+The function is called with stand-ins, other tensors of the same values, instead of its arguments. So a derivative by an
+argument is one by that argument alone, also where the function reads the same tensor in another way; one tensor that is
+given twice has one stand-in.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ _numbers = itertools.count(1)
 
 
 def stand_in(node: UOp) -> UOp:
-    """The same value as a node of its own: no two calls give the same one."""
+    """The same value as a node of its own: no two calls return the same one."""
+    # a negative number: leaves.py numbers its own tags from 1 up, and equal tags would make equal nodes
     return UOp(Ops.RESHAPE, node.dtype, (node,), node.shape, Own(-next(_numbers)))
 
 
 class TransformCall:
-    """A call of function for the transformation what, by which the arguments at places are looked at; all for None.
+    """A call of function for the transformation what, which has stand-ins for the arguments at places; all for None.
 
-    given are the tensors in those arguments, tensors those that stood for them in the call, and inside the nodes of
-    these. What the function writes to an argument it writes to these tensors, and before are tensors of the values that
-    it was given, by which derivatives are taken. result is what the function gave, and results are the tensors in it.
+    given are the tensors in those arguments, tensors their stand-ins in the call, and inside the nodes of the
+    stand-ins. A write to an argument goes to its stand-in, and before are tensors of the values before the call, by
+    which derivatives are taken. result is the value that the function returned, and results are the tensors in it.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class TransformCall:
         chosen = range(len(args)) if places is None else places
         inputs = [inner(arg) if place in chosen else arg for place, arg in enumerate(args)]
         for given, tensor in zip(self.given, self.tensors, strict=True):
-            if tensor.dtype.kind == "float":  # so that a value which is read on the way does not cut the graph
+            if tensor.dtype.kind == "float":  # so that realising a value inside the function does not cut the graph
                 tensor._computed = given.requires_grad is not True or not is_leaf(given)  # else writes are constants
                 tensor.requires_grad = True
         for tensor, before in zip(self.tensors, self.before, strict=True):
@@ -63,7 +65,7 @@ class TransformCall:
         self.flag = self._flag()
 
     def _flag(self) -> bool | None:
-        """Whether what comes out may be asked for a gradient: an argument may, or something that was read."""
+        """requires_grad of the results: True where an argument, or a tensor that the function read, requires grad."""
         flags = {tensor.requires_grad for tensor in self.given}
         if True in flags:
             return True
@@ -75,7 +77,7 @@ class TransformCall:
         return None
 
     def known(self, nodes: Sequence[UOp]) -> list[UOp]:
-        """Nodes with the arguments themselves in the place of what stood for them."""
+        """Nodes with the arguments themselves instead of their stand-ins."""
         done = rebuild(nodes, dict(zip(self.inside, (tensor.uop for tensor in self.given), strict=True)))
         return [done[node] for node in nodes]
 
@@ -86,7 +88,7 @@ class TransformCall:
         return new
 
     def put_back(self, nodes: Sequence[UOp]) -> Any:
-        """The function's result with other values in the place of its tensors, in order."""
+        """The function's result with other values instead of its tensors, in order."""
         values = dict(zip(map(id, self.results), nodes, strict=True))
         return mapped(self.result, Tensor, lambda tensor: self.tensor(values[id(tensor)]))
 

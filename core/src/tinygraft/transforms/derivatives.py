@@ -27,10 +27,10 @@ Argnums = int | Sequence[int]
 
 
 def grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool = False) -> TensorFunction:
-    """A function that gives the gradient of function with respect to its argument number argnums, or to several.
+    """A function that returns the gradient of function with respect to its argument at index argnums, or to several.
 
-    function gives a tensor of one float; with has_aux a pair of that and anything else, which comes with the gradient.
-    What it writes to an argument it writes to a copy, and the gradient is by the value that it was given.
+    function returns a tensor of one float; with has_aux a pair of that and anything else, which is returned with the
+    gradient. A write to an argument goes to a copy, and the gradient is taken at the value before the call.
     Raises ShapeError, DTypeError, IndexError.
 
     >>> from tinygraft import Tensor, grad
@@ -70,11 +70,11 @@ def value_and_grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool
 
 
 def _places(what: str, argnums: Argnums, args: Sequence[Any]) -> tuple[int, ...]:
-    """The places of the arguments to differentiate by, counted from the front."""
+    """The indices of the arguments to differentiate by, counted from the front."""
     places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for place in places:
         if not -len(args) <= place < len(args):
-            raise IndexError(f"{what} was asked for argument {place}, of a call with {len(args)} positional arguments")
+            raise IndexError(f"{what} got argnums {place}, for a call with {len(args)} positional arguments")
     return tuple(place % len(args) for place in places)
 
 
@@ -101,6 +101,7 @@ def vjp(function: TensorFunction, *primals: Any) -> tuple[Any, TensorFunction]:
     def back(gradients: Any) -> tuple[Any, ...]:
         """Return the gradients of all arguments, given those of the results, nested alike."""
         total: list[UOp] = []
+        # one walk for each result, and their sum: the gradient of several results is the sum of the gradients
         for result, seed in zip(call.results, _alike("vjp", gradients, call.results), strict=True):
             parts = [part.uop for part in result.gradient(*call.before, gradient=seed)]
             total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
@@ -139,7 +140,11 @@ def jvp(function: TensorFunction, primals: Sequence[Any], tangents: Sequence[Any
 
 
 def _pushed(call: TransformCall, result: Tensor, tangents: Sequence[UOp]) -> UOp:
-    """How one result of a call changes when what stands for its arguments changes by tangents."""
+    """How one result of a call changes when its arguments change by tangents: the double-backward trick.
+
+    The gradient by the arguments is linear in its seed, so its derivative by the seed, with the tangents as gradient,
+    is the Jacobian times the tangents.
+    """
     seed = _unknown(result)
     total: UOp | None = None
     for part, tangent in zip(result.gradient(*call.before, gradient=seed), tangents, strict=True):
@@ -147,6 +152,7 @@ def _pushed(call: TransformCall, result: Tensor, tangents: Sequence[UOp]) -> UOp
         if change is not None:
             total = change if total is None else total + change
     found = full_like(result.uop, 0) if total is None else _not_after(total, seed.uop)
+    # a derivative of a linear function does not depend on the seed
     if substitute(found, {seed.uop: full_like(seed.uop, 0)}) is not found:
         raise GraphError(
             f"the backward of a Function in {call.name} is not linear in the gradient it is given, and {call.what} "
@@ -156,8 +162,10 @@ def _pushed(call: TransformCall, result: Tensor, tangents: Sequence[UOp]) -> UOp
 
 
 def _not_after(root: UOp, unknown: UOp) -> UOp:
-    """A graph in which nothing waits for what depends on a placeholder, which no value is put in for: a checkpoint
-    computes again after the gradient of its value, and here there is none.
+    """A graph without the AFTERs that wait for a node that depends on the placeholder `unknown`.
+
+    A checkpoint computes again AFTER the gradient of its value. Here that is a placeholder which gets no value, so an
+    AFTER of it would wait forever.
     """
     depends, done = {unknown}, dict[UOp, UOp]()
     for node in toposort(root):
@@ -175,7 +183,7 @@ def _unknown(like: Tensor) -> Tensor:
 
 
 def jacobian(function: TensorFunction, argnums: Argnums = 0) -> TensorFunction:
-    """A function that gives the derivatives of all elements of function's result by all of its argument's.
+    """A function that returns the derivatives of all elements of function's result by all elements of its argument.
 
     Each has the shape of the result followed by that of the argument. They come in the nesting of the result, and in it
     in that of the argument (a tuple for several argnums). Result or argument may be complex, not both. The gradients of
@@ -216,7 +224,7 @@ def _derivatives(call: TransformCall, result: Tensor, place: int) -> UOp:
         if not all(isinstance(size, int) for size in tensor.shape):
             raise ShapeError(f"{call.what} needs sizes that are numbers, {call.name} has {tensor.shape}")
     rows, columns = prod(result.shape), prod(argument.shape)
-    if rows <= columns:
+    if rows <= columns:  # as many gradients as the result has elements, or as many changes as the argument has
         seed = _unknown(result)
         (part,) = result.gradient(argument, gradient=seed)
         return reshape(_for_each_unit(part.uop, seed.uop, rows), (*result.shape, *argument.shape))
@@ -235,7 +243,7 @@ def _for_each_unit(node: UOp, unit: UOp, count: int) -> UOp:
 
 
 def hessian(function: TensorFunction, argnums: Argnums = 0) -> TensorFunction:
-    """A function that gives the second derivatives of function, which gives one float, by its argument.
+    """A function that returns the second derivatives of function, which returns one float, by its argument.
 
     For one tensor of shape s they have shape s + s; several arguments, or nested ones, give all pairs, nested twice.
 

@@ -1,8 +1,8 @@
-"""checkpoint: what a function computes on the way is not kept for its gradient but computed again.
+"""checkpoint: the intermediate values of a function are not kept for its gradient but computed again.
 
-The value is that of the function, over a FUNCTION node whose derivative is that of the function's graph once more, over
-nodes of its own that come AFTER the gradient of the value. What is computed for the gradient is then not what was
-computed for the value, and nothing of that has to stay in memory in between. It costs one more run of the function. The
+The value is that of the function, over a FUNCTION node whose derivative is that of a second copy of the function's
+graph, over nodes of its own that come AFTER the gradient of the value. The nodes that the gradient reads are then not
+those of the value, so none of these has to stay in memory in between. It costs one more run of the function. The
 idea is that of Chen et al., "Training deep nets with sublinear memory cost", 2016.
 """
 
@@ -23,11 +23,11 @@ from tinygraft.uop.uop import UOp, rebuild, toposort
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the same value and gradient whose gradient computes again what it needs of the way there.
+    """A function of the same value and gradient whose gradient computes the intermediate values that it needs again.
 
     Gradients flow to the tensors among the arguments and to all others that function reads, such as weights. Random
-    numbers that function draws are the same both times. What function writes, such as a cache, is written once, when it
-    is called.
+    numbers that function draws are the same both times. Writes of function, such as to a cache, happen once, when it is
+    called.
 
     >>> from tinygraft import Tensor, checkpoint
     >>> x = Tensor([1.0, 2.0], requires_grad=True)
@@ -38,19 +38,20 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        """Call the function, give its results a gradient that computes them again, and apply once what it assigns."""
+        """Call the function, give its results a gradient that computes them again, and carry out its writes once."""
         call = TransformCall("checkpoint", function, args, kwargs, None)
         result = mapped(call.result, Tensor, lambda result: _forgetful(call, result))
-        written = [place for place, node in enumerate(call.inside) if call.tensors[place].uop is not node]
-        for place, value in zip(written, call.known([call.tensors[place].uop for place in written]), strict=True):
-            call.given[place].assign(call.given[place]._wrap(value))
+        # the function wrote to stand-ins: assign their values to the arguments
+        written = [i for i, node in enumerate(call.inside) if call.tensors[i].uop is not node]
+        for i, value in zip(written, call.known([call.tensors[i].uop for i in written]), strict=True):
+            call.given[i].assign(call.given[i]._wrap(value))
         return result
 
     return wrapped
 
 
 def _forgetful(call: TransformCall, result: Tensor) -> Tensor:
-    """A result of a call as a value whose gradient is that of its graph made once more."""
+    """A result of a call as a value whose gradient is that of a second copy of its graph."""
     value = call.tensor(result.uop)
     if value.dtype.kind != "float":
         return value
@@ -61,15 +62,15 @@ def _forgetful(call: TransformCall, result: Tensor) -> Tensor:
     written = {assigned_to(node) for node in toposort(graph) if node.op is Ops.ASSIGN}
 
     def derive(node: UOp, start: Tensor, wanted: list[bool]) -> Sequence[Tensor | None]:
-        """Return the gradients of the graph built once more, over inputs that come AFTER the gradient `start`.
+        """Return the gradients of the second copy of the graph, over inputs that come AFTER the gradient `start`.
 
-        So its values on the way are other nodes than those of the first time, and none of these is kept for them.
+        So its intermediate values are other nodes than those of the first run, and none of these is kept in memory.
         """
         known = [UOp(Ops.AFTER, source.dtype, (stand_in(source), start.uop)) for source in node.src[1:]]
         known = [
             UOp(Ops.CONTIGUOUS, again.dtype, (again,)) if one in written else again
             for one, again in zip(unknown, known, strict=True)
-        ]  # what function writes is in memory already: the second time it goes to a copy
+        ]  # the first run has written to the memory already: the writes of the second one go to a copy
         found = gradient(graph, unknown, start.uop)
         asked = [part for part, want in zip(found, wanted, strict=True) if part is not None and want]
         again = rebuild(asked, dict(zip(unknown, known, strict=True)))
@@ -82,9 +83,10 @@ def _forgetful(call: TransformCall, result: Tensor) -> Tensor:
 
 
 def _read(root: UOp, inside: Sequence[UOp]) -> list[UOp]:
-    """The values from memory that a graph has from elsewhere: what is used beside what depends on the nodes inside.
+    """The values from memory that a graph reads besides the nodes inside: such as weights, masks and indices.
 
-    Of any dtype: a mask of dropout is made of bools, and drawn from numbers that move on; an index may be written over.
+    Of any dtype: a dropout mask is of bools and comes from a counter of random numbers, which the next draw advances;
+    an index may be overwritten before the second run.
     """
     stand_ins = set(inside)
     depends, from_memory = set(stand_ins), set[UOp]()

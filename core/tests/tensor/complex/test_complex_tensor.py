@@ -485,7 +485,7 @@ def test_shapes_that_do_not_fit() -> None:
     ):
         z.backward(Tensor([1j, 2j]))
     with pytest.raises(
-        BufferError, match=r"^the real and imaginary parts of this tensor lie apart: it has to be copied"
+        BufferError, match=r"^the real and imaginary parts of this tensor are in separate memory: it has to be copied"
     ):
         z.__dlpack__(copy=False)
 

@@ -264,11 +264,11 @@ def test_training_mode_is_one_state_with_three_names() -> None:
 
 def test_random_errors_name_what_was_asked() -> None:
     """Dtypes and bounds that make no sense raise."""
-    with pytest.raises(DTypeError, match="rand gives floats, asked for dtypes.int; randint gives integers"):
+    with pytest.raises(DTypeError, match="rand gives floats, got dtypes.int; randint gives integers"):
         Tensor.rand(2, dtype=dtypes.int32)
-    with pytest.raises(DTypeError, match="randn gives floats, asked for dtypes.int"):
+    with pytest.raises(DTypeError, match="randn gives floats, got dtypes.int"):
         Tensor.randn(2, dtype=dtypes.int32)
-    with pytest.raises(DTypeError, match="randint gives integers, asked for dtypes.float"):
+    with pytest.raises(DTypeError, match="randint gives integers, got dtypes.float"):
         Tensor.randint(2, dtype=dtypes.float32)
     with pytest.raises(DTypeError, match="randint needs integers as bounds, got low=0.5 and high=10"):
         Tensor.randint(2, low=0.5)

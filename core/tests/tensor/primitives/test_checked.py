@@ -133,7 +133,7 @@ def test_the_sentence_about_an_axis_of_no_elements() -> None:
     with pytest.raises(IndexOutOfRange) as caught:
         Tensor.zeros(2, 0).index_select(1, Tensor([0]))
     assert re.fullmatch(
-        r"an index of shape \(1,\) cannot name places of axis 1 of shape \(2, 0\), which has no elements\n"
+        r"an index of shape \(1,\) cannot index axis 1 of shape \(2, 0\), which has no elements\n"
         r"  index made at \S+:\d+      tensor made at \S+:\d+",
         str(caught.value),
     )

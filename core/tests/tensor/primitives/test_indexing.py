@@ -163,7 +163,7 @@ def test_values_are_broadcast_and_cast() -> None:
     expected = X.copy()
     expected[0], expected[1, :, 1:3] = [1, 2, 3, 4], [7, 8]
     np.testing.assert_array_equal(values(t), expected)
-    with pytest.raises(ShapeError, match=r"cannot write a value of shape \(2,\) to a place of shape \(3, 4\)"):
+    with pytest.raises(ShapeError, match=r"cannot write a value of shape \(2,\) to elements of shape \(3, 4\)"):
         t[0] = Tensor([1, 2])
 
 
@@ -343,9 +343,9 @@ def test_gather_and_scatter_errors() -> None:
         t.gather(1, Tensor.zeros(3, 1, 1, dtype=dtypes.int32))
     with pytest.raises(DTypeError, match="gather needs an index of integers, got dtypes.float"):
         t.gather(0, Tensor.zeros(1, 1, 1))
-    with pytest.raises(ShapeError, match="scatter knows reduce=None, 'add' and 'multiply', got 'min'"):
+    with pytest.raises(ShapeError, match="scatter takes reduce=None, 'add' and 'multiply', got 'min'"):
         t.scatter(0, Tensor([[[0]]]), 1, reduce="min")
-    with pytest.raises(ShapeError, match="scatter_reduce knows sum, prod, mean, amax, amin, got 'x'"):
+    with pytest.raises(ShapeError, match="scatter_reduce takes sum, prod, mean, amax, amin, got 'x'"):
         t.scatter_reduce(0, Tensor([[[0]]]), Tensor([[[1]]]), "x")
     with pytest.raises(ShapeError, match=r"an index of shape \(1, 1, 2\) does not fit a source of shape \(1, 1, 1\)"):
         t.scatter(0, Tensor([[[0, 1]]]), Tensor([[[1]]]))

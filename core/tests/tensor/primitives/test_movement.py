@@ -214,12 +214,12 @@ def test_views_are_new_tensors() -> None:
         ),
         (lambda t: t.split(0), "split needs parts of at least 1 element, got 0"),
         (lambda t: t.chunk(0), "chunk needs at least 1 part, got 0"),
-        (lambda t: t.unfold(0, 3, 1), "a window of 3 elements, 1 apart, does not fit axis 0 of (2, 3, 4)"),
+        (lambda t: t.unfold(0, 3, 1), "windows of size 3 and step 1 do not fit axis 0 of (2, 3, 4)"),
         (lambda t: t.diagonal(0, 1, 1), "diagonal needs two axes, got 1 and 1 of (2, 3, 4)"),
         (lambda t: t.diag(), "diag needs one or two axes, got (2, 3, 4)"),
         (lambda t: t.pad((1,)), "pad needs pairs of numbers, at most one pair for each axis of (2, 3, 4), got (1,)"),
         (lambda t: t.pad(((1, 1),)), "pad needs one pair or None for each axis of (2, 3, 4), got ((1, 1),)"),
-        (lambda t: t.pad((1, 1), mode="x"), "pad knows the modes constant, reflect, replicate and circular, got 'x'"),
+        (lambda t: t.pad((1, 1), mode="x"), "pad takes the modes constant, reflect, replicate and circular, got 'x'"),
         (lambda t: t.pad((4, 0), mode="reflect"), "pad with mode reflect has room for 3 on axis 2 of (2, 3, 4)"),
         (lambda t: t.pad((5, 0), mode="circular"), "pad with mode circular has room for 4 on axis 2 of (2, 3, 4)"),
         (lambda t: t.pad_to(1), "pad_to needs a size or None for each axis of (2, 3, 4), got (1,)"),
@@ -238,7 +238,7 @@ def test_views_are_new_tensors() -> None:
         (lambda t: t.roll((1, 2), 0), "roll needs one shift for each axis, got (1, 2) and 0"),
         (lambda t: t.movedim((0, 1), 0), "movedim needs as many sources as destinations, got (0, 1) and 0"),
         (lambda t: t.meshgrid(t), "meshgrid needs one axis each, got (2, 3, 4), (2, 3, 4)"),
-        (lambda t: t[0, 0].meshgrid(indexing="ab"), "meshgrid knows the indexing 'ij' and 'xy', got 'ab'"),
+        (lambda t: t[0, 0].meshgrid(indexing="ab"), "meshgrid takes the indexing 'ij' and 'xy', got 'ab'"),
     ],
 )
 def test_errors_say_what_does_not_fit(method: Callable[[Tensor], Tensor], message: str) -> None:
@@ -379,7 +379,7 @@ def test_methods_that_need_known_sizes_say_so(method: Callable[[Tensor, UOp], Te
 def test_unfold_of_a_number() -> None:
     """A tensor without axes is one window of one element."""
     assert Tensor(3.0).unfold(0, 1, 1).tolist() == [3.0]
-    with pytest.raises(ShapeError, match=r"a window of 2 elements, 1 apart, does not fit"):
+    with pytest.raises(ShapeError, match=r"windows of size 2 and step 1 do not fit"):
         Tensor(3.0).unfold(0, 2, 1)
 
 

@@ -180,12 +180,13 @@ class ComplexAccess(Tensor):
 
         if copy is False:
             raise BufferError(
-                "the real and imaginary parts of this tensor lie apart: it has to be copied, which copy=False forbids\n"
+                "the real and imaginary parts of this tensor are in separate memory: it has to be copied, which "
+                "copy=False forbids\n"
                 f"  made at {self._where()}"
             )
         here = self.__dlpack_device__()
         if dl_device is not None and tuple(dl_device) != here:
-            raise BufferError(f"{self.device} shares its memory as DLPack device {here}, asked for {dl_device}")
+            raise BufferError(f"{self.device} shares its memory as DLPack device {here}, got {dl_device}")
         view, _ = lent_memory(self.view_as_real())
         shape = tuple(self.shape)
         return dlpack.make(view, self.dtype, StridedLayout(0, shape, row_major(shape)), (max_version or (0, 0))[0] >= 1)

@@ -71,7 +71,7 @@ def _existing(node: UOp, device: Place, dtype: Any) -> UOp:
     """A node of the graph, or a symbolic integer, or what is made of some, as a value."""
     if node.dtype is dtypes.index:
         to = dtype or lengths.dtype_of(node)
-        parts.take(parts.Fits(node, to))
+        parts.require(parts.Fits(node, to))
         return node.cast(to) + UOp.const(to, 0, Device.canonicalize(device))
     if node.device is None:
         node = on_device(node, Device.canonicalize(device))

@@ -61,7 +61,7 @@ def keccak(self: Tensor, cfg: str | tuple[int, int] = "sha3_256") -> Tensor:
     '3a985da74fe225b2'
     """
     if isinstance(cfg, str) and cfg not in CONFIGURATIONS:
-        raise ValueError(f"keccak knows {', '.join(CONFIGURATIONS)} and pairs of rate and suffix, got {cfg!r}")
+        raise ValueError(f"keccak takes {', '.join(CONFIGURATIONS)} and pairs of rate and suffix, got {cfg!r}")
     rate, suffix = CONFIGURATIONS[cfg] if isinstance(cfg, str) else cfg
     if rate % 8 or not 0 < rate < 200:
         raise ValueError(f"the rate of keccak is a multiple of 8 bytes between 8 and 192, got {rate}")

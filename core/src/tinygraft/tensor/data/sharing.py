@@ -163,7 +163,7 @@ def __array_namespace__(self: Tensor, *, api_version: str | None = None) -> Modu
 
     if api_version not in (None, *array_api.VERSIONS):
         known = ", ".join(array_api.VERSIONS)
-        raise ValueError(f"the array API standard is here in the versions {known}, asked for {api_version!r}")
+        raise ValueError(f"the array API standard is implemented in the versions {known}, got {api_version!r}")
     return array_api
 
 
@@ -198,7 +198,7 @@ def __dlpack__(
 
     here = self.__dlpack_device__()
     if dl_device is not None and tuple(dl_device) != here:
-        raise BufferError(f"{self.device} shares its memory as DLPack device {here}, asked for {dl_device}")
+        raise BufferError(f"{self.device} shares its memory as DLPack device {here}, got {dl_device}")
     if copy is False and self.uop.sharding is not None:
         raise BufferError(
             f"this tensor is in the memory of several devices, {self.device}: it has to be copied, which "
@@ -239,9 +239,9 @@ def from_dlpack(cls: type[Tensor], x: Any, device: str | None = None, copy: bool
         )
     reason = "it may not be written" if found.read_only else ""
     if found.is_complex:
-        reason = "its real and imaginary parts have to be taken apart"
+        reason = "its real and imaginary parts have to be separated"
     if 0 not in found.shape and _strided(found):
-        reason = f"it does not lie in order, with strides {found.strides} for shape {found.shape}"
+        reason = f"it is not row-major, with strides {found.strides} for shape {found.shape}"
     reason = reason or _unusable(found.address, found.shape, found.dtype, name)
     if copy is False and reason:
         raise BufferError(f"this array cannot be shared without a copy, which copy=False forbids: {reason}")

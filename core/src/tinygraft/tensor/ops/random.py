@@ -140,7 +140,7 @@ def rand(
         both = cls.rand((2, *sizes), device=device, dtype=part_of(to), contiguous=contiguous)
         return in_complex(cls, cls._in_parts().joined(both[0], both[1]), to, requires_grad)
     if to.kind != "float":
-        raise DTypeChoiceError(f"rand gives floats, asked for {to}; randint gives integers")
+        raise DTypeChoiceError(f"rand gives floats, got {to}; randint gives integers")
     name, count = Device.canonicalize(device), math.prod(sizes)
     if count == 0:
         return cls.zeros(sizes, device=name, dtype=to, requires_grad=requires_grad)
@@ -188,7 +188,7 @@ def randn(
         parts = cls.randn((2, *sizes), device=device, dtype=part_of(to))._op(Ops.MUL, math.sqrt(0.5))
         return in_complex(cls, cls._in_parts().joined(parts[0], parts[1]), to, requires_grad)
     if to.kind != "float":
-        raise DTypeChoiceError(f"randn gives floats, asked for {to}")
+        raise DTypeChoiceError(f"randn gives floats, got {to}")
     both = cls.rand((2, *sizes), device=device, dtype=dtypes.float32)
     angle, radius = (reshaped(part, sizes) for part in (sliced(both, 0, 0, 1), sliced(both, 0, 1, 2)))
     turn = angle._op(Ops.MUL, 2 * math.pi)
@@ -255,7 +255,7 @@ def randint(
     """
     to = to_dtype(dtype)
     if to.kind not in ("int", "uint"):
-        raise DTypeChoiceError(f"randint gives integers, asked for {to}")
+        raise DTypeChoiceError(f"randint gives integers, got {to}")
     if not all(isinstance(bound, int) for bound in (low, high)):
         raise DTypeError(f"randint needs integers as bounds, got low={low!r} and high={high!r}")
     if high <= low:

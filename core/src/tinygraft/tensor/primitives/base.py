@@ -55,9 +55,9 @@ _PACKAGE = __name__.partition(".")[0] + "."
 def here(above: int = 2) -> Made:
     """Where the nearest caller outside this package is: its code and instruction, which are cheap to get.
 
-    With them the code of the function that it called, and of the one that this called: they tell what the user asked
-    for, where the hooks only know what is done (storage.py). above is how many callers need no look, for they, and the
-    two that they are called by, are of this package.
+    With them the code of the function that it called, and of the one that this called: from these storage.py finds
+    which public method the user called, which the hooks cannot see. `above` is how many frames are skipped: they are
+    frames of this package, and so are the two above them.
     """
     outer = inner = frame = sys._getframe(above)
     while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:
@@ -74,7 +74,7 @@ def _line(code: CodeType, instruction: int) -> int:
 
 
 def place(made: Made) -> str:
-    """A place in the user's code, short enough for a message."""
+    """FILE:LINE of a position in the user's code, short enough for a message."""
     code, instruction, _, _ = made
     file, line = code.co_filename, _line(code, instruction)
     relative = os.path.relpath(file) if os.path.isabs(file) else file
@@ -87,14 +87,14 @@ def verb(op: Ops) -> str:
 
 
 def _give_node(tensor: TensorBase, uop: UOp) -> None:
-    wake(tensor)  # a signal may end this between the lines, and an expression at rest would be overlooked
+    wake(tensor)  # before: a signal may end this after the next line, and live.py would miss an expression at rest
     tensor._node = uop
-    wake(tensor)  # another thread may have let it rest meanwhile
+    wake(tensor)  # and after: another thread may have put it to rest meanwhile
 
 
 def _give_flag(tensor: TensorBase, requires_grad: bool | None) -> None:
     wake(tensor)
-    tensor._asks = requires_grad
+    tensor._requires_grad = requires_grad
     wake(tensor)
 
 
@@ -107,25 +107,25 @@ class TensorBase:
 
     __slots__ = (
         "__weakref__",
-        "_asks",
         "_chain",
         "_computed",
         "_lender",
         "_made",
         "_node",
+        "_requires_grad",
         "_storage",
         "_wrote",
         "grad",
     )
     grad: Self | None
     _node: UOp
-    _asks: bool | None
-    _lender: LiveEntry | None  # whose node it was given as a value: the memory of that tensor, maybe
-    _computed: bool  # whether it was written to, and was no leaf then
+    _requires_grad: bool | None
+    _lender: LiveEntry | None  # the tensor whose node this one was given, and whose memory it may have
+    _computed: bool  # whether it was a computed value, and no leaf, when it was first written to
     _made: Made
     _wrote: Made | None  # where it was last written to
     _storage: SharedStorage | None
-    _chain: Steps  # from the whole of the storage; there is none without one
+    _chain: Steps  # from the whole of the storage; not set without a storage
 
     if TYPE_CHECKING:
 
@@ -137,19 +137,21 @@ class TensorBase:
         def requires_grad(self) -> bool | None: ...  # noqa: D102
         @requires_grad.setter
         def requires_grad(self, requires_grad: bool | None) -> None: ...
-    else:  # what is read most often is read in C
+    else:  # attrgetter reads in C: every method reads uop, and most read requires_grad
         uop = property(attrgetter("_node"), _give_node, doc="The node whose value this is.")
-        requires_grad = property(attrgetter("_asks"), _give_flag, doc="True, False, or None: backward decides.")
+        requires_grad = property(
+            attrgetter("_requires_grad"), _give_flag, doc="True, False, or None: backward decides."
+        )
 
     def _set(self, uop: UOp, requires_grad: bool | None, made: Made | None = None) -> None:
-        """Fill the fields of a new tensor, and list it among the live ones. made is where it was, if that is known."""
-        self._node, self._asks, self.grad = uop, requires_grad, None
+        """Fill the fields of a new tensor, and list it among the live ones. made is the line that made it, if known."""
+        self._node, self._requires_grad, self.grad = uop, requires_grad, None
         self._storage, self._lender, self._computed, self._wrote = None, None, False, None
         self._made = made or here()
         enter(self)
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
-        """A new tensor over uop, computed from this one and others; needs a gradient if one of them does."""
+        """A new tensor over uop, computed from this one and others; requires a gradient if one of them does."""
         flag = self.requires_grad
         for other in others:
             if flag is not True and other.requires_grad is not False:
@@ -158,6 +160,7 @@ class TensorBase:
             uop, flag = quiet.cut(uop), False
         new = object.__new__(type(self))
         new._set(uop, flag)
+        # its memory may be that of this tensor: a write to it may not reach this one (`borrows` in live.py)
         if uop is self._node or (uop.op in PLAIN and uop.src[0] is self._node):
             new._lender = self._lender or entry_of(self)
         return new
@@ -168,7 +171,7 @@ class TensorBase:
         return self._viewed(node, node)
 
     def _viewed(self, node: UOp, old: UOp) -> Self:
-        """A tensor over a node made of old, this one's, by movements: its memory too, if the user asked for a view."""
+        """A tensor over a node made by movements of old, the node of this one; a view if the user called for one."""
         view = self._wrap(node)
         if is_declared(view):
             alias(self, view, node, old)
@@ -180,7 +183,7 @@ class TensorBase:
 
     @staticmethod
     def _in_parts() -> ModuleType:
-        """The module for complex numbers, loaded when the first are met."""
+        """The module for complex numbers, loaded when the first ones are made."""
         return import_late("tinygraft.tensor.complex.complex_tensor")
 
     # What is known without computing
@@ -242,7 +245,7 @@ class TensorBase:
         return tuple(sorted(axes)) if self.ndim else ()
 
     def _where(self) -> str:
-        """The place that made this tensor, short enough for a message."""
+        """The line that made this tensor, short enough for a message."""
         return place(self._made)
 
     # The hooks
@@ -256,6 +259,7 @@ class TensorBase:
         Raises ShapeError, DTypeError, DeviceError.
         """
         uop = self.uop
+        # the two cases of most calls first, without the loops of `_general`: operands alike, and a number
         if len(others) == 1:
             other = others[0]
             if type(other) is type(self):
@@ -278,7 +282,7 @@ class TensorBase:
         """Return `op` of this tensor and `others`, promoted and broadcast: the general case of `_op`.
 
         WHERE needs a bool in this tensor. Complex operands are computed in their two parts. A comparison with a
-        number that the dtype cannot hold is a constant. Raises as `_op` does.
+        number that the dtype cannot represent is a constant. Raises as `_op` does.
         """
         uop = self.uop
         operands = [self, *(self._operand(op, other) for other in others)]
@@ -288,7 +292,7 @@ class TensorBase:
         dtype = _common_dtype(values)
         if dtype.kind == "complex":
             return self._in_parts().elementwise(op, operands)  # type: ignore[no-any-return]
-        if op in COMPARE and (side := self._beyond(others[0])):
+        if op in COMPARE and (side := self._beyond(others[0])):  # as NumPy 2: compared by value, it does not wrap
             return self._const(op is Ops.CMPNE or (op is Ops.CMPLT and side > 0), dtypes.bool)
         if op is Ops.WHERE:
             if self.dtype is not dtypes.bool:
@@ -303,14 +307,14 @@ class TensorBase:
         self._check_dtype(op, dtype)
         shape = _common_shape(op, tensors)
         src = []
-        for place, operand in enumerate(operands):
-            of = dtypes.bool if op is Ops.WHERE and place == 0 else dtype
+        for index, operand in enumerate(operands):
+            of = dtypes.bool if op is Ops.WHERE and index == 0 else dtype
             if isinstance(operand, TensorBase):
                 src.append(expand(operand.uop.cast(of), shape))
             else:
                 if op in BITWISE and isinstance(operand, int) and of.kind in ("int", "uint"):
-                    operand = wrapped(op, operand, of, place == 1)
-                bits = op in BITWISE and isinstance(operand, UOp)  # those of a symbolic integer wrap, too
+                    operand = wrapped(op, operand, of, index == 1)
+                bits = op in BITWISE and isinstance(operand, UOp)  # a symbolic integer wraps here, as a number does
                 src.append(_number(operand, of, uop.device, shape) if bits else self._number(operand, of, shape))
         node = UOp(op, dtypes.bool if op in COMPARE else dtype, tuple(src))
         return self._wrap(node, *tensors[1:])
@@ -328,7 +332,7 @@ class TensorBase:
     def _argument(self, what: str, name: str, value: Any) -> Any:
         """An argument as a tensor on this device: a number, a list or an array becomes one.
 
-        what is the method that got it, name what it is to that. Raises DTypeError for anything else.
+        `what` is the name of the method, `name` that of the argument. Raises DTypeError for anything else.
         """
         if isinstance(value, TensorBase):
             return value
@@ -340,16 +344,16 @@ class TensorBase:
         )
 
     def _beyond(self, value: Any) -> int:
-        """1 for a number greater than all that an integer dtype holds, -1 for one less than all, else 0.
+        """1 for a number above the range of this integer dtype, -1 for one below it, else 0.
 
-        A comparison with it is decided; as an operand of the dtype it is refused.
+        A comparison with such a number is a constant; as an operand of the dtype it raises.
         """
         return beyond(value, self.dtype)
 
     def _number(self, value: Any, dtype: DType, shape: Shape) -> UOp:
-        """A number in a shape, beside this tensor. Raises NumberOutOfRange for an integer that dtype does not hold."""
+        """A number as a node of a shape, on this device. Raises NumberOutOfRange for one out of the dtype's range."""
         if isinstance(value, UOp):
-            parts.take(parts.Fits(value, dtype, self._where()))
+            parts.require(parts.Fits(value, dtype, self._where()))
         try:
             return _number(value, dtype, self.uop.device, shape)
         except NumberOutOfRange as error:
@@ -390,7 +394,7 @@ class TensorBase:
         return left, self._wrap(expand(other.uop.cast(dtype), shape), other)
 
     def _move(self, op: Ops, arg: Any) -> Self:
-        """The same values at other places, or another op with one source and an arg (SCAN, FOLD).
+        """The same values at other indices, or another op with one source and an arg (SCAN, FOLD).
 
         Raises ShapeError, with the line that made this tensor.
         """
@@ -411,11 +415,11 @@ class TensorBase:
         """An op of several tensors that is not elementwise (CAT, GATHER, SCATTER); gives this dtype."""
         self._same_device(op, (self, *others))
         if op is Ops.SCATTER and any(is_size(size, 0) for size in others[0].shape):
-            return self._again()  # a loop of no iterations has no places
+            return self._again()  # no values: a loop of no iterations could not index them
         return self._wrap(UOp(op, self.uop.dtype, (self.uop, *(other.uop for other in others)), arg), *others)
 
     def _reduce(self, op: Ops, axes: int | Sequence[int] | None, keepdim: bool = False) -> Self:
-        """op (ADD, MUL, MAX, ...) over axes; None is all of them. The dtype stays: cast before."""
+        """op (ADD, MUL, MAX, ...) over axes; None is all of them. The dtype stays: cast first to accumulate wider."""
         chosen = self._axes(axes)
         if not chosen:
             return self._again()
@@ -433,7 +437,7 @@ class TensorBase:
         return self._wrap(self.uop.cast(to))
 
     def _const(self, value: Scalar | UOp, dtype: DType | None = None) -> Self:
-        """value in this shape and on this device, with the dtype that an operation of both would have."""
+        """value in this shape and on this device, with the dtype that an operation of both would give."""
         of = dtype or _common_dtype([self, value])
         if of.kind == "complex":
             return self._in_parts().constant(self, value, of)  # type: ignore[no-any-return]
@@ -472,17 +476,17 @@ def _common_dtype(operands: Sequence[Any]) -> DType:
 
 
 def _number(value: Any, dtype: DType, device: Place, shape: Shape) -> UOp:
-    """A number in a shape: CONST, RESHAPE, EXPAND. Raises NumberOutOfRange for an integer that dtype does not hold."""
+    """A number in a shape: CONST, RESHAPE, EXPAND. Raises NumberOutOfRange for one out of the dtype's range."""
     if not isinstance(value, UOp):
         if value or type(value) is int:
             return _repeated(value, dtype, device, shape)
-        return expand(UOp.const(dtype, value, device), shape)  # 0.0 and -0.0 would be one entry
+        return expand(UOp.const(dtype, value, device), shape)  # not cached: 0.0 and -0.0 would be one entry
     node = UOp(Ops.CAST, dtype, (value,))
     return expand(node, shape)
 
 
 def on_device(node: UOp, device: Place) -> UOp:
-    """A value that is made of variables alone, which lie nowhere, as one on a device."""
+    """A value made of variables alone, which are on no device, as one on a device: multiplied by 1 there."""
     return UOp(Ops.MUL, node.dtype, (node, expand(UOp.const(node.dtype, 1, device), node.shape)))
 
 
@@ -509,8 +513,8 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
     ((2, 3), None)
     """
     result: list[sint] = []
-    for place in range(-max(map(len, shapes), default=0), 0):
-        sizes = [shape[place] for shape in shapes if len(shape) >= -place]
+    for axis in range(-max(map(len, shapes), default=0), 0):
+        sizes = [shape[axis] for shape in shapes if len(shape) >= -axis]
         size = next((s for s in sizes if not isinstance(s, int) or s != 1), 1)
         if any(s is not size and s != size and s != 1 for s in sizes):
             return None
@@ -521,11 +525,11 @@ def broadcast_shape(*shapes: Shape) -> Shape | None:
 def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:
     """The shape of an elementwise op. Raises ShapeError naming the axis that disagrees and both lines."""
     shape = tensors[0].shape
-    for place, other in enumerate(tensors[1:], 1):
+    for count, other in enumerate(tensors[1:], 1):
         if other.shape != shape:
             common = broadcast_shape(shape, other.shape)
             if common is None:
-                left = next(t for t in tensors[:place] if broadcast_shape(t.shape, other.shape) is None)
+                left = next(t for t in tensors[:count] if broadcast_shape(t.shape, other.shape) is None)
                 raise ShapeError(_disagreement(op, left, other))
             shape = common
     return shape
@@ -534,7 +538,7 @@ def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:
 def _disagreement(op: Ops, left: TensorBase, right: TensorBase) -> str:
     """The message for shapes that do not broadcast: the last axis that differs, and where both were made.
 
-    With a hint where the smaller shape would fit from the left, which is what people mean by one value for each row.
+    With a hint where the smaller shape equals the first axes of the larger one: one value for each row was meant.
     """
     a, b = left.shape, right.shape
     axis = next(

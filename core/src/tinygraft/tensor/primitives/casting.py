@@ -40,7 +40,7 @@ def bitcast(self: Tensor, dtype: DTypeLike) -> Tensor:
     [1065353216]
     """
     to = to_dtype(dtype)
-    if (to is dtypes.bool) is not (self.dtype is dtypes.bool):
+    if (to is dtypes.bool) is not (self.dtype is dtypes.bool):  # a byte other than 0 and 1 would be no bool
         raise DTypeError(f"cannot bitcast {self.dtype} to {to}: a bool has no bits to share")
     if "complex" in (to.kind, self.dtype.kind):
         return _bits_of_parts(self, to)
@@ -80,7 +80,7 @@ def bits_as(self: Tensor, dtype: DType) -> Tensor:
 
 
 def _bits_on_disk(self: Tensor, dtype: DType) -> Tensor | None:
-    """The same of a file that has not been read: nothing has to be computed."""
+    """`bitcast` of a file that has not been read: its bytes as another dtype, without a kernel; None for others."""
     last = self.shape[-1]
     if not self._is_data() or not isinstance(last, builtins.int) or last * self.dtype.itemsize % dtype.itemsize:
         return None
@@ -99,7 +99,7 @@ def narrower(self: Tensor, dtype: DType) -> Tensor:
 
 
 def wider(self: Tensor, dtype: DType) -> Tensor:
-    """Several neighbours along the last axis as one element of a wider unsigned dtype."""
+    """Several neighbours along the last axis as one element of a wider unsigned dtype, the first one the low bits."""
     count, last = dtype.itemsize // self.dtype.itemsize, self.shape[-1]
     if isinstance(last, builtins.int) and last % count:
         raise ShapeError(
@@ -138,7 +138,7 @@ def cdouble(self: Tensor) -> Tensor:
 
 
 def as_positions(self: Tensor) -> Tensor:
-    """Places as they are given to the user: of 64 bits where the setting DEFAULT_INT has as many, else int32."""
+    """Indices that a method returns to the user: int64 where the setting DEFAULT_INT has 64 bits, else int32."""
     return self if dtypes.default_int.itemsize < 8 else self._cast(dtypes.int64)
 
 

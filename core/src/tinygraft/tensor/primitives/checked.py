@@ -1,9 +1,10 @@
-"""Places that lie outside an axis: raised where they are known, and with CHECK_INDEX=1 always.
+"""Indices outside of an axis: an error where their values are known, and with CHECK_INDEX=1 always.
 
-A tensor, an index tensor and an axis in; IndexOutOfRange where a place is outside. What is not known, the default lets
-pass: a read gives 0 and a write is dropped. With CHECK_INDEX=1 each index tensor is read when it is used, so that the
-error comes from the line that uses it. Inside vmap it has no value yet: it is kept (`waiting`) and read afterwards.
-A TinyJit runs its function in every call then, since the function reads values.
+A tensor, an index tensor and an axis in; IndexOutOfRange where an index is outside. Without CHECK_INDEX=1 an index
+tensor that is not computed yet is not checked: a read outside gives 0 and a write is dropped. With it each index tensor
+is read when it is used, so that the error comes from the line that uses it. Inside vmap an index tensor has no value
+yet: it is recorded (`waiting`) and read afterwards. A TinyJit then runs its function in every call, since the function
+reads values.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from tinygraft.uop.uop import toposort
 
 @dataclass(frozen=True, slots=True)
 class IndexUse:
-    """An index along one axis of a shape. origin is the last line of a message about it: where both were made."""
+    """The use of an index along one axis of a shape. origin is the last line of a message: where both were made."""
 
     shape: Shape
     axis: int
     origin: str
 
-    def check(self, places: Any) -> None:
-        """Raise IndexOutOfRange for the first of places (an int, or a numpy array of integers) that lies outside."""
+    def check(self, indices: Any) -> None:
+        """Raise IndexOutOfRange for the first of indices (an int, or a numpy array of integers) that is outside."""
         size = _length(self.shape, self.axis)
         if size is None:
             return
-        if isinstance(places, int):
-            if not -size <= places < size:
-                raise IndexOutOfRange(self._message(f"{places}", size))
+        if isinstance(indices, int):
+            if not -size <= indices < size:
+                raise IndexOutOfRange(self._message(f"{indices}", size))
             return
-        outside = (places < -size) | (places >= size)
+        outside = (indices < -size) | (indices >= size)
         if outside.any():
-            at = tuple(int(part[0]) for part in outside.nonzero()) if places.ndim else ()
-            place = f", at {at} of an index of shape {places.shape}," if at else ""
-            raise IndexOutOfRange(self._message(f"{places[at]}{place}", size))
+            at = tuple(int(of_axis[0]) for of_axis in outside.nonzero()) if indices.ndim else ()
+            where = f", at {at} of an index of shape {indices.shape}," if at else ""
+            raise IndexOutOfRange(self._message(f"{indices[at]}{where}", size))
 
     def _message(self, what: str, size: int) -> str:
         """The message for an index `what` that is outside of the `size` elements of this axis."""
@@ -64,7 +65,10 @@ def _length(shape: Shape, axis: int) -> int | None:
 
 
 def use(tensor: Any, axis: int, index: Any = None) -> IndexUse:
-    """The use of an index (a tensor where it has a line of its own) along an axis. Looking up lines takes time."""
+    """The use of an index along an axis; `index` is a tensor, or None where the user wrote no tensor.
+
+    Made only for a message or a delayed check: looking up the lines takes time.
+    """
     if index is None:
         return IndexUse(tensor.shape, axis, f"made at {tensor._where()}")
     return IndexUse(tensor.shape, axis, f"index made at {index._where()}      tensor made at {tensor._where()}")
@@ -74,18 +78,18 @@ _listening = Listening[tuple[Any, IndexUse]]()
 
 
 def waiting() -> AbstractContextManager[list[tuple[Any, IndexUse]]]:
-    """The index tensors that the block uses, in this thread, and that have no value yet; each with its use."""
+    """The index tensors without a value that the block uses, in this thread; each with its use."""
     return _listening.block()
 
 
 def check(tensor: Any, index: Any, axis: int) -> None:
-    """Raise IndexOutOfRange where an index tensor leaves an axis, if that is known or CHECK_INDEX=1 asks for it."""
+    """Raise IndexOutOfRange where an index tensor leaves an axis: by its bounds, with CHECK_INDEX=1 by its values."""
     if not index.size:
         return
     size, node = _length(tensor.shape, axis), index.uop
     if size == 0:
         raise IndexOutOfRange(
-            f"an index of shape {index.shape} cannot name places of axis {axis} of shape {tensor.shape}, which has no "
+            f"an index of shape {index.shape} cannot index axis {axis} of shape {tensor.shape}, which has no "
             f"elements\n  {use(tensor, axis, index).origin}"
         )
     if size is not None and -size <= node.lo and node.hi < size:
@@ -97,10 +101,10 @@ def check(tensor: Any, index: Any, axis: int) -> None:
 
 
 def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, counted: Any = None) -> Any:
-    """Where a label is no class of an axis, nor ignored, as bools in the shape of the labels; None for nowhere.
+    """Where a label is no class of an axis and is not ignored, as bools in the shape of the labels; None for nowhere.
 
-    counted says which labels are looked at; all, unless given. Raises IndexOutOfRange for one that is known to be no
-    class, and with CHECK_INDEX=1 for any.
+    counted masks the labels that are checked; all, unless given. Raises IndexOutOfRange for a label that is known to be
+    no class, and with CHECK_INDEX=1 for any.
     """
     size = _length(predictions.shape, axis)
     if _is_within(given, size):
@@ -109,7 +113,7 @@ def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, 
         counted = given.ne(ignored)
 
     def message(value: int, place: str) -> str:
-        """The sentence on a wrong label; `place` is "", or where it is, as in ", at (1,),"."""
+        """The message for a wrong label; `place` is "", or the label's index, as in ", at (1,),"."""
         return (
             f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: axis {axis} of "
             f"the predictions, shape {predictions.shape}, has {size}\n"
@@ -123,13 +127,13 @@ def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, 
 
 
 def classes(given: Any, count: int, values: Any = None) -> None:
-    """Raise IndexOutOfRange for a number that is no class below `count`, if that is known or CHECK_INDEX=1 asks for it.
+    """Raise IndexOutOfRange for a number that is no class below `count`, if that is known or with CHECK_INDEX=1.
 
-    values are those of `given` as a numpy array, where somebody has read them.
+    values are those of `given` as a numpy array, where the caller has read them.
     """
 
     def message(value: int, place: str) -> str:
-        """The sentence on a number that is no class; `place` as in `labels`."""
+        """The message for a number that is no class; `place` as in `labels`."""
         return (
             f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: one_hot has "
             f"{count}\n  labels made at {given._where()}"
@@ -147,7 +151,7 @@ def spans(predictions: Any, given: Any, most: int, name: str, values: Any = None
     """
 
     def message(value: int, place: str) -> str:
-        """The sentence on a wrong length; `place` as in `labels`."""
+        """The message for a wrong length; `place` as in `labels`."""
         return (
             f"ctc_loss needs {name} from 0 to {most}, got {value}{place.rstrip(',')}\n"
             f"  lengths made at {given._where()}      predictions made at {predictions._where()}"
@@ -160,17 +164,18 @@ def spans(predictions: Any, given: Any, most: int, name: str, values: Any = None
 
 
 def _is_within(given: Any, size: int | None) -> bool:
-    """Whether integers are known to be from 0 to below a size, without a look at them."""
+    """Whether integers are known to be from 0 to below a size by their bounds, without reading them."""
     return size is not None and bool(given.uop.lo >= 0 and given.uop.hi < size)
 
 
 def _check_below(
     given: Any, size: int, message: Callable[[int, str], str], counted: Any = None, values: Any = None
 ) -> None:
-    """Raise IndexOutOfRange for the first of integers that counts and is not from 0 to below size.
+    """Raise IndexOutOfRange for the first of integers that `counted` does not mask and is not from 0 to below size.
 
-    values are those of `given`, where they are known. Else they are read with CHECK_INDEX=1, and where one number is
-    everywhere; not where they have no values yet. message gets the integer and its place, as in ", at (1,)," or "".
+    values are those of `given`, where the caller has them. Else `given` is read with CHECK_INDEX=1, and where it is one
+    number everywhere; not inside vmap, where it has no values yet. message gets the integer and its index, as in
+    ", at (1,)," or "".
     """
     if values is None:
         node = given.uop
@@ -189,25 +194,26 @@ def _check_below(
 def weights(given: Any, least: int) -> None:
     """Raise ValueError for a row of weights that is no distribution, or from which no `least` can be drawn.
 
-    Where the weights have values, that is: a function that a TinyJit captures is not made to read them.
+    Only weights that are realised are checked, and none while a TinyJit captures: a function that reads values cannot
+    be replayed.
     """
-    values_are_there = memory_base(given.uop).op in (*HELD, Ops.CONST) and not open_captures()
-    if not (CHECK_INDEX.value or values_are_there) or any(n.op is Ops.PLACEHOLDER for n in toposort(given.uop)):
+    is_realised = memory_base(given.uop).op in (*HELD, Ops.CONST) and not open_captures()
+    if not (CHECK_INDEX.value or is_realised) or any(n.op is Ops.PLACEHOLDER for n in toposort(given.uop)):
         return
     rows = given.numpy().reshape(-1, given.shape[-1]).astype(float)
     finite, above = (rows >= 0) & (rows < math.inf), (rows > 0).sum(1)
     wrong = ~finite.all(1) | (above < least)
     if wrong.any():
-        place = int(wrong.argmax())
-        found = f"{above[place]} above 0" if finite[place].all() else f"{rows[place][~finite[place]][0]}"
+        row = int(wrong.argmax())
+        found = f"{above[row]} above 0" if finite[row].all() else f"{rows[row][~finite[row]][0]}"
         raise ValueError(
-            f"multinomial needs weights that are finite and not negative, and {least} of them above 0; row {place} of "
+            f"multinomial needs weights that are finite and not negative, and {least} of them above 0; row {row} of "
             f"shape {given.shape} has {found}\n  made at {given._where()}"
         )
 
 
 def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
-    """An index of any number of axes as a tensor of integers. A list or an array is known, and so checked at once."""
+    """An index of any number of axes as a tensor of integers. The values of a list or an array are always checked."""
     if isinstance(index, TensorBase):
         if index.dtype.kind not in ("int", "uint"):
             raise DTypeError(f"{what} needs an index of integers, got {index.dtype}\n  made at {index._where()}")
@@ -215,19 +221,19 @@ def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
         return index
     import numpy as np
 
-    places = array_of(index)
-    if places.dtype.kind not in "iu" and places.size:
+    indices = array_of(index)
+    if indices.dtype.kind not in "iu" and indices.size:  # an empty list is float64 to NumPy
         raise DTypeError(
-            f"{what} needs an index of integers, got {places.dtype} for a tensor of shape {tensor.shape}\n"
+            f"{what} needs an index of integers, got {indices.dtype} for a tensor of shape {tensor.shape}\n"
             f"  made at {tensor._where()}"
         )
-    if places.size:
-        use(tensor, axis).check(places)
-    return type(tensor)(places.astype(np.int64), device=tensor.device)
+    if indices.size:
+        use(tensor, axis).check(indices)
+    return type(tensor)(indices.astype(np.int64), device=tensor.device)
 
 
 def read(index: Any, use: IndexUse) -> None:
-    """Check the values of an index tensor; one that has none yet is kept for who waits for it."""
+    """Check the values of an index tensor. One without values, inside vmap, is recorded for the innermost `waiting`."""
     if not any(source.op is Ops.PLACEHOLDER for source in toposort(index.uop)):
         use.check(index.numpy())
     elif _listening.lists:

@@ -1,6 +1,6 @@
 """Creation: tensors of given values, without data from Python.
 
-A shape or a range in, a lazy tensor out. What is one number everywhere is a CONST expanded, so it takes no memory.
+A shape or a range in, a lazy tensor out. A tensor of one number is an expanded CONST, so it takes no memory.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def empty(
     dtype: DTypeLike | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """Memory of a shape, holding whatever it held before. A symbolic size gets memory for its greatest value.
+    """Memory of a shape, not initialised. A symbolic size gets memory for its greatest value.
 
     >>> from tinygraft import Tensor
     >>> Tensor.empty(2, 3).shape
     (2, 3)
     """
-    sizes, to, name = _place(shape, device, dtype)
+    sizes, to, name = _settings(shape, device, dtype)
     largest = max_shape(sizes)
     if to.kind == "complex":
         return in_complex(cls, cls.empty(sizes, device=device, dtype=part_of(to)), to, requires_grad)
@@ -66,10 +66,10 @@ def full(
     cls: type[Tensor], shape: Any, fill_value: Scalar | UOp, dtype: DTypeLike | None = None, device: Place = None,
     buffer: bool = True, requires_grad: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """fill_value everywhere. Without a dtype it has the default one of the value's type, or one that holds it.
+    """fill_value everywhere. Without a dtype it has the default one of the value's type, or a wider one that it needs.
 
     It takes no memory until something is written into it, with either value of buffer. Raises NumberOutOfRange for
-    a number that the dtype asked for, or every dtype of integers, does not hold.
+    a number out of the range of the dtype, or of every integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor.full((2, 2), 7).tolist()
@@ -79,7 +79,7 @@ def full(
         like: DTypeLike = dtype or lengths.dtype_of(fill_value)
     else:
         like = dtype or fitting(dtypes.from_py(fill_value), [fill_value])
-    sizes, to, name = _place((shape,) if isinstance(shape, (tuple, list)) else shape, device, like)
+    sizes, to, name = _settings((shape,) if isinstance(shape, (tuple, list)) else shape, device, like)
     value = cls(fill_value, device=name, dtype=to, requires_grad=False)
     if to.kind == "complex":
         return in_complex(cls, value.expand(sizes), to, requires_grad)
@@ -107,8 +107,8 @@ def arange(
 ) -> Tensor:  # fmt: skip
     """start, start + step, ... before stop; from 0 when only one number is given.
 
-    An int dtype that holds them unless one of the numbers is a float. Raises ShapeError for a step of 0 and for
-    numbers that are not finite, NumberOutOfRange for a dtype of integers that does not hold them.
+    The dtype is an integer one that is wide enough, unless one of the numbers is a float. Raises ShapeError for a step
+    of 0 and for numbers that are not finite, NumberOutOfRange for numbers out of the range of an integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(2, 8, 3).tolist()
@@ -153,9 +153,9 @@ def linspace(
     cls: type[Tensor], start: Scalar, stop: Scalar, steps: int, dtype: DTypeLike | None = None, device: Place = None,
     requires_grad: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """That many numbers from start to stop, both included, equally far apart.
+    """That many evenly spaced numbers from start to stop, both included.
 
-    Raises NumberOutOfRange for a dtype of integers that does not hold them.
+    Raises NumberOutOfRange for numbers out of the range of an integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor.linspace(0, 1, 5).tolist()
@@ -174,7 +174,7 @@ def linspace(
     line = iota(cls, steps, Device.canonicalize(device))._cast(wide)
     start, stop = (coerce(end, dtypes.float64) if isinstance(end, int) else end for end in (start, stop))
     scaled = line._op(Ops.MUL, (stop - start) / max(steps - 1, 1))._op(Ops.ADD, start)
-    scaled = line._op(Ops.CMPEQ, steps - 1)._op(Ops.WHERE, stop, scaled)
+    scaled = line._op(Ops.CMPEQ, steps - 1)._op(Ops.WHERE, stop, scaled)  # exactly stop, which rounding may miss
     if to.kind == "complex":
         return in_complex(cls, scaled, to, requires_grad)
     return cls._from(scaled._cast(to).uop, requires_grad)
@@ -192,7 +192,7 @@ def eye(
     """
     columns = n if m is None else m
     if not is_concrete((n, columns)):
-        n, columns = _place((n, columns), device, dtype)[0]
+        n, columns = _settings((n, columns), device, dtype)[0]
     elif n < 0 or columns < 0:
         raise ShapeError(f"eye needs sizes that are not negative, got {n} and {columns}")
     name, to = Device.canonicalize(device), to_dtype(dtype or dtypes.default_float)
@@ -228,9 +228,9 @@ def logspace(
     cls: type[Tensor], start: Scalar, stop: Scalar, steps: int, base: float = 10.0, dtype: DTypeLike | None = None,
     device: Place = None, requires_grad: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """That many numbers from base**start to base**stop, each the same multiple of the one before.
+    """That many numbers from base**start to base**stop, each the same multiple of the previous one.
 
-    Raises NumberOutOfRange for a dtype of integers that does not hold them.
+    Raises NumberOutOfRange for numbers out of the range of an integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor.logspace(0, 2, 3).round(3).tolist()
@@ -320,7 +320,7 @@ def like_options(self: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def laid_as(self: Tensor, new: Tensor) -> Tensor:
-    """A new tensor of this shape, cut as this one is where both are on the same devices."""
+    """A new tensor of this shape, sharded as this one is where both are on the same devices."""
     like = self._parts()[0].uop
     if like.sharding is not None and new.device == self.device:
         for part in new._parts():
@@ -328,18 +328,18 @@ def laid_as(self: Tensor, new: Tensor) -> Tensor:
     return new
 
 
-def _place(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape, DType, Place]:
-    """What a keyword or its default gives: a checked shape, a dtype, the name of a device."""
+def _settings(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape, DType, Place]:
+    """A checked shape, a dtype and the name of a device, from the keywords of a constructor or their defaults."""
     sizes = as_sizes(shape if isinstance(shape, tuple) else (shape,), "a shape")
     if any(isinstance(size, int) and size < 0 for size in sizes):
         raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
     if not is_concrete(sizes):
-        parts.take(parts.CheckedSizes(sizes, "a shape"))
+        parts.require(parts.CheckedSizes(sizes, "a shape"))
     return sizes, to_dtype(dtype or dtypes.default_float), Device.canonicalize(device)
 
 
 def _power(base: Any, power: Any) -> float:
-    """base**power as a float: NaN where it is complex, infinite where it is too great."""
+    """base**power as a float: NaN where it is complex, infinite where it overflows."""
     try:
         found = float(base) ** power
     except (OverflowError, ZeroDivisionError):

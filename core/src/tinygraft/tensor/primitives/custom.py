@@ -1,8 +1,8 @@
-"""A value whose derivative is what its maker says: the graph's side of `Function` and of custom gradients.
+"""A value with a custom derivative: the graph's side of `Function` and of custom gradients.
 
-A computed tensor in, with the tensors it was computed from and a way to get their gradients; out the same values over a
-FUNCTION node, whose gradients go to those tensors and nowhere else. The rule is called when a gradient is asked for,
-with the nodes that the graph has then, so that what it makes can be differentiated again.
+A computed tensor in, with the tensors it was computed from and a rule for their gradients; out the same values over a
+FUNCTION node, whose gradients go to those tensors and nowhere else. The rule is called when a gradient is built, with
+the nodes that the graph has then, so that its results can be differentiated again.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ T = TypeVar("T", bound=TensorBase)
 Derive = Callable[[UOp, T, list[bool]], Sequence[T | None]]
 
 
-def asks(tensor: TensorBase) -> bool:
-    """Whether a gradient of this tensor may be asked for: it is of floats and requires_grad is not False."""
+def may_require_grad(tensor: TensorBase) -> bool:
+    """Whether this tensor may need a gradient: it is of floats and requires_grad is not False."""
     return tensor.dtype.kind == "float" and tensor.requires_grad is not False
 
 
 def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T]) -> T:
-    """value as a function of inputs, whose gradients are what derive gives.
+    """value as a function of inputs, whose gradients derive returns.
 
-    derive(node, gradient, wanted) gets the FUNCTION node, the gradient of its value, and which inputs a gradient is
-    wanted of; it gives one for each input, or None. name is how errors and printed graphs call it. A value that is not
-    of floats, or of inputs none of which may have a gradient, has none.
+    derive(node, gradient, wanted) gets the FUNCTION node, the gradient of its value, and which inputs need a gradient;
+    it returns one for each input, or None. name is for errors and printed graphs. A value that is not of floats, or of
+    inputs none of which may need a gradient, has none.
     """
-    asked = [tensor for tensor in inputs if asks(tensor)]
-    if not asked or value.dtype.kind != "float":
+    tracked = [tensor for tensor in inputs if may_require_grad(tensor)]
+    if not tracked or value.dtype.kind != "float":
         new = value._wrap(value.uop)
         new.requires_grad = False
         return new
 
-    zero = value._const(0)  # in place of value, which would be kept alive
+    zero = value._const(0)  # to make tensors of its class: the rule would keep `value` itself, and its memory, alive
 
     def rule(node: UOp, gradient: UOp, places: tuple[int, ...]) -> list[UOp | None]:
         """The rule of the FUNCTION `node`: gradients of the sources at `places`, source 0 being the value itself.
@@ -56,7 +56,7 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
 
     node = UOp(Ops.FUNCTION, value.dtype, (value.uop, *[tensor.uop for tensor in inputs]), FunctionArg(name, rule))
     new = value._wrap(node)
-    new.requires_grad = True if any(tensor.requires_grad for tensor in asked) else None
+    new.requires_grad = True if any(tensor.requires_grad for tensor in tracked) else None
     return new
 
 

@@ -1,8 +1,8 @@
 """Elementwise arithmetic: operations of two or three tensors, comparisons, rounding, and the operators for them.
 
 Tensors and Python numbers in, broadcast together and promoted as `base.py` says; a tensor of the common shape out.
-A number is weak: it takes the tensor's dtype within its kind. What has no op of its own is written here as the
-fewest ops that give the value numpy gives, also for NaN, infinities and a divisor of zero.
+A number is weak: it takes the tensor's dtype within its kind. A function without an op of its own is written as the
+fewest ops that give NumPy's value, also for NaN, infinities and a divisor of zero.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _SIGNED = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
-_SQUARINGS = 64  # a constant integer power up to this is multiplied out
+_SQUARINGS = 64  # a constant integer power up to this is multiplied out, in at most 10 multiplications
 
 
 def swapped(self: Tensor, op: Ops, x: Any) -> Tensor:
@@ -60,17 +60,17 @@ def _in_float(self: Tensor) -> Tensor:
 
 
 def _in_field(self: Tensor) -> Tensor:
-    """_in_float, for what holds for complex numbers too: those stay as they are."""
+    """_in_float for formulas that hold for complex numbers too; ComplexTensor overrides it and returns itself."""
     return self._in_float()
 
 
 def _real(self: Tensor) -> Tensor:
-    """The real parts, which all numbers are that are not complex."""
+    """The real part: the tensor itself where it is not complex."""
     return self
 
 
 def _conj(self: Tensor) -> Tensor:
-    """With the imaginary parts negated, of which there are none where the numbers are not complex."""
+    """The complex conjugate: the tensor itself where it is not complex."""
     return self
 
 
@@ -127,12 +127,13 @@ def div(self: Tensor, x: Any, reverse: bool = False, rounding_mode: Literal["tru
     floor = a._op(Ops.IDIV, b)
     if rounding_mode == "floor":
         return floor
-    rest = a._op(Ops.MOD, b)
-    return floor._op(Ops.ADD, rest._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(a, b))._cast(floor.dtype))
+    # IDIV and MOD round down: towards zero is one more where the quotient is negative and not whole
+    remainder = a._op(Ops.MOD, b)
+    return floor._op(Ops.ADD, remainder._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(a, b))._cast(floor.dtype))
 
 
 def mod(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """What is left of floor division; it has the sign of x, as in Python. An integer modulo zero gives 0.
+    """The remainder of floor division; it has the sign of x, as in Python. An integer modulo zero gives 0.
 
     Of floats it is exact whatever the quotient, but where a small remainder of the other sign is added to x: then
     it is rounded once.
@@ -142,15 +143,16 @@ def mod(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
     [2, 1]
     """
     a, b = _pair(self, x, reverse)
-    return _left(a, b) if a._is_float() else a._op(Ops.MOD, b)
+    return _floor_remainder(a, b) if a._is_float() else a._op(Ops.MOD, b)
 
 
 def fmod(self: Tensor, x: Any) -> Tensor:
-    """What is left of division towards zero; it has the sign of self, as in C. Of floats it is exact."""
+    """The remainder of division towards zero; it has the sign of self, as in C. Of floats it is exact."""
     a, b = _pair(self, x, False)
     if not a._is_float():
-        rest = a._op(Ops.MOD, b)
-        return rest._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(a, b))._op(Ops.WHERE, rest._op(Ops.SUB, b), rest)
+        remainder = a._op(Ops.MOD, b)
+        wrong = remainder._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(a, b))
+        return wrong._op(Ops.WHERE, remainder._op(Ops.SUB, b), remainder)
     return a._op(Ops.FMOD, b)
 
 
@@ -166,46 +168,46 @@ def _signs_differ(self: Tensor, other: Tensor) -> Tensor:
     return self._op(Ops.CMPLT, 0)._op(Ops.CMPNE, other._op(Ops.CMPLT, 0))
 
 
-def _left(self: Tensor, b: Tensor) -> Tensor:
-    """What is left of floor division of floats, with the sign of b, also where it is 0."""
-    rest = self._op(Ops.FMOD, b)
-    wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(rest, b))
-    rest = wrong._op(Ops.WHERE, rest._op(Ops.ADD, b), rest)
-    zero_is_negative = rest._op(Ops.NEG)._op(Ops.ADD, 0.0)._op(Ops.NEG)  # nothing else changes, nor the gradient
-    return b._op(Ops.CMPLT, 0)._op(Ops.WHERE, zero_is_negative, rest._op(Ops.ADD, 0.0))
+def _floor_remainder(self: Tensor, b: Tensor) -> Tensor:
+    """The remainder of floor division of floats, with the sign of b, also where it is 0."""
+    remainder = self._op(Ops.FMOD, b)
+    wrong = remainder._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(remainder, b))
+    remainder = wrong._op(Ops.WHERE, remainder._op(Ops.ADD, b), remainder)
+    # -0.0 + 0.0 is 0.0, so adding 0.0 sets the sign of a zero; no other value changes, nor the gradient
+    with_negative_zero = remainder._op(Ops.NEG)._op(Ops.ADD, 0.0)._op(Ops.NEG)
+    return b._op(Ops.CMPLT, 0)._op(Ops.WHERE, with_negative_zero, remainder._op(Ops.ADD, 0.0))
 
 
-def _rest(self: Tensor, b: Tensor, quotient: Tensor) -> Tensor:
+def _remainder(self: Tensor, b: Tensor, quotient: Tensor) -> Tensor:
     """self - quotient * b, rounded once; self itself where the quotient is 0, also for an infinite b."""
-    rest = quotient.neg()._op(Ops.FMA, b, self)
-    return quotient._op(Ops.CMPEQ, 0)._op(Ops.WHERE, self, rest)
+    remainder = quotient.neg()._op(Ops.FMA, b, self)
+    return quotient._op(Ops.CMPEQ, 0)._op(Ops.WHERE, self, remainder)
 
 
 def _lowered(self: Tensor, quotient: Tensor, b: Tensor) -> Tensor:
     """quotient, a whole number, or one less where it is too large for self / b."""
-    rest = _rest(self, b, quotient)
-    wrong = rest._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(rest, b))
+    remainder = _remainder(self, b, quotient)
+    wrong = remainder._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(remainder, b))
     return wrong._op(Ops.WHERE, quotient._op(Ops.SUB, 1), quotient)
 
 
 def _floored(self: Tensor, b: Tensor) -> Tensor:
     """The floor of the true quotient of floats, rounded once.
 
-    The quotient is rounded before it is floored. Where it is that large, what it lacks of the floor is whole too,
-    and is found from the remainder, which is exact.
+    The quotient is rounded before it is floored, which may give a neighbour of the floor. Where it is too large to have
+    a fraction, the difference is whole too, and is found from the remainder, which FMA computes exactly.
     """
     x, y = self._in_float(), b._in_float()
     whole = x._op(Ops.FDIV, y).floor()
-    rest = _rest(x, y, whole)
-    more = _lowered(rest, rest._op(Ops.FDIV, y).floor(), y)
-    odd = whole.abs()._op(
-        Ops.CMPLT, 2.0 ** FORMATS[x.dtype].mantissa
-    )  # a quotient with a fraction is never floored too low
-    more = odd._op(Ops.AND, swapped(more, Ops.CMPLT, 0))._op(Ops.WHERE, 0.0, more)
+    remainder = _remainder(x, y, whole)
+    more = _lowered(remainder, remainder._op(Ops.FDIV, y).floor(), y)
+    # a quotient below 2**mantissa may have a fraction, and is never floored too low
+    fractional = whole.abs()._op(Ops.CMPLT, 2.0 ** FORMATS[x.dtype].mantissa)
+    more = fractional._op(Ops.AND, swapped(more, Ops.CMPLT, 0))._op(Ops.WHERE, 0.0, more)
     floor = more._op(Ops.CMPEQ, 0)._op(Ops.WHERE, whole, whole._op(Ops.ADD, more))
-    known = whole.isfinite().logical_not()  # divided by 0, or past the largest number
-    found = known._op(Ops.WHERE, whole, floor)
-    beyond = x.isinf()._op(Ops.AND, y._op(Ops.CMPNE, 0))
+    final = whole.isfinite().logical_not()  # divided by 0, or above the largest number: no remainder to correct by
+    found = final._op(Ops.WHERE, whole, floor)
+    beyond = x.isinf()._op(Ops.AND, y._op(Ops.CMPNE, 0))  # inf // y is NaN in NumPy, though inf / y is inf
     return beyond._op(Ops.WHERE, math.nan, found)._cast(self.dtype)
 
 
@@ -222,7 +224,7 @@ def pow(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
     _check_powers(self, x, reverse)
     if reverse:
         if isinstance(x, (int, float)) and x == 2 and self.dtype.kind in ("float", "complex"):
-            return self._op(Ops.EXP2)
+            return self._op(Ops.EXP2)  # 2**x is an op of its own
         return swapped(self, Ops.POW, x)
     if isinstance(x, (int, float)) and not isinstance(x, bool):
         return self._const_power(x)
@@ -285,10 +287,14 @@ def square(self: Tensor) -> Tensor:
 
 
 def size_root(self: Tensor, at_zero: Any = 0.0) -> Tensor:
-    """The square root of a sum of squares, at whose zero the slope is taken for 0, as a norm has it there, and not
-    for infinity, which the zeros before it would make NaN. at_zero is the root there."""
-    none = self._op(Ops.CMPEQ, 0.0)
-    return none._op(Ops.WHERE, at_zero, none._op(Ops.WHERE, 1.0, self)._op(Ops.SQRT))
+    """The square root of a sum of squares, with the gradient 0 at 0, which is a subgradient of a norm there.
+
+    SQRT has the slope infinity at 0, which times the zero gradients of the squares would be NaN. at_zero is the value
+    of the root at 0.
+    """
+    zero = self._op(Ops.CMPEQ, 0.0)
+    # two WHEREs: the inner one keeps SQRT away from 0, whose gradient would be 0 * inf though it is not chosen
+    return zero._op(Ops.WHERE, at_zero, zero._op(Ops.WHERE, 1.0, self)._op(Ops.SQRT))
 
 
 def lerp(self: Tensor, end: Any, weight: Any) -> Tensor:
@@ -329,7 +335,7 @@ def abs(self: Tensor) -> Tensor:
 
 def sign(self: Tensor) -> Tensor:
     """-1, 0 or 1, and 0 for -0.0; NaN for NaN."""
-    still = self._move(Ops.DETACH, None)  # flat, also where it is 0
+    still = self._move(Ops.DETACH, None)  # no gradient: WHERE would pass one on at 0 and NaN
     still = still._op(Ops.ADD, 0.0) if self._is_float() else still  # -0.0 + 0.0 is 0.0
     upper = swapped(still, Ops.CMPLT, 0)._op(Ops.WHERE, still._const(1, self.dtype), still)
     return upper if self.dtype.kind in ("bool", "uint") else still._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1, upper)
@@ -343,7 +349,8 @@ def copysign(self: Tensor, other: Any) -> Tensor:
     size = a.abs()
     negative = bits_as(b, _SIGNED[b.dtype.itemsize])._op(Ops.CMPLT, 0)
     signed = negative._op(Ops.WHERE, size._op(Ops.NEG), size)
-    none = negative._op(Ops.WHERE, a._const(-math.nan), a._const(math.nan))  # abs leaves the sign of a NaN open
+    # abs may return a NaN of either sign, so write one with the sign that is wanted
+    none = negative._op(Ops.WHERE, a._const(-math.nan), a._const(math.nan))
     return a.isnan()._op(Ops.WHERE, none, signed)
 
 
@@ -386,11 +393,12 @@ def round(self: Tensor, decimals: int = 0) -> Tensor:
         scale = 10.0 ** builtins.abs(decimals)
         up, down = (Ops.MUL, Ops.FDIV) if decimals > 0 else (Ops.FDIV, Ops.MUL)
         return self._in_float()._op(up, scale).round()._op(down, scale)._narrowed(self.dtype)
+    # not trunc(x + 0.5): the sum may round up to the next whole number (0.49999997, and x above 2**23)
     whole = self._op(Ops.TRUNC)
-    rest = self._op(Ops.SUB, whole).abs()
+    fraction = self._op(Ops.SUB, whole).abs()
     half = whole._op(Ops.MUL, 0.5)
     odd = half._op(Ops.CMPNE, half._op(Ops.TRUNC))
-    away = swapped(rest, Ops.CMPLT, 0.5)._op(Ops.OR, rest._op(Ops.CMPEQ, 0.5)._op(Ops.AND, odd))
+    away = swapped(fraction, Ops.CMPLT, 0.5)._op(Ops.OR, fraction._op(Ops.CMPEQ, 0.5)._op(Ops.AND, odd))
     step = self._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1.0, self._const(1.0))
     return away._op(Ops.WHERE, whole._op(Ops.ADD, step), whole)
 
@@ -408,6 +416,7 @@ def clamp(self: Tensor, min_: Any = None, max_: Any = None) -> Tensor:
     if min_ is None and max_ is None:
         raise ValueError("clamp needs min_ or max_, got neither")
     result = self
+    # comparisons and not MAX and MIN: those give the gradient of a tie to the number, and here it goes to self
     if min_ is not None and self._beyond(min_) >= 0:  # else every value is above it
         result = result._op(Ops.CMPLT, min_)._op(Ops.WHERE, min_, result)
     if max_ is not None and self._beyond(max_) <= 0:
@@ -472,7 +481,7 @@ def isnan(self: Tensor) -> Tensor:
 
 
 def isinf(self: Tensor, detect_positive: bool = True, detect_negative: bool = True) -> Tensor:
-    """Whether it is infinite, of one of the signs asked for."""
+    """Whether it is infinite, of one of the signs to detect."""
     wanted = [math.inf] * detect_positive + [-math.inf] * detect_negative
     if not wanted or not self._is_float():
         return self._const(False, dtypes.bool)
@@ -493,7 +502,7 @@ def logical_not(self: Tensor) -> Tensor:
 
 
 def bitwise_not(self: Tensor) -> Tensor:
-    """Every bit turned over; the opposite of a bool. Raises DTypeError for floats."""
+    """Every bit inverted; the opposite of a bool. Raises DTypeError for floats."""
     return self._op(Ops.NOT)
 
 
@@ -513,12 +522,12 @@ def bitwise_xor(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
 
 
 def lshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits moved up by x places; 0 when x is the width or more."""
+    """The bits moved up by x; 0 when x is the width or more."""
     return _binary(self, Ops.SHL, x, reverse)
 
 
 def rshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits moved down by x places, keeping the sign of a signed dtype."""
+    """The bits moved down by x, keeping the sign of a signed dtype."""
     return _binary(self, Ops.SHR, x, reverse)
 
 
@@ -554,8 +563,11 @@ def uprod(self: Tensor, *uops: Any) -> Tensor:
 
 
 def _as_operand(x: Any) -> Any:
-    """What maximum and minimum compare with: a constant tensor that has no gradient is marked, so that the rule of
-    ties does not take it for a number, which is the same node. One that may have a gradient is told by its tag."""
+    """An operand of maximum or minimum: a constant tensor that has no gradient is detached.
+
+    A number and such a tensor are one node, and the rule of ties (`vjp_select._chosen`) gives all of a gradient to the
+    operand beside a number. A constant tensor that may have a gradient differs from a number by its tag.
+    """
     if isinstance(x, TensorBase) and x.requires_grad is False and x.dtype.kind == "float" and is_number(x.uop):
         return x.detach()  # type: ignore[attr-defined]
     return x

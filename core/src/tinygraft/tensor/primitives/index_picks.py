@@ -1,7 +1,7 @@
-"""What a user wrote between the brackets of t[...], as one list of what happens to each axis.
+"""The index in the brackets of t[...], parsed: one list with what it selects of each axis.
 
 An index in, a list of picks out, one for each axis of the tensor and each new axis, in order. Errors name the
-axis, what was asked and the shape.
+axis, the index as it was written and the shape.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class AxisSlice:
 
 @dataclass(frozen=True, slots=True)
 class AxisElement:
-    """A single place of an axis, which is then gone."""
+    """A single index of an axis, which the result does not have."""
 
-    place: sint
+    index: sint
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,10 @@ class New:
 
 @dataclass(frozen=True, slots=True)
 class AxisIndices:
-    """A tensor of integers: places along an axis. known says that all of them lie in it and are not negative.
+    """A tensor of integers: indices along an axis. known: all of them are inside the axis and none is negative.
 
-    new says that the axis is one of size 1 that the tensor does not have: a mask without axes is its place 0, once or
-    not at all.
+    new: the axis is one of size 1 that the tensor does not have. A mask without axes becomes the index 0 of such an
+    axis where it is True, and no index where it is False.
     """
 
     index: Any
@@ -59,15 +59,15 @@ class AxisIndices:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """An ellipsis that stands for no axis. It still parts the index tensors on its two sides, as numpy has it."""
+    """An ellipsis that stands for no axis. It still separates the index tensors on its two sides, as in NumPy."""
 
 
 Pick = AxisSlice | AxisElement | New | AxisIndices | Gap
 
 
 def parse(tensor: Any, index: Any) -> list[Pick]:
-    """The picks of an index. Raises IndexOutOfRange for places that are known to lie outside, ShapeError for too
-    many indices, DTypeError for what is no index.
+    """The picks of an index. Raises IndexOutOfRange for indices that are known to be outside and for too many of them,
+    DTypeError for what is no index.
     """  # fmt: skip
     shape: Shape = tensor.shape
     items = _unmasked(tensor, list(index) if isinstance(index, tuple) else [index])
@@ -76,15 +76,16 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
         raise IndexOutOfRange(
             f"{used} indices for a tensor of {len(shape)} axes, shape {shape}\n  made at {tensor._where()}"
         )
-    dots = [place for place, item in enumerate(items) if item is Ellipsis]
+    dots = [number for number, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
         raise IndexOutOfRange(
             f"an index can have one ellipsis (...), got {len(dots)} for a tensor of shape {shape}\n"
             f"  made at {tensor._where()}"
         )
-    rest: list[Any] = [slice(None)] * (len(shape) - used) or [Ellipsis] * len(dots)
-    place = dots[0] if dots else len(items)
-    items = items[:place] + rest + items[place + len(dots) :]
+    # an ellipsis becomes whole slices; one that stands for no axis stays, and becomes a Gap
+    whole: list[Any] = [slice(None)] * (len(shape) - used) or [Ellipsis] * len(dots)
+    at = dots[0] if dots else len(items)
+    items = items[:at] + whole + items[at + len(dots) :]
     picks: list[Pick] = []
     axis = 0
     for item in items:
@@ -97,7 +98,7 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
 
 
 def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
-    """Items with lists as numpy arrays, and each mask as the places where it is true."""
+    """Items with lists as numpy arrays, and each mask as the indices where it is True."""
     items = [_as_index(tensor, item) for item in items]
     found: list[Any] = []
     for number, item in enumerate(items):
@@ -107,27 +108,27 @@ def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
         before = sum(map(_axes_of, found))
         after = sum(map(_axes_of, items[number + 1 :]))
         dotted = any(f is Ellipsis for f in found)
-        found += _true_places(tensor, item, tensor.ndim - item.ndim - after if dotted else before)
+        found += _true_indices(tensor, item, tensor.ndim - item.ndim - after if dotted else before)
     return found
 
 
 def _as_index(tensor: Any, item: Any) -> Any:
-    """An item with a list as an array, an array of bools as a mask, and a mask without axes as a place of a new one.
+    """An item with a list as an array, an array of bools as a mask, and a mask without axes as an index of a new axis.
 
     True and False are such masks: x[True] is x[None], copied, and x[False] has no elements.
     """
-    if isinstance(item, bool):
-        return _new_places(tensor, int(item))
+    if isinstance(item, bool):  # before integers: bool is a subclass of int
+        return _new_axis(tensor, int(item))
     if isinstance(item, (list, tuple)) or (_is_array(item) and (item.ndim or item.dtype == "bool")):
         item = _array(tensor, item)
     if not isinstance(item, TensorBase) or item.dtype is not dtypes.bool or item.ndim:
         return item
     mask: Any = item
-    return _new_places(tensor, int(mask.item()))
+    return _new_axis(tensor, int(mask.item()))
 
 
-def _new_places(tensor: Any, count: int) -> AxisIndices:
-    """The first place of a new axis, or none of it."""
+def _new_axis(tensor: Any, count: int) -> AxisIndices:
+    """The index 0 of a new axis, or no index of it: `count` is 1 or 0."""
     return AxisIndices(type(tensor).zeros(count, dtype=dtypes.int32, device=tensor.device), True, new=True)
 
 
@@ -160,10 +161,10 @@ def _array(tensor: Any, item: Any) -> Any:
     return found
 
 
-def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
-    """Where a mask over axes from axis on is true: an index for each of them. Reads the mask.
+def _true_indices(tensor: Any, mask: Any, axis: int) -> list[Any]:
+    """Where a mask over axes from axis on is True: an index tensor for each of them. Reads the mask.
 
-    A mask without elements fits axes of any length along those of its axes that have none: it picks nothing.
+    An axis of the mask of size 0 fits an axis of any size, as in NumPy: such a mask selects nothing.
     """
     covered = tensor.shape[axis : axis + mask.ndim]
     if covered != mask.shape and (
@@ -178,8 +179,8 @@ def _true_places(tensor: Any, mask: Any, axis: int) -> list[Any]:
     where = np.nonzero(mask.numpy())
     wide = [np.int32 if size < 2**31 else np.int64 for size in covered]
     return [
-        AxisIndices(type(tensor)(part.astype(to), device=tensor.device), True)
-        for part, to in zip(where, wide, strict=True)
+        AxisIndices(type(tensor)(indices.astype(to), device=tensor.device), True)
+        for indices, to in zip(where, wide, strict=True)
     ]
 
 
@@ -192,10 +193,10 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
     if isinstance(item, AxisIndices):
         return item
     if isinstance(item, slice):
-        return _part(tensor, item, axis)
+        return _slice(tensor, item, axis)
     if isinstance(item, UOp) and item.dtype is dtypes.index:
-        asked = settled(item)
-        return _one(tensor, axis, asked, lengths.from_front(asked, size))
+        written = settled(item)
+        return _one(tensor, axis, written, lengths.from_front(written, size))
     if isinstance(item, UOp):
         item = type(tensor)(item, device=tensor.device)
     if isinstance(item, TensorBase):
@@ -208,19 +209,19 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
     if _is_array(item) and item.ndim:
         return _listed(tensor, item, axis)
     try:
-        place = item.__index__()
+        number = item.__index__()
     except (AttributeError, TypeError):
         raise DTypeError(_no_index(tensor, type(item).__name__)) from None
     if not isinstance(size, int):
-        return _one(tensor, axis, place, place if place >= 0 else lengths.add(size, place))
-    if not -size <= place < size:
-        checked.use(tensor, axis).check(place)
-    return AxisElement(place % size)
+        return _one(tensor, axis, number, number if number >= 0 else lengths.add(size, number))
+    if not -size <= number < size:
+        checked.use(tensor, axis).check(number)
+    return AxisElement(number % size)
 
 
-def _one(tensor: Any, axis: int, asked: sint, front: sint) -> AxisElement:
-    """A place that is symbolic, or is one of an axis of symbolic length. Raises IndexOutOfRange."""
-    parts.take(parts.IndexBounds(tensor.shape, axis, front, asked, tensor._where()))
+def _one(tensor: Any, axis: int, written: sint, front: sint) -> AxisElement:
+    """A symbolic index, or one of an axis of symbolic size. Raises IndexOutOfRange."""
+    parts.require(parts.IndexBounds(tensor.shape, axis, front, written, tensor._where()))
     return AxisElement(front)
 
 
@@ -232,27 +233,27 @@ def _no_index(tensor: Any, found: object) -> str:
     )
 
 
-def _listed(tensor: Any, places: Any, axis: int) -> AxisIndices:
-    """An array of integers, every one of them checked."""
+def _listed(tensor: Any, indices: Any, axis: int) -> AxisIndices:
+    """An array of integers, all checked here: their values are known, so no kernel has to."""
     import numpy as np
 
     size = lengths.as_int(tensor.shape[axis], "a list as an index")
-    checked.use(tensor, axis).check(places)
-    front = np.where(places < 0, places.astype(np.int64) + size, places)
+    checked.use(tensor, axis).check(indices)
+    front = np.where(indices < 0, indices.astype(np.int64) + size, indices)  # int64: -1 + 200 is no int8
     return AxisIndices(type(tensor)(front.astype(np.int32 if size < 2**31 else np.int64), device=tensor.device), True)
 
 
-def _part(tensor: Any, item: slice, axis: int) -> AxisSlice:
-    """Return a slice as the elements from `start` to before `end` in steps above 0, reversed afterwards where asked.
+def _slice(tensor: Any, item: slice, axis: int) -> AxisSlice:
+    """Return a slice as the elements from `start` to before `end` in steps above 0, reversed for a negative step.
 
     NumPy's negative and missing bounds are resolved here. Raises DTypeError for a bound that is no integer, ShapeError
     for a step of 0, or one other than 1 between symbolic bounds.
     """
     size = tensor.shape[axis]
-    for part in (item.start, item.stop, item.step):
-        symbolic = isinstance(part, UOp) and part.dtype is dtypes.index and part is not item.step
-        if part is not None and not symbolic and not hasattr(part, "__index__"):
-            found = show_arg(part) if isinstance(part, UOp) else repr(part)
+    for bound in (item.start, item.stop, item.step):
+        symbolic = isinstance(bound, UOp) and bound.dtype is dtypes.index and bound is not item.step
+        if bound is not None and not symbolic and not hasattr(bound, "__index__"):
+            found = show_arg(bound) if isinstance(bound, UOp) else repr(bound)
             raise DTypeError(
                 f"a slice is made of integers, got {found} for axis {axis} of shape {tensor.shape}\n"
                 f"  made at {tensor._where()}"
@@ -269,7 +270,7 @@ def _part(tensor: Any, item: slice, axis: int) -> AxisSlice:
         count = len(range(start, stop, step))
         if count == 0:
             return AxisSlice(0, 0)
-        last = start + (count - 1) * step
+        last = start + (count - 1) * step  # a negative step: SHRINK to last..start, then FLIP, then every -step-th
         return AxisSlice(start, last + 1, step) if step > 0 else AxisSlice(last, start + 1, -step, True)
     if step == -1 and item.start is item.stop is None:
         return AxisSlice(0, size, reverse=True)
@@ -281,24 +282,24 @@ def _part(tensor: Any, item: slice, axis: int) -> AxisSlice:
     ends = [
         settled(bound) if isinstance(bound, UOp) else None if bound is None else bound.__index__() for bound in bounds
     ]
-    places = [default if end is None else end for end, default in zip(ends, (0, size), strict=True)]
-    start, end = (lengths.slice_end(place, size) for place in places)
+    given = [default if end is None else end for end, default in zip(ends, (0, size), strict=True)]
+    start, end = (lengths.slice_end(position, size) for position in given)
     if high(lengths.sub(end, start)) <= 0 and not any(isinstance(bound, UOp) for bound in bounds):
         return AxisSlice(0, 0)
-    return AxisSlice(start, end)  # symbolic bounds that are the wrong way round are refused where the part is taken
+    return AxisSlice(start, end)  # `shrink` raises for symbolic bounds where end is below start
 
 
 def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
-    """The view that the picks without tensors make; axes with places stay whole."""
+    """The view that the picks without tensors make; axes with index tensors stay whole."""
     axes = [
         pick for pick in picks if not isinstance(pick, (New, Gap)) and not (isinstance(pick, AxisIndices) and pick.new)
     ]
     pairs: list[tuple[sint, sint] | None] = []
-    for place in axes:
-        if isinstance(place, AxisSlice):
-            pairs.append((place.start, place.end))
+    for chosen in axes:
+        if isinstance(chosen, AxisSlice):
+            pairs.append((chosen.start, chosen.end))
         else:
-            pairs.append((place.place, lengths.add(place.place, 1)) if isinstance(place, AxisElement) else None)
+            pairs.append((chosen.index, lengths.add(chosen.index, 1)) if isinstance(chosen, AxisElement) else None)
     view = tensor.shrink(pairs)
     backward = [axis for axis, pick in enumerate(axes) if isinstance(pick, AxisSlice) and pick.reverse]
     if backward:

@@ -1,6 +1,7 @@
 """Indexing: reading and writing parts of a tensor by integers, slices, tensors of integers and masks.
 
-t[...] follows numpy, including where the axes of several tensor indices land. A basic index is a view; an index
+t[...] follows NumPy, including the position of the axes that several index tensors give. A basic index is a view; an
+index
 tensor is one GATHER or SCATTER, never a one-hot product. Out-of-range indices raise when they are known; else a
 read gives 0 and a write is dropped.
 """
@@ -40,8 +41,9 @@ REDUCE_OPS = {"sum": Ops.ADD, "prod": Ops.MUL, "mean": Ops.ADD, "amax": Ops.MAX,
 class GatherPlan:
     """How an index with tensors is one GATHER or SCATTER.
 
-    The axes of the view are put in `order`, which brings the indexed ones together at `axis`, where they become
-    one axis of `merged`; `index` says which places of it. `front` says that the result has the index's axes first.
+    The axes of the view are permuted by `order`, which brings the indexed ones together at `axis`, where they become
+    one axis of the shape `merged`; `index` has flat indices of it. `front`: the result has the axes of the index
+    first, as in NumPy where a slice separates the index tensors.
     """
 
     order: tuple[int, ...]
@@ -77,8 +79,8 @@ def __getitem__(self: Tensor, indices: Any) -> Tensor:
 def __setitem__(self: Tensor, indices: Any, value: Any) -> None:
     """Give the elements at an index a new value, broadcast to them and cast to this dtype.
 
-    It shows in all views of that memory; tensors that were computed from this one keep the values they have. Where
-    an index names a place twice the last value stays. Raises DTypeError for None.
+    All views of that memory have the new values; tensors that were computed from this one keep the values they have.
+    Where an element is indexed twice the last value stays. Raises DTypeError for None.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([1, 2, 3, 4])
@@ -96,7 +98,7 @@ def __setitem__(self: Tensor, indices: Any, value: Any) -> None:
 
 def _write_at(self: Tensor, picks: list[Pick], value: Any) -> None:
     """Give the elements at the picks of an index a new value."""
-    ondisk.read(self.uop)  # what is written is a view of this memory, not a part of a file
+    ondisk.read(self.uop)  # a slice of a file would become a BUFFER of its own, which no write may go to
     view: Tensor = basic(self, picks)
     plan = _plan(view, picks)
     if 0 in view.shape or (plan is not None and 0 in plan.index.shape):
@@ -126,7 +128,10 @@ def __delitem__(self: Tensor, indices: Any) -> None:
 
 
 def _set_masked(self: Tensor, indices: Any, value: Any) -> bool:
-    """t[mask] = v where v has no axis of the mask's count: a choice, which needs no look at the mask."""
+    """Write t[mask] = v as a WHERE, if v has no axis of as many elements as are True; returns whether it was written.
+
+    Unlike a GATHER or SCATTER it does not read the mask, so it runs under TinyJit.
+    """
     mask = indices
     if isinstance(mask, (list, tuple)) or (hasattr(mask, "__array__") and not isinstance(mask, TensorBase)):
         if isinstance(mask, tuple) or not _is_mask(mask):
@@ -134,31 +139,33 @@ def _set_masked(self: Tensor, indices: Any, value: Any) -> bool:
         mask = type(self)(mask, device=self.device)
     if not isinstance(mask, TensorBase) or mask.dtype is not dtypes.bool or not mask.ndim:
         return False
-    rest = self.shape[mask.ndim :]
+    inner = self.shape[mask.ndim :]
     if mask.shape != self.shape[: mask.ndim]:
         return False
     if not isinstance(value, (TensorBase, bool, int, float)):
         of = self.dtype if isinstance(value, (list, tuple)) else None
         value = type(self)(value, device=self.device, dtype=of)
-    if isinstance(value, TensorBase) and value.ndim > len(rest):
+    if isinstance(value, TensorBase) and value.ndim > len(inner):
         return False
-    spread = mask._again()._move(Ops.RESHAPE, (*mask.shape, *(1,) * len(rest)))
+    wide = mask._again()._move(Ops.RESHAPE, (*mask.shape, *(1,) * len(inner)))
     filled = _fitted(self, value, self.shape)
-    rebind(self, spread._op(Ops.WHERE, filled, self).uop)
+    rebind(self, wide._op(Ops.WHERE, filled, self).uop)
     return True
 
 
 def _fitted(self: Tensor, value: Any, shape: Shape) -> Tensor:
     """A value to be written: on this device, of this dtype, broadcast to shape."""
     if not isinstance(value, TensorBase):
-        of = self.dtype if isinstance(value, (bool, int, float, list, tuple)) else None  # not through float32
+        # made in this dtype at once: through the default float32 a float64 or int64 would be rounded
+        of = self.dtype if isinstance(value, (bool, int, float, list, tuple)) else None
         value = type(self)(value, device=self.device, dtype=of)
     result: Tensor = value._cast(self.dtype)
+    # NumPy lets a value with more axes be assigned where the extra ones have size 1
     while result.ndim > len(shape) and result.shape[0] == 1:
         result = reshaped(result, result.shape[1:])
     if broadcast_shape(result.shape, shape) != shape:
         raise ShapeError(
-            f"cannot write a value of shape {value.shape} to a place of shape {shape}\n"
+            f"cannot write a value of shape {value.shape} to elements of shape {shape}\n"
             f"  value made at {value._where()}      tensor made at {self._where()}"
         )
     return result.expand(shape)
@@ -167,8 +174,11 @@ def _fitted(self: Tensor, value: Any, shape: Shape) -> Tensor:
 # By index tensors of the same number of axes
 
 
-def _flat_places(self: Tensor, dim: int, index: Any) -> Any:
-    """For each element of index, its place in the flat tensor when it replaces the coordinate of axis dim."""
+def _flat_indices(self: Tensor, dim: int, index: Any) -> Any:
+    """For each element of index, the flat index of the element with its own coordinates and that one along dim.
+
+    -1 for an index that is outside.
+    """
     shape = lengths.as_ints(self.shape, "an index tensor")
     if index.ndim != self.ndim or any(
         n > m for axis, (n, m) in enumerate(zip(index.shape, shape, strict=False)) if axis != dim
@@ -178,9 +188,9 @@ def _flat_places(self: Tensor, dim: int, index: Any) -> Any:
             f"many axes, and each other one must be no longer than the tensor's\n"
             f"  index made at {index._where()}      tensor made at {self._where()}"
         )
-    place, fits = wrapped(index, shape[dim])
+    front, fits = wrapped(index, shape[dim])
     strides = [lengths.product(shape[axis + 1 :]) for axis in range(self.ndim)]
-    total = place if strides[dim] == 1 else place._op(Ops.MUL, strides[dim])
+    total = front if strides[dim] == 1 else front._op(Ops.MUL, strides[dim])
     for axis, (n, stride) in enumerate(zip(index.shape, strides, strict=True)):
         if axis != dim and n > 1:
             line = iota(type(self), n, self.device)._cast(total.dtype)
@@ -193,7 +203,7 @@ def _flat_places(self: Tensor, dim: int, index: Any) -> Any:
 def gather(self: Tensor, dim: int, index: TensorBase) -> Tensor:
     """For each element of index, the element of this tensor with that coordinate along dim.
 
-    The result has the shape of index. A place outside reads 0.
+    The result has the shape of index. An index outside reads 0, where PyTorch raises on the CPU.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[0, 0], [1, 0]])).tolist()
@@ -205,26 +215,26 @@ def gather(self: Tensor, dim: int, index: TensorBase) -> Tensor:
         return reshaped(_lined(self).gather(0, _lined(index)), index.shape)
     if 0 in index.shape:
         return reshaped(sliced(self.flatten(), 0, 0, 0), index.shape)
-    return self.flatten()._join(Ops.GATHER, _flat_places(self, axis, index), arg=0)
+    return self.flatten()._join(Ops.GATHER, _flat_indices(self, axis, index), arg=0)
 
 
 @either_spelling
 def scatter(self: Tensor, dim: int, index: TensorBase, src: Any, reduce: str | None = None) -> Tensor:
-    """This tensor with the elements of src stored at the places that gather would read, last one wins.
+    """This tensor with the elements of src stored at the indices that gather would read; the last one wins.
 
-    reduce is None, add or multiply: how an element combines with what is there. src may be a number.
+    reduce is None, add or multiply: how an element is combined with the stored one. src may be a number.
 
     >>> from tinygraft import Tensor
     >>> Tensor.zeros(3).scatter(0, Tensor([2, 0]), Tensor([1.0, 2.0])).tolist()
     [2.0, 0.0, 1.0]
     """
     if reduce not in _SCATTER_OPS:
-        raise ShapeError(f"scatter knows reduce=None, 'add' and 'multiply', got {reduce!r}")
+        raise ShapeError(f"scatter takes reduce=None, 'add' and 'multiply', got {reduce!r}")
     return _scattered(self, dim, index, src, _SCATTER_OPS[reduce])
 
 
 def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> Tensor:
-    """Write `src` at `index` along `dim` into a copy, as torch.scatter; with `op` combined with what is there.
+    """Write `src` at `index` along `dim` into a copy, as torch.scatter; with `op` combined with the stored value.
 
     One SCATTER over the flattened tensor, at flat indices. A `src` larger than `index` is cut to its shape.
     """
@@ -235,7 +245,7 @@ def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> 
         return reshaped(_scattered(_lined(self), 0, _lined(index), row, op), self.shape)
     if 0 in index.shape:
         return self._again()
-    places = _flat_places(self, axis, index)
+    indices = _flat_indices(self, axis, index)
     if isinstance(src, TensorBase):
         if src.ndim != index.ndim or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
             raise ShapeError(
@@ -246,7 +256,7 @@ def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> 
         value = value.shrink_to(index.shape)
     else:
         value = index._const(src, self.dtype)
-    flat = self.flatten()._join(Ops.SCATTER, places.flatten(), value.flatten(), arg=ScatterArg(0, op))
+    flat = self.flatten()._join(Ops.SCATTER, indices.flatten(), value.flatten(), arg=ScatterArg(0, op))
     return reshaped(flat, self.shape)
 
 
@@ -254,19 +264,19 @@ def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> 
 def scatter_reduce(
     self: Tensor, dim: int, index: TensorBase, src: TensorBase, reduce: str, include_self: bool = True
 ) -> Tensor:
-    """The elements of src that land on one place combined: sum, prod, mean, amax or amin.
+    """The elements of src with the same index combined: sum, prod, mean, amax or amin.
 
-    include_self says that what is there takes part.
+    include_self: the element of this tensor is combined with them, too.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 1]).scatter_reduce(0, Tensor([0, 0]), Tensor([5, 7]), "sum").tolist()
     [13, 1]
     """
     if reduce not in REDUCE_OPS:
-        raise ShapeError(f"scatter_reduce knows {', '.join(REDUCE_OPS)}, got {reduce!r}")
+        raise ShapeError(f"scatter_reduce takes {', '.join(REDUCE_OPS)}, got {reduce!r}")
     op = REDUCE_OPS[reduce]
     base = self
-    if not include_self:
+    if not include_self:  # the identity of the op in place of each element that src is combined with; others stay
         identity = FACTS[op].identity
         base = _scattered(self, dim, index, identity(self.dtype) if identity else 0, None)
     total = _scattered(base, dim, index, src, op)
@@ -291,7 +301,7 @@ def where(self: Tensor, x: Any, y: Any) -> Tensor:
 
 
 def masked_fill(self: Tensor, mask: TensorBase, value: Any) -> Tensor:
-    """value where mask is true, this tensor elsewhere.
+    """value where mask is True, this tensor elsewhere.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).masked_fill(Tensor([True, False]), 9).tolist()
@@ -304,8 +314,8 @@ def masked_fill(self: Tensor, mask: TensorBase, value: Any) -> Tensor:
 def masked_select(self: Tensor, mask: TensorBase, size: int | None = None, fill_value: Scalar = 0) -> Tensor:
     """The elements where mask is true, one-dimensional. Reads the mask, unless size says how many there are.
 
-    With size the result has that length, filled up with fill_value. Raises NumberOutOfRange for one that a dtype of
-    integers does not hold.
+    With size the result has that length, filled up with fill_value. Raises NumberOutOfRange for a fill_value out of the
+    range of this integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).masked_select(Tensor([True, False, True])).tolist()
@@ -319,14 +329,14 @@ def masked_select(self: Tensor, mask: TensorBase, size: int | None = None, fill_
         )
     where: Any = mask._again()
     flat = self.expand(shape).flatten()
-    places = true_at(where.expand(shape).flatten(), size)
+    indices = true_at(where.expand(shape).flatten(), size)
     if size is None:
-        return flat._join(Ops.GATHER, places, arg=0)
-    found = flat._join(Ops.GATHER, places, arg=0)
+        return flat._join(Ops.GATHER, indices, arg=0)
+    found = flat._join(Ops.GATHER, indices, arg=0)
     check(fill_value, self.dtype)
     if self.dtype.kind in ("int", "uint"):
         fill_value = int(fill_value)  # type: ignore[arg-type]
-    return places._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, found)._cast(self.dtype)
+    return indices._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, found)._cast(self.dtype)
 
 
 def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple: bool = False) -> Any:
@@ -354,13 +364,14 @@ def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple
 
 
 def true_at(self: Tensor, size: int | None) -> Tensor:
-    """The places where this flat mask is true; of a given length, filled up with -1."""
+    """The indices where this flat mask is True; with a size that many of them, filled up with -1."""
     if size is None:
         import numpy as np
 
         mask = self.numpy()
         found = np.flatnonzero(mask).astype(np.int32 if mask.size < 2**31 else np.int64)
         return type(self)(found, device=self.device)
+    # the k-th True has the rank k in a running sum: scatter each index to its rank (stream compaction)
     ones = self._cast(dtypes.int32)
     rank = ones._move(Ops.SCAN, ScanArg(Ops.ADD, 0))._op(Ops.SUB, 1)
     target = self._op(Ops.WHERE, rank, -1)
@@ -370,10 +381,10 @@ def true_at(self: Tensor, size: int | None) -> Tensor:
 
 
 def one_hot(self: Tensor, num_classes: int = -1) -> Tensor:
-    """A last axis that is 1 at the class each element names and 0 elsewhere: all 0 for a number that is no class.
+    """A last axis that is 1 at the index of each element's class and 0 elsewhere: all 0 for a number that is no class.
 
-    -1 reads the tensor to find how many classes there are. Raises IndexOutOfRange for a number that is known to be
-    no class, and with CHECK_INDEX=1 for any; ShapeError for classes less than none.
+    -1 reads the tensor for the number of classes. Raises IndexOutOfRange for a number that is known to be no class, and
+    with CHECK_INDEX=1 for any; ShapeError for a number of classes below -1.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0, 2]).one_hot(3).tolist()
@@ -401,7 +412,7 @@ def _lined(tensor: Any) -> Any:
 
 
 def _is_mask(data: Any) -> bool:
-    """Whether a list or array holds bools."""
+    """Whether a list or array is of bools."""
     return bool(array_of(data).dtype.kind == "b")
 
 
@@ -415,16 +426,20 @@ def _is_whole(picks: Sequence[Pick], shape: Shape) -> bool:
 
 
 def wrapped(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
-    """(places counted from the front, whether each lies inside), the latter None when all are known to."""
+    """(indices counted from the front, whether each is inside), the latter None where all are known to be.
+
+    `known`: the caller has checked that all are inside and none is negative.
+    """
+    # signed, since -1 is counted from the end; uint32 needs 64 bits for that
     wide = dtypes.int64 if index.dtype.itemsize == 8 or index.dtype is dtypes.uint32 else dtypes.int32
-    place, low, high = index._cast(wide), index.uop.lo, index.uop.hi
+    front, low, high = index._cast(wide), index.uop.lo, index.uop.hi
     if known:
-        return place, None
+        return front, None
     if low < 0:
-        place = place._op(Ops.CMPLT, 0)._op(Ops.WHERE, place._op(Ops.ADD, size), place)
+        front = front._op(Ops.CMPLT, 0)._op(Ops.WHERE, front._op(Ops.ADD, size), front)
     if isinstance(size, int) and -size <= low and high < size:
-        return place, None
-    return place, place._op(Ops.CMPLT, 0)._op(Ops.NOT)._op(Ops.AND, place._op(Ops.CMPLT, size))
+        return front, None
+    return front, front._op(Ops.CMPLT, 0)._op(Ops.NOT)._op(Ops.AND, front._op(Ops.CMPLT, size))
 
 
 def _plan(view: Any, picks: Sequence[Pick]) -> GatherPlan | None:
@@ -444,17 +459,19 @@ def _plan(view: Any, picks: Sequence[Pick]) -> GatherPlan | None:
     order = (*range(first), *at, *(axis for axis in range(first, view.ndim) if axis not in at))
     total = lengths.product(view.shape[axis] for axis in at)
     merged = (*view.shape[:first], total, *(view.shape[axis] for axis in order[first + len(at) :]))
+    # NumPy: the axes of the index come first where something other than an integer is between two index tensors
     fancy = [i for i, pick in enumerate(picks) if isinstance(pick, (AxisIndices, AxisElement))]
     front = fancy[-1] - fancy[0] + 1 != len(fancy)
     if len(chosen) == 1:
         return GatherPlan(order, first, merged, wrapped(chosen[0][1].index, total, chosen[0][1].known)[0], front)
-    place, inside = None, None
+    flat, inside = None, None
     for axis, pick in chosen:
         size = view.shape[axis]
-        part, fits = wrapped(pick.index, size, pick.known)
+        along_axis, fits = wrapped(pick.index, size, pick.known)
         if isinstance(total, int) and total >= 2**31:
-            part = part._cast(dtypes.int64)
-        place = part if place is None else place._op(Ops.MUL, size)._op(Ops.ADD, part)
+            along_axis = along_axis._cast(dtypes.int64)
+        flat = along_axis if flat is None else flat._op(Ops.MUL, size)._op(Ops.ADD, along_axis)
         if fits is not None:
             inside = fits if inside is None else inside._op(Ops.AND, fits)
-    return GatherPlan(order, first, merged, place if inside is None else inside._op(Ops.WHERE, place, -1), front)
+    # -1 where one of them is outside: else the flat index could be that of another element
+    return GatherPlan(order, first, merged, flat if inside is None else inside._op(Ops.WHERE, flat, -1), front)

@@ -1,12 +1,12 @@
-"""Python numbers that a dtype of integers does not hold: refused where they would have become another number.
+"""Python numbers out of the range of an integer dtype: an error where they would have become another number.
 
-    fitting(dtype, values)     dtype, or a wider integer dtype that holds them: what constructors take by themselves
+    fitting(dtype, values)     dtype, or a wider integer dtype that has them in its range: the default of constructors
     check(value, dtype)        raises NumberOutOfRange
-    beyond(value, dtype)       on which side of all values of a dtype a number is: decides comparisons with it
-    wrapped(op, value, dtype)  a number beside an op on bits, where wrapping is what was asked for
+    beyond(value, dtype)       whether a number is above or below the range: decides comparisons with it
+    wrapped(op, value, dtype)  an operand of a bitwise op or a shift, where wrapping is meant, as in x & -1
 
-A bool holds every number (whether it is 0), a float rounds or is infinite. A float given for an integer is cut to a
-whole number, as a cast does, but does not saturate.
+Every number is in the range of a bool (whether it is not 0); a float rounds or is infinite. A float given for an
+integer is cut to a whole number, as a cast does, but does not saturate. As in NumPy 2, which raises OverflowError.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ def fitting(dtype: DType, values: Sequence[Any]) -> DType:
     if dtype.kind not in _WHOLE or not values:
         return dtype
     low, high = min(values), max(values)
-    for wider in (dtype, dtypes.int64, dtypes.uint64):
+    for wider in (
+        dtype,
+        dtypes.int64,
+        dtypes.uint64,
+    ):  # signed first, as NumPy makes uint64 only of numbers that need it
         if wider.min <= low and high <= wider.max:
             return wider
     least, most = dtypes.int64.min, dtypes.uint64.max
@@ -40,14 +44,14 @@ def fitting(dtype: DType, values: Sequence[Any]) -> DType:
 
 
 def beyond(value: Any, dtype: DType) -> int:
-    """1 for an integer greater than all that an integer dtype holds, -1 for one less than all, else 0."""
+    """1 for an integer above the range of an integer dtype, -1 for one below it, else 0."""
     if not isinstance(value, int) or dtype.kind not in _WHOLE:
         return 0
     return int(value > dtype.max) - int(value < dtype.min)
 
 
 def check(value: Any, dtype: DType) -> None:
-    """Raise NumberOutOfRange for a number that an integer dtype does not hold; of a float the whole part counts."""
+    """Raise NumberOutOfRange for a number out of the range of an integer dtype; of a float the whole part counts."""
     if dtype.kind not in _WHOLE:
         return
     if isinstance(value, float):
@@ -69,10 +73,10 @@ def hint(value: Any) -> str:
 
 
 def wrapped(op: Ops, value: int, dtype: DType, amount: bool) -> int:
-    """A number beside an op on bits: its bits in dtype. The amount of a shift, which may be greater than all that a
-    small dtype holds, is at most the width: that shifts everything out, as a negative one does.
+    """A number as an operand of a bitwise op: its bits in dtype. With `amount`, a shift: at most the width.
 
-    Raises NumberOutOfRange for one of more than 64 bits.
+    The width shifts all bits out, as a larger or negative amount does, and is in the range of every dtype, which the
+    amount need not be. Raises NumberOutOfRange for a number of more than 64 bits.
     """
     if amount and op in (Ops.SHL, Ops.SHR):
         return value if 0 <= value < dtype.bits else dtype.bits

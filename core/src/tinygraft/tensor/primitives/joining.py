@@ -1,6 +1,6 @@
 """Joining: tensors put together, repeated, rolled and padded.
 
-Tensors in, one larger tensor out, whose elements are theirs (or a number, around them).
+Tensors in, one larger tensor out, with their elements and, for a pad, a number around them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
-    """Elements moved along axes, those that leave at the end coming back at the start.
+    """Elements moved along axes; those moved past the end come first.
 
     A shift may be symbolic. Raises ShapeError for another number of shifts than of axes.
 
@@ -48,7 +48,9 @@ def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | 
     for step, dim in zip(steps, axes, strict=True):
         axis = own_axis(self, "roll", dim)
         size = lengths.as_int(self.shape[axis], "roll")
-        if isinstance(step, UOp) and step.dtype is dtypes.index and size:
+        if (
+            isinstance(step, UOp) and step.dtype is dtypes.index and size
+        ):  # of constant sizes for all values of the shift
             cut = lengths.mod(lengths.mul(settled(step), -1), size)
             result = sliced(result.cat(result, dim=axis), axis, cut, lengths.add(cut, size))
             continue
@@ -65,8 +67,8 @@ def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | 
 def cat(self: Tensor, *args: Any, dim: int = 0) -> Tensor:
     """This and other tensors one after another along dim, promoted to a common dtype.
 
-    `Tensor.cat(a, b)`, `a.cat(b)` and `Tensor.cat([a, b])` are the same. An empty line goes with tensors of any
-    shape, as `Tensor([])` to begin with does. Raises ShapeError when other axes differ.
+    `Tensor.cat(a, b)`, `a.cat(b)` and `Tensor.cat([a, b])` are the same. A tensor of shape (0,) joins to tensors of
+    any shape, so that a loop can start with `Tensor([])`, as in PyTorch. Raises ShapeError when other axes differ.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).cat(Tensor([3])).tolist()
@@ -113,6 +115,7 @@ def repeat(self: Tensor, repeats: Any = (), *args: Any) -> Tensor:
             f"repeat needs a number for each axis of {self.shape}, got {times}; none is negative\n"
             f"  made at {self._where()}"
         )
+    # an axis of size 1 in front of each, expanded and merged: movements only, no copy
     old = (1,) * (len(times) - self.ndim) + self.shape
     between = tuple(size for n in old for size in (1, n))
     grown = tuple(size for r, n in zip(times, old, strict=True) for size in (r, n))
@@ -130,7 +133,7 @@ def tile(self: Tensor, *repeats: Any) -> Tensor:
 def repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None, output_size: int | None = None) -> Tensor:
     """Each element repeated in place, along dim or in the flat tensor.
 
-    repeats is one number for all, or a list or tensor of one for each, which is read; output_size adds nothing.
+    repeats is one number for all, or a list or tensor of one for each, which is read; output_size is ignored.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).repeat_interleave(2).tolist()
@@ -165,8 +168,8 @@ def _each_repeated(self: Tensor, repeats: Any, axis: int) -> Tensor:
             f"repeat_interleave needs a number of 0 or more for each slice of axis {axis} of {self.shape}, "
             f"got {times.tolist()}\n  made at {self._where()}"
         )
-    places = np.repeat(np.arange(size, dtype=np.int32), times if times.ndim else int(times))
-    return self._join(Ops.GATHER, type(self)(places, device=self.device), arg=axis)
+    indices = np.repeat(np.arange(size, dtype=np.int32), times if times.ndim else int(times))
+    return self._join(Ops.GATHER, type(self)(indices, device=self.device), arg=axis)
 
 
 def meshgrid(self: Tensor, *args: Any, indexing: Literal["ij", "xy"] = "ij") -> tuple[Tensor, ...]:
@@ -177,7 +180,7 @@ def meshgrid(self: Tensor, *args: Any, indexing: Literal["ij", "xy"] = "ij") -> 
     [[[1, 1], [2, 2]], [[3, 4], [3, 4]]]
     """
     if indexing not in ("ij", "xy"):
-        raise ShapeError(f"meshgrid knows the indexing 'ij' and 'xy', got {indexing!r}")
+        raise ShapeError(f"meshgrid takes the indexing 'ij' and 'xy', got {indexing!r}")
     given: list[Tensor] = several("meshgrid", self, args)
     if any(t.ndim > 1 for t in given):
         wide = next(t for t in given if t.ndim > 1)
@@ -202,8 +205,8 @@ def pad(self: Tensor, padding: Any, mode: str = "constant", value: Scalar = 0.0)
     """More elements around, or fewer where a number is negative.
 
     padding is a (before, after) or None for each axis, or a flat list from the last axis on: left, right, top,
-    bottom, ... mode is constant (filled with value), reflect, replicate or circular. A whole number as value leaves
-    integers what they are. What is cut on one side takes part in a reflection on the other, as in PyTorch.
+    bottom, ... mode is constant (filled with value), reflect, replicate or circular. Integers padded with a whole
+    number stay integers. Elements that are cut off on one side are reflected on the other, as in PyTorch.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).pad((1, 1)).tolist()
@@ -215,7 +218,7 @@ def pad(self: Tensor, padding: Any, mode: str = "constant", value: Scalar = 0.0)
     if mode == "constant":
         return pad_constant(self, pairs, value)
     if mode not in ("reflect", "replicate", "circular"):
-        raise ShapeError(f"pad knows the modes constant, reflect, replicate and circular, got {mode!r}")
+        raise ShapeError(f"pad takes the modes constant, reflect, replicate and circular, got {mode!r}")
     result = self
     for axis, pair in enumerate(pairs):
         before, after = as_ints(pair, f"pad with mode {mode}")
@@ -255,18 +258,19 @@ def pad_constant(self: Tensor, pairs: Sequence[BeforeAfter], value: Scalar) -> T
     if all(lengths.same(side, 0) for pair in grow for side in pair):
         return x
     if any(not is_concrete(pair) for pair in grow):
-        claims.take(claims.CheckedSizes(tuple(side for pair in grow for side in pair), "a padding", self._where()))
+        claims.require(claims.CheckedSizes(tuple(side for pair in grow for side in pair), "a padding", self._where()))
     padded = x._move(Ops.PAD, grow)
     if value == 0:
         return padded
     if isinstance(value, float) and value.is_integer() and self.dtype.kind != "float":
         value = bool(value) if self.dtype is dtypes.bool and value == 1 else int(value)
+    # PAD fills with 0: a padded mask tells the padding from the elements
     inside = x._const(True, dtypes.bool)._move(Ops.PAD, grow)
     return inside._op(Ops.WHERE, padded, value)
 
 
 def _pad_axis(self: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
-    """One axis padded from its own elements."""
+    """One axis padded with its own elements."""
     whole = lengths.as_int(self.shape[axis], "pad")
     if mode == "replicate" and whole and min(before, after) <= -whole:  # all are cut but the edge is still repeated
         total, edge = whole + before + after, 0 if before > 0 else whole - 1
@@ -281,7 +285,7 @@ def _pad_axis(self: Tensor, axis: int, before: int, after: int, mode: str) -> Te
     if (limit is not None and max(before, after) > limit) or size == 0:
         raise ShapeError(
             f"pad with mode {mode} has room for {max(limit or 0, 0)} on axis {axis} of {self.shape}, "
-            f"asked for {before} before and {after} after\n  made at {self._where()}"
+            f"got {before} before and {after} after\n  made at {self._where()}"
         )
     if mode == "reflect":
         left = sliced(x, axis, 1, before + 1).flip(axis)
@@ -336,7 +340,7 @@ def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
 
 
 def _negative(size: sint) -> bool:
-    """Whether so many elements are cut. A symbolic number that may be less or more than 0 is one to be added."""
+    """Whether so many elements are cut off. A symbolic number that may be above 0 counts as elements to add."""
     return low(size) < 0 and high(size) <= 0
 
 

@@ -1,6 +1,6 @@
 """Arithmetic on the sizes of axes, which are ints or, where symbolic, nodes of dtypes.index.
 
-Sizes in, a size out: an int whenever that is known.
+Sizes in, a size out: an int wherever the bounds leave one value.
 """
 
 from __future__ import annotations
@@ -64,30 +64,31 @@ def product(sizes: Iterable[sint]) -> sint:
     return result
 
 
-def from_front(place: sint, size: sint) -> sint:
-    """A place of an axis counted from the front, where one that can only be negative is counted from the end.
+def from_front(position: sint, size: sint) -> sint:
+    """An index of an axis counted from the front; one that is negative for all values is counted from the end.
 
     >>> from tinygraft import Variable
     >>> from_front(-2, 5), from_front(Variable("n", -3, -1), 5).lo
     (3, 2)
     """
-    return add(size, place) if high(place) < 0 else place
+    return add(size, position) if high(position) < 0 else position
 
 
-def slice_end(place: sint, size: sint) -> sint:
+def slice_end(position: sint, size: sint) -> sint:
     """An end of a slice from the front and within the axis, where that is decided for all values of the variables.
 
-    What may be negative for some values and not for others, or past the end for some, stays as it is.
+    An end that is negative, or past the end of the axis, for some values only stays as it is.
 
     >>> from tinygraft import Variable
     >>> n = Variable("n", 1, 5)
     >>> slice_end(-6, n), slice_end(5, n) is n, slice_end(n, 8) is n, slice_end(sub(n, 1), 8).lo
     (0, True, True, 0)
     """
-    front = from_front(place, size)
-    if high(place) < 0:
+    # as Python cuts the ends of a slice to the axis, instead of raising
+    front = from_front(position, size)
+    if high(position) < 0:
         return 0 if high(front) <= 0 else front
-    return size if low(place) >= 0 and low(sub(place, size)) >= 0 else front
+    return size if low(position) >= 0 and low(sub(position, size)) >= 0 else front
 
 
 def same(a: sint, b: sint) -> bool:
@@ -96,7 +97,7 @@ def same(a: sint, b: sint) -> bool:
 
 
 def now(size: sint, values: Mapping[str, int] = MappingProxyType({})) -> int | None:
-    """A size with these values of its variables, or else those that they are bound to; None where one has neither.
+    """A size with these values of its variables, or else their bound ones; None where a variable has neither.
 
     >>> from tinygraft import Variable
     >>> now(Variable("n", 1, 9).bind(3) * 2), now(Variable("n", 1, 9)), now(7)
@@ -106,9 +107,9 @@ def now(size: sint, values: Mapping[str, int] = MappingProxyType({})) -> int | N
 
 
 def dtype_of(value: UOp) -> DType:
-    """The dtype of a node as a value. A symbolic integer has that which its variables were given, or the default one.
+    """The dtype of a node as a value. A symbolic integer has the one that its variables declare, or the default one.
 
-    Where that does not hold all that it can be, it is 64 bits wide.
+    Where that dtype's range is too small for the bounds of the integer, it is int64.
 
     >>> from tinygraft import Variable, dtypes
     >>> dtype_of(Variable("n", 1, 9)), dtype_of(Variable("n", 1, 2**40)), dtype_of(Variable("n", 1, 9, dtypes.int8) + 1)
@@ -122,7 +123,7 @@ def dtype_of(value: UOp) -> DType:
 
 
 def as_sizes(given: Sequence[Any], what: str) -> tuple[sint, ...]:
-    """Sizes that a user gave, one by one or as one sequence, symbolic ones in the one form that they have.
+    """Sizes that a user gave, one by one or as one sequence; symbolic ones are settled.
 
     Raises ShapeError for what is no integer.
 
@@ -136,7 +137,7 @@ def as_sizes(given: Sequence[Any], what: str) -> tuple[sint, ...]:
         if size is None or (isinstance(size, UOp) and size.dtype is dtypes.index):
             sizes.append(index.settled(size))
             continue
-        try:
+        try:  # __index__ and not int(): a float is no size, and NumPy integers and tensors are
             sizes.append(size.__index__())
         except (AttributeError, TypeError):
             raise ShapeError(f"{what} is made of integers, got {size!r}") from None

@@ -1,6 +1,6 @@
-"""Lists that fill while a block runs: whoever opens one in a thread is told there what the block does.
+"""Lists that fill while a block runs: code below reports what it does to the lists that the block's thread has open.
 
-Blocks may lie in one another, as a replay inside a capture; each thread has its own.
+Blocks may be nested, as a replay inside a capture; each thread has its own.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Products of matrices: matmul, dot, linear, einsum and attention.
 
 Tensors in, broadcast over their leading axes; the product out. A product is one multiplication and one sum along
-the last axis, the form that codegen knows. Half types are multiplied and accumulated in float32 and rounded once; small
-integers are accumulated in 32 bits and wrap to their dtype, bools are counted; with dtype= the operands are cast to it
-first and the result has it.
+the last axis, the form that codegen recognises as a contraction. Half types are multiplied and accumulated in float32
+and rounded once; small integers are accumulated in 32 bits and wrap to their dtype, bools are counted; with dtype= the
+operands are cast to it first and the result has it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def dot(self: Tensor, w: Any, dtype: DTypeLike | None = None) -> Tensor:
 def _product(self: Tensor, x: Tensor, dtype: DTypeLike | None) -> Tensor:
     """`matmul`, computed in the accumulator dtype and rounded once, or in `dtype`. Raises ShapeError.
 
-    As (..., m, 1, k) * (..., 1, n, k) summed over the last axis: a MUL and a REDUCE that codegen knows as a product.
+    As (..., m, 1, k) * (..., 1, n, k) summed over the last axis: a MUL and a REDUCE that codegen recognises.
     """
     if not self.ndim or not x.ndim:
         raise ShapeError(
@@ -135,6 +135,7 @@ def einsum(cls: type[Tensor], formula: str, *operands: Any, dtype: DTypeLike | N
     order = list(output) + sorted({letter for letters in inputs for letter in letters} - set(output))
     sizes = _sizes(formula, inputs, tensors)
     factors = [_spread(t._cast(inside), letters, order) for t, letters in zip(tensors, inputs, strict=True)]
+    # one product and one sum: no order of contractions is chosen, as opt_einsum would for three operands or more
     result = factors[0]
     for factor in factors[1:]:
         result = result._op(Ops.MUL, factor)
@@ -144,8 +145,9 @@ def einsum(cls: type[Tensor], formula: str, *operands: Any, dtype: DTypeLike | N
 
 
 def _spread(self: Tensor, letters: Sequence[str], order: Sequence[str]) -> Tensor:
-    """Axes named by letters brought into order, with size 1 for a letter that is not there."""
+    """Axes named by letters brought into order, with size 1 for a letter that the operand does not have."""
     x, names = self, list(letters)
+    # a letter twice is a diagonal, which `diagonal` puts last
     for letter in dict.fromkeys(names):
         while names.count(letter) > 1:
             first = names.index(letter)
@@ -171,7 +173,7 @@ def scaled_dot_product_attention(
 
     scale None is 1 / sqrt(d).
 
-    attn_mask is added, or where it is bool keeps what is True; is_causal keeps keys up to the query's place;
+    attn_mask is added, or where it is bool masks the keys that are False; is_causal masks the keys after the query;
     enable_gqa repeats the heads (axis -3) of key and value to those of the queries.
 
     Raises ValueError for attn_mask together with is_causal.
@@ -184,10 +186,10 @@ def scaled_dot_product_attention(
             raise ShapeError(f"enable_gqa needs query heads that are a multiple of key heads, got {repeats}")
         key = key.repeat_interleave(repeats[0] // repeats[1], -3)
         value = value.repeat_interleave(repeats[0] // repeats[1], -3)
-    wide = promote(self.dtype, key.dtype, dtypes.float32)
+    wide = promote(self.dtype, key.dtype, dtypes.float32)  # scores stay float32 until after softmax
     scores = self.matmul(key.transpose(-2, -1), dtype=wide)._op(
         Ops.MUL, 1 / math.sqrt(max(self.shape[-1], 1)) if scale is None else scale
-    )
+    )  # max: keys of width 0 have the scores 0, not NaN
     if is_causal:
         future = positions_along(scores, scores.ndim - 2)._op(Ops.CMPLT, positions_along(scores, scores.ndim - 1))
         scores = future._op(Ops.WHERE, -math.inf, scores)
@@ -219,11 +221,11 @@ def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]]
         inputs.append([*before, *(f".{i}" for i in range(-hidden, 0)), *after])
     known = [letter for letters in inputs for letter in letters]
     most = max((sum(letter[0] == "." for letter in letters) for letters in inputs), default=0)
-    rest = [f".{i}" for i in range(-most, 0)]
+    dotted = [f".{i}" for i in range(-most, 0)]  # counted from the last one: they broadcast as shapes do
     if not arrow:
-        return inputs, rest + sorted(n for n in set(known) if n[0] != "." and known.count(n) == 1)
+        return inputs, dotted + sorted(n for n in set(known) if n[0] != "." and known.count(n) == 1)
     before, dots, after = right.partition("...")
-    output = [*before, *(rest if dots else []), *after]
+    output = [*before, *(dotted if dots else []), *after]
     wrong = [letter for letter in output if letter not in known or output.count(letter) > 1]
     if wrong:
         raise ShapeError(
@@ -235,17 +237,17 @@ def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]]
 def _sizes(formula: str, inputs: Sequence[Sequence[str]], tensors: Sequence[Tensor]) -> dict[str, Any]:
     """The size of each letter."""
     sizes: dict[str, Any] = {}
-    places: dict[str, tuple[Tensor, int]] = {}  # the tensor and axis that a size comes from
+    origins: dict[str, tuple[Tensor, int]] = {}  # the tensor and axis that a size comes from
     for letters, tensor in zip(inputs, tensors, strict=True):
         for axis, (letter, size) in enumerate(zip(letters, tensor.shape, strict=True)):
             known = sizes.get(letter, 1)
             if not (lengths.same(known, size) or lengths.same(size, 1) or lengths.same(known, 1)):
-                other, at = places[letter]
+                other, at = origins[letter]
                 raise ShapeError(
                     f"einsum {formula!r} of shapes {other.shape} and {tensor.shape}: {letter!r} is {known}, axis {at} "
                     f"of the first, and {size}, axis {axis} of the second\n"
                     f"  first made at {other._where()}      second made at {tensor._where()}"
                 )
             if lengths.same(known, 1):
-                sizes[letter], places[letter] = size, (tensor, axis)
+                sizes[letter], origins[letter] = size, (tensor, axis)
     return sizes

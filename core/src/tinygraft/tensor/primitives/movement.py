@@ -1,4 +1,4 @@
-"""Movement: the same elements in another shape or order, and parts of a tensor.
+"""Movement: the same elements in another shape or order, and slices of a tensor.
 
 A tensor and sizes, axes or ranges in; a view out. Nothing is copied before the scheduler decides so. Sizes may
 be symbolic wherever the result has a shape for them.
@@ -32,7 +32,7 @@ BeforeAfter = tuple[sint, sint]
 
 
 def reshape(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
-    """The same elements, in row-major order, in another shape. -1 is the size that is left, None keeps a size.
+    """The same elements, in row-major order, in another shape. -1 is the remaining size, None keeps a size.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(6).reshape(2, -1).shape
@@ -49,10 +49,10 @@ def reshape(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
 
 
 def _fill(self: Tensor, shape: Shape, total: sint, what: str) -> Shape:
-    """shape with its -1, if it has one, replaced by what is left of total elements. what is cut into it."""
+    """shape with its -1, if it has one, replaced by total over the other sizes. what is for messages."""
     if any(isinstance(size, int) and size < -1 for size in shape):
         raise ShapeError(
-            f"cannot reshape {what} to {shape}: a size is 0 or more, and -1 stands for what is left\n"
+            f"cannot reshape {what} to {shape}: a size is 0 or more, and -1 stands for the remaining size\n"
             f"  made at {self._where()}"
         )
     free = [axis for axis, size in enumerate(shape) if isinstance(size, int) and size == -1]
@@ -72,8 +72,8 @@ def reshaped(self: Tensor, shape: Shape) -> Tensor:
     """Reshape to `shape`, which has no -1 and as many elements. Raises ShapeError with the line that made `self`."""
     if shape == self.shape:
         return self._again()
-    if not (is_concrete(shape) and is_concrete(self.shape)):  # others are checked with the node
-        parts.take(parts.Elements(self.shape, shape, self._where()))
+    if not (is_concrete(shape) and is_concrete(self.shape)):  # concrete shapes are checked where the node is made
+        parts.require(parts.Elements(self.shape, shape, self._where()))
     return self._move(Ops.RESHAPE, shape)
 
 
@@ -154,7 +154,7 @@ def expand(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
                 f"  made at {self._where()}"
             )
     if not is_concrete(new):
-        parts.take(parts.CheckedSizes(new, "a shape", self._where()))
+        parts.require(parts.CheckedSizes(new, "a shape", self._where()))
     wide = reshaped(self, old)
     return wide if wide.shape == new else wide._move(Ops.EXPAND, new)
 
@@ -201,7 +201,7 @@ def swapaxes(self: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def T(self: Tensor) -> Tensor:
-    """The first two axes exchanged; fewer than two axes stay."""
+    """The first two axes exchanged, unlike in NumPy, which reverses all; fewer than two axes stay."""
     return self.transpose() if self.ndim > 1 else self._again()
 
 
@@ -211,7 +211,7 @@ def mT(self: Tensor) -> Tensor:
 
 
 def movedim(self: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Axes moved to other places; the others keep their order."""
+    """Axes moved to other positions; the others keep their order."""
     from_axes, to_axes = (
         [self._axis(a) for a in (axes if isinstance(axes, (tuple, list)) else (axes,))]
         for axes in (source, destination)
@@ -221,9 +221,9 @@ def movedim(self: Tensor, source: int | Sequence[int], destination: int | Sequen
             f"movedim needs as many sources as destinations, got {source} and {destination} for shape "
             f"{self.shape}\n  made at {self._where()}"
         )
-    rest = iter(axis for axis in range(self.ndim) if axis not in from_axes)
+    others = iter(axis for axis in range(self.ndim) if axis not in from_axes)
     moved = dict(zip(to_axes, from_axes, strict=True))
-    return self.permute([moved[axis] if axis in moved else next(rest) for axis in range(self.ndim)])
+    return self.permute([moved[axis] if axis in moved else next(others) for axis in range(self.ndim)])
 
 
 @either_spelling
@@ -242,7 +242,7 @@ def flip(self: Tensor, axis: Any = None, *args: Any) -> Tensor:
 
 
 def shrink(self: Tensor, arg: Sequence[BeforeAfter | None]) -> Tensor:
-    """The part from start to end along each axis, given as pairs; None keeps an axis.
+    """The elements from start to end along each axis, given as pairs; None keeps an axis.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(9).reshape(3, 3).shrink(((0, 2), None)).shape
@@ -259,15 +259,18 @@ def shrink(self: Tensor, arg: Sequence[BeforeAfter | None]) -> Tensor:
     if all(lengths.same(a, 0) and lengths.same(b, n) for (a, b), n in zip(pairs, self.shape, strict=True)):
         return self._again()
     for axis, (size, (start, end)) in enumerate(zip(self.shape, pairs, strict=True)):
-        if not is_concrete((size, start, end)):  # others are checked with the node
-            parts.take(parts.AxisBounds(self.shape, axis, start, end, self._where()))
+        if not is_concrete((size, start, end)):  # concrete bounds are checked where the node is made
+            parts.require(parts.AxisBounds(self.shape, axis, start, end, self._where()))
     if self._is_data() and (found := ondisk.part(self.uop, pairs)) is not None:
         return self._wrap(found)
     return self._move(Ops.SHRINK, pairs)
 
 
 def _is_data(self: Tensor) -> bool:
-    """Whether no gradient can be asked for: then a part of a file can be a tensor of its own."""
+    """Whether this tensor can have no gradient: then a slice of a file can be a tensor of its own, read alone.
+
+    With a gradient it has to stay a movement of the whole file, so that the gradient reaches the whole.
+    """
     return self.requires_grad is False or self.dtype.kind != "float"
 
 
@@ -299,7 +302,7 @@ def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     size = self.shape[axis]
     if isinstance(start, int) and isinstance(size, int) and not -size <= start <= size:
         raise IndexOutOfRange(
-            f"narrow begins at {start}, which is no place on axis {axis} of {self.shape}\n  made at {self._where()}"
+            f"narrow begins at {start}, which is no index of axis {axis} of {self.shape}\n  made at {self._where()}"
         )
     first = lengths.from_front(start, size)
     return sliced(self, axis, first, lengths.add(first, length))
@@ -314,6 +317,7 @@ def every_nth(self: Tensor, steps: Sequence[int]) -> Tensor:
         return reshaped(
             self, tuple(-(-n // s) if isinstance(n, int) else n for n, s in zip(self.shape, steps, strict=True))
         )
+    # a WINDOW of size 1 with a stride is the movement that keeps each n-th element; it is over the last axes
     tail = as_ints(self.shape[first:], "a step")
     ones = (1,) * len(tail)
     window = self._move(Ops.WINDOW, WindowArg(tail, ones, tuple(steps[first:]), ones))
@@ -322,7 +326,7 @@ def every_nth(self: Tensor, steps: Sequence[int]) -> Tensor:
 
 @either_spelling
 def split(self: Tensor, sizes: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts along dim: of one size, the last one smaller, or of the sizes in a list.
+    """Slices along dim: of one size, the last one smaller, or of the sizes in a list.
 
     >>> from tinygraft import Tensor
     >>> [part.shape for part in Tensor.arange(10).split(4)]
@@ -354,13 +358,13 @@ def split(self: Tensor, sizes: int | Sequence[int], dim: int = 0) -> tuple[Tenso
 
 @either_spelling
 def split_with_sizes(self: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """split into parts of given sizes."""
+    """split into slices of given sizes."""
     return self.split(list(split_sizes), dim)
 
 
 @either_spelling
 def chunk(self: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
-    """At most that many parts of equal size along dim, the last one smaller."""
+    """At most that many slices of equal size along dim, the last one smaller; fewer than `chunks`, as in PyTorch."""
     axis = own_axis(self, "chunk", dim)
     size = lengths.as_int(self.shape[axis], "chunk")
     if chunks < 1:
@@ -374,14 +378,14 @@ def chunk(self: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
 def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along dim, without that axis."""
     axis = own_axis(self, "unbind", dim)
-    rest = self.shape[:axis] + self.shape[axis + 1 :]
+    shape = self.shape[:axis] + self.shape[axis + 1 :]
     size = lengths.as_int(self.shape[axis], "unbind")
-    return tuple(reshaped(sliced(self, axis, i, i + 1), rest) for i in range(size))
+    return tuple(reshaped(sliced(self, axis, i, i + 1), shape) for i in range(size))
 
 
 @either_spelling
 def unfold(self: Tensor, dim: int, size: int, step: int) -> Tensor:
-    """Windows of size elements along dim, step apart, as a new last axis; windows of none have no elements.
+    """Windows of size elements along dim, one at each step, as a new last axis; windows of size 0 have no elements.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(8).unfold(0, 3, 2).tolist()
@@ -393,8 +397,7 @@ def unfold(self: Tensor, dim: int, size: int, step: int) -> Tensor:
     length = lengths.as_int(self.shape[axis], "unfold")
     if not 0 <= size <= length or step < 1:
         raise ShapeError(
-            f"a window of {size} elements, {step} apart, does not fit axis {axis} of {self.shape}\n"
-            f"  made at {self._where()}"
+            f"windows of size {size} and step {step} do not fit axis {axis} of {self.shape}\n  made at {self._where()}"
         )
     if size == 0:
         count = length // step + 1
@@ -413,6 +416,7 @@ def diagonal(self: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Ten
     a, b = self._axis(dim1), self._axis(dim2)
     if a == b:
         raise ShapeError(f"diagonal needs two axes, got {dim1} and {dim2} of {self.shape}\n  made at {self._where()}")
+    # neighbours on a diagonal are columns + 1 elements from each other in the flat matrix: a strided slice of it
     x = self.movedim((a, b), (-2, -1))
     rows, columns = as_ints(x.shape[-2:], "diagonal")
     length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
@@ -420,5 +424,5 @@ def diagonal(self: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Ten
     if length == 0:
         return sliced(flat, flat.ndim - 1, 0, 0)
     start = max(-offset, 0) * columns + max(offset, 0)
-    part = sliced(flat, flat.ndim - 1, start, start + (length - 1) * (columns + 1) + 1)
-    return every_nth(part, (1,) * (flat.ndim - 1) + (columns + 1,))
+    line = sliced(flat, flat.ndim - 1, start, start + (length - 1) * (columns + 1) + 1)
+    return every_nth(line, (1,) * (flat.ndim - 1) + (columns + 1,))

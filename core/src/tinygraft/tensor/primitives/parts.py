@@ -1,8 +1,9 @@
 """What has to hold of symbolic sizes: checked where they are used, and again for each replay.
 
-A kernel serves every value of a variable, so nothing below can tell that a part leaves its axis, or that a shape has
-other elements than what is reshaped to it. `take(claim)` checks it with the values that are bound now; while a TinyJit
-captures (`noting`), it also notes what another value could make wrong, for `claim.check(values)` before a replay.
+A kernel serves every value of a variable, so no later stage can see that a slice leaves its axis, or that a shape has
+another number of elements than the tensor that is reshaped to it. `require(claim)` checks it with the values that are
+bound now; while a TinyJit captures (`noting`), it also records the claims that another value could make false, for
+`claim.check(values)` before a replay.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from tinygraft.uop.sizes import Shape, high, low, sint
 
 
 class Claim(Protocol):
-    """Something about symbolic sizes that has to hold."""
+    """A condition on symbolic sizes that has to hold."""
 
     def certain(self) -> bool:
-        """Whether it holds for all values of its variables."""
+        """Whether it holds for all values of its variables, so that no replay has to check it."""
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise ShapeError or NumberOutOfRange where it does not, for these values or else those bound.
@@ -37,7 +38,7 @@ class Claim(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AxisBounds:
-    """start to end along one axis of a shape lie in it. made says where the tensor was made."""
+    """A slice from start to end stays inside one axis of a shape. made is the line that made the tensor."""
 
     shape: Shape
     axis: int
@@ -64,39 +65,39 @@ class AxisBounds:
 
 @dataclass(frozen=True, slots=True)
 class IndexBounds:
-    """A place of one axis of a shape lies in it. front is counted from the front, asked is what was written."""
+    """An index is inside one axis of a shape. front is counted from the front, written is as the user wrote it."""
 
     shape: Shape
     axis: int
     front: sint
-    asked: sint
+    written: sint
     made: str
 
     def certain(self) -> bool:
-        """Whether it lies in its axis for all values of its variables."""
+        """Whether it is inside its axis for all values of its variables."""
         return low(self.front) >= 0 and low(lengths.sub(self.shape[self.axis], self.front)) > 0
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise IndexOutOfRange where it does not, for these values or else those bound; or for all that there are."""
+        """Raise IndexOutOfRange where it is not, for these values or else those bound, or where no value can be."""
         front, size = (lengths.now(n, values) for n in (self.front, self.shape[self.axis]))
         never = high(self.front) < 0 or high(lengths.sub(self.shape[self.axis], self.front)) <= 0
         if front is None or size is None:
             if never:
                 raise IndexOutOfRange(
-                    f"index {show_arg(self.asked)} is out of range for axis {self.axis} of shape "
-                    f"{show_arg(self.shape)}, where {bounds_of((*self.shape, self.asked))}\n  made at {self.made}"
+                    f"index {show_arg(self.written)} is out of range for axis {self.axis} of shape "
+                    f"{show_arg(self.shape)}, where {bounds_of((*self.shape, self.written))}\n  made at {self.made}"
                 )
         elif not 0 <= front < size:
             shape = tuple(lengths.now(n, values) for n in self.shape)
             raise IndexOutOfRange(
-                f"index {lengths.now(self.asked, values)} is out of range for axis {self.axis} of shape {shape}: it "
-                f"has {size} elements, {with_values((*self.shape, self.asked), values)}\n  made at {self.made}"
+                f"index {lengths.now(self.written, values)} is out of range for axis {self.axis} of shape {shape}: it "
+                f"has {size} elements, {with_values((*self.shape, self.written), values)}\n  made at {self.made}"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Some axes of a shape have elements. what says what chooses one of them."""
+    """Some axes of a shape have elements. what is the operation that chooses one of them, for the message."""
 
     shape: Shape
     axes: tuple[int, ...]
@@ -104,7 +105,7 @@ class Filled:
     made: str
 
     def certain(self) -> bool:
-        """Whether they have for all values of their variables."""
+        """Whether they have elements for all values of their variables."""
         return all(low(self.shape[axis]) > 0 for axis in self.axes)
 
     def check(self, values: Mapping[str, int]) -> None:
@@ -118,19 +119,19 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Two shapes have as many elements."""
+    """Two shapes have equally many elements."""
 
     old: Shape
     new: Shape
     made: str
 
     def certain(self) -> bool:
-        """Whether they have for all values of their variables."""
+        """Whether they are equal for all values of their variables."""
         positive = all(low(size) >= 0 for size in self.new)
         return positive and lengths.same(lengths.product(self.old), lengths.product(self.new))
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise ShapeError where they have not, for these values or else those bound; unbound ones pass."""
+        """Raise ShapeError where they differ, for these values or else those bound; unbound ones pass."""
         old, new = (tuple([lengths.now(n, values) for n in shape]) for shape in (self.old, self.new))
         known = [tuple([n for n in shape if n is not None]) for shape in (old, new)]
         if known == [old, new] and (why := no_reshape(*known)):
@@ -139,7 +140,7 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class CheckedSizes:
-    """None of some sizes is negative. what says whose they are."""
+    """None of some sizes is negative. what names the argument that they are of, for the message."""
 
     sizes: Shape
     what: str
@@ -161,7 +162,7 @@ class CheckedSizes:
 
 @dataclass(frozen=True, slots=True)
 class Fits:
-    """An integer dtype holds a symbolic integer that is taken as a value; count is how many times it is."""
+    """A symbolic integer used as a value is in the range of an integer dtype. count: elements that have the value."""
 
     value: sint
     dtype: DType
@@ -169,13 +170,13 @@ class Fits:
     count: sint = 1
 
     def certain(self) -> bool:
-        """Whether it does for all values of its variables."""
+        """Whether it is for all values of its variables."""
         return self.dtype.kind not in ("int", "uint") or lengths.fits(self.value, self.dtype)
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise NumberOutOfRange where it does not, for these values or else those bound; unbound ones pass."""
+        """Raise NumberOutOfRange where it is not, for these values or else those bound; unbound ones pass."""
         found = None if self.certain() else lengths.now(self.value, values)
-        if found is None or lengths.now(self.count, values) == 0:
+        if found is None or lengths.now(self.count, values) == 0:  # a range of no elements has no value out of range
             return
         try:
             inrange.check(found, self.dtype)
@@ -188,18 +189,18 @@ _listening = Listening[Claim]()
 
 
 def noting() -> AbstractContextManager[list[Claim]]:
-    """What is claimed in the block, in this thread, that other values of variables could make wrong."""
+    """The claims of the block, in this thread, that other values of variables could make false."""
     return _listening.block()
 
 
-def take(claim: Claim) -> None:
-    """Check a claim with the values bound now, and note it where somebody listens."""
+def require(claim: Claim) -> None:
+    """Check a claim with the values bound now, and record it where a list is open (`noting`)."""
     claim.check({})
     if _listening.lists and not claim.certain():
         note([claim])
 
 
 def note(claims: Sequence[Claim]) -> None:
-    """Add claims to the lists of all that listen; those of a replay inside a capture, too."""
+    """Add claims to all open lists: a replay inside a capture has to hold for the outer replay, too."""
     for found in _listening.lists:
         found.extend(claim for claim in claims if claim not in found)

@@ -1,11 +1,11 @@
-"""Reductions: sums, products, extremes, statistics, softmax and its relatives, places of extremes, norms.
+"""Reductions: sums, products, extremes, statistics, softmax and its relatives, indices of extremes, norms.
 
 A tensor and one axis, several, or None for all in; the tensor without those axes out, or with size 1 where keepdim.
 Sums of half types are accumulated in float32 and rounded once, those of bools and of small integers in 32 bits, or in
 64 where that many elements could exceed them; other integers in their own dtype, wrapping. Over no elements a sum is
 0, a product 1, a mean NaN, as in numpy; max and min raise.
 
-What is reduced is broadcast back with keepdim and no other node between, which is the form that one kernel computes.
+A reduction that is broadcast back has keepdim and no other node in between, the form that is fused into one kernel.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _accumulate(self: Tensor, op: Ops, axis: Axis, keepdim: bool, dtype: DTypeLi
 
 
 def _holding(self: Tensor, dtype: DType, count: int) -> DType:
-    """An integer dtype, or the one of 64 bits where it does not hold the sum of so many elements of this dtype."""
+    """An integer dtype, or the one of 64 bits where the sum of so many elements of this dtype could exceed it."""
     if count * self.dtype.min >= dtype.min and count * self.dtype.max <= dtype.max:
         return dtype
     return dtypes.uint64 if dtype.kind == "uint" else dtypes.int64
@@ -76,7 +76,7 @@ def not_empty(self: Tensor, what: str, axis: Axis) -> tuple[int, ...]:
     """The axes. Raises AxisError if one of them has no elements to choose from."""
     axes = self._axes(axis)
     if builtins.any(not isinstance(self.shape[a], int) or self.shape[a] == 0 for a in axes):
-        parts.take(parts.Filled(self.shape, axes, f"{what} over axis {axis}", self._where()))
+        parts.require(parts.Filled(self.shape, axes, f"{what} over axis {axis}", self._where()))
     return axes
 
 
@@ -123,7 +123,7 @@ def _count(self: Tensor, axis: Axis) -> sint:
 
 
 def mean_floats(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
-    """The mean of floats that are wide enough."""
+    """The mean of floats that are wide enough to be summed in their own dtype."""
     return self._reduce(Ops.ADD, axis, keepdim)._op(Ops.FDIV, _count(self, axis))
 
 
@@ -144,26 +144,27 @@ def for_mean(self: Tensor, dtype: DTypeLike) -> Tensor:
     """The elements in the dtype that their mean is to have."""
     to = to_dtype(dtype)
     if to.kind not in ("float", "complex"):
-        raise DTypeChoiceError(f"mean gives floats or complex numbers, asked for {to}\n  made at {self._where()}")
+        raise DTypeChoiceError(f"mean gives floats or complex numbers, got {to}\n  made at {self._where()}")
     return self._cast(to)
 
 
 def _var(self: Tensor, axis: Axis, keepdim: bool, correction: float) -> Tensor:
     """The sum of squared distances from the mean over count - `correction`, or over 0 if that is less."""
-    apart = self._op(Ops.SUB, mean_floats(self, axis, True))
-    squares = apart._op(Ops.MUL, apart)._reduce(Ops.ADD, axis, keepdim)
+    # two passes: E[x**2] - mean**2 in one would cancel where the mean is large
+    distance = self._op(Ops.SUB, mean_floats(self, axis, True))
+    squares = distance._op(Ops.MUL, distance)._reduce(Ops.ADD, axis, keepdim)
     count = _count(self, axis)
     if isinstance(count, int):
         return squares._op(Ops.FDIV, builtins.max(0, count - correction))
-    left = squares._const(count, squares.dtype)._op(Ops.SUB, correction)._op(Ops.MAX, 0)  # it may be a fraction
-    return squares._op(Ops.FDIV, left)
+    freedom = squares._const(count, squares.dtype)._op(Ops.SUB, correction)._op(Ops.MAX, 0)  # correction may be 0.5
+    return squares._op(Ops.FDIV, freedom)
 
 
 @either_spelling
 def var(
     self: Tensor, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
 ) -> Tensor:
-    """The variance: squared distances from the mean, summed and divided by their number less correction.
+    """The variance: squared distances from the mean, summed and divided by their count less correction.
 
     unbiased is another way to say correction: True for 1, False for 0.
     """
@@ -199,7 +200,10 @@ def std_mean(
 
 
 def _shifted(self: Tensor, axis: Axis) -> Tensor:
-    """Less the greatest along axis, which is taken for a constant: it cancels out."""
+    """The values less their maximum along axis, so that exp does not overflow. Softmax does not change by it.
+
+    So the maximum has no gradient, and is detached.
+    """
     return self._op(Ops.SUB, self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True))
 
 
@@ -243,9 +247,9 @@ def logsumexp(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
 
 
 def logsumexp_floats(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
-    """log(sum(exp(x))) of floats that are wide enough, from the greatest on, so that nothing overflows."""
+    """log(sum(exp(x - max))) + max of floats that are wide enough, so that exp does not overflow."""
     greatest = self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True)
-    base = greatest.isfinite()._op(Ops.WHERE, greatest, 0.0)
+    base = greatest.isfinite()._op(Ops.WHERE, greatest, 0.0)  # -inf - -inf would be NaN, and the result is -inf
     total = log_floats(exp_below_zero(self._op(Ops.SUB, base))._reduce(Ops.ADD, axis, True))._op(Ops.ADD, base)
     return total if keepdim else without_axes(total, self._axes(axis))
 
@@ -265,7 +269,7 @@ def normalize(self: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) ->
     p = inf takes the greatest magnitude, -inf the least, 0 how many elements are not 0.
     """
     x = self._in_float()
-    if p == 2:
+    if p == 2:  # eps before the root: the slope of SQRT at 0 is infinite
         norm = x._op(Ops.MUL, x)._reduce(Ops.ADD, dim, True).clamp(eps * eps)._op(Ops.SQRT)
     elif p == math.inf:
         norm = x.abs()._reduce(Ops.MAX, dim, True).clamp(eps)
@@ -287,9 +291,9 @@ def layernorm(self: Tensor, axis: int | Sequence[int] = -1, eps: float = 1e-5) -
     [[-1.0, 1.0]]
     """
     x = self._in_float()
-    apart = x._op(Ops.SUB, mean_floats(x, axis, True))
-    scale = mean_floats(apart._op(Ops.MUL, apart), axis, True)._op(Ops.ADD, eps)._op(Ops.SQRT)._op(Ops.RECIPROCAL)
-    return apart._op(Ops.MUL, scale)._narrowed(self.dtype)
+    centred = x._op(Ops.SUB, mean_floats(x, axis, True))
+    scale = mean_floats(centred._op(Ops.MUL, centred), axis, True)._op(Ops.ADD, eps)._op(Ops.SQRT)._op(Ops.RECIPROCAL)
+    return centred._op(Ops.MUL, scale)._narrowed(self.dtype)
 
 
 @either_spelling
@@ -301,7 +305,7 @@ def batchnorm(
     invstd: Tensor,
     axis: int | Sequence[int] = 1,
 ) -> Tensor:
-    """(self - mean) * invstd * weight + bias, where each of them has one value for each place along axis."""
+    """(self - mean) * invstd * weight + bias, where each of them has one value for each index along axis."""
     axes = self._axes(axis)
     shape = tuple(size if a in axes else 1 for a, size in enumerate(self.shape))
 
@@ -313,7 +317,7 @@ def batchnorm(
     return result if bias is None else result._op(Ops.ADD, wide(bias))
 
 
-# Places of extremes
+# Indices of extremes
 
 
 def scanned(self: Tensor, op: Ops, axis: int) -> Tensor:
@@ -328,15 +332,15 @@ def is_among(self: Tensor, extreme: Tensor) -> Tensor:
     return found._op(Ops.OR, self._op(Ops.CMPNE, self)) if self._is_float() else found
 
 
-def _first_place(self: Tensor, op: Ops, what: str, axis: int | None, keepdim: bool) -> Tensor:
+def _first_index(self: Tensor, op: Ops, what: str, axis: int | None, keepdim: bool) -> Tensor:
     """The index of the first extreme along `axis`, or of the first NaN; None: in the flattened tensor."""
     if axis is None:
-        result = _first_place(reshaped(self, (lengths.product(self.shape),)), op, what, 0, False)
+        result = _first_index(reshaped(self, (lengths.product(self.shape),)), op, what, 0, False)
         return reshaped(result, (1,) * self.ndim) if keepdim else result
     (axis,) = not_empty(self, what, axis) or (0,)
     if not self.ndim:
         return as_positions(self._const(0, dtypes.int32))
-    hit = is_among(self, self._reduce(op, axis, True))
+    hit = is_among(self, self._reduce(op, axis, True))  # two reductions, of values and of indices: no op pairs them
     return as_positions(
         hit._op(Ops.WHERE, positions_along(self, axis), self.shape[axis])._reduce(Ops.MIN, axis, keepdim)
     )
@@ -344,26 +348,26 @@ def _first_place(self: Tensor, op: Ops, what: str, axis: int | None, keepdim: bo
 
 @either_spelling
 def argmax(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Tensor:
-    """The place of the greatest value, the first of equals; NaN counts as greatest. Places are int32, or int64 with
+    """The index of the greatest value, the first of equals; NaN counts as greatest. Indices are int32, or int64 with
     DEFAULT_INT=int64.
 
-    axis None takes the place in the flattened tensor. Raises ShapeError over no elements.
+    axis None is the index in the flattened tensor. Raises ShapeError over no elements.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 0, 2], [5, 4, 3]]).argmax(axis=1).tolist()
     [2, 0]
     """
-    return _first_place(self, Ops.MAX, "argmax", axis, keepdim)
+    return _first_index(self, Ops.MAX, "argmax", axis, keepdim)
 
 
 @either_spelling
 def argmin(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Tensor:
-    """The place of the least value, the first of equals; NaN counts as least."""
-    return _first_place(self, Ops.MIN, "argmin", axis, keepdim)
+    """The index of the least value, the first of equals; NaN counts as least."""
+    return _first_index(self, Ops.MIN, "argmin", axis, keepdim)
 
 
 def _correction(correction: float | None, unbiased: bool | None) -> float:
-    """What is taken from the number of elements, said in either way; 1 where neither says."""
+    """The correction that is subtracted from the count, given by either parameter; 1 where neither is given."""
     if unbiased is not None:
         return int(unbiased)
     return 1 if correction is None else correction

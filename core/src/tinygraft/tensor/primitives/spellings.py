@@ -1,7 +1,7 @@
-"""Parameters by their other names: a method that says axis takes dim as well, and the other way round.
+"""Aliases of parameters: a method that declares axis takes dim as well, and the other way round.
 
-NumPy has axis and keepdims, PyTorch dim and keepdim, and people bring both. Each method declares one name and has the
-decorator `either_spelling`; `tensor.pyi` shows both to type checkers and editors.
+NumPy has axis and keepdims, PyTorch dim and keepdim, and users of both are served. Each method declares
+one name and has the decorator `either_spelling`; `tensor.pyi` shows both to type checkers and editors.
 """
 
 from __future__ import annotations

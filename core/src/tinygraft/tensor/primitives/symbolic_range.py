@@ -47,7 +47,7 @@ def symbolic_range(of: Any, start: Any, stop: Any, step: Any, dtype: DTypeLike |
     if dtype is None and not all(lengths.fits(n, to) for n in (first, last)):
         to = wide
     for end in (first, last):
-        parts.take(parts.Fits(end, to, count=count))
+        parts.require(parts.Fits(end, to, count=count))
     line = iota(of, count, Device.canonicalize(device))._cast(wide)
     line = line if step == 1 else line._op(Ops.MUL, line._const(step, wide))
     line = line if isinstance(first, int) and first == 0 else line._op(Ops.ADD, line._const(first, wide))

@@ -1,11 +1,11 @@
 """Roots, powers of e, logarithms, trigonometric and hyperbolic functions, and the error function.
 
 A tensor of floats in (other dtypes become the default float), one of the same shape out. Most are an op of their own,
-which a device gives to about a unit in the last place (rules/ has how); the others are made of those here. Half types
+exact to about a unit in the last place (rules/ has how); the others are written with those here. Half types
 are computed in float32 and rounded once.
 
-Where a formula takes over from another one, the argument of the branch that is not taken is replaced by a harmless one,
-so that no gradient becomes NaN.
+Where a WHERE chooses between two formulas, the argument of the one that is not chosen is replaced by a harmless value:
+the gradient of both is computed, and 0 * inf would make NaN of the one that is chosen.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 LOG2_E, LN_2, LOG10_2 = 1 / math.log(2), math.log(2), math.log10(2)
-# e**x / 2 is e**(x - _HALVED) times a number a little above 1. _HALVED is ln(2) but for digits that an x below 128
-# lacks.
+# e**x / 2 is e**(x - _HALVED) times a number a little above 1. _HALVED is ln(2) in multiples of 2**-17, the
+# distance of float32 numbers from 64 to 128, so that the difference is not rounded there.
 _HALVED = 90853 / 2**17
 _AND_MORE = math.exp(_HALVED - LN_2)
 
@@ -63,7 +63,10 @@ def _half_exp(self: Tensor) -> Tensor:
 
 
 def exp_below_zero(self: Tensor) -> Tensor:
-    """e**x for x <= 0, to be compared with 1: what is lost in a large -x is below all that counts there."""
+    """e**x for x <= 0 as 2**(x * log2(e)), for sums in which another term is 1.
+
+    The rounding error of the product grows with -x, but e**x is then far below that 1.
+    """
     return self._op(Ops.MUL, LOG2_E)._op(Ops.EXP2)
 
 
@@ -152,8 +155,8 @@ def logaddexp(self: Tensor, other: object) -> Tensor:
         return a.logaddexp(b)
     dtype, a, b = a.dtype, a._in_float(), b._in_float()
     same = a._op(Ops.CMPEQ, b)  # also two equal infinities, whose difference is NaN
-    apart = same._op(Ops.WHERE, 0.0, a._op(Ops.SUB, b)).abs()._op(Ops.NEG)
-    return a._op(Ops.MAX, b)._op(Ops.ADD, log1p_floats(exp_floats(apart)))._narrowed(dtype)
+    difference = same._op(Ops.WHERE, 0.0, a._op(Ops.SUB, b)).abs()._op(Ops.NEG)
+    return a._op(Ops.MAX, b)._op(Ops.ADD, log1p_floats(exp_floats(difference)))._narrowed(dtype)
 
 
 # Trigonometric
@@ -206,7 +209,9 @@ def sinh(self: Tensor) -> Tensor:
     """The hyperbolic sine: of m = e**|x| - 1 it is (m + m / (m + 1)) / 2, and e**|x| / 2 far out."""
     x = self._in_float()
     negative, size = negative_and_magnitude(x)
-    large = swapped(size, Ops.CMPLT, 22.0)
+    large = swapped(
+        size, Ops.CMPLT, 22.0
+    )  # from there e**-x is below half a unit in the last place of e**x, in float64
     m = large._op(Ops.WHERE, 0.0, size)._op(Ops.EXPM1)
     near = m._op(Ops.ADD, m._op(Ops.FDIV, m._op(Ops.ADD, 1.0)))._op(Ops.MUL, 0.5)
     found = large._op(Ops.WHERE, _half_exp(large._op(Ops.WHERE, size, 22.0)), near)
@@ -230,7 +235,7 @@ def tanh(self: Tensor) -> Tensor:
 
 
 def _is_large(self: Tensor, size: Tensor) -> Tensor:
-    """Where asinh and acosh are log(2 * size), and size squared might overflow."""
+    """Where asinh and acosh are log(2 * size) to the last place, which needs no square that might overflow."""
     return swapped(size, Ops.CMPLT, 1e9 if self.dtype is dtypes.float64 else 1e4)
 
 
@@ -245,12 +250,13 @@ def asinh(self: Tensor) -> Tensor:
     x = self._in_float()
     negative, size = negative_and_magnitude(x)
     large = _is_large(x, size)
+    # x + sqrt(x*x + 1) - 1 as x + x*x / (sqrt(x*x + 1) + 1): near 0 the root less 1 would cancel
     some = large._op(Ops.WHERE, 0.0, size)
     square = some._op(Ops.MUL, some)
     grown = some._op(Ops.ADD, square._op(Ops.FDIV, square._op(Ops.ADD, 1.0)._op(Ops.SQRT)._op(Ops.ADD, 1.0)))
     result = _log1p_or_twice(size, large, grown)
     result = negative._op(Ops.WHERE, result._op(Ops.NEG), result)
-    return x._op(Ops.CMPEQ, 0.0)._op(Ops.WHERE, x, result)._narrowed(self.dtype)
+    return x._op(Ops.CMPEQ, 0.0)._op(Ops.WHERE, x, result)._narrowed(self.dtype)  # asinh(-0.0) is -0.0
 
 
 def acosh(self: Tensor) -> Tensor:
@@ -266,8 +272,9 @@ def acosh(self: Tensor) -> Tensor:
 def atanh(self: Tensor) -> Tensor:
     """The inverse of tanh; infinite at -1 and 1, NaN outside."""
     x = self._in_float()
-    apart = log1p_floats(x)._op(Ops.SUB, log1p_floats(x._op(Ops.NEG)))
-    return apart._op(Ops.MUL, 0.5)._narrowed(self.dtype)
+    # log((1 + x) / (1 - x)) / 2, each logarithm exact near 0
+    difference = log1p_floats(x)._op(Ops.SUB, log1p_floats(x._op(Ops.NEG)))
+    return difference._op(Ops.MUL, 0.5)._narrowed(self.dtype)
 
 
 def erf(self: Tensor) -> Tensor:

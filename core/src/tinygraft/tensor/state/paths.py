@@ -162,7 +162,7 @@ class Leaves(GradientPath):
             result = self.result
             raise GraphError(
                 f"backward found no tensor to give a gradient to: the result of shape {result.shape} depends on none "
-                f"that is still there, is of floats and has requires_grad True or None\n  made at {result._where()}\n"
+                f"that is live, is of floats and has requires_grad True or None\n  made at {result._where()}\n"
                 "  hint: set requires_grad=True on what the gradient is for before it is used, and keep it"
             )
         return given

@@ -50,7 +50,7 @@ def test_interpolate_errors() -> None:
     """An unknown mode and sizes that do not fit are refused."""
     with pytest.raises(
         ValueError,
-        match="knows the modes linear, nearest, nearest-exact, bilinear, trilinear, bicubic, area, got 'cubic'",
+        match="takes the modes linear, nearest, nearest-exact, bilinear, trilinear, bicubic, area, got 'cubic'",
     ):
         Tensor.ones(3).interpolate((2,), mode="cubic")
     with pytest.raises(ShapeError, match=r"sizes of at least 1 for the last axes of \(3,\), got \(2, 2\)"):
@@ -78,5 +78,5 @@ def test_max_unpool_is_that_of_pytorch() -> None:
     wanted = F.max_unpool2d(pooled, places, 3, 2, 1)
     found = Tensor(pooled.numpy()).max_unpool2d(Tensor(places.numpy()), 3, 2, padding=1)
     np.testing.assert_array_equal(values(found), wanted.numpy())
-    with pytest.raises(ShapeError, match="max_unpool2d needs values and places of one shape"):
+    with pytest.raises(ShapeError, match="max_unpool2d needs values and indices of one shape"):
         Tensor.ones(1, 1, 2, 2).max_unpool2d(Tensor.ones(1, 1, 2, 3).int())

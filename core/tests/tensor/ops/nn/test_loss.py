@@ -180,7 +180,7 @@ def test_labels_that_do_not_fit_are_refused() -> None:
         Tensor.ones(2, 3).sparse_categorical_crossentropy(Tensor([0, 1, 2]))
     with pytest.raises(DTypeError, match="labels are integers, got dtypes.float"):
         Tensor.ones(2, 3).cross_entropy(Tensor([0.0, 1.0]))
-    with pytest.raises(ValueError, match="label_smoothing lies between 0 and 1, got 1.5"):
+    with pytest.raises(ValueError, match="label_smoothing is between 0 and 1, got 1.5"):
         Tensor.ones(2, 3).cross_entropy(Tensor([0, 1]), label_smoothing=1.5)
 
 

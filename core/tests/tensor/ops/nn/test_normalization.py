@@ -205,7 +205,7 @@ def test_what_is_refused() -> None:
         x.glu(1)
     with pytest.raises(DTypeError, match="embedding needs integers as numbers of rows, got dtypes.float"):
         Tensor([1.0]).embedding(Tensor.ones(2, 3))
-    with pytest.raises(DTypeError, match="a window is of float32 or float64, asked for dtypes.half; cast it"):
+    with pytest.raises(DTypeError, match="a window is of float32 or float64, got dtypes.half; cast it"):
         Tensor.window_hann(3, dtype=dtypes.float16)
     with pytest.raises(ShapeError, match=r"a mask of shape \(2,\) does not broadcast to shape \(2, 3, 4\)"):
         x.masked_sum(mask=Tensor([True, False]))

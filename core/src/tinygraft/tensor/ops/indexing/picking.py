@@ -62,7 +62,7 @@ def _written(self: Tensor, what: str, dim: int, index: Any, source: Any, op: Ops
         value = value.reshape(wanted) if not self.ndim and source.ndim < 2 and value.size == 1 else value
         if value.shape != wanted:
             raise ShapeError(
-                f"{what} along axis {axis} of shape {self.shape} by {line.shape[0]} places needs a source of shape "
+                f"{what} along axis {axis} of shape {self.shape} by {line.shape[0]} indices needs a source of shape "
                 f"{wanted}, got {source.shape}\n"
                 f"  tensor made at {self._where()}      source made at {source._where()}"
             )
@@ -113,7 +113,7 @@ def index_reduce(self: Tensor, dim: int, index: Any, source: Any, reduce: str, i
     include_self says that what is there takes part.
     """
     if reduce not in REDUCE_OPS:
-        raise ShapeError(f"index_reduce knows {', '.join(REDUCE_OPS)}, got {reduce!r}")
+        raise ShapeError(f"index_reduce takes {', '.join(REDUCE_OPS)}, got {reduce!r}")
     op = REDUCE_OPS[reduce]
     base = self
     if not include_self:
@@ -182,7 +182,7 @@ def put(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tens
         source = source if source.ndim else source.expand(index.size)
     if index.size != source.size:
         raise ShapeError(
-            f"put needs as many places as elements, got shapes {index.shape} and {source.shape}\n"
+            f"put needs as many indices as elements, got shapes {index.shape} and {source.shape}\n"
             f"  index made at {index._where()}      source made at {source._where()}"
         )
     places = wrapped(index, flat.shape[0])[0]
@@ -204,7 +204,7 @@ def index_put(self: Tensor, indices: Sequence[Any], values: Any, accumulate: boo
         values = self._value_for(values)
     if broadcast_shape(values.shape, places.shape) != places.shape:
         raise ShapeError(
-            f"cannot write values of shape {values.shape} to places of shape {places.shape}\n"
+            f"cannot write values of shape {values.shape} to elements of shape {places.shape}\n"
             f"  values made at {values._where()}      tensor made at {self._where()}"
         )
     return _stored_at(self, places, values, Ops.ADD if accumulate else None)
@@ -301,7 +301,7 @@ def _strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_o
     last = start + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
     total = lengths.as_int(lengths.product(self.shape), "as_strided")
     if 0 not in sizes and last >= total:
-        raise IndexOutOfRange(f"as_strided would read place {last} of shape {self.shape}, which has {total} elements")
+        raise IndexOutOfRange(f"as_strided would read index {last} of shape {self.shape}, which has {total} elements")
     places = reshaped(iota(type(self), 1, self.device), (1,) * len(sizes)) + start
     for axis, (n, step) in enumerate(zip(sizes, steps, strict=True)):
         line = iota(type(self), n, self.device) * step

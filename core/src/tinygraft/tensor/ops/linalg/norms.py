@@ -25,7 +25,7 @@ def _measured(self: Tensor, what: str, dtype: DTypeLike | None) -> Tensor:
     to = self._in_field().dtype if dtype is None and self.dtype.kind not in ("float", "complex") else dtype
     found = self if to is None else self._cast(to)
     if found.dtype.kind not in ("float", "complex"):
-        raise DTypeError(f"{what} measures floats, asked for {found.dtype}\n  made at {self._where()}")
+        raise DTypeError(f"{what} measures floats, got {found.dtype}\n  made at {self._where()}")
     return found
 
 
@@ -96,7 +96,7 @@ def matrix_norm(
         few = sizes.sum(-1) if ord == "nuc" else _greatest(sizes) if ord > 0 else sizes.min(-1)
         found = reshaped(few, tuple(1 if axis in (rows, columns) else n for axis, n in enumerate(x.shape)))
     else:
-        raise ValueError(f"matrix_norm knows the orders fro, nuc, 1, -1, 2, -2, inf and -inf, got {ord!r}")
+        raise ValueError(f"matrix_norm takes the orders fro, nuc, 1, -1, 2, -2, inf and -inf, got {ord!r}")
     if not keepdim:
         found = reshaped(found, tuple(n for axis, n in enumerate(x.shape) if axis not in (rows, columns)))
     return found._cast(part_of(x.dtype))

@@ -72,9 +72,9 @@ def grid_sample(
 def _check_grid(self: Tensor, grid: Tensor, n: int, mode: str, padding_mode: str) -> None:
     """Raise ValueError for an unknown mode, ShapeError where images of `n` axes and grid do not fit."""
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(f"grid_sample knows the modes bilinear, nearest and bicubic, got {mode!r}")
+        raise ValueError(f"grid_sample takes the modes bilinear, nearest and bicubic, got {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"grid_sample knows the paddings zeros, border and reflection, got {padding_mode!r}")
+        raise ValueError(f"grid_sample takes the paddings zeros, border and reflection, got {padding_mode!r}")
     if n not in (2, 3) or grid.ndim != self.ndim or not lengths.same(grid.shape[-1], n) or not lengths.same(
         grid.shape[0], self.shape[0]
     ):  # fmt: skip

@@ -48,7 +48,7 @@ def interpolate(
     [[6, 7, 8], [36, 37, 38]]
     """
     if mode not in MODES:
-        raise ValueError(f"interpolate knows the modes {', '.join(MODES)}, got {mode!r}")
+        raise ValueError(f"interpolate takes the modes {', '.join(MODES)}, got {mode!r}")
     wanted, scales = _sizes(self, size, scale_factor)
     if not wanted or len(wanted) > self.ndim or any(n < 1 for n in wanted):
         raise ShapeError(f"interpolate needs sizes of at least 1 for the last axes of {self.shape}, got {wanted}")

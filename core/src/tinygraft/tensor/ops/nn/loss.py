@@ -247,4 +247,4 @@ def check_reduction(reduction: str) -> None:
 
 def _check_smoothing(smoothing: float) -> None:
     if not 0.0 <= smoothing <= 1.0:
-        raise ValueError(f"label_smoothing lies between 0 and 1, got {smoothing}")
+        raise ValueError(f"label_smoothing is between 0 and 1, got {smoothing}")

@@ -130,8 +130,8 @@ def max_unpool2d(
     n = len(kernel)
     if self.shape != indices.shape or self.ndim < n:
         raise ShapeError(
-            f"max_unpool{n}d needs values and places of one shape with {n} spatial axes, got {self.shape} and "
-            f"{indices.shape}\n  values made at {self._where()}      places made at {indices._where()}"
+            f"max_unpool{n}d needs values and indices of one shape with {n} spatial axes, got {self.shape} and "
+            f"{indices.shape}\n  values made at {self._where()}      indices made at {indices._where()}"
         )
     lead, length = self.shape[: self.ndim - n], lengths.as_ints(self.shape[self.ndim - n :], "max_unpool")
     if output_size is None:

@@ -54,7 +54,7 @@ def _distances(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> Any:
         x = type(self)(x, device=self.device)
     if x.ndim == 1 and self.ndim > 1:
         if x.shape[0] != self.shape[axis]:
-            raise ShapeError(f"{what} needs a place for each of {self.shape[axis]} values, got {x.shape[0]}")
+            raise ShapeError(f"{what} needs a coordinate for each of {self.shape[axis]} values, got {x.shape[0]}")
         x = x.reshape((-1,) + (1,) * (self.ndim - axis - 1))
     return x.diff(axis=axis - self.ndim)
 

@@ -309,7 +309,7 @@ def tensor_split(self: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[
 def _evenly(self: Tensor, what: str, sections: Any, axis: int) -> tuple[Tensor, ...]:
     """`tensor_split`, but ShapeError where a number of `sections` does not divide the axis."""
     if isinstance(sections, str):
-        raise DTypeError(f"{what} takes a number of parts or the places of cuts, got {sections!r}")
+        raise DTypeError(f"{what} takes a number of sections or the indices to cut at, got {sections!r}")
     if isinstance(sections, int) and (sections < 1 or self.shape[axis] % sections):
         raise ShapeError(f"{what} cannot cut axis {axis} of {self.shape} into {sections} equal parts")
     return self.tensor_split(sections, axis)

@@ -24,7 +24,7 @@ def _places_of(cls: type[Tensor], M: int, sym: bool, dtype: DTypeLike | None, de
         raise ShapeError(f"a window has a length that is not negative, got {M!r}")
     to = dtypes.default_float if dtype is None else to_dtype(dtype)
     if to not in (dtypes.float32, dtypes.float64):
-        raise DTypeChoiceError(f"a window is of float32 or float64, asked for {to}; cast it")
+        raise DTypeChoiceError(f"a window is of float32 or float64, got {to}; cast it")
     line = cls.arange(M, device=device, dtype=to)
     return line, max(M - 1 if sym else M, 1)
 

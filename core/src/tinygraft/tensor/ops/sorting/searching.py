@@ -38,7 +38,7 @@ def searchsorted(
     if side not in (None, "left", "right"):
         raise ValueError(f"side is 'left' or 'right', got {side!r}")
     if right and side == "left":
-        raise ValueError("searchsorted was asked for side='left' and right=True, which is the other side")
+        raise ValueError("searchsorted got side='left' and right=True, which is the other side")
     if not self.ndim:
         raise ShapeError(f"searchsorted needs a sorted axis, got shape ()\n  made at {self._where()}")
     behind = right or side == "right"
