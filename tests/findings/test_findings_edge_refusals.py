@@ -46,9 +46,7 @@ def test_2_4_a_reflection_with_a_side_that_is_cut() -> None:
     }.items():
         assert line.pad(pads, mode="reflect").tolist() == [[expected]]
     assert line.pad((-1, 2), mode="reflect").sum().gradient(line)[0].tolist() == [[[1.0, 2.0, 1.0]]]
-    with pytest.raises(
-        ShapeError, match=r"^pad with mode reflect has room for 2 on axis 2 of \(1, 1, 3\), got 0"
-    ):
+    with pytest.raises(ShapeError, match=r"^pad with mode reflect has room for 2 on axis 2 of \(1, 1, 3\), got 0"):
         line.pad((-1, 3), mode="reflect")
 
 

@@ -2,10 +2,10 @@
 
     y = Sigmoid.apply(x)            or            f = Div(device, x, y); z = f.forward(x, y); gx, gy = f.backward(g)
 
-forward states what is computed, with the arguments and attributes that the classes are documented with; operands of one
+forward has the expression, with the arguments and attributes that the classes are documented with; operands of one
 call have one shape and dtype, as nodes have. backward is the walk over that expression by `autograd.vjp`, so a
-derivative is written down once, there; where a class differs from the table, it says so. Methods of Tensor do not go
-through these classes: they build the same nodes themselves.
+derivative is written once, there; a class that differs from the table says so. Methods of Tensor do not use
+these classes: they build the same nodes themselves.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class _Derived(Function):
         if root.dtype.kind == "float":
             found = gradient_nodes(root.uop, marked, grad_output.uop)
         swap = {grad_output.uop: grad_output.uop, **dict(zip(marked, (t.uop for t in self._inputs), strict=True))}
+        # the gradients in terms of the inputs; grad_output is no input, and stays also where it reads a marked one
         done = rebuild([node for node in found if node is not None], swap)
         gradients = tuple(
             None if node is None or not needed else grad_output._wrap(done[node])
@@ -268,7 +269,7 @@ class Permute(_Derived):
 
 
 class Pad(_Derived):
-    """Zeros before and after each axis; the gradient is what is inside of them."""
+    """Zeros before and after each axis; the gradient is cut to the elements between them."""
 
     def forward(self, x: Tensor, arg: tuple[tuple[int, int], ...]) -> Tensor:
         """The values with arg[axis] zeros before and after."""
@@ -277,7 +278,7 @@ class Pad(_Derived):
 
 
 class Shrink(_Derived):
-    """The part of each axis from start to end; the gradient is zero around it."""
+    """The elements of each axis from start to end; the gradient is zero around them."""
 
     def forward(self, x: Tensor, arg: tuple[tuple[sint, sint], ...]) -> Tensor:
         """The values from arg[axis][0] to arg[axis][1]."""
@@ -290,7 +291,7 @@ class Flip(_Derived):
 
     def forward(self, x: Tensor, axis: tuple[int, ...]) -> Tensor:
         """The values with the axes of axis reversed."""
-        self.arg = tuple(-1 if place in {a % x.ndim for a in axis} else 1 for place in range(x.ndim))
+        self.arg = tuple(-1 if i in {a % x.ndim for a in axis} else 1 for i in range(x.ndim))  # as tinygrad's: a stride
         return self._derived(lambda x: x.flip(axis), x)
 
 

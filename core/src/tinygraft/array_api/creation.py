@@ -19,7 +19,7 @@ def _shape(shape: ShapeLike) -> tuple[int, ...]:
 def asarray(obj: Any, /, *, dtype: DType | None = None, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor of obj: numbers, nested sequences of them, a tensor, or memory of another library.
 
-    A tensor stays the same one unless copy=True, or another dtype or device is asked for; copy=False raises ValueError
+    A tensor stays the same one unless copy=True, or another dtype or device is requested; copy=False raises ValueError
     where a copy has to be made.
     """
     if not isinstance(obj, Tensor):
@@ -38,7 +38,7 @@ def asarray(obj: Any, /, *, dtype: DType | None = None, device: str | None = Non
 def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DType | None = None, device: str | None = None
 ) -> Tensor:
-    """Numbers from start (0, where only one is given) to below stop, step apart."""
+    """Numbers from start (0, where only one is given) to below stop, in steps of step."""
     return Tensor.arange(start, stop, step, device=device, dtype=dtype)
 
 

@@ -117,7 +117,7 @@ class Namespace:
     """What __array_namespace_info__ gives: the dtypes, devices and capabilities of this namespace."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean indexing and shapes that depend on data are there; more axes than numpy has can only be computed."""
+        """Boolean indexing and data-dependent shapes are supported; more axes than NumPy has can only be computed."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:

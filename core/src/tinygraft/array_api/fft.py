@@ -72,7 +72,7 @@ def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "b
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """The frequencies of fft's results, where samples are d apart."""
+    """The frequencies of fft's results, for samples with the distance d."""
     return Tensor.fftfreq(n, d, device, _frequencies("fftfreq", dtype))
 
 

@@ -1,4 +1,4 @@
-"""The linear algebra extension of the standard: matrices lie in the last two axes."""
+"""The linear algebra extension of the standard: matrices are the last two axes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
 
 
 def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Tensor:
-    """Arrays one behind the other along an axis; all of them flat, for None."""
+    """Arrays one after another along an axis; all of them flat, for None."""
     dtype = promote(*(array.dtype for array in arrays))
     parts = [(array.flatten() if axis is None else array).cast(dtype) for array in arrays]
     return parts[0].cat(*parts[1:], dim=0 if axis is None else axis)

@@ -1,4 +1,4 @@
-"""Functions that search, sort, select and tell distinct values apart."""
+"""Functions that search, sort, select and find distinct values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tinygraft.tensor.tensor import Tensor
 
 
 class UniqueAll(NamedTuple):
-    """Distinct values, where each is first, where each element is among them, and how often each is there."""
+    """Distinct values, where each is first, where each element is among them, and how often each occurs."""
 
     values: Tensor
     indices: Tensor
@@ -18,7 +18,7 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """Distinct values and how often each is there."""
+    """Distinct values and how often each occurs."""
 
     values: Tensor
     counts: Tensor
@@ -109,7 +109,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """Distinct values and how often each is there."""
+    """Distinct values and how often each occurs."""
     values, counts = x.flatten().unique(return_counts=True)
     return UniqueCounts(values, counts)
 

@@ -2,7 +2,7 @@
 
 A path, or a tensor of bytes, in; out the members by name. A member that is in the archive as it is stays there until
 it is read; one that is compressed is unpacked at once. No size that an archive claims is believed: nothing is read past
-its end, and memory is taken for what was unpacked, not for what should be there.
+its end, and memory is allocated for unpacked bytes, not for the size that a header claims.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _tar_members(file: Any, content: Callable[[tarfile.TarFile, tarfile.TarInfo]
 
 
 def _unpacked(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Tensor:
-    """The content of a member, piece by piece: only what is there takes memory."""
+    """The content of a member, piece by piece: memory is used only for bytes that exist."""
     source = tar.extractfile(member)
     assert source is not None
     found = bytearray()
@@ -181,7 +181,7 @@ def _unpacked(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Tensor:
 
 
 class _Stream:
-    """A file that is unpacked while it is read, a piece at a time: what is asked for and not there takes no memory."""
+    """A file that is unpacked while it is read, a piece at a time: no memory is used for bytes that do not exist."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -237,7 +237,7 @@ class ZipFiles:
             return bytes(self._unpack(info, info.file_size))
         data = bytes(self.tensor(name).data()) if info.file_size else b""
         found = zlib.crc32(data)
-        if info.CRC not in (found, 0):  # 0: PyTorch was told to write none
+        if info.CRC not in (found, 0):  # 0: PyTorch was configured to write none
             raise FileFormatError(
                 f"{name!r} in this zip archive is damaged: the checksum of its bytes is {found:08x}, and should be "
                 f"{info.CRC:08x}"
@@ -255,7 +255,7 @@ class ZipFiles:
         return info.compress_type == zipfile.ZIP_STORED and not is_encrypted
 
     def _start(self, info: zipfile.ZipInfo) -> int:
-        """Where the bytes of a stored file begin: behind a header of its own, with its name and extra fields.
+        """Where the bytes of a stored file begin: after a header of its own, with its name and extra fields.
 
         Raises FileFormatError where that header is not there, or not whole: its lengths would lead anywhere.
         """
@@ -270,7 +270,7 @@ class ZipFiles:
         return int(info.header_offset + LOCAL_HEADER + name + extra)
 
     def _unpack(self, info: zipfile.ZipInfo, size: int) -> bytearray:
-        """The first bytes of a compressed file, piece by piece: only what is there takes memory."""
+        """The first bytes of a compressed file, piece by piece: memory is used only for bytes that exist."""
         found = bytearray()
         try:
             with self._archive.open(info) as source:
@@ -289,7 +289,7 @@ class ZipFiles:
 
 
 def _is_whole(extra: bytes, length: int) -> bool:
-    """Whether extra fields fill so many bytes: each has an id and a length, and there may be zeros behind them."""
+    """Whether extra fields fill so many bytes: each has an id and a length, and there may be zeros after them."""
     place = 0
     while place + 4 <= len(extra):
         place += 4 + int.from_bytes(extra[place + 2 : place + 4], "little")

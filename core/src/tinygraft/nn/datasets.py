@@ -43,7 +43,7 @@ def mnist(device: str | None = None, fashion: bool = False) -> tuple[Tensor, Ten
     """(X_train, Y_train, X_test, Y_test) of MNIST, or of Fashion-MNIST, all uint8.
 
     Images are (60000, 1, 28, 28) and (10000, 1, 28, 28) from 0 to 255, labels (60000,) and (10000,) from 0 to
-    9. The files (11 MB, or 30) are downloaded the first time, checked, and kept in the cache folder.
+    9. The files (11 MB, or 30) are downloaded the first time, checked, and cached in the cache folder.
 
     Raises FetchError, which names the address and the folder, when they can be neither found nor downloaded.
     Source: LeCun, Cortes & Burges, "The MNIST database"; Xiao, Rasul & Vollgraf, arXiv:1708.07747.
@@ -61,7 +61,7 @@ def cifar(device: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(X_train, Y_train, X_test, Y_test) of CIFAR-10, all uint8.
 
     Images are (50000, 3, 32, 32) and (10000, 3, 32, 32) from 0 to 255, labels (50000,) and (10000,) from 0 to 9. The
-    file (170 MB) is downloaded the first time, checked, unpacked and kept in the cache folder.
+    file (170 MB) is downloaded the first time, checked, unpacked and cached in the cache folder.
 
     Raises FetchError as mnist does, and FileFormatError for a file that is not CIFAR-10.
     Source: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.

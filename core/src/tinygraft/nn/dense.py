@@ -42,8 +42,8 @@ class Linear:
 class Embedding:
     """index (...) of integers -> the rows of weight (vocab_size, embed_size): (..., embed_size).
 
-    An index outside the table reads zeros. weight starts as glorot_uniform. Raises DTypeError for an index of
-    floats.
+    An index outside the table reads zeros. weight starts as glorot_uniform, as in tinygrad; PyTorch's is normal.
+    Raises DTypeError for an index of floats.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.Embedding(10, 4)(Tensor([[1, 2, 9]])).shape
@@ -100,6 +100,7 @@ class LSTMCell:
                     f"LSTMCell needs {name} {(x.shape[0], hidden)} beside x {x.shape}, got shape "
                     f"{state.shape}\n  made at {state._where()}"
                 )
+        # all four gates in one product each, which is why their weights are stacked
         gates = x.linear(self.weight_ih.transpose(), self.bias_ih) + h.linear(self.weight_hh.transpose(), self.bias_hh)
         i, f, g, o = gates.chunk(4, dim=1)
         new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()

@@ -1,4 +1,4 @@
-"""A dict of tensors that are made when somebody first asks for them.
+"""A dict of tensors that are made when they are first read.
 
 What it is made of is cheap, a tensor is not: a file may have a million of which a program uses ten.
 """

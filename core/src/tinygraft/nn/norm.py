@@ -18,8 +18,8 @@ class BatchNorm:
     """x (N, sz, ...) -> each channel with mean 0 and variance 1, times weight (sz,), plus bias (sz,).
 
     In training the mean and the (biased) variance are those of the batch, and running_mean and running_var
-    move towards them by momentum, the variance unbiased. Otherwise the running ones are used, if there are
-    any.
+    move towards them by momentum, the variance unbiased. Otherwise the running ones are used, if
+    track_running_stats.
 
     Raises ShapeError when the channels of x do not fit, or when training has one value for each channel.
     Source: Ioffe & Szegedy, "Batch normalization", arXiv:1502.03167.
@@ -69,6 +69,7 @@ class BatchNorm:
         if self.track_running_stats and not Tensor.training:
             shape = (1, self.sz, *(1,) * (x.ndim - 2))
             return self.running_mean.reshape(shape), self.running_var.reshape(shape)
+        # two passes, since E[x**2] - mean**2 cancels where the mean is large; the biased variance, as PyTorch
         axes = (0, *range(2, x.ndim))
         mean = x.mean(axes, keepdim=True)
         centered = x - mean
@@ -85,6 +86,7 @@ class BatchNorm:
                 f"BatchNorm in training needs more than one value for each channel, got shape {x.shape}\n"
                 f"  made at {x._where()}\n  hint: a larger batch, or leave training mode"
             )
+        # detached and assigned: the statistics are state, through which no gradient flows to an earlier batch
         keep, add = 1 - self.momentum, self.momentum
         unbiased = var.detach() * (count / (count - 1))
         self.running_mean.assign(self.running_mean * keep + (mean.detach() * add).cast(self.running_mean.dtype))
@@ -199,7 +201,7 @@ class RMSNorm:
             raise ShapeError(
                 f"RMSNorm of {self.dim} needs that on the last axis, got {x.shape}\n  made at {x._where()}"
             )
-        wide = x.float() if x.dtype.itemsize < 4 else x
+        wide = x.float() if x.dtype.itemsize < 4 else x  # a square of float16 overflows from 256 on
         y = (wide * ((wide * wide).mean(-1, keepdim=True) + self.eps).rsqrt()).cast(x.dtype)
         return y if self.weight is None else y * self.weight
 

@@ -29,7 +29,7 @@ class Optimizer:
 
     params keeps each tensor once, if it is of floats and requires_grad is not False, and sets requires_grad; of a
     complex tensor both parts, which are trained as two.
-    The other tensors given (such as running statistics) are kept in buffers, and realised with each step. lr
+    The other tensors given (such as running statistics) are listed in buffers, and realised with each step. lr
     is a tensor of shape (1,), of float64 where a parameter is, else of float32: assign to it to change it, also between
     replays of a TinyJit. A tensor of one element given as lr is that tensor itself. State and parameters may be moved
     (`to_`): each stays where it is, and what a step needs of the state is copied to the parameter and back.
@@ -145,7 +145,7 @@ class Optimizer:
     def schedule_step(self) -> list[Tensor]:
         """Give each parameter its new value, lazily; return all that one realize() call has to compute.
 
-        That is parameters, state and buffers, and the gradients too, so that a .grad that is still held stays
+        That is parameters, state and buffers, and the gradients too, so that a .grad that other code refers to stays
         readable. Raises TrainingError outside training mode, and for a parameter without a gradient.
         """
         if not Tensor.training:
@@ -176,7 +176,7 @@ class Optimizer:
 
 
 def _check_views(params: Sequence[Tensor]) -> None:
-    """Raise TrainingError for parameters that have memory in common, and for a part of a tensor with a gradient."""
+    """Raise TrainingError for parameters that have memory in common, and for a slice of a tensor with a gradient."""
     names = [f"parameter {place} of {len(params)}, shape {tensor.shape}," for place, tensor in enumerate(params)]
     of: dict[int, list[int]] = {}
     for place, tensor in enumerate(params):
@@ -224,7 +224,7 @@ def _at(p: Tensor, state: Tensor) -> Tensor:
 
 
 def _kept(new: Tensor, state: Tensor) -> Tensor:
-    """A new value of state, where that lies and of its dtype."""
+    """A new value of state, on its device and of its dtype."""
     return new.cast(state.dtype).to(state.device)
 
 

@@ -1,6 +1,6 @@
 """Pickles read as data: nothing that they name is called, and nothing changes but what they build.
 
-Python's own reader calls whatever a pickle names and sets any attribute of any object (BUILD). This one knows the
+Python's own reader calls whatever a pickle names and sets any attribute of any object (BUILD). This one has the
 opcodes that make numbers, text, lists, tuples, dicts and sets; what a pickle names and what it calls is up to a
 `PickleMeaning`. Memory and time are bounded by the length of the pickle: a text is as long as what the file has of it,
 the memo is a dict, and a key of a dict is small, since hashing walks through all of it each time.
@@ -24,7 +24,7 @@ _MARK = object()
 
 
 class File(Protocol):
-    """What a pickle is read from. read gives less than it is asked for at the end, readline no more than size."""
+    """What a pickle is read from. read returns less than size at the end, readline no more than size."""
 
     def read(self, size: int, /) -> bytes:
         """The next bytes."""
@@ -107,7 +107,7 @@ class _Reader:
         return self._stack.pop()
 
     def _pop_mark(self) -> list[Any]:
-        """What lies above the last mark, which goes too."""
+        """Remove the last mark, and return the items above it."""
         stack = self._stack
         for place in range(len(stack) - 1, -1, -1):
             if stack[place] is _MARK:

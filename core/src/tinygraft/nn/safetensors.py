@@ -74,10 +74,10 @@ def safe_save(tensors: Mapping[str, Tensor], path: FilePath, metadata: Mapping[s
 def safe_load(source: FilePath | bytes | bytearray | memoryview, device: Place = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file, or of its bytes, in the order of the file.
 
-    A tensor is made when it is first asked for, and its bytes are read when they are needed, so that a few tensors of a
+    A tensor is made when it is first read, and its bytes are read when they are needed, so that a few tensors of a
     large file cost what they take. The file may be replaced or removed before, but not written to: that raises
     FileFormatError when it is read. Raises FileFormatError, before anything is allocated, when the file is corrupt,
-    truncated or lies about its content, and UnsupportedError for a dtype that tinygraft does not have.
+    truncated or has a wrong header, and UnsupportedError for a dtype that tinygraft does not have.
     """
     label, name = _label(source), Device.canonicalize(device)
     content = _content(source)

@@ -242,7 +242,7 @@ def _marked(tensor: Tensor | None, metadata: Any) -> Tensor | None:
     if metadata is None or metadata == {} or tensor is None:
         return tensor
     if type(metadata) is not dict or not metadata.keys() <= {"conj", "neg"}:
-        raise UnsupportedError("this file has a tensor with marks that torch_load does not know")
+        raise UnsupportedError("this file has a tensor with attributes that torch_load does not support")
     if metadata.get("conj"):
         tensor = tensor.conj()
     return -tensor if metadata.get("neg") else tensor

@@ -2,7 +2,7 @@
 
 A method is a plain function whose first parameter is the tensor (or the class, in `classmethods`), under the method's
 own name. A property is such a function too, and `set_NAME` beside it writes it. A theme is imported when one of its
-methods is first asked for, so that `from tinygraft import Tensor` loads what every program needs; `EAGER` are those
+methods is first used, so that `from tinygraft import Tensor` loads what every program needs; `EAGER` are those
 that every program needs. `tensor.pyi` has the same methods with their types, for type checkers and editors; it is
 written by `python docs/write_tensor_stub.py`.
 """
@@ -299,7 +299,7 @@ EAGER = (
 
 
 class LateMember:
-    """What stands for a member of Tensor until its theme is imported, which is when the member is first asked for."""
+    """What stands for a member of Tensor until its theme is imported, which is when the member is first used."""
 
     def __init__(self, home: type, theme: Theme, name: str) -> None:
         self.home, self.theme, self.name = home, theme, name
@@ -308,7 +308,7 @@ class LateMember:
         """Import the theme, give its members to the class, and do what the member itself would do."""
         bind(self.home, self.theme)
         found = vars(self.home).get(self.name, self)
-        if found is self or not hasattr(found, "__get__"):  # somebody put something else there, or took it away
+        if found is self or not hasattr(found, "__get__"):  # other code has replaced the member, or deleted it
             found = self.theme.members()[self.name]
         return found.__get__(instance, owner)
 

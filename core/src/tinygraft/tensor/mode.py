@@ -101,7 +101,7 @@ class TensorType(type):
         Nothing here needs it: `backward` works on the graph of what it is called on, and a write into a tensor with
         requires_grad=True has no gradient. It is for programs that come from PyTorch. What is written into a computed
         tensor there is not recorded either: its gradient goes on to what it was computed from, as if it had not been
-        written to, and is taken at the values as they are now.
+        written to, and is computed at the values as they are now.
 
         >>> from tinygraft import Tensor
         >>> w = Tensor([1.0, 2.0], requires_grad=True)

@@ -1,7 +1,7 @@
-"""Nested lists, tuples and dicts with tensors in them: which there are, and the same with others in their place.
+"""Nested lists, tuples and dicts: the tensors in them, and the same containers with other tensors.
 
-A container may contain itself: looking for the end of one would not end. Whoever walks over containers calls check_ends
-when it has met MANY, which costs nothing before.
+A container may contain itself, and a walk over it would not end. So every walk calls check_ends once it has seen MANY
+items; below that the check costs nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.uop.uop import UOp
 
-MANY = 10_000  # items after which a walk asks whether it will end
+MANY = 10_000  # items after which a walk checks for cycles
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 
 
@@ -63,14 +63,14 @@ def has_complex(nested: Any) -> bool:
 
 
 class Halves:
-    """What stands for both parts of a complex tensor while they are no tensors."""
+    """The values for both parts of a complex tensor while they are no tensors."""
 
     def __init__(self, *halves: Any) -> None:
         self.halves = halves
 
 
 def _joined(*halves: Any) -> Any:
-    """A complex tensor of its parts, or what stands for one."""
+    """A complex tensor of its parts, or Halves of values that are no tensors."""
     return TensorBase._in_parts().joined(*halves) if isinstance(halves[0], TensorBase) else Halves(*halves)
 
 
@@ -124,11 +124,11 @@ def hides_tensors(nested: Any) -> bool:
     A symbolic integer counts as one: it has another value in another call.
     """
     seen: set[int] = set()
-    stack, met = [(nested, False)], 0
+    stack, count = [(nested, False)], 0
     while stack:
         item, inside = stack.pop()
-        met += 1
-        if met == MANY:
+        count += 1
+        if count == MANY:
             check_ends(nested)
         if isinstance(item, UOp) or (inside and isinstance(item, TensorBase)):
             return True

@@ -1,4 +1,4 @@
-"""What to use in the place of a name that people know from another library and that a tensor does not have."""
+"""Hints for names of other libraries that a tensor does not have: what to use instead."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a complex tensor knows about itself, reading it, when and where its values are computed, and its gradients.
+"""The properties of a complex tensor, reading it, when and where its values are computed, and its gradients.
 
-Each is that of both parts, taken apart or put together. The gradient of a complex tensor has that of the real parts as
+Each is done to both parts, and the results are joined. The gradient of a complex tensor has that of the real parts as
 real parts and that of the imaginary ones as imaginary parts, which is what PyTorch gives: a step against it lowers the
 loss.
 """
@@ -36,7 +36,9 @@ def partwise(name: str) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def each(self: ComplexAccess, *args: Any, **kwargs: Any) -> Any:
-        real, imaginary = self._halved  # called from here, not from a generator: storage.py looks who calls
+        real, imaginary = (
+            self._halved
+        )  # called from here, not from a generator: storage.py looks at the calling functions
         return self._in_parts().joined(method(real, *args, **kwargs), method(imaginary, *args, **kwargs))
 
     return each
@@ -175,7 +177,7 @@ class ComplexAccess(Tensor):
         self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None, copy: bool | None = None,
     ) -> Any:  # fmt: skip
-        """A copy as a DLPack capsule: the parts lie apart. Raises BufferError for copy=False."""
+        """A copy as a DLPack capsule, since the parts are in separate memory. Raises BufferError for copy=False."""
         from tinygraft.tensor.data import dlpack
 
         if copy is False:
@@ -260,7 +262,7 @@ class ComplexAccess(Tensor):
     contiguous_backward, shard, _moved = (partwise(name) for name in ("contiguous_backward", "shard", "to"))
 
     def to(self, device: Any) -> Any:
-        """The values on a device, or on several; this tensor itself when they are there."""
+        """The values on a device, or on several; this tensor itself where they are there already."""
         return self if Device.canonicalize(device) == self.device else self._moved(device)
 
     # Gradients

@@ -22,7 +22,7 @@ class ComplexPair(NamedTuple):
 
 
 def full(z: ComplexPair) -> ComplexPair:
-    """The pair with zeros for an imaginary part that is not there."""
+    """The pair with zeros for an imaginary part of None."""
     return z if z.imaginary is not None else ComplexPair(z.real, z.real._const(0.0, z.real.dtype))
 
 
@@ -62,7 +62,7 @@ def mul(a: ComplexPair, b: ComplexPair) -> ComplexPair:
 
 def div(a: ComplexPair, b: ComplexPair) -> ComplexPair:
     """a / b by the method of R. L. Smith, "Algorithm 116: Complex division", Communications of the ACM 5 (1962): the
-    smaller part of b is taken as a share of the larger, so that no square overflows.
+    smaller part of b is divided by the larger, so that no square overflows.
     """
     if b.imaginary is None:
         return ComplexPair(a.real / b.real, None if a.imaginary is None else a.imaginary / b.real)

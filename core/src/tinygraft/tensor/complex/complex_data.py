@@ -1,4 +1,4 @@
-"""From Python data to complex numbers: what Tensor does where the data or the dtype asked for are complex."""
+"""From Python data to complex numbers: what Tensor does where the data or the requested dtype are complex."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Functions of one complex number, on its two parts.
 
 A pair (real, imaginary) of real tensors in, a pair out. Branch cuts are where C and numpy have them, and the sign of a
-zero says on which side of a cut a number lies. Infinities and NaN give what Annex G of C99 has in its tables, and of
-what it leaves open the positive sign. The inverse functions are those of W. Kahan, "Branch cuts for complex elementary
-functions, or much ado about nothing's sign bit", in The State of the Art in Numerical Analysis (1987).
+zero says on which side of a branch cut a number is. Infinities and NaN give what Annex G of C99 has in its tables, and
+of what it leaves open the positive sign. The inverse functions are those of W. Kahan, "Branch cuts for complex
+elementary functions, or much ado about nothing's sign bit", in The State of the Art in Numerical Analysis (1987).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def expm1(z: RealAndImaginary) -> RealAndImaginary:
 
 
 def log(z: RealAndImaginary) -> RealAndImaginary:
-    """The principal value. Where the magnitude is near 1 its logarithm is taken of what it is more than 1."""
+    """The principal value. Where the magnitude is near 1, log1p of the excess of its square over 1 is used."""
     x, y = z
     half = (x * 0.5).hypot(y * 0.5)  # which does not overflow
     near = (half > 0.25) & (half < 1.0)

@@ -1,7 +1,7 @@
-"""ComplexTensor: complex numbers, held as a tensor of their real parts and one of their imaginary parts.
+"""ComplexTensor: complex numbers as a tensor of their real parts and one of their imaginary parts.
 
 It is no node of the graph but two real tensors of one shape, dtype and device, so the scheduler, codegen and devices
-know nothing of complex numbers, and gradients, captures and shards are those of the parts. Here are the hooks of
+have no complex numbers, and gradients, captures and shards are those of the parts. Here are the hooks of
 `base.py` for it; every method of Tensor that is written with hooks works on complex numbers by that. One that needs
 a node, a float or an order raises DTypeError with its name. Functions that have a formula of their own are here too.
 """
@@ -169,7 +169,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return joined(*(half._move(op, arg) for half in self._halved))
 
     def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Any:
-        """The hook `_join` on both parts; a real one of `others`, such as an index, takes part in both."""
+        """The hook `_join` on both parts; a real one of `others`, such as an index, is used for both."""
         if op is Ops.SCATTER and arg.op not in (None, Ops.ADD):
             self._undefined()
         sides = [other._parts() if other.dtype.kind == "complex" else (other, other) for other in others]
@@ -301,7 +301,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return self._halved[0].isnan() | self._halved[1].isnan()
 
     def isinf(self, detect_positive: bool = True, detect_negative: bool = True) -> Any:
-        """Whether a part is infinite. Raises DTypeError where only one sign is asked for: they have none."""
+        """Whether a part is infinite. Raises DTypeError for only one sign: complex infinities have none."""
         if not (detect_positive and detect_negative):
             self._undefined()
         return self._halved[0].isinf() | self._halved[1].isinf()

@@ -119,7 +119,7 @@ def _listed(self: Tensor, numbers: list[int], dtype: DType) -> Tensor:
 
 
 def _take(self: Tensor, places: Tensor) -> Tensor:
-    """Words of each row, by their places."""
+    """Words of each row, by their indices."""
     return self._join(Ops.GATHER, places.cast(dtypes.int32), arg=1)
 
 

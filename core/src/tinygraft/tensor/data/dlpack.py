@@ -1,7 +1,7 @@
 """DLPack: memory that other libraries share with us, and ours for them, as PyCapsules. Host memory only.
 
-    take(capsule) -> Foreign             theirs: dtype, shape, strides, address; gives it back when it goes away
-    make(view, dtype, layout, versioned) ours, kept alive until the other side is done
+    take(capsule) -> Foreign             theirs: dtype, shape, strides, address; freed by the owner when it is deleted
+    make(view, dtype, layout, versioned) ours, live until the consumer calls the deleter
 
 The layout is that of dlpack.h, version 1; unversioned capsules are those of older libraries.
 """
@@ -39,7 +39,7 @@ class DLTensor(Structure):
 
 
 class Managed(Structure):
-    """A DLTensor, and how to give it back."""
+    """A DLTensor with the deleter that frees it."""
 
     _fields_ = (("tensor", DLTensor), ("context", c_void_p), ("deleter", c_void_p))
 
@@ -51,7 +51,7 @@ class ManagedVersioned(Structure):
                 ("flags", c_uint64), ("tensor", DLTensor))  # fmt: skip
 
 
-# Functions of our own: pythonapi's are every library's in the process, and whoever sets their argtypes last decides.
+# Functions of our own: pythonapi's are shared by all libraries of the process, which may set other argtypes.
 # PYFUNCTYPE keeps the GIL. A capsule that dies is passed as its address: nothing may refer to it any more.
 _capsule, _text, _address = ctypes.py_object, ctypes.c_char_p, c_void_p
 _name = ctypes.PYFUNCTYPE(_text, _capsule)(("PyCapsule_GetName", pythonapi))
@@ -66,7 +66,7 @@ _dying_pointer = ctypes.PYFUNCTYPE(_address, _address, _text)(("PyCapsule_GetPoi
 
 
 class Foreign:
-    """Memory of another library, which is told when this goes away. strides count elements.
+    """Memory of another library, whose deleter is called when this object dies. strides count elements.
 
     Complex numbers are floats with a last axis of 2; is_complex says so.
     """
@@ -91,7 +91,7 @@ class Foreign:
 
 
 def take(capsule: object) -> Foreign:
-    """What a capsule holds, which is used up by this. Raises ValueError for one that was used before, or is none."""
+    """The memory of a capsule, which is used up by this. Raises ValueError for one that was used before, or is none."""
     name = _name(capsule) if type(capsule).__name__ == "PyCapsule" else None
     if name not in (NEW, OLD):
         was = "was used before" if name in (USED_NEW, USED_OLD) else f"is a {type(capsule).__name__} named {name!r}"
@@ -117,11 +117,13 @@ def _kind(dtype: DType) -> str:
 
 # Ours
 
-_given: dict[int, tuple[Any, ...]] = {}  # by address: what the other side has, and what keeps it alive
+_given: dict[
+    int, tuple[Any, ...]
+] = {}  # by address: the structs that the consumer reads, and the memory that they point to
 
 
 def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool) -> object:
-    """A capsule of elements in the bytes of view, which stay until whoever takes it is done with them."""
+    """A capsule of elements in the bytes of view, which stay live until the consumer calls the deleter."""
     managed = ManagedVersioned(major=1) if versioned else Managed()
     ndim = len(layout.shape)
     sizes, strides = (c_int64 * ndim)(*layout.shape), (c_int64 * ndim)(*layout.strides)
@@ -138,12 +140,12 @@ def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool)
 
 
 def _done(address: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
-    """The other side is done."""
+    """Free the memory behind a capsule: the consumer has called the deleter."""
     given.pop(address, None)
 
 
 def _dropped(capsule: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
-    """A capsule dies; when nobody took what is in it, nobody will. The capsule must not be referred to any more."""
+    """A capsule dies: free its memory if no consumer took it. The dying capsule may not be referred to."""
     for name in (NEW, OLD):
         if _dying_is(capsule, name):
             given.pop(_dying_pointer(capsule, name), None)

@@ -19,7 +19,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 NUMBERS = frozenset({bool, int, float})
-MOST = 2**28  # elements of nested lists: 2 GiB of references while they are put in a row, taken as more than is meant
+MOST = 2**28  # elements of nested lists: 2 GiB of references while they are flattened; assumed: more is a mistake
 
 
 NUMPY_NAMES = {
@@ -35,7 +35,7 @@ NUMPY_NAME = {dtype: name for name, dtype in NUMPY_NAMES.items() if dtype.fmt is
 def number_node(value: bool | int | float | complex, device: str, dtype: DType | None) -> UOp | None:
     """A CONST; None for a complex number. Without a dtype it has the default one of its type, or a wider one.
 
-    Raises NumberOutOfRange for one that the dtype asked for, or every dtype of integers, does not hold.
+    Raises NumberOutOfRange for one out of the range of the requested dtype, or of every integer dtype.
     """
     if isinstance(value, complex):
         return None
@@ -73,7 +73,7 @@ def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp | No
     """Nested lists or tuples of numbers; None where it is complex.
 
     Raises ShapeError for a ragged one, DTypeError for other elements, NumberOutOfRange for a number that the dtype
-    asked for, or every dtype of integers, does not hold.
+    requested, or every integer dtype, does not have in its range.
     """
     shape: tuple[int, ...] = (len(data),)
     flat, kinds = list(data), set(map(type, data))

@@ -1,7 +1,7 @@
 """Tensors over files: memory that is read when something first needs it, and no more of the file than that.
 
-A file, a dtype and a shape in; a BUFFER whose Buffer has the bytes still to read. A part of such a BUFFER whose
-elements lie side by side is a BUFFER of its own, and so is another dtype of the same bits: then only the part is read.
+A file, a dtype and a shape in; a BUFFER whose Buffer has the bytes still to read. A contiguous slice
+of such a BUFFER is a BUFFER of its own, and so is another dtype of the same bits: then only the slice is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tinygraft.uop.uop import UOp
 
 
 def file_node(file: OpenFile, offset: int, shape: Sequence[int], device: str, dtype: DType) -> UOp:
-    """A tensor of shape and dtype whose elements lie in a file from offset on, in row-major order."""
+    """A tensor of shape and dtype whose elements are in a file from offset on, in row-major order."""
     size = math.prod(shape)
     node = UOp.buffer(device, size, dtype)
     buffer_of(node).read_later(FilePart(file, offset, size * dtype.itemsize))

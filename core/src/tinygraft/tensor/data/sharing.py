@@ -1,8 +1,8 @@
-"""Sharing: memory used by a tensor and by somebody else at once, without a copy.
+"""Sharing: memory used by a tensor and by other code at once, without a copy.
 
-A tensor's memory as a memoryview or through DLPack, and tensors over memory that others made. Memory that is held
-outside is not used for anything else, also not after its tensor is gone. What one side writes the other sees; an
-expression that was not computed yet sees it too.
+A tensor's memory as a memoryview or through DLPack, and tensors over borrowed memory. Memory that is shared
+with other code is not reused, also not after its tensor is gone. Writes of one side are visible to the other, also in
+an expression that is not computed yet.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def data(self: Tensor) -> memoryview:
 def lent_memory(self: Tensor) -> tuple[memoryview, StridedLayout]:
     """The bytes of the memory, and where in it the elements are; of a copy where the host cannot see the memory.
 
-    A view is a part of its base's memory. Raises BufferError for one that no strides describe.
+    Of a view it is the base's memory. Raises BufferError for a view that no strides describe.
     """
     shared = self._memory()
     view = None if shared is None else shared.share()
@@ -95,7 +95,7 @@ def _memory(self: Tensor) -> Buffer | None:
     storage = self._storage
     if storage is None or not storage.is_shared(self):
         return None
-    storage.settle()  # also lets go of elements that views have kept, which others may write now
+    storage.settle()  # also drops the elements that views have cached, since other code may write them now
     node = memory_base(storage.uop)
     note_read()
     return buffer_of(node) if node.op is Ops.BUFFER else None
@@ -191,7 +191,7 @@ def __dlpack__(
     """The memory as a DLPack capsule, writable by both sides. numpy.from_dlpack and torch.from_dlpack call this.
 
     A view of another tensor is its base's memory, with strides. copy=True always copies. Raises BufferError for a
-    view that no strides describe or that runs backwards (flip), and when copy=False asks for what needs a copy: a
+    view that no strides describe or that runs backwards (flip), and when copy=False forbids a copy that is needed: of a
     tensor over several devices.
     """
     from tinygraft.tensor.data import dlpack
@@ -205,10 +205,10 @@ def __dlpack__(
             f"copy=False forbids\n  made at {self._where()}"
         )
     view, layout = lent_memory(self.clone() if copy else self)
-    if min(layout.strides, default=0) < 0:  # PyTorch 2.13 ends the process when it is given some
+    if min(layout.strides, default=0) < 0:  # PyTorch 2.13 aborts the process for negative strides
         raise BufferError(
             f"this view runs backwards through the memory that it shares, with strides {layout.strides} for shape "
-            f"{self.shape}, which libraries that take DLPack do not all know\n  made at {self._where()}\n"
+            f"{self.shape}, which not all libraries with DLPack support\n  made at {self._where()}\n"
             "  hint: share a copy of it, as in t = t.clone(), or read t.data()"
         )
     return dlpack.make(view, self.dtype, layout, (max_version or (0, 0))[0] >= 1)
@@ -217,7 +217,7 @@ def __dlpack__(
 def from_dlpack(cls: type[Tensor], x: Any, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of another library's array (or of a capsule), without a copy where that can be.
 
-    Copied is what may not be written, does not lie in order, is badly aligned, or when device cannot use it;
+    It is copied where it is read-only, not row-major, badly aligned, or not usable by device;
     copy=True always copies, copy=False raises BufferError instead. Raises BufferError for memory of an accelerator.
 
     >>> from tinygraft import Tensor
@@ -234,7 +234,7 @@ def from_dlpack(cls: type[Tensor], x: Any, device: str | None = None, copy: bool
     found = dlpack.take(_capsule_of(x))
     if found.device_type != dlpack.HOST:
         raise BufferError(
-            f"this memory is of DLPack device type {found.device_type}, and only host memory (1) can be taken: "
+            f"this memory is of DLPack device type {found.device_type}, and only host memory (1) is supported: "
             "move the array there first"
         )
     reason = "it may not be written" if found.read_only else ""
@@ -272,13 +272,13 @@ def _copied(cls: type[Tensor], found: Any, device: str) -> Tensor:
 
 
 def _strided(found: Any) -> bool:
-    """Whether elements lie apart or out of order; the stride of an axis of one element does not matter."""
+    """Whether the elements are not row-major; the stride of an axis of one element does not matter."""
     wanted = row_major(found.shape)
     return any(size > 1 and a != b for size, a, b in zip(found.shape, found.strides, wanted, strict=True))
 
 
 def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -> str:
-    """Why a device cannot use memory of others as its own; empty when it can."""
+    """Why a device cannot use borrowed memory; empty when it can."""
     nbytes = lengths.as_int(lengths.product(shape), "memory") * dtype.itemsize
     if not nbytes:
         return ""
@@ -298,7 +298,7 @@ def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -
 
 
 def _capsule_of(x: Any) -> Any:
-    """The capsule that an array gives, of the newest version that it knows; x itself when it is one."""
+    """The capsule that an array gives, of the newest version that it supports; x itself where it is a capsule."""
     if not hasattr(x, "__dlpack__"):
         if type(x).__name__ == "PyCapsule":
             return x

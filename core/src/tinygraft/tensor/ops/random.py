@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
 
-# What a device's draws depend on: its name, and the tensor that holds (words drawn, key).
+# What a device's draws depend on: its name, and the tensor of (words drawn, key).
 _states: dict[str, Any] = {}
 # How many of its draws have not been computed; beyond MOST_WAITING the state is, so that it does not grow for ever.
 _waiting: dict[str, int] = {}
@@ -319,7 +319,7 @@ def _scaled(cls: type[Tensor], sizes: tuple[int, ...], bound: float, kwargs: dic
 def multinomial(self: Tensor, num_samples: int = 1, replacement: bool = False) -> Tensor:
     """Indices drawn with these weights, along the last axis of one or two.
 
-    Without replacement no index is drawn twice. Raises ShapeError when that asks for too many, and ValueError where
+    Without replacement no index is drawn twice. Raises ShapeError when that needs too many, and ValueError where
     weights in memory (with CHECK_INDEX=1 all) are negative, NaN, infinite or too few above 0; a row of weights
     still to be computed gives its length then, which is no index.
 

@@ -122,7 +122,7 @@ def test_gradients_come_back_to_their_places() -> None:
         (lambda t: t.rot90(1, (0, 0)), "rot90 needs two different axes, got (0, 0) for shape (2, 3)"),
         (lambda t: t[0].fliplr(), "fliplr needs 2 axes or more, got shape (3,)\n  made at "),
         (lambda t: t.hsplit(2), "hsplit cannot cut axis 1 of (2, 3) into 2 equal parts"),
-        (lambda t: t.tensor_split(0), "tensor_split needs at least 1 part, got 0"),
+        (lambda t: t.tensor_split(0), "tensor_split needs at least 1 section, got 0"),
         (lambda t: t.sum_to_size(2, 2), "(2, 2) does not broadcast to (2, 3), so nothing can be summed to it"),
         (lambda t: Tensor.broadcast_shapes((2,), (3,)), "the shapes (2,), (3,) do not broadcast together"),
         (lambda t: t.cartesian_prod(t), "cartesian_prod needs one axis each, got shape (2, 3)\n  made at "),

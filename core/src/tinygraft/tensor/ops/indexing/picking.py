@@ -110,7 +110,7 @@ def index_fill(self: Tensor, dim: int, index: Any, value: Any) -> Tensor:
 def index_reduce(self: Tensor, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Tensor:
     """The slices of source that index sends to one place combined: prod, mean, amax, amin or sum.
 
-    include_self says that what is there takes part.
+    include_self: the element of this tensor is combined with them, too.
     """
     if reduce not in REDUCE_OPS:
         raise ShapeError(f"index_reduce takes {', '.join(REDUCE_OPS)}, got {reduce!r}")
@@ -150,7 +150,7 @@ def _numbered(self: Tensor) -> Tensor:
 
 
 def _stored_at(self: Tensor, places: Any, values: Any, op: Ops | None = None) -> Tensor:
-    """values stored at flat places, or combined with what is there."""
+    """values stored at flat indices, or combined with the stored elements."""
     flat = self.flatten()
     value = values._again()._cast(self.dtype).expand(places.shape).flatten()
     return reshaped(flat._join(Ops.SCATTER, places.flatten(), value, arg=ScatterArg(0, op)), self.shape)
@@ -294,7 +294,7 @@ def diagonal_scatter(self: Tensor, src: Any, offset: int = 0, dim1: int = 0, dim
 
 
 def _strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None) -> Any:
-    """The flat places of a strided view. Raises IndexOutOfRange if one of them lies outside."""
+    """The flat indices of a strided view. Raises IndexOutOfRange if one of them is outside."""
     sizes, steps, start = tuple(size), tuple(stride), storage_offset or 0
     if len(sizes) != len(steps) or any(n < 0 for n in (*sizes, *steps, start)):
         raise ShapeError(f"as_strided needs a stride for each size, none negative, got {sizes}, {steps} and {start}")

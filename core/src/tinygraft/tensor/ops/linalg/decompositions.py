@@ -162,7 +162,7 @@ def _order_of(self: Tensor, pivots: Tensor) -> Tensor:
 
 
 def lu_solve(self: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """The solution X of A @ X = B for the matrix A that lu_factor took apart into this one and pivots.
+    """The solution X of A @ X = B for the matrix A that lu_factor decomposed into this one and pivots.
 
     Of X @ A = B where left is False; adjoint takes the transposed A, of complex numbers conjugated.
 
@@ -226,7 +226,7 @@ def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True,
     def rule(gradient: Tensor, x: Tensor, a: Tensor, b: Tensor) -> Any:
         """Gradients of A and B, from X = inv(A) @ B: that of B is G = inv(A') @ gradient, that of A is -G @ X'.
 
-        Of A's only the triangle that is read, without a diagonal that is taken for ones.
+        Of A's only the triangle that is read, without the diagonal where that counts as ones.
         """
         back = conjugate_transpose(a).solve_triangular(gradient, upper=not upper, unitriangular=unitriangular)
         outer = -(back @ conjugate_transpose(x))
@@ -238,7 +238,7 @@ def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True,
 
 
 def _substituted(self: Tensor, b: Tensor, n: int, upper: bool, unitriangular: bool) -> Tensor:
-    """Row after row solved, and taken from those that are left."""
+    """Row after row solved, and subtracted from the remaining ones."""
     rows = positions_along(b, b.ndim - 2)
     for step in reversed(range(n)) if upper else range(n):
         k = step_number(self, step)

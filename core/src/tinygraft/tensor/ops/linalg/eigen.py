@@ -2,9 +2,9 @@
 
 Matrices of shape (..., m, n) in, any number at once, computed in float32 or wider. Both turn pairs of columns until all
 are orthogonal (one-sided Jacobi; Demmel and Veselic, "Jacobi's method is more accurate than QR", 1992), in rounds of a
-tournament in which each column meets one other; a round is two kernels, the same ones for all rounds. A column of
-complex numbers is first given the phase that makes its product with the other one real. Derivatives are written in
-terms of the results.
+tournament in which each column is paired with one other; a round is two kernels, the same ones for all rounds. A
+column of complex numbers is first given the phase that makes its product with the other one real. Derivatives are
+written in terms of the results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
 
-ALIKE = 1e-3  # two columns are turned where their cosine is more than this part of the greatest
+ALIKE = 1e-3  # two columns are rotated where their cosine is more than this fraction of the greatest
 
 
 class Eigen(NamedTuple):
@@ -199,7 +199,7 @@ def _singular(self: Tensor, n: int) -> list[Tensor]:
 def _in_one(self: Tensor, batch: int, *others: Tensor) -> list[Tensor]:
     """This tensor and others, all with the same first axes, as parts of one in memory.
 
-    So each comes out of the same kernels, whichever is asked for: where values are equal, their vectors are what
+    So each comes out of the same kernels, whichever is requested: where values are equal, their vectors are what
     rounding makes of them, and those of one run do not fit those of another.
     """
     shapes = [tensor.shape for tensor in (self, *others)]
@@ -246,7 +246,7 @@ def _greatest_cosine(self: Tensor, rows: int) -> Tensor:
 
 
 def _turned(self: Tensor, rows: int, small: Tensor | None) -> Tensor:
-    """A round: each column of the first half and its counterpart from the end turned in their plane.
+    """A round: each column of the first half and its counterpart from the end rotated in their plane.
 
     All but the first then move on by one place. After a whole tournament they are where they were.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _measured(self: Tensor, what: str, dtype: DTypeLike | None) -> Tensor:
     """This tensor in the dtype that it is measured in: integers and bools become the default float.
 
-    Raises DTypeError where another dtype is asked for that is none of floats.
+    Raises DTypeError where the requested dtype is none of floats.
     """
     to = self._in_field().dtype if dtype is None and self.dtype.kind not in ("float", "complex") else dtype
     found = self if to is None else self._cast(to)
@@ -173,7 +173,7 @@ def pdist(self: Tensor, p: float = 2.0) -> Tensor:
 
 @either_spelling
 def renorm(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Each part along dim scaled down to a p-norm of maxnorm where it is larger."""
+    """Each slice along dim scaled down to a p-norm of maxnorm where it is larger."""
     if self.ndim < 2:
         raise ShapeError(f"renorm needs two axes or more, got shape {self.shape}\n  made at {self._where()}")
     axis = self._axis(dim)

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices under the names that people know: outer, kron, tensordot, bmm, cross and the rest.
+"""Products of vectors and matrices under their usual names: outer, kron, tensordot, bmm, cross and others.
 
 Each is matmul, einsum or a broadcast product with its shapes checked.
 """
@@ -109,15 +109,15 @@ def bmm(self: Tensor, mat2: Tensor) -> Tensor:
 
 
 def _plus(self: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    """beta times this tensor plus alpha times a product; with a beta of 0 nothing of this one, not even NaN.
+    """beta times this tensor plus alpha times a product; with a beta of 0 the product alone, as BLAS has it.
 
-    Both numbers are of the dtype that the tensors have: integers are not scaled by fractions.
+    Both numbers are cast to the dtype of the tensors: integers are not scaled by fractions.
     """
     dtype = promote(self.dtype, product.dtype)
     if dtype.kind not in ("float", "complex"):
         beta, alpha = int(beta), int(alpha)
     scaled = product if alpha == 1 else product * alpha
-    if beta != 0:
+    if beta != 0:  # 0 * NaN would be NaN, and a beta of 0 means that self is not read
         scaled = (self if beta == 1 else self * beta) + scaled
     return scaled._cast(dtype)
 
@@ -171,6 +171,7 @@ def tensordot(self: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
                 f"axis {j} of the second is {b.shape[j]}\n"
                 f"  first made at {self._where()}      second made at {b._where()}"
             )
+    # as one multiplication and one sum over the last axes, the form that codegen recognises as a contraction
     kept = [axis for axis in range(self.ndim) if axis not in here]
     others = [axis for axis in range(b.ndim) if axis not in there]
     left = self.permute(*kept, *here) if self.ndim else self
@@ -197,6 +198,7 @@ def kron(self: Tensor, other: Tensor) -> Tensor:
     rank = max(self.ndim, other.ndim)
     a = reshaped(self, (*(1,) * (rank - self.ndim), *self.shape))
     b = reshaped(other, (*(1,) * (rank - other.ndim), *other.shape))
+    # axes (m, 1) times (1, n), each pair merged to m * n: a broadcast product
     left = reshaped(a, tuple(size for length in a.shape for size in (length, 1)))
     right = reshaped(b, tuple(size for length in b.shape for size in (1, length)))
     shape = tuple(lengths.mul(m, n) for m, n in zip(a.shape, b.shape, strict=True))
@@ -220,6 +222,7 @@ def cross(self: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
             )
     a, b = self._broadcasted(other)
     axis = a._axis(along)
+    # component i is a[i+1] * b[i+2] - a[i+2] * b[i+1], with indices modulo 3
     return a.roll(-1, axis) * b.roll(-2, axis) - a.roll(-2, axis) * b.roll(-1, axis)
 
 
@@ -289,18 +292,19 @@ chain_matmul = multi_dot
 
 @functools.cache
 def _cheapest_order(sizes: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
-    """(start, middle, end) of the products that make all of them one, each after what it is made of."""
+    """(start, middle, end) of the products that multiply all matrices, each after its two factors."""
+    # the matrix chain order, by dynamic programming (Cormen et al., "Introduction to Algorithms", 15.2)
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     split: dict[tuple[int, int], int] = {}
     for length in range(1, count):
         for start in range(count - length):
             end = start + length
-            ways = [
+            candidates = [
                 (cost[start, m] + cost[m + 1, end] + sizes[start] * sizes[m + 1] * sizes[end + 1], m)
                 for m in range(start, end)
             ]
-            cost[start, end], split[start, end] = min(ways)
+            cost[start, end], split[start, end] = min(candidates)
     wanted, found = [(0, count - 1)], []
     while wanted:
         start, end = wanted.pop()

@@ -1,8 +1,8 @@
-"""Linear systems and what is made of them: solve, inverses, determinants, least squares, powers of matrices.
+"""Linear systems: solve, inverses, determinants, least squares, and powers of matrices.
 
-Square matrices are taken apart by LU with pivots, others by singular values. Derivatives are written in terms of the
+Square matrices are decomposed by LU with pivots, others by singular values. Derivatives are written in terms of the
 results, so that a gradient is one more solution and not a walk back through every step. A singular matrix gives inf or
-NaN: nothing is read to find out.
+NaN and no error, since a check would have to read the values.
 """
 
 from __future__ import annotations
@@ -61,14 +61,16 @@ def solve(self: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
             f"got shape {B.shape}\n  matrix made at {self._where()}      other made at {B._where()}"
         )
     if not left:
-        turned = right if vector else right.transpose(-2, -1)
-        found = self.transpose(-2, -1).solve(turned)
+        # X A = B is the transpose of A' X' = B'
+        transposed = right if vector else right.transpose(-2, -1)
+        found = self.transpose(-2, -1).solve(transposed)
         return found.squeeze(-1) if vector else found.transpose(-2, -1)
     a, b = self._in_field(), right._in_field()._cast(self._in_field().dtype)
     packed, order, _ = pivoted(a, "solve")
     value = solve_by_lu(packed, order, b)
 
     def rule(gradient: Tensor, x: Tensor, a: Tensor, b: Tensor) -> Any:
+        # by B: A'^-1 g; by A: minus that times x' (Giles, "Extended collection of matrix derivative results", 2008)
         back = conjugate_transpose(a).solve(gradient)
         return _summed_to((-(back @ conjugate_transpose(x))), a), _summed_to(back, b)
 
@@ -99,8 +101,8 @@ def inv(self: Tensor) -> Tensor:
     value = solve_by_lu(packed, order, identity_of(a, n, n))
 
     def rule(gradient: Tensor, y: Tensor, a: Tensor) -> Tensor:
-        turned = conjugate_transpose(y)
-        return -(turned @ gradient @ turned)
+        adjoint = conjugate_transpose(y)  # dY = -Y dA Y
+        return -(adjoint @ gradient @ adjoint)
 
     return self._with_gradient("inv", value, [a], rule)._narrowed(self.dtype)
 
@@ -147,7 +149,7 @@ def _sign_of(self: Tensor, pivots: Tensor) -> Tensor:
 def slogdet(self: Tensor) -> Slogdet:
     """The sign of the determinant (0 of a singular matrix) and the logarithm of its absolute value.
 
-    The sign of complex numbers is what is left of them when they are divided by their magnitude.
+    The sign of a complex number is the number divided by its magnitude.
 
     >>> from tinygraft import Tensor
     >>> found = Tensor([[1.0, 0.0], [0.0, -1.0]]).slogdet()
@@ -178,7 +180,7 @@ def logdet(self: Tensor) -> Tensor:
 def pinv(self: Tensor, rtol: Any = None, hermitian: bool = False) -> Tensor:
     """The Moore-Penrose inverse (..., n, m): singular values up to rtol times the largest count as 0.
 
-    Without rtol that is max(m, n) units of rounding. hermitian takes eigenvalues in place of singular values.
+    Without rtol that is max(m, n) units of rounding. hermitian uses eigenvalues instead of singular values.
 
     >>> from tinygraft import Tensor
     >>> [[round(x, 4) for x in row] for row in Tensor([[2.0, 0.0], [0.0, 0.0]]).pinv().tolist()]
@@ -190,21 +192,22 @@ def pinv(self: Tensor, rtol: Any = None, hermitian: bool = False) -> Tensor:
         values, right = a.eigh()
         left, sizes = right, values.abs()
     else:
-        left, values, turned = a.svd(full_matrices=False)
-        right, sizes = conjugate_transpose(turned), values
-    kept = sizes > _smallest(a, sizes, rtol)
-    inverse = kept.where(kept.where(values, 1.0).reciprocal(), 0.0)
+        left, values, adjoint = a.svd(full_matrices=False)
+        right, sizes = conjugate_transpose(adjoint), values
+    counted = sizes > _smallest(a, sizes, rtol)
+    inverse = counted.where(counted.where(values, 1.0).reciprocal(), 0.0)
     value = (right * inverse.unsqueeze(-2)) @ conjugate_transpose(left)
 
     def rule(g: Tensor, p: Tensor, a: Tensor) -> Tensor:
         """Golub and Pereyra, "The differentiation of pseudo-inverses", 1973."""
-        turned, back = conjugate_transpose(p), conjugate_transpose(g)
+        adjoint, back = conjugate_transpose(p), conjugate_transpose(g)
         m, n = a.shape[-2:]
-        first = -(turned @ g @ turned)
-        second = (identity_of(a, m, m) - a @ p) @ back @ p @ turned
-        third = turned @ p @ back @ (identity_of(a, n, n) - p @ a)
+        first = -(adjoint @ g @ adjoint)
+        second = (identity_of(a, m, m) - a @ p) @ back @ p @ adjoint
+        third = adjoint @ p @ back @ (identity_of(a, n, n) - p @ a)
         return first + second + third
 
+    # detached: the derivative of svd would be infinite where singular values are equal, and this one is not
     return self._with_gradient("pinv", value.detach(), [a], rule)._narrowed(self.dtype)
 
 
@@ -214,7 +217,7 @@ def pinverse(self: Tensor, rcond: Any = None) -> Tensor:
 
 
 def _smallest(self: Tensor, sizes: Tensor, rtol: Any, atol: Any = None) -> Tensor:
-    """What a singular value must exceed to count, one number for each matrix."""
+    """The bound above which a singular value counts, one number for each matrix."""
     m, n = lengths.as_ints(self.shape[-2:], "rank")
     given = rtol is not None or atol is not None
     default = 0.0 if given and rtol is None else _rounding(self, m, n)
@@ -224,7 +227,7 @@ def _smallest(self: Tensor, sizes: Tensor, rtol: Any, atol: Any = None) -> Tenso
 
 
 def _rounding(self: Tensor, m: int, n: int) -> float:
-    """How much of the greatest singular value of an m by n matrix rounding may make."""
+    """The relative bound of NumPy's and PyTorch's matrix_rank: max(m, n) times the machine epsilon."""
     return float(max(m, n) * 2.0 ** -dtypes.finfo(part_of(self.dtype))[1])
 
 
@@ -243,9 +246,9 @@ def matrix_rank(self: Tensor, atol: Any = None, rtol: Any = None, hermitian: boo
 def lstsq(self: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Lstsq:
     """The X for which the sum of the squares of self @ X - B is least, and of those the smallest.
 
-    B is (..., m, k), or (m,). Results are those that PyTorch gives for a driver, although there is one way: the
-    rank of each matrix (but for "gels"); for "gelsd" and "gelss" the singular values; for these and "gels" what is
-    left of the squares of each column, where there are more rows than columns. The others are empty.
+    B is (..., m, k), or (m,). Results are those that PyTorch returns for a driver, although all are computed by the
+    pseudo-inverse: the rank of each matrix (but for "gels"); for "gelsd" and "gelss" the singular values; for these and
+    "gels" the sum of the squared residuals of each column, where there are more rows than columns. Others are empty.
 
     >>> from tinygraft import Tensor
     >>> found = Tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]).lstsq(Tensor([[1.0], [2.0], [3.0]]))
@@ -266,12 +269,12 @@ def lstsq(self: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = No
     solution = self.pinv(rcond) @ right
     sizes = self.svdvals()
     none = sizes.detach().flatten()[:0]
-    apart = self @ solution - right
-    left = (apart * apart._conj())._real().sum(-2) if m > n and driver not in (None, "gelsy") else none
+    residual = self @ solution - right
+    squares = (residual * residual._conj())._real().sum(-2) if m > n and driver not in (None, "gelsy") else none
     rank = (sizes > _smallest(self._in_field(), sizes, rcond)).sum(-1)._cast(dtypes.int64)
     return Lstsq(
         solution.squeeze(-1) if vector else solution,
-        left,
+        squares,
         none._cast(dtypes.int64) if driver == "gels" else rank,
         sizes if driver in ("gelsd", "gelss") else none,
     )
@@ -287,12 +290,12 @@ def matrix_power(self: Tensor, n: int) -> Tensor:
     size = square_size(self, "matrix_power")
     base = self.inv() if n < 0 else self._cast(accumulator_dtypes(self, None, self)[1])
     result: Tensor | None = None
-    rest = abs(n)
-    while rest:
-        if rest & 1:
+    bits = abs(n)
+    while bits:
+        if bits & 1:
             result = base if result is None else result @ base
-        rest >>= 1
-        base = base @ base if rest else base
+        bits >>= 1
+        base = base @ base if bits else base  # not once more than needed: integers would wrap, floats overflow
     if result is None:
         result = identity_of(base, size, size)
         result.requires_grad = self.requires_grad
@@ -312,16 +315,17 @@ def matrix_exp(self: Tensor) -> Tensor:
     norm = write_bound(a).detach()
     halvings = norm.maximum(1.0).log2().ceil().minimum(20.0)
     small, eye = a * (-halvings).exp2(), identity_of(a, n, n)
+    # the Taylor polynomial by Horner's rule: 1 / 19! is below half a unit in the last place of float64 for a norm of 1
     total = eye
     for k in range(18, 0, -1):
         total = stored_now(eye + small @ total * step_number(a, k)._cast(a.dtype).reciprocal())
-    for k in range(20):
+    for k in range(20):  # as many for all matrices of a batch, and without reading the norms; each stops at its own
         total = stored_now((halvings > step_number(a, k)).where(total @ total, total))
     return total._narrowed(self.dtype)
 
 
 def tensorinv(self: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of what tensordot by the last axes does: axes from ind on come first in the result."""
+    """The inverse of tensordot with this tensor over its last axes: axes from ind on come first in the result."""
     rows, columns = lengths.as_ints(self.shape[:ind], "tensorinv"), lengths.as_ints(self.shape[ind:], "tensorinv")
     found = reshaped(self, (lengths.product(rows), lengths.product(columns))).inv()
     return reshaped(found, (*columns, *rows))

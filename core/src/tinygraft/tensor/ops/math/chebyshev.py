@@ -1,8 +1,8 @@
 """Chebyshev series of special functions: coefficients, lowest order first.
 
-Each is a smooth part of a function over a stretch of numbers, mapped to [-1, 1]. They were computed for this file from
-values of 40 digits at 64 Chebyshev nodes, and are cut where the rest is below 2**-55 of the greatest coefficient.
-`single` says how many of them float32 needs, where the rest is below 2**-26.
+Each is a smooth factor of a function over an interval, mapped to [-1, 1]. They were computed for this file from
+values of 40 digits at 64 Chebyshev nodes, and are truncated where the remaining terms are below 2**-55 of the greatest
+coefficient. `single` says how many of them float32 needs, where the remaining terms are below 2**-26.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ERFINV_NEAR = Fit(11, (
     9.765600091051987e-13, -2.442506556681393e-13, -3.3311728365333843e-16, 1.0213858321281266e-14,
     -1.6679796813597045e-15, -1.519620539702162e-16, 9.487880520881664e-17,
 ))  # fmt: skip
-# erfinv(x) / (x s) where s = sqrt(w) lies from sqrt(6) to 6.5, in 1 / s
+# erfinv(x) / (x s) where s = sqrt(w) is from sqrt(6) to 6.5, in 1 / s
 ERFINV_FAR = Fit(11, (
     0.9550583164140752, -0.02327760578593917, 0.0012058257078882532, 0.0003931933607863388, 3.475289383954238e-05,
     1.5842595144668243e-05, -1.376656504959366e-07, -1.176140702665837e-06, -2.56808031301733e-07,

@@ -1,4 +1,4 @@
-"""Floats taken apart: their sign, mantissa, exponent and neighbours, and numbers in place of NaN and infinities.
+"""The parts of floats: their sign, mantissa, exponent and neighbours, and numbers in place of NaN and infinities.
 
 Floats in, by their bits where arithmetic would not tell; floats of the same dtype, bools or int32 exponents out.
 """
@@ -117,5 +117,5 @@ def nextafter(self: Tensor, x: Any) -> Tensor:
     least = bits_as(a._const(1, bits.dtype), a.dtype)
     from_zero = (b > 0).where(least, -least)
     result = a.eq(b).where(b, a.eq(0).where(from_zero, moved))
-    near = a + (result - a).detach()  # one step apart, so exact; the gradient is that of a
+    near = a + (result - a).detach()  # the two are neighbours, so exact; the gradient is that of a
     return ((a != a) | (b != b)).where(math.nan, (a.isinf() | near.eq(0)).where(result, near))

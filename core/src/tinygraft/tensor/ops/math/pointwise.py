@@ -1,7 +1,8 @@
 """Further elementwise functions: by name what operators say by sign, and what is made of a few of them.
 
 Tensors and numbers in, broadcast and promoted as for the operators; a tensor of the common shape out. Nothing here
-has an op of its own. What is not a number stays so unless a docstring says otherwise, and signed zeros are told apart.
+has an op of its own. What is not a number stays so unless a docstring says otherwise, and signed zeros are
+distinguished.
 """
 
 from __future__ import annotations
@@ -483,7 +484,7 @@ def sin_cos_pi(self: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def logit(self: Tensor, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)), the inverse of sigmoid; with eps, x is first kept within [eps, 1 - eps].
+    """log(x / (1 - x)), the inverse of sigmoid; with eps, x is first clamped to [eps, 1 - eps].
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.5]).logit().tolist()

@@ -1,9 +1,9 @@
 """Special functions: the complements and inverses of the error function, gamma and its relatives, Bessel functions.
 
 Floats in (other dtypes become the default float), floats of one shape out. Most are Chebyshev series (chebyshev.py)
-of what is left when poles, zeros, exponentials and logarithms are taken off, so that the relative error stays small
-where the value is; the bounds are in tests/devices/test_devices_ulp.py. Half types are computed in float32 and
-rounded once. Gradients are those of the series.
+of the factor that remains after poles, zeros, exponentials and logarithms are divided out, so that the relative error
+stays small where the value is; the bounds are in tests/devices/test_devices_ulp.py. Half types are computed in float32
+and rounded once. Gradients are those of the series.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROOT_2 = math.sqrt(2)
 _DIGAMMA_ZERO = {False: (1.4616321325302124, 1.243814993891891e-08), True: (1.4616321449683622, 9.549995429965697e-17)}
 _BERNOULLI = [1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
               -3617 / 10670622842880000]  # fmt: skip
-_ZETA_TERMS = 20  # summed one by one before the rest is taken as an integral
+_ZETA_TERMS = 20  # summed one by one before the remaining ones are replaced by an integral
 
 
 def _of_lgamma(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
@@ -38,7 +38,7 @@ def _of_lgamma(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
 
 
 def _fit(self: Tensor, fit: fits.Fit) -> Tensor:
-    """A Chebyshev series in self, which lies in [-1, 1], by Clenshaw's rule."""
+    """A Chebyshev series in self, which is in [-1, 1], by Clenshaw's rule."""
     count = len(fit.coefficients) if self.dtype is dtypes.float64 else fit.single
     twice = self + self
     ahead, two_ahead = self._const(fit.coefficients[count - 1]), self._const(0.0)
@@ -255,7 +255,7 @@ def polygamma(self: Tensor, n: int) -> Tensor:
 
 
 def _hurwitz(self: Tensor, s: Any) -> Tensor:
-    """The sum of (self + k)**-s over k = 0, 1, ...: some terms, and the rest by Euler and Maclaurin."""
+    """The sum of (self + k)**-s over k = 0, 1, ...: some terms, and the others by Euler and Maclaurin."""
     line = iota(type(self), _ZETA_TERMS, self.device)._cast(self.dtype)
     powers = s if isinstance(s, int) else s.unsqueeze(-1)
     total: Tensor = ((self.unsqueeze(-1) + line) ** -powers).sum(-1)

@@ -40,7 +40,7 @@ def leaky_relu(self: Tensor, neg_slope: float = 0.01) -> Tensor:
 def _sigmoid(self: Tensor) -> Tensor:
     """1 / (1 + exp(-x)), and exp(x) times that of -x below zero: exp never overflows, also in the gradient."""
     negative, size = negative_and_magnitude(self)
-    power = exp_floats(size._op(Ops.NEG))
+    power = exp_floats(size._op(Ops.NEG))  # of -|x|, at most 1
     half = power._op(Ops.ADD, 1.0)._op(Ops.RECIPROCAL)
     return negative._op(Ops.WHERE, power._op(Ops.MUL, half), half)
 
@@ -116,7 +116,7 @@ def gelu(self: Tensor, approximate: str = "tanh") -> Tensor:
     x = self._in_float()
     if approximate == "none":
         share = x._op(Ops.MUL, math.sqrt(0.5)).erf()._op(Ops.MUL, 0.5)._op(Ops.ADD, 0.5)
-    elif approximate == "tanh":
+    elif approximate == "tanh":  # the default, unlike in PyTorch; 0.044715 is of Hendrycks & Gimpel, arXiv:1606.08415
         scale = 2 * math.sqrt(2 / math.pi)
         cubic = x._op(Ops.MUL, x)._op(Ops.MUL, scale * 0.044715)._op(Ops.ADD, scale)
         share = x._op(Ops.MUL, cubic)._sigmoid()
@@ -126,13 +126,14 @@ def gelu(self: Tensor, approximate: str = "tanh") -> Tensor:
 
 
 def mish(self: Tensor) -> Tensor:
-    """x * tanh(softplus(x))."""
+    """x * tanh(softplus(x)). Source: Misra, "Mish", arXiv:1908.08681."""
     x = self._in_float()
     return x._op(Ops.MUL, softplus_floats(x).tanh())._narrowed(self.dtype)
 
 
 def _expm1_below_zero(self: Tensor, positive: Tensor) -> Tensor:
-    """exp(x) - 1 where positive is False; there x is at most 0, elsewhere it does not count."""
+    """exp(x) - 1 where positive is False; elsewhere 0, which the caller does not choose."""
+    # exp of a large x would overflow, and its gradient, times 0 of the WHERE, would be NaN
     return positive._op(Ops.WHERE, 0.0, self).expm1()
 
 
@@ -153,12 +154,12 @@ def celu(self: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu(self: Tensor, alpha: float = 1.67326, gamma: float = 1.0507) -> Tensor:
-    """gamma times elu(alpha)."""
+    """gamma times elu(alpha). Source: Klambauer et al., "Self-normalizing neural networks", arXiv:1706.02515."""
     return self._in_float().elu(alpha)._op(Ops.MUL, gamma)._narrowed(self.dtype)
 
 
 def hardsigmoid(self: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
-    """alpha * x + beta, kept between 0 and 1."""
+    """alpha * x + beta, clamped to 0 and 1."""
     return self._op(Ops.MUL, alpha)._op(Ops.ADD, beta).clamp(0.0, 1.0)
 
 
@@ -168,7 +169,7 @@ def hardswish(self: Tensor) -> Tensor:
 
 
 def hardtanh(self: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:
-    """x, kept between min_val and max_val; for integers these are cut to whole numbers.
+    """x, clamped to min_val and max_val; for integers these are cut to whole numbers.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-2.0, 0.5]).hardtanh().tolist()

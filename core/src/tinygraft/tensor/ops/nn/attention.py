@@ -28,7 +28,7 @@ def multi_head_attention_forward(
     Queries are (L, batch, embed), keys and values (S, batch, ...), or all without the batch. They are projected by
     in_proj_weight (3 * embed, embed), or by three weights (embed, width) where use_separate_proj_weight; the
     result by out_proj_weight (embed, embed). bias_k and bias_v are one more key and value, add_zero_attn another
-    one of zeros; static_k and static_v (batch * heads, S, width) are taken for projected keys and values.
+    one of zeros; static_k and static_v (batch * heads, S, width) are used as projected keys and values.
     attn_mask (L, S) or (batch * heads, L, S) is added, or leaves out where it is bool and True, and so does
     key_padding_mask (batch, S). is_causal says that attn_mask is causal, and changes nothing. Weights are
     (batch, L, S), the mean over heads if average_attn_weights, else (batch, heads, L, S); None without

@@ -206,7 +206,7 @@ def sequential(self: Tensor, ll: Sequence[Callable[[Tensor], Tensor]]) -> Tensor
 
 
 def _named_sides(name: str, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int]) -> tuple[int, ...]:
-    """A padding said in words: (left, right, top, bottom, ...), from the last axis on."""
+    """A padding given as a string, as numbers: (left, right, top, bottom, ...), from the last axis on."""
     if name == "valid":
         return (0,) * (2 * len(kernel))
     if name != "same":

@@ -28,7 +28,7 @@ def grid_sample(
 ) -> Tensor:
     """The values of images (batch, channels, *spatial) at the places of a grid (batch, *size, n), n = 2 or 3.
 
-    mode is bilinear, nearest or (over two axes) bicubic. What lies outside is 0 (zeros), the nearest of the edge
+    mode is bilinear, nearest or (over two axes) bicubic. Elements outside are 0 (zeros), the nearest of the edge
     (border) or mirrored at it (reflection). -1 and 1 are the edges of the outer pixels, or with align_corners
     their centres. Raises ShapeError where shapes do not fit, ValueError for another mode.
 

@@ -1,7 +1,7 @@
 """Resizing: interpolation along the last axes.
 
-A tensor in, one of the sizes asked for out. The places to read are computed from whole numbers where sizes say them, so
-that no rounding moves them; each axis is one GATHER for each of its one, two or four neighbours.
+A tensor in, one of the requested sizes out. The coordinates to read are computed from integers where sizes are given,
+so that no rounding moves them; each axis is one GATHER for each of its one, two or four neighbours.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _nearest(self: Tensor, old: int, new: int, exact: bool, scale: float | None)
 def _between(
     self: Tensor, old: int, new: int, align_corners: bool, scale: float | None, inside: bool
 ) -> tuple[Tensor, Tensor, int]:
-    """(the place below each new one, how far it is beyond that from 0 to 1, old). Places lie inside if asked."""
+    """(the index below each new coordinate, the distance to it from 0 to 1, old). Clamped to the axis if `inside`."""
     line = iota(type(self), new, self.device)
     if scale is not None and not align_corners:
         at = line._cast(self.dtype)._op(Ops.ADD, 0.5)._op(Ops.MUL, 1 / scale)._op(Ops.SUB, 0.5)

@@ -1,7 +1,7 @@
-"""Windows and channels put elsewhere: patches as columns and back, shuffles of pixels and channels.
+"""Windows as columns and back (im2col, col2im), and shuffles of pixels and channels.
 
-Tensors of shape (batch, channels, height, width) or without the batch in; only places change, or values that land on
-one place are summed.
+Tensors of shape (batch, channels, height, width) or without the batch in; all are movements, but for `fold`, which
+sums the values of overlapping windows.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ def fold(
             f"got shape {self.shape}\n  made at {self._where()}"
         )
     windows = reshaped(self, (self.shape[0], rows // each, *kernel, *count)).permute(0, 1, 4, 5, 2, 3)
+    # FOLD is the transpose of WINDOW: each element is the sum over the windows that have it
     image = windows._move(Ops.FOLD, WindowArg(length, kernel, steps, gaps))
     return padded(image, [(-before, -after) for before, after in sides])
 
@@ -102,12 +103,12 @@ def pixel_shuffle(self: Tensor, upscale_factor: int) -> Tensor:
             f"  made at {self._where()}"
         )
     n, parts = len(lead), reshaped(self, (*lead, channels // (r * r), r, r, height, width))
-    order = parts.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    order = parts.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2)  # (c, h, r, w, r)
     return reshaped(order, (*lead, channels // (r * r), height * r, width * r))
 
 
 def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
-    """What pixel_shuffle did, undone: (..., c, h * r, w * r) to (..., c * r**2, h, w)."""
+    """The inverse of pixel_shuffle: (..., c, h * r, w * r) to (..., c * r**2, h, w)."""
     r, lead = downscale_factor, self.shape[:-3]
     channels, height, width = _grid(self, "pixel_unshuffle", r)
     if height % r or width % r:
@@ -121,7 +122,7 @@ def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(self: Tensor, groups: int) -> Tensor:
-    """The channels (axis 1) dealt out: the first of each group, the second of each, and so on.
+    """The channels (axis 1) interleaved: the first of each group, the second of each, and so on.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(4).reshape(1, 4, 1).channel_shuffle(2).flatten().tolist()

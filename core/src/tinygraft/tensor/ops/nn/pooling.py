@@ -315,7 +315,7 @@ def _fractional(
 
 
 def _drawn_starts(self: Tensor, drawn: Tensor, size: int, count: int, span: int) -> Tensor:
-    """Where count windows begin, (rows, count): about evenly apart, from 0 to size - span."""
+    """Where count windows begin, (rows, count): about evenly spaced, from 0 to size - span."""
     line = iota(type(self), count, self.device)
     if count == 1:
         return line._op(Ops.ADD, size - span).expand(drawn.shape[0], 1)
@@ -328,7 +328,7 @@ def fractional_max_pool2d(
     self: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """The greatest of output_size windows that begin at drawn places, about evenly apart.
+    """The greatest of output_size windows that begin at random indices, about evenly spaced.
 
     output_ratio times the size is another way to say output_size. _random_samples (batch, channels, 2) has the
     numbers from [0, 1) that places are made of, of the last axis first. Source: Graham, "Fractional max-pooling",

@@ -53,7 +53,7 @@ def avg_pool2d(
 ) -> Tensor:
     """The mean of each window. stride None is the size of the kernel.
 
-    ceil_mode keeps a last window that is not full; places beyond the padding never count, padding only where
+    ceil_mode keeps a last window that is not full; elements beyond the padding never count, padding only where
     count_include_pad. With divisor_override sums are divided by that instead.
 
     >>> from tinygraft import Tensor
@@ -67,9 +67,10 @@ def avg_pool2d(
         if not divisor_override:
             raise ValueError("avg_pool2d divides by divisor_override, which must not be 0")
         return total._op(Ops.FDIV, divisor_override)._narrowed(self.dtype)
-    inner = p.asked if count_include_pad else [(0, 0)] * len(p.kernel)
-    if p.sides == inner:
+    inner = p.given if count_include_pad else [(0, 0)] * len(p.kernel)
+    if p.sides == inner:  # all windows are full
         return total._op(Ops.FDIV, math.prod(p.kernel))._narrowed(self.dtype)
+    # else count the elements of each window in the same way: pool ones, padded where elements do not count
     size = [n + before + after for n, (before, after) in zip(p.length, inner, strict=True)]
     outer = [(a - c, b - d) for (a, b), (c, d) in zip(p.sides, inner, strict=True)]
     ones = type(self).ones(*size, device=self.device, dtype=x.dtype, requires_grad=False)
@@ -86,7 +87,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The greatest value of each window; with return_indices (values, places), the first of equals, counted in
+    """The greatest value of each window; with return_indices (values, indices), the first of equals, counted in
     the flattened spatial axes. stride None is the size of the kernel.
 
     >>> from tinygraft import Tensor
@@ -98,14 +99,15 @@ def max_pool2d(
     if not return_indices:
         return windows._reduce(Ops.MAX, p.last)
     total = math.prod(p.length)
-    places = padded(reshaped(iota(type(self), total, self.device), p.length), p.sides, total)
-    return greatest_in_windows(windows, windows_of(places, p.kernel, p.stride, p.dilation), p.last, total)
+    # padding has the index `total`, so that a window of minima gives its first element and not the padding
+    indices = padded(reshaped(iota(type(self), total, self.device), p.length), p.sides, total)
+    return greatest_in_windows(windows, windows_of(indices, p.kernel, p.stride, p.dilation), p.last, total)
 
 
-def greatest_in_windows(self: Tensor, places: Tensor, axes: tuple[int, ...], total: int) -> tuple[Tensor, Tensor]:
-    """(the greatest value along axes, the least place of those that equal it); places are below total."""
+def greatest_in_windows(self: Tensor, indices: Tensor, axes: tuple[int, ...], total: int) -> tuple[Tensor, Tensor]:
+    """(the greatest value along axes, the least index of those that equal it); indices are below total."""
     hit = is_among(self, self._reduce(Ops.MAX, axes, True))
-    return self._reduce(Ops.MAX, axes), as_positions(hit._op(Ops.WHERE, places, total)._reduce(Ops.MIN, axes))
+    return self._reduce(Ops.MAX, axes), as_positions(hit._op(Ops.WHERE, indices, total)._reduce(Ops.MIN, axes))
 
 
 def max_unpool2d(
@@ -117,13 +119,13 @@ def max_unpool2d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Each value back at the place that max_pool2d took it from, with zeros elsewhere.
+    """Each value at the index that max_pool2d returned for it, with zeros elsewhere.
 
     output_size, of which the last sizes count, chooses between the shapes that pool to this one.
 
     >>> from tinygraft import Tensor
-    >>> values, places = Tensor.arange(1, 5).reshape(1, 1, 2, 2).max_pool2d(return_indices=True)
-    >>> values.max_unpool2d(places).tolist()
+    >>> values, indices = Tensor.arange(1, 5).reshape(1, 1, 2, 2).max_pool2d(return_indices=True)
+    >>> values.max_unpool2d(indices).tolist()
     [[[[0, 0], [0, 4]]]]
     """
     kernel = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
@@ -141,13 +143,13 @@ def max_unpool2d(
         size = tuple((c - 1) * s + d * (k - 1) + 1 - sum(p) for c, s, d, k, p in numbers)
     else:
         size = tuple(output_size)[-n:]
-    flat, places = reshaped(self, (*lead, math.prod(length))), reshaped(indices, (*lead, math.prod(length)))
+    flat, index = reshaped(self, (*lead, math.prod(length))), reshaped(indices, (*lead, math.prod(length)))
     zeros = type(self).zeros(*lead, math.prod(size), device=self.device, dtype=self.dtype, requires_grad=False)
-    return reshaped(zeros.scatter(-1, places, flat), (*lead, *size))
+    return reshaped(zeros.scatter(-1, index, flat), (*lead, *size))
 
 
 class _PoolingSizes:
-    """The numbers of a pooling: sides are the padding with what ceil_mode adds, asked is without."""
+    """The sizes of a pooling: given is the padding as it was given, sides that with what ceil_mode adds."""
 
     @classmethod
     def of(
@@ -155,7 +157,7 @@ class _PoolingSizes:
     ) -> _PoolingSizes:
         """Return the sizes of a pooling, one for each spatial axis. Raises ShapeError where they do not fit `shape`.
 
-        `asked` is the padding as given, `sides` that with what `ceil` adds at the end for a last, partial window.
+        `given` is the padding as given, `sides` that with what `ceil` adds at the end for a last, partial window.
         """
         self = cls()
         self.kernel = (kernel, kernel) if isinstance(kernel, int) else tuple(kernel)
@@ -168,33 +170,34 @@ class _PoolingSizes:
         self.length = lengths.as_ints(shape[len(shape) - n :], what)
         self.stride = self.kernel if stride in (None, (), []) else each_axis("stride", stride, n)
         self.dilation = each_axis("dilation", dilation, n)
-        self.asked = each_side(what, padding, n)
-        for (before, after), gap, size in zip(self.asked, self.dilation, self.kernel, strict=True):
-            if 2 * max(before, after) > gap * (size - 1) + 1:
+        self.given = each_side(what, padding, n)
+        for (before, after), gap, size in zip(self.given, self.dilation, self.kernel, strict=True):
+            if 2 * max(before, after) > gap * (size - 1) + 1:  # PyTorch's limit: no window is padding alone
                 raise ShapeError(
                     f"{what} needs a padding of at most half of the {gap * (size - 1) + 1} elements that its kernel "
                     f"spans, got {padding}"
                 )
         self.last = tuple(range(-n, 0))
-        self.sides = list(self.asked)
+        self.sides = list(self.given)
         if ceil:
-            self.sides = [(before, after + self._more(i)) for i, (before, after) in enumerate(self.asked)]
+            self.sides = [(before, after + self._more(i)) for i, (before, after) in enumerate(self.given)]
         return self
 
     kernel: tuple[int, ...]
     length: tuple[int, ...]
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
-    asked: list[tuple[int, int]]
+    given: list[tuple[int, int]]
     sides: list[tuple[int, int]]
     last: tuple[int, ...]
 
     def _more(self, axis: int) -> int:
         """How far the last window reaches beyond the end of an axis, if windows that start inside are all kept."""
-        before, after = self.asked[axis]
+        before, after = self.given[axis]
         span = self.dilation[axis] * (self.kernel[axis] - 1) + 1
         whole = self.length[axis] + before + after
         last = -(-(whole - span) // self.stride[axis])
+        # a window that would start in the padding after the end is left out, as in PyTorch
         if last * self.stride[axis] >= self.length[axis] + before:
             last -= 1
         return max(0, last * self.stride[axis] + span - whole)
@@ -219,4 +222,4 @@ def each_side(what: str, padding: Sizes, n: int) -> list[tuple[int, int]]:
         )
     if len(given) == n:
         return [(side, side) for side in given]
-    return [(given[i], given[i + 1]) for i in range(2 * n - 2, -1, -2)]
+    return [(given[i], given[i + 1]) for i in range(2 * n - 2, -1, -2)]  # written from the last axis on, as for pad

@@ -72,7 +72,7 @@ def _trapezoids(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> tuple[An
 
 @either_spelling
 def trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tensor:
-    """The integral along axis by the trapezoidal rule, values dx apart or at the places x.
+    """The integral along axis by the trapezoidal rule, values with the distance dx, or at the coordinates x.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0, 3.0]).trapezoid().item()
@@ -98,7 +98,7 @@ def cumulative_trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -
 def cov(self: Tensor, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
     """The covariance matrix of variables, a row each, measured once in each column.
 
-    fweights says how often each column counts, aweights how much. correction is taken from the number of columns.
+    fweights says how often each column counts, aweights how much. correction is subtracted from the number of columns.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).cov().tolist()

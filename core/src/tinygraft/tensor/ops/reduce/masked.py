@@ -125,7 +125,7 @@ def masked_argmax(
 ) -> Tensor:
     """The place along dim of the greatest of the elements that count, in all of the tensor for None.
 
-    It has the dtype of the elements, or the one asked for, as PyTorch has it.
+    It has the dtype of the elements, or the requested one, as in PyTorch.
     """
     x = as_dtype(self, dtype)
     return or_else(x, mask, _least(x)).argmax(dim, keepdim)._cast(x.dtype)
@@ -142,7 +142,7 @@ def masked_argmin(
 ) -> Tensor:
     """The place along dim of the least of the elements that count, in all of the tensor for None.
 
-    It has the dtype of the elements, or the one asked for, as PyTorch has it.
+    It has the dtype of the elements, or the requested one, as in PyTorch.
     """
     x = as_dtype(self, dtype)
     return or_else(x, mask, _most(x)).argmin(dim, keepdim)._cast(x.dtype)
@@ -198,7 +198,7 @@ def masked_var(
     self: Tensor, dim: Axis = None, unbiased: bool | None = None, *, correction: float | None = None,
     keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The variance along dim of the elements that count; correction is taken from how many they are.
+    """The variance along dim of the elements that count; correction is subtracted from their count.
 
     unbiased is another way to say correction: True for 1 (as without both), False for 0.
     """

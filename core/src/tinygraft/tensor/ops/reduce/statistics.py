@@ -237,7 +237,7 @@ def quantile(
     self: Tensor, q: Any, axis: int | None = None, keepdim: bool = False,
     interpolation: Literal["linear", "lower", "higher", "midpoint", "nearest"] = "linear",
 ) -> Tensor:  # fmt: skip
-    """The value below which a share q of the values lies; for a line of shares, a first axis of results.
+    """The value below which a share q of the values is; for a line of shares, a first axis of results.
 
     Between two values interpolation decides. NaN where there is one. Raises ValueError for q outside [0, 1].
 

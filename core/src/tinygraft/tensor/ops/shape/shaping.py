@@ -1,4 +1,4 @@
-"""More shapes: axes added, moved and mirrored, tensors put side by side, cut apart, laid on diagonals and grids.
+"""More shapes: axes added, moved and mirrored, tensors put side by side, split, and put on diagonals and grids.
 
 Tensors and sizes or axes in, views or joined tensors out; no value is changed. Sizes must be known.
 """
@@ -91,7 +91,7 @@ def flipud(self: Tensor) -> Tensor:
 
 
 def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Turned k times by 90 degrees, from the first of the two axes towards the second.
+    """Rotated k times by 90 degrees, from the first of the two axes towards the second.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).rot90().tolist()
@@ -140,7 +140,7 @@ def diag_embed(self: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
     n = size + abs(offset)
     before, after = (0, offset) if offset >= 0 else (-offset, 0)
     lead = ((0, 0),) * (self.ndim - 1)
-    # each row is its element and n zeros: cut to n * n, the elements come to lie one further in every row
+    # each row is its element and n zeros: cut to n * n, each element is one column further than in the row above
     wide = reshaped(self, (*self.shape, 1))._move(Ops.PAD, (*lead, (0, 0), (0, n)))
     flat = reshaped(wide, (*self.shape[:-1], size * (n + 1)))
     start = before * n + after
@@ -245,7 +245,7 @@ def vstack(self: Tensor, *others: Any) -> Tensor:
 
 
 def dstack(self: Tensor, *others: Any) -> Tensor:
-    """Tensors one behind another, along axis 2."""
+    """Tensors one after another, along axis 2."""
     return _cat([t.atleast_3d() for t in several("dstack", self, others)], 2)  # type: ignore[no-any-return]
 
 
@@ -274,7 +274,7 @@ def block_diag(self: Tensor, *others: Any) -> Tensor:
     return _cat(rows, 0)  # type: ignore[no-any-return]
 
 
-# Apart
+# Splitting
 
 
 @either_spelling
@@ -300,7 +300,7 @@ def tensor_split(self: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[
     else:
         count = int(indices_or_sections)
         if count < 1:
-            raise ShapeError(f"tensor_split needs at least 1 part, got {count}")
+            raise ShapeError(f"tensor_split needs at least 1 section, got {count}")
         cuts = [i * (size // count) + min(i, size % count) for i in range(1, count)]
     edges = [0, *cuts, size]
     return tuple(sliced(self, axis, a, max(a, b)) for a, b in itertools.pairwise(edges))

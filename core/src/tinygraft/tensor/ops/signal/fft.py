@@ -32,7 +32,7 @@ LARGEST = 61  # the greatest prime factor that is transformed by a matrix of its
 
 @either_spelling
 def fft(self: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The discrete Fourier transform along dim, of the first n numbers or with zeros behind up to n.
+    """The discrete Fourier transform along dim, of the first n numbers, or padded with zeros to n.
 
     norm says what is divided by the length: None or "backward" the inverse, "forward" this one, "ortho" each by its
     root. Raises ShapeError, ValueError.
@@ -170,7 +170,7 @@ def ihfft2(self: Tensor, s: Sequence[int] | None = None, dim: Axis = (-2, -1), n
 def fftfreq(
     cls: type[Tensor], n: int, d: float = 1.0, device: str | None = None, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """The frequencies of fft's results in cycles per unit, where samples are d apart.
+    """The frequencies of fft's results in cycles per unit, for samples with the distance d.
 
     >>> from tinygraft import Tensor
     >>> Tensor.fftfreq(4).tolist()
@@ -242,7 +242,7 @@ def _chosen_axes(self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, nd
 
 
 def _resized(self: Tensor, axis: int, size: int) -> Tensor:
-    """The first size numbers along an axis, or all with zeros behind."""
+    """The first size numbers along an axis, or all of them padded with zeros."""
     now = lengths.as_int(self.shape[axis], "fft")
     if now >= size:
         return sliced(self, axis, 0, size) if now > size else self
@@ -310,7 +310,7 @@ def _to_real(self: Tensor, what: str, s: Sequence[int] | None, dim: Axis, norm: 
 
 
 def _mirrored(self: Tensor, size: int, sign: float) -> Tensor:
-    """A whole spectrum from its first half, of which the first and the middle number are taken as real."""
+    """A whole spectrum from its first half, of which the first and the middle number count as real."""
     last, half = self.ndim - 1, size // 2 + 1
     if sign < 0:
         places = positions_along(self, last)

@@ -36,10 +36,10 @@ def stft(
     center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
     return_complex: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The transforms of pieces of n_fft numbers, hop_length (n_fft // 4) apart; (..., frequencies, pieces).
+    """The transforms of pieces of n_fft numbers, one at each hop_length (n_fft // 4); (..., frequencies, pieces).
 
     Each piece is multiplied by window. With center the signal is padded by n_fft // 2 on both sides, so that pieces
-    lie around their place. onesided (None is True for real signals) leaves the n_fft // 2 + 1 frequencies that
+    are centred on their index. onesided (None is True for real signals) leaves the n_fft // 2 + 1 frequencies that
     determine the others; normalized divides by the root of n_fft; return_complex=False gives the parts
     along a last axis of 2. Raises ShapeError.
 

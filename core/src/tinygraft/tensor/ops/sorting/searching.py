@@ -27,7 +27,7 @@ def searchsorted(
 ) -> Tensor:  # fmt: skip
     """Where values would have to stand in this tensor, sorted along its last axis, to keep it sorted.
 
-    Before equal elements, or behind them with side "right". NaN comes last. By bisection: log2(n) steps, all values
+    Before equal elements, or after them with side "right". NaN comes last. By bisection: log2(n) steps, all values
     at once. One line serves values of any shape; else all axes but the last must agree. sorter is argsort of an
     unsorted tensor. Places are int32, or int64 with DEFAULT_INT=int64 unless out_int32.
 
@@ -84,7 +84,7 @@ def _given(self: Tensor, values: Any) -> Any:
 
 
 def bucketize(self: Tensor, boundaries: Any, right: bool = False, out_int32: bool = False) -> Tensor:
-    """For each element, before how many boundaries it lies not; searchsorted from the other side.
+    """For each element, how many boundaries are below it, or not above it with right: searchsorted of boundaries.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0, 2, 9]).bucketize(Tensor([1, 5])).tolist()
