@@ -125,7 +125,7 @@ class Namespace:
         return Device.DEFAULT
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """What Python numbers become, and what places are counted in."""
+        """What Python numbers become, and the dtype of indices."""
         inexact = {"real floating": dtypes.default_float, "complex floating": dtypes.default_complex}
         return inexact | {"integral": dtypes.default_int, "indexing": int32}
 

@@ -44,7 +44,7 @@ def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Tensor:
 
 
 def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
-    """x with a new axis of length 1, or several, at the places that they have in the result.
+    """x with a new axis of length 1, or several, at their positions in the result.
 
     axis may be positional, as in NumPy; the standard has it as a keyword only. Raises TypeError for one that is no
     integer, IndexError for one that the result does not have.
@@ -53,7 +53,7 @@ def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     rank = x.ndim + len(axes)
     if any(not -rank <= a < rank for a in axes) or len({a % rank for a in axes}) != len(axes):
         raise IndexError(
-            f"expand_dims of shape {x.shape} has no place for new axes at {axis}: choose from {-rank} to {rank - 1}"
+            f"expand_dims of shape {x.shape} has no position for new axes at {axis}: choose from {-rank} to {rank - 1}"
         )
     sizes = iter(x.shape)
     added = {a % rank for a in axes}
@@ -66,7 +66,7 @@ def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
 
 
 def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
-    """x with some axes moved to other places."""
+    """x with some axes moved to other positions."""
     return x.movedim(axes_of(source), axes_of(destination))
 
 
@@ -96,7 +96,7 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
 
 
 def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Tensor:
-    """x moved on by some places, what leaves at the end entering at the front."""
+    """x shifted along axes; elements moved past the end come first."""
     if axis is None:
         return x.flatten().roll(shift, 0).reshape(x.shape)
     axes = axes_of(axis)

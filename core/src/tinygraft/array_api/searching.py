@@ -37,17 +37,17 @@ def _place(x: Tensor, what: str, axis: int | None, keepdims: bool) -> Tensor:
 
 
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The place of the greatest element, the first of equals."""
+    """The index of the greatest element, the first of equals."""
     return _place(x, "argmax", axis, keepdims)
 
 
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The place of the least element, the first of equals."""
+    """The index of the least element, the first of equals."""
     return _place(x, "argmin", axis, keepdims)
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The places of elements in sorted order; equals stay in theirs."""
+    """The indices of elements in sorted order; equals stay in theirs."""
     return x.argsort(axis, descending)
 
 
@@ -57,7 +57,7 @@ def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """For each axis the places of elements that are not 0."""
+    """For each axis the indices of elements that are not 0."""
     if not x.ndim:
         raise ShapeError("nonzero needs an axis, got shape ()")
     return tuple(x.nonzero().unbind(1))
@@ -82,14 +82,14 @@ def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
 
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Parts of x along an axis by their places."""
+    """Slices of x along an axis by their indices."""
     if axis is None and x.ndim != 1:
         raise ShapeError(f"take of shape {x.shape} needs an axis")
     return x.index_select(0 if axis is None else axis, indices)
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """For each place in indices the element of x there along an axis; the other axes are broadcast."""
+    """For each index in indices the element of x along an axis; the other axes are broadcast."""
     return x.take_along_dim(indices, axis)
 
 

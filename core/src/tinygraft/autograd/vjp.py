@@ -296,7 +296,7 @@ VJP: dict[Ops, DerivativeRow] = {
     Ops.WINDOW: (_window,),
     Ops.FOLD: (_fold,),
     Ops.CAT: EachSource(_cat),
-    # values from other places
+    # values from other indices
     Ops.REDUCE_AXIS: (_reduce,),
     Ops.SCAN: (_scan,),
     Ops.GATHER: (select.gather_table, None),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The tag of a placeholder: which argument of a call takes its place."""
+    """The tag of a placeholder: which argument of a call replaces it."""
 
     number: int
 
@@ -105,7 +105,7 @@ def call(self: Tensor, *lst: Tensor, fxn: Tensor | UOp, grad_fxn: Callable[..., 
     """The value of a body with this tensor and others in the place of its placeholders, by their slots.
 
     grad_fxn(gradient, *arguments) gives the gradient of each argument; without it the body is differentiated.
-    Raises GraphError for a slot that no argument has, ShapeError for an argument that does not fit its place.
+    Raises GraphError for a slot that no argument has, ShapeError for an argument that does not fit its placeholder.
     """
     arguments = (self, *lst)
     body = fxn if isinstance(fxn, UOp) else fxn.uop

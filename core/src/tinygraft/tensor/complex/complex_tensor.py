@@ -199,7 +199,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return x.reshape(tuple(1 if a in axes else size for a, size in enumerate(self.shape))) if keepdim else x
 
     def _running_product(self, axis: int) -> Any:
-        """The product of the elements up to each: every one is multiplied with that 1, 2, 4, ... places before it."""
+        """The running product: each element is multiplied with the one 1, 2, 4, ... indices before it."""
         x: Tensor = self
         step, length = 1, lengths.as_int(self.shape[axis], "cumprod")
         while step < length:

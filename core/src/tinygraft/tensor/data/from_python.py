@@ -95,7 +95,7 @@ def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp | No
 
 
 def flatten(data: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
-    """The shape of nested lists and their elements in order. Raises ShapeError naming the place that differs.
+    """The shape of nested lists and their elements in order. Raises ShapeError naming the element that differs.
 
     >>> flatten([[1, 2], [3, 4]])
     ((2, 2), [1, 2, 3, 4])

@@ -1,4 +1,4 @@
-"""Selecting: elements read and written by index along an axis, by place in the flat tensor, by view and by mask.
+"""Selecting: elements read and written by index along an axis, by flat index, by view and by mask.
 
 A tensor and indices in; a new tensor out, nothing is written in place. Reads are one GATHER, writes one SCATTER, both
 linear. An index counts from the end where it is negative; one outside raises where it is known, else a read
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _line(self: Tensor, what: str, index: Any, axis: int) -> Any:
-    """An index of one axis (or none), places counted from the front."""
+    """An index of one axis (or none), counted from the front."""
     whole = self if self.ndim else reshaped(self, (1,))
     index = checked.given(whole, index, axis, what)
     if index.ndim > 1:
@@ -73,7 +73,7 @@ def _written(self: Tensor, what: str, dim: int, index: Any, source: Any, op: Ops
 
 @either_spelling
 def index_add(self: Tensor, dim: int, index: Any, source: Any, alpha: Scalar = 1) -> Tensor:
-    """With alpha times the slices of source added to those that index names; all that name one place count.
+    """With alpha times the slices of source added to those that index names; all with the same index count.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 1]).index_add(0, Tensor([0, 0]), Tensor([5, 7])).tolist()
@@ -108,7 +108,7 @@ def index_fill(self: Tensor, dim: int, index: Any, value: Any) -> Tensor:
 
 @either_spelling
 def index_reduce(self: Tensor, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Tensor:
-    """The slices of source that index sends to one place combined: prod, mean, amax, amin or sum.
+    """The slices of source with the same index combined: prod, mean, amax, amin or sum.
 
     include_self: the element of this tensor is combined with them, too.
     """
@@ -131,7 +131,7 @@ def index_reduce(self: Tensor, dim: int, index: Any, source: Any, reduce: str, i
 
 @either_spelling
 def scatter_add(self: Tensor, dim: int, index: Any, src: Any) -> Tensor:
-    """With the elements of src added at the places that gather would read.
+    """With the elements of src added at the indices that gather would read.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 1]).scatter_add(0, Tensor([0, 0]), Tensor([5, 7])).tolist()
@@ -140,12 +140,12 @@ def scatter_add(self: Tensor, dim: int, index: Any, src: Any) -> Tensor:
     return self.scatter(dim, index, src, "add")
 
 
-# By place
+# By flat index
 
 
 def _numbered(self: Tensor) -> Tensor:
-    """Each element's place in the flat tensor, in this shape."""
-    shape = lengths.as_ints(self.shape, "a place")
+    """Each element's index in the flat tensor, in this shape."""
+    shape = lengths.as_ints(self.shape, "a flat index")
     return reshaped(iota(type(self), int(lengths.product(shape)), self.device), shape)
 
 
@@ -157,7 +157,7 @@ def _stored_at(self: Tensor, places: Any, values: Any, op: Ops | None = None) ->
 
 
 def take(self: Tensor, index: Any) -> Tensor:
-    """The elements at places of the flat tensor, in the shape of index.
+    """The elements at indices of the flat tensor, in the shape of index.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).take(Tensor([3, 0])).tolist()
@@ -169,7 +169,7 @@ def take(self: Tensor, index: Any) -> Tensor:
 
 
 def put(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tensor:
-    """With the elements of source stored at places of the flat tensor, or added there; a number at all of them.
+    """With the elements of source stored at indices of the flat tensor, or added there; a number at all of them.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).put(Tensor([2, 0]), Tensor([7, 8])).tolist()
@@ -190,7 +190,7 @@ def put(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tens
 
 
 def index_put(self: Tensor, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
-    """self with `t[indices] = values` done, or with values added there; every one counts where places are equal.
+    """self with `t[indices] = values` done, or with values added there; all of them count where indices are equal.
 
     values are a tensor, a number or a list.
 
@@ -199,7 +199,7 @@ def index_put(self: Tensor, indices: Sequence[Any], values: Any, accumulate: boo
     [13, 2]
     """
     chosen = tuple(slice(None) if index is None else index for index in indices)
-    places = _numbered(self)._op(Ops.ADD, 1)[chosen]._op(Ops.SUB, 1)  # a read outside gives 0: that is no place
+    places = _numbered(self)._op(Ops.ADD, 1)[chosen]._op(Ops.SUB, 1)  # a read outside gives 0: which is no index
     if not isinstance(values, TensorBase):
         values = self._value_for(values)
     if broadcast_shape(values.shape, places.shape) != places.shape:
@@ -241,7 +241,7 @@ def take_along_dim(self: Tensor, index: Any, dim: int | None = None) -> Tensor:
     return self.expand(mine).gather(axis, index.expand(its))
 
 
-# By views: the places that a view has
+# By views: the indices that a view reads
 
 
 def _with_view(self: Tensor, what: str, view: Callable[[Tensor], Tensor], src: Any) -> Tensor:
@@ -257,7 +257,7 @@ def _with_view(self: Tensor, what: str, view: Callable[[Tensor], Tensor], src: A
 
 @either_spelling
 def select(self: Tensor, dim: int, index: int) -> Tensor:
-    """The slice at one place of dim, without that axis.
+    """The slice at one index of dim, without that axis.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).select(1, 0).tolist()
@@ -270,7 +270,7 @@ def select(self: Tensor, dim: int, index: int) -> Tensor:
 
 @either_spelling
 def select_scatter(self: Tensor, src: Any, dim: int, index: int) -> Tensor:
-    """self with src at one place of dim."""
+    """self with src at one index of dim."""
     return _with_view(self, "select_scatter", lambda t: t.select(dim, index), src)
 
 
@@ -310,9 +310,9 @@ def _strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_o
 
 
 def as_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = 0) -> Tensor:
-    """The elements whose places in the flat tensor are offset plus index times stride, along each axis.
+    """The elements whose flat indices are offset plus index times stride, along each axis.
 
-    A tensor has no memory layout of its own, so this reads its row-major order. Places may repeat.
+    A tensor has no memory layout of its own, so this reads its row-major order. Indices may repeat.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3, 4]).as_strided((3, 2), (1, 1)).tolist()

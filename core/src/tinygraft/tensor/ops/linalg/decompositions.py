@@ -1,8 +1,8 @@
 """Factors of matrices: LU with pivots, Cholesky, and triangular systems.
 
 Matrices of shape (..., m, n) in, any number at once, computed in float32 or wider. Each takes one step for a column,
-and all steps are the same kernels: which column it is, a kernel reads from memory. What cannot be factored (a matrix
-that is singular, or not positive) gives inf or NaN, for nothing is read on the way to find out.
+and all steps are the same kernels: a kernel reads the number of its column from memory. A matrix that cannot be
+factored (singular, or not positive definite) gives inf or NaN and no error, since a check would have to read values.
 """
 
 from __future__ import annotations
@@ -66,16 +66,18 @@ def pivoted(self: Tensor, what: str) -> tuple[Tensor, Tensor, Tensor]:
     for step in range(min(m, n)):
         k = step_number(a, step)
         below = rows > k
-        sizes = (rows < k).where(-1.0, column_at(a, k)._height())
+        sizes = (rows < k).where(-1.0, column_at(a, k)._height())  # -1: rows above k are no pivots
         best = sizes.argmax(-2, keepdim=True)._cast(dtypes.int32)  # as LAPACK has them, whatever DEFAULT_INT is
         swap = rows.eq(k).where(best, rows.eq(best).where(k, rows)).expand(*a.shape[:-1], 1)
         order = stored_now(order.gather(-2, swap))
         a = a.gather(-2, swap.expand(a.shape))
         pivot = row_at(a, k)
         factor = column_at(a, k) / column_at(pivot, k)
+        # a zero pivot has zeros below it, too: no NaN in L, and U keeps the 0
         factor = (below & column_at(pivot, k).ne(0.0)).where(factor, 0.0)
-        rest = (below & (columns > k)).where(a - factor * pivot, a)
-        a = stored_now((below & columns.eq(k)).where(factor, rest))
+        # the Schur complement; factors of L are stored in the zeros of the column, as in LAPACK's getrf
+        remaining = (below & (columns > k)).where(a - factor * pivot, a)
+        a = stored_now((below & columns.eq(k)).where(factor, remaining))
         swapped.append(best)
     none = sliced(order, order.ndim - 2, 0, 0)
     pivots = swapped[0].cat(*swapped[1:], dim=-2) if swapped else none
@@ -83,7 +85,7 @@ def pivoted(self: Tensor, what: str) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _height(self: Tensor) -> Tensor:
-    """How large elements are, to choose a pivot by."""
+    """The magnitude by which a pivot is chosen; ComplexTensor overrides it."""
     return self.abs()
 
 
@@ -137,7 +139,7 @@ def identity_of(self: Tensor, m: int, n: int) -> Tensor:
 def lu_unpack(
     self: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(P, L, U) of what lu_factor gave; an empty tensor for what is not to be unpacked.
+    """(P, L, U) of the results of lu_factor; an empty tensor for each that is not to be unpacked.
 
     >>> from tinygraft import Tensor
     >>> found = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu_factor()
@@ -150,7 +152,7 @@ def lu_unpack(
 
 
 def _order_of(self: Tensor, pivots: Tensor) -> Tensor:
-    """The order of rows that swaps, one after the other, make."""
+    """The order of rows after all swaps."""
     check_matrix(self, "lu_unpack")
     rows = positions_along(self, self.ndim - 2)
     order = rows.expand(*self.shape[:-1], 1)
@@ -177,9 +179,10 @@ def lu_solve(self: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjo
         return conjugate_transpose(self.lu_solve(pivots, conjugate_transpose(B), adjoint=not adjoint))
     if not adjoint:
         return solve_by_lu(self, order, B)
-    turned = conjugate_transpose(self)
-    up = turned.solve_triangular(B, upper=False)
-    found = turned.solve_triangular(up, upper=True, unitriangular=True)
+    # A' = U' L' P', so solve U' first and undo the swaps last
+    adjoint_lu = conjugate_transpose(self)
+    up = adjoint_lu.solve_triangular(B, upper=False)
+    found = adjoint_lu.solve_triangular(up, upper=True, unitriangular=True)
     swaps = order.unsqueeze(-2).eq(reshaped(positions_along(order, order.ndim - 1), (n, 1)))._cast(found.dtype)
     return swaps @ found
 
@@ -214,10 +217,10 @@ def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True,
             f"side, got shape {B.shape}\n  matrix made at {self._where()}      other made at {B._where()}"
         )
     if not left:
-        turned = self.transpose(-2, -1).solve_triangular(
+        found = self.transpose(-2, -1).solve_triangular(
             B.transpose(-2, -1), upper=not upper, unitriangular=unitriangular
         )
-        return turned.transpose(-2, -1)
+        return found.transpose(-2, -1)
     a, b = self._in_field(), B._in_field()._cast(self._in_field().dtype)
     batch = _common_batch("solve_triangular", a, b)
     a, b = a.expand(*batch, n, n), b.expand(*batch, *b.shape[-2:])
@@ -244,8 +247,8 @@ def _substituted(self: Tensor, b: Tensor, n: int, upper: bool, unitriangular: bo
         k = step_number(self, step)
         column, row = column_at(self, k), row_at(b, k)
         solved = row if unitriangular else row / row_at(column, k)
-        left = rows < k if upper else rows > k
-        b = stored_now(rows.eq(k).where(solved, left.where(b - column * solved, b)))
+        remaining = rows < k if upper else rows > k
+        b = stored_now(rows.eq(k).where(solved, remaining.where(b - column * solved, b)))
     return b
 
 
@@ -333,7 +336,7 @@ def write_bound(self: Tensor) -> Tensor:
 
 def _only_pivoted(what: str, pivot: bool) -> None:
     if not pivot:
-        raise ValueError(f"{what} always swaps rows: without, it would divide by whatever stands on the diagonal")
+        raise ValueError(f"{what} always swaps rows: without, it would divide by any number on the diagonal")
 
 
 def _common_batch(what: str, a: Tensor, b: Tensor) -> tuple[Any, ...]:

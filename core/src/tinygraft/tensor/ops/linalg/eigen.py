@@ -248,7 +248,7 @@ def _greatest_cosine(self: Tensor, rows: int) -> Tensor:
 def _turned(self: Tensor, rows: int, small: Tensor | None) -> Tensor:
     """A round: each column of the first half and its counterpart from the end rotated in their plane.
 
-    All but the first then move on by one place. After a whole tournament they are where they were.
+    All but the first then move on by one position. After a whole tournament the order is the first one again.
     """
     axis = self.ndim - 1
     count = lengths.as_int(self.shape[axis], "a round")

@@ -1,7 +1,7 @@
-"""Orthogonal matrices as products of reflections, the way LAPACK keeps them, and its old names for solving.
+"""Orthogonal matrices as products of reflections, in LAPACK's storage, and its old names for solving.
 
 Reflection i is I - tau[i] v v' (v' is conjugated where the numbers are complex), where v is 0 above row i, 1 in it and
-below it what column i of a matrix holds.
+below it the elements of column i of a matrix.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def geqrf(self: Tensor) -> Geqrf:
         top = row_at(x, k)
         below = (rows > k).where(x, 0.0)
         size = (below * below._conj())._real().sum(-2, keepdim=True)
-        flat = size.eq(0.0)  # nothing to reflect
+        flat = size.eq(0.0)  # already zero below: tau is 0, and the reflection the identity
         flat = flat & top.eq(top._real()) if top.is_complex() else flat
         norm = ((top * top._conj())._real() + size).sqrt()
+        # of the sign opposite to top, so that top - beta does not cancel (Golub & Van Loan, "Matrix computations", 5.1)
         beta = flat.where(top._real(), (top._real() > 0.0).where(-norm, norm))
         tau = flat.where(0.0, (beta - top) / flat.where(1.0, beta))
         v = rows.eq(k).where(1.0, below / flat.where(1.0, top - beta))
@@ -106,7 +107,7 @@ def _reflected(self: Tensor, what: str, tau: Tensor) -> tuple[int, int]:
 
 
 def reflectors_applied(self: Tensor, tau: Tensor, start: Tensor, transpose: bool) -> Tensor:
-    """Reflections applied to columns, the last one first; the other way round for the adjoint of the product."""
+    """Reflections applied to columns, the last one first; the first one first for the adjoint of the product."""
     a, number, found = self._in_field(), tau._in_field(), start._in_field()
     number = number._conj() if transpose else number
     rows = positions_along(a, a.ndim - 2)

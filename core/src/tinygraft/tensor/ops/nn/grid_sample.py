@@ -1,4 +1,4 @@
-"""Reading images at places that are tensors: grid_sample, and the grids of affine maps.
+"""Reading images at coordinates that are tensors: grid_sample, and the grids of affine maps.
 
 Images (batch, channels, *spatial) and grids (batch, *size, spatial axes) in; the last axis of a grid says x before y
 before z, from -1 at one end of the image to 1 at the other. Gradients flow to images and grids.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def grid_sample(
     self: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """The values of images (batch, channels, *spatial) at the places of a grid (batch, *size, n), n = 2 or 3.
+    """The values of images (batch, channels, *spatial) at the coordinates of a grid (batch, *size, n), n = 2 or 3.
 
     mode is bilinear, nearest or (over two axes) bicubic. Elements outside are 0 (zeros), the nearest of the edge
     (border) or mirrored at it (reflection). -1 and 1 are the edges of the outer pixels, or with align_corners
@@ -90,7 +90,7 @@ def _check_grid(self: Tensor, grid: Tensor, n: int, mode: str, padding_mode: str
 
 
 def _at(self: Tensor, spots: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
-    """Rows (batch * pixels, channels) at whole places along each axis, (batch, places): 0 outside."""
+    """Rows (batch * pixels, channels) at integer coordinates along each axis, (batch, pixels): 0 outside."""
     inside, flat = None, None
     for spot, size in zip(spots, sizes, strict=True):
         place = spot._cast(dtypes.int32)
@@ -134,12 +134,12 @@ def affine_grid(self: Tensor, size: Sequence[int], align_corners: bool | None = 
 
 
 def _at_pixel(place: Any, size: int, corners: bool) -> Any:
-    """A place from -1 to 1 as a number of pixels."""
+    """A coordinate from -1 to 1 in pixels."""
     return (place + 1) * (0.5 * (size - 1)) if corners else ((place + 1) * size - 1) * 0.5
 
 
 def _inside(at: Any, size: int, padding_mode: str, corners: bool) -> Any:
-    """A place moved into the image, if the padding says so."""
+    """A coordinate moved into the image, if the padding says so."""
     if padding_mode == "zeros":
         return at
     if padding_mode == "reflection":

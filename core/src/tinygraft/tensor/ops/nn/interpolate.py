@@ -39,7 +39,7 @@ def interpolate(
 
     mode is linear (over two or three axes that is bilinear, trilinear), bicubic, area (means of what a pixel
     covers), nearest or nearest-exact. Instead of a size there may be a scale_factor, one number for all axes after
-    the first two or one for each of the last; places are those of the factor, or of the sizes that it gives if
+    the first two or one for each of the last; coordinates are those of the factor, or of the sizes that it gives if
     recompute_scale_factor. An integer tensor stays one: values of uint8 are rounded once, a half up, as pixels
     are, and those of other integers cut. Raises ValueError for another mode, ShapeError for sizes that do not fit.
 
@@ -113,7 +113,7 @@ def _taken(self: Tensor, axis: int, places: Tensor) -> Tensor:
 
 
 def _nearest(self: Tensor, old: int, new: int, exact: bool, scale: float | None) -> Tensor:
-    """Where each of new places falls among old ones: its start, or its centre if exact."""
+    """The old coordinate of each new index: its start, or its centre if exact."""
     line = iota(type(self), new, self.device)
     if scale is not None:
         at = line._cast(self._in_float().dtype)._op(Ops.ADD, 0.5 if exact else 0.0)._op(Ops.MUL, 1 / scale)
@@ -140,7 +140,7 @@ def _between(
         unit = 2 * new
         whole = line._op(Ops.MUL, 2 * old)._op(Ops.ADD, old - new)
         whole = whole._op(Ops.MAX, 0)._op(Ops.MIN, (old - 1) * unit) if inside else whole
-    up = whole._op(Ops.ADD, unit)  # a place is whole / unit, and never below -1
+    up = whole._op(Ops.ADD, unit)  # a coordinate is whole / unit, and never below -1: MOD and IDIV of a positive number
     share = up._op(Ops.MOD, unit)._cast(self.dtype)._op(Ops.MUL, 1 / unit)
     return up._op(Ops.IDIV, unit)._op(Ops.SUB, 1), share, old
 
@@ -166,7 +166,7 @@ def _cubic(self: Tensor, axis: int, low: Tensor, share: Tensor, old: int) -> Ten
 
 
 def _cubic_weight(share: Any, step: int) -> Any:
-    """The weight of the neighbour that many steps from the place below, for a place that far beyond it."""
+    """The weight of the neighbour `step` indices after the one below a coordinate, whose distance to it is `share`."""
     d = share - step if step < 1 else step - share
     if step in (0, 1):
         return ((_CUBIC + 2) * d - (_CUBIC + 3)) * d * d + 1

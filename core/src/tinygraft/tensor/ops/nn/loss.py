@@ -200,7 +200,7 @@ def nll_loss(
 
 
 def _wrong_labels(self: Tensor, Y: Tensor, axis: int, ignored: int | None) -> Tensor | None:
-    """Where a label is no class, nor ignored. Raises ShapeError unless there is one for each place beside the class
+    """Where a label is no class, nor ignored. Raises ShapeError unless there is one for each index beside the class
     axis, DTypeError unless they are integers, and IndexOutOfRange as `checked.labels` does."""
     wanted = tuple(size for a, size in enumerate(self.shape) if a != axis)
     if not self.ndim or Y.shape != wanted:

@@ -138,9 +138,10 @@ def instance_norm(
         _fitting(self, "instance_norm", name, given, (count,))
     x = self._in_float()
     if running_mean is not None and running_var is not None:
-        means, spreads = x.mean(axes).mean(0), x.var(axes, correction=1).mean(0)
+        # unbiased, as PyTorch's running variance; what is normalised by is the biased one
+        means, variances = x.mean(axes).mean(0), x.var(axes, correction=1).mean(0)
         _move(running_mean, means, momentum)
-        _move(running_var, spreads, momentum)
+        _move(running_var, variances, momentum)
     return _affine(x.layernorm(axes, eps), _per_channel(self, weight), _per_channel(self, bias), self)
 
 
@@ -171,8 +172,8 @@ def batch_norm(
             _move(running_var, x.var(axes, correction=1), momentum)
         x = x.layernorm(axes, eps)
     else:
-        spread = _per_channel(self, running_var)._in_float()
-        x = (x - _per_channel(self, running_mean)) * (spread + eps).rsqrt()
+        variance = _per_channel(self, running_var)._in_float()
+        x = (x - _per_channel(self, running_mean)) * (variance + eps).rsqrt()
     return _affine(x, _per_channel(self, weight), _per_channel(self, bias), self)
 
 
@@ -196,7 +197,8 @@ def local_response_norm(self: Tensor, size: int, alpha: float = 1e-4, beta: floa
     return (x / (squares * alpha + k).pow(beta))._narrowed(self.dtype)
 
 
-def _move(kept: Any, value: Any, share: float) -> None:
-    """A running statistic moved towards a value, in its own memory."""
-    still = value.detach()._cast(kept.dtype)
-    kept.assign(kept.detach() * (1 - share) + still * share)
+def _move(running: Any, value: Any, share: float) -> None:
+    """Move a running statistic towards a value, in its own memory."""
+    # detached: no gradient flows through a statistic to earlier batches
+    new = value.detach()._cast(running.dtype)
+    running.assign(running.detach() * (1 - share) + new * share)

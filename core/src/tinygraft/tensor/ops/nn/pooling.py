@@ -107,8 +107,8 @@ def max_unpool1d(
     """max_unpool2d over one axis.
 
     >>> from tinygraft import Tensor
-    >>> values, places = Tensor([[[1, 3, 2, 4]]]).max_pool1d(2, return_indices=True)
-    >>> values.max_unpool1d(places, 2).tolist()
+    >>> values, indices = Tensor([[[1, 3, 2, 4]]]).max_pool1d(2, return_indices=True)
+    >>> values.max_unpool1d(indices, 2).tolist()
     [[[0, 3, 0, 4]]]
     """
     kernel = each_axis("kernel_size", kernel_size, 1)
@@ -176,7 +176,7 @@ def _targets(self: Tensor, what: str, n: int, output_size: Any) -> tuple[int, ..
 
 
 def _shares(self: Tensor, old: int, new: int) -> tuple[Tensor, Tensor]:
-    """(places (new, count), whether they count): place i of new ones has i * old / new to (i + 1) * old / new,
+    """(indices (new, count), whether they count): window i of new ones has i * old / new to (i + 1) * old / new,
     rounded away from each other."""
     count = old // new if old % new == 0 else old // new + 2
     line = reshaped(iota(type(self), new, self.device), (new, 1))
@@ -229,7 +229,7 @@ def _flat_numbers(self: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 def _adaptive_max(self: Tensor, what: str, n: int, output_size: Any, return_indices: bool) -> Any:
-    """The greatest of windows that give `output_size`, with return_indices (values, places) in the flattened axes.
+    """The greatest of windows that give `output_size`, with return_indices (values, indices) in the flattened axes.
 
     Each spatial axis becomes (new, longest window) by a GATHER. Windows are of two lengths where the size does not
     divide: the longer ones' extra element is the least value of the dtype in the others.
@@ -256,7 +256,7 @@ def _adaptive_max(self: Tensor, what: str, n: int, output_size: Any, return_indi
 def adaptive_max_pool1d(self: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The greatest of output_size windows that cover the axis alike, overlapping where they must.
 
-    With return_indices (values, places), as max_pool2d has them.
+    With return_indices (values, indices), as max_pool2d has them.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0, 3.0, 2.0]]]).adaptive_max_pool1d(2).tolist()
@@ -282,7 +282,7 @@ def _fractional(
     self: Tensor, what: str, n: int, kernel_size: Sizes, output_size: Any, output_ratio: Any, samples: Tensor | None,
     return_indices: bool,
 ) -> Any:  # fmt: skip
-    """max over windows that begin at drawn places; see fractional_max_pool2d."""
+    """max over windows that begin at random indices; see fractional_max_pool2d."""
     old, kernel = _spatial(self, what, n), each_axis("kernel_size", kernel_size, n)
     if (output_size is None) == (output_ratio is None):
         raise ValueError(f"{what} needs output_size or output_ratio, got {output_size} and {output_ratio}")
@@ -331,7 +331,7 @@ def fractional_max_pool2d(
     """The greatest of output_size windows that begin at random indices, about evenly spaced.
 
     output_ratio times the size is another way to say output_size. _random_samples (batch, channels, 2) has the
-    numbers from [0, 1) that places are made of, of the last axis first. Source: Graham, "Fractional max-pooling",
+    numbers from [0, 1) that the indices are made of, of the last axis first. Source: Graham, "Fractional max-pooling",
     arXiv:1412.6071.
 
     >>> from tinygraft import Tensor

@@ -1,4 +1,4 @@
-"""Further activations: those that cut near zero, those with learned or drawn slopes, gates, and drawn choices.
+"""Further activations: shrinking ones, those with learned or random slopes, gates, and random choices.
 
 A tensor of floats in, one of the same shape out unless a docstring says otherwise.
 """
@@ -39,7 +39,7 @@ def softshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
     if lambd < 0:
         raise ValueError(f"softshrink needs a lambd of at least 0, got {lambd}")
     x = self._in_float()
-    near = (x <= lambd).where(x * 0.0, x - lambd)  # NaN stays
+    near = (x <= lambd).where(x * 0.0, x - lambd)  # x * 0.0 and not 0.0: NaN stays NaN
     return (x < -lambd).where(x + lambd, near)._narrowed(self.dtype)
 
 
@@ -129,9 +129,9 @@ def glu(self: Tensor, dim: int = -1) -> Tensor:
 
 @either_spelling
 def gumbel_softmax(self: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
-    """A drawn class, softly: softmax((self + gumbel noise) / tau) along dim, for logits.
+    """A relaxed random choice of a class: softmax((self + gumbel noise) / tau) along dim, for logits.
 
-    hard gives the class that has most as 1 and the others as 0, with the gradient of the soft choice.
+    hard gives 1 for the class of the largest value and 0 for the others, with the gradient of the soft choice.
     Source: Jang et al., "Categorical reparameterization with Gumbel-softmax", arXiv:1611.01144.
 
     >>> from tinygraft import Tensor
@@ -142,10 +142,11 @@ def gumbel_softmax(self: Tensor, tau: float = 1.0, hard: bool = False, dim: int 
         raise ValueError(f"gumbel_softmax needs a tau of more than 0, got {tau}")
     x = self._in_float()
     drawn = type(self).rand(self.shape, device=self.device, dtype=x.dtype)
-    waiting = (-(1 - drawn).log()).clamp(2.0**-100)  # exponential
-    soft = ((x - waiting.log()) * (1 / tau)).softmax(dim)
+    # -log of an exponential variable is Gumbel noise; 1 - drawn is never 0, and the clamp keeps log from 0
+    exponential = (-(1 - drawn).log()).clamp(2.0**-100)
+    soft = ((x - exponential.log()) * (1 / tau)).softmax(dim)
     if hard:
         still = soft.detach()
         best = still.argmax(dim, keepdim=True).eq(positions_along(still, self._axis(dim)))
-        soft = best._cast(x.dtype) + (soft - still)
+        soft = best._cast(x.dtype) + (soft - still)  # the straight-through estimator: adds 0 with the gradient of soft
     return soft._cast(self.dtype if self._is_float() else dtypes.default_float)

@@ -123,7 +123,7 @@ def masked_argmax(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The place along dim of the greatest of the elements that count, in all of the tensor for None.
+    """The index along dim of the greatest of the elements that count, in all of the tensor for None.
 
     It has the dtype of the elements, or the requested one, as in PyTorch.
     """
@@ -140,7 +140,7 @@ def masked_argmin(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The place along dim of the least of the elements that count, in all of the tensor for None.
+    """The index along dim of the least of the elements that count, in all of the tensor for None.
 
     It has the dtype of the elements, or the requested one, as in PyTorch.
     """

@@ -49,8 +49,8 @@ def _running(self: Tensor, op: Ops, axis: int) -> tuple[Tensor, Tensor]:
     values = scanned(self, op, axis)
     if not self.ndim:
         return values, as_positions(self._const(0, dtypes.int32))
-    place = is_among(self, values)._op(Ops.WHERE, positions_along(self, self._axis(axis)), 0)
-    return values, as_positions(scanned(place, Ops.MAX, axis))
+    hit = is_among(self, values)._op(Ops.WHERE, positions_along(self, self._axis(axis)), 0)
+    return values, as_positions(scanned(hit, Ops.MAX, axis))
 
 
 @either_spelling
@@ -76,13 +76,14 @@ def logcumsumexp(self: Tensor, axis: int = 0) -> Tensor:
     """log of the running sum of exp, without overflow or underflow.
 
     It is of exp(x - m) for the running maximum m: each of log2(n) steps adds to every element the one 1, 2, 4, ...
-    places before it, times exp(m' - m), where m' is the maximum there.
+    indices before it, times exp(m' - m), where m' is the maximum there.
     """
     if not self.ndim:
         return self._in_field()._narrowed(self.dtype)._again()
     axis, x = self._axis(axis), self._in_field()
     if x.dtype.kind == "complex":
         return _added_up(x, axis)._narrowed(self.dtype)
+    # detached, since the maximum cancels out; in memory, since each of the log2(n) kernels reads it
     most = scanned(x._move(Ops.DETACH, None), Ops.MAX, axis)._move(Ops.CONTIGUOUS, None)
     base = most.isfinite()._op(Ops.WHERE, most, 0.0)
     total, step = exp_floats(x._op(Ops.SUB, base))._move(Ops.CONTIGUOUS, None), 1
@@ -90,13 +91,13 @@ def logcumsumexp(self: Tensor, axis: int = 0) -> Tensor:
         scale = exp_floats(_later(most, axis, step, -math.inf)._op(Ops.SUB, base))
         total = total._op(Ops.ADD, _later(total, axis, step, 0.0)._op(Ops.MUL, scale))._move(Ops.CONTIGUOUS, None)
         step *= 2
-    none = total._op(Ops.CMPEQ, 0.0)
+    none = total._op(Ops.CMPEQ, 0.0)  # all -inf: log of a 1 instead, whose gradient is finite
     found = none._op(Ops.WHERE, -math.inf, log_floats(none._op(Ops.WHERE, 1.0, total))._op(Ops.ADD, base))
     return found._narrowed(self.dtype)
 
 
 def _later(self: Tensor, axis: int, step: int, value: float) -> Tensor:
-    """The elements moved towards the end of an axis, with a value in front of them."""
+    """The elements shifted towards the end of an axis, with a value in front of them."""
     kept = [(0, size - step if a == axis else size) for a, size in enumerate(self.shape)]
     return self._move(Ops.SHRINK, tuple(kept)).pad(
         [(step if a == axis else 0, 0) for a in range(self.ndim)], value=value

@@ -156,7 +156,7 @@ def _ordered(self: Tensor, what: str, axis: int | None) -> tuple[Tensor, Tensor,
 def _at_order(
     self: Tensor, values: Tensor, places: Tensor, at: Any, axis: int | None, keepdim: bool
 ) -> tuple[Tensor, Tensor]:
-    """The values, and their places, that stand at some place of the order."""
+    """The values with some rank in the order, and their indices."""
     at = at if isinstance(at, TensorBase) else sliced(places, places.ndim - 1, 0, 1) * 0 + at
     both = [reshaped(t.gather(-1, at), t.shape[:-1]) for t in (values, places)]
     if keepdim and self.ndim:
@@ -167,7 +167,7 @@ def _at_order(
 
 @either_spelling
 def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The k-th least value along dim, counted from 1, and its place; NaN counts as greatest.
+    """The k-th least value along dim, counted from 1, and its index; NaN counts as greatest.
 
     >>> from tinygraft import Tensor
     >>> [t.item() for t in Tensor([30, 10, 20]).kthvalue(2)]
@@ -181,7 +181,7 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
 
 @either_spelling
 def median(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Any:
-    """The middle value, of an even number the lower of both; NaN if there is one. With an axis, also its place.
+    """The middle value, of an even number the lower of both; NaN if there is one. With an axis, also its index.
 
     >>> from tinygraft import Tensor
     >>> Tensor([4, 1, 3, 2]).median().item(), [t.item() for t in Tensor([4, 1, 3]).median(axis=0)]
@@ -218,7 +218,7 @@ def _nothing(self: Tensor) -> Tensor:
 
 @either_spelling
 def mode(self: Tensor, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The most frequent value along axis, of equally frequent ones the least, and its last place.
+    """The most frequent value along axis, of equally frequent ones the least, and its last index.
 
     >>> from tinygraft import Tensor
     >>> [t.item() for t in Tensor([2, 1, 2, 1, 3]).mode()]
@@ -291,7 +291,7 @@ def _quantile(self: Tensor, what: str, q: Any, axis: Any, keepdim: bool, interpo
 
 
 def _interpolated(self: Tensor, at: Tensor, last: Tensor, interpolation: str) -> Tensor:
-    """Values of rows in order at broken places."""
+    """Values of rows in order at fractional ranks."""
     if interpolation == "nearest":
         return self.gather(-1, at.round()._cast(dtypes.int32))
     low = at.floor()._cast(dtypes.int32)

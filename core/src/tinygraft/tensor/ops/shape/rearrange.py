@@ -51,7 +51,7 @@ def _sides(self: Tensor, formula: str) -> tuple[AxisGroups, AxisGroups]:
     sides = formula.split("->")
     if len(sides) != 2:
         raise ShapeError(f"a formula is two lists of axes with -> between them, got {formula!r}")
-    given = _groups(sides[0], formula, 0)
+    given = _groups(sides[0], formula, 0)  # first with ... as one group, to count the axes that it stands for
     extra = self.ndim - len(given) + (["..."] in given)
     if (["..."] in given and extra < 0) or (["..."] not in given and extra):
         raise ShapeError(f"the left side of {formula!r} does not have the {self.ndim} axes of shape {self.shape}")
@@ -62,20 +62,24 @@ def _split(self: Tensor, axis: int, group: list[str], known: dict[str, sint], fo
     """Work out the sizes of the names in one axis."""
     size = self.shape[axis]
     unknown = [name for name in group if name not in known]
-    rest = lengths.product(known[name] for name in group if name in known)
+    given = lengths.product(known[name] for name in group if name in known)
     if len(unknown) > 1:
         raise ShapeError(f"the sizes of {' and '.join(unknown)} in {formula!r} are not known: give all but one")
     fits = (
-        isinstance(size, int) and isinstance(rest, int) and (rest > 0 and size % rest == 0 if unknown else size == rest)
+        isinstance(size, int)
+        and isinstance(given, int)
+        and (given > 0 and size % given == 0 if unknown else size == given)
     )
     if not fits and isinstance(size, int):
-        raise ShapeError(f"axis {axis} of {self.shape} has {size} elements, which {formula!r} does not split by {rest}")
+        raise ShapeError(
+            f"axis {axis} of {self.shape} has {size} elements, which {formula!r} does not split by {given}"
+        )
     if unknown:
-        known[unknown[0]] = lengths.div(size, rest)
+        known[unknown[0]] = lengths.div(size, given)
 
 
-def _groups(side: str, formula: str, extra: int, spread: bool = False) -> AxisGroups:
-    """One list of names per axis; 1 and () are axes without a name. spread writes ... out as that many names."""
+def _groups(side: str, formula: str, extra: int, expanded: bool = False) -> AxisGroups:
+    """One list of names per axis; 1 and () are axes without a name. expanded writes ... as `extra` names."""
     groups: AxisGroups = []
     inside: list[str] | None = None
     for token in _TOKEN.findall(side):
@@ -85,10 +89,12 @@ def _groups(side: str, formula: str, extra: int, spread: bool = False) -> AxisGr
             groups.append(inside)
             inside = None
         elif token == "..." or token.isidentifier() or token == "1":
-            names = [f"...{i}" for i in range(extra)] if token == "..." and spread else [token] if token != "1" else []
+            names = (
+                [f"...{i}" for i in range(extra)] if token == "..." and expanded else [token] if token != "1" else []
+            )
             if inside is not None:
                 inside += names
-            elif token == "..." and spread:
+            elif token == "..." and expanded:
                 groups += [[name] for name in names]
             else:
                 groups.append(names)

@@ -279,7 +279,7 @@ def block_diag(self: Tensor, *others: Any) -> Tensor:
 
 @either_spelling
 def tensor_split(self: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts along dim: so many, the first ones larger by one where it does not divide; or cut before given places.
+    """Parts along dim: so many, the first ones larger by one where it does not divide; or cut before given indices.
 
     >>> from tinygraft import Tensor
     >>> [t.tolist() for t in Tensor([1, 2, 3]).tensor_split(2)]
@@ -339,7 +339,7 @@ def dsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 def tril_indices(
     cls: type[Tensor], row: int, col: int, offset: int = 0, device: str | None = None, dtype: DTypeLike = dtypes.int64
 ) -> Tensor:
-    """The places of the lower triangle of a matrix, row by row: a row of rows and a row of columns.
+    """The indices of the lower triangle of a matrix, row by row: a row of rows and a row of columns.
 
     >>> from tinygraft import Tensor
     >>> Tensor.tril_indices(2, 2).tolist()
@@ -351,7 +351,7 @@ def tril_indices(
 def triu_indices(
     cls: type[Tensor], row: int, col: int, offset: int = 0, device: str | None = None, dtype: DTypeLike = dtypes.int64
 ) -> Tensor:
-    """The places of the upper triangle of a matrix, row by row: a row of rows and a row of columns."""
+    """The indices of the upper triangle of a matrix, row by row: a row of rows and a row of columns."""
     return _triangle(cls, "triu_indices", row, col, lambda i: (min(max(i + offset, 0), col), col), device, dtype)
 
 
@@ -369,7 +369,7 @@ def _triangle(cls: type[Tensor], what: str, row: int, col: int, part: Any, devic
 
 
 def unravel_index(self: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor for each axis of shape, of places in its flat order.
+    """The coordinates, one tensor for each axis of shape, of flat indices.
 
     >>> from tinygraft import Tensor
     >>> [t.tolist() for t in Tensor([1, 5]).unravel_index((2, 3))]

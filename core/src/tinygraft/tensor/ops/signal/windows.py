@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _places_of(cls: type[Tensor], M: int, sym: bool, dtype: DTypeLike | None, device: Place) -> tuple[Tensor, int]:
-    """(0, 1, ..., M - 1 as floats, the place of the last sample of the symmetric window)."""
+    """(0, 1, ..., M - 1 as floats, the index of the last sample of the symmetric window)."""
     if not isinstance(M, int) or M < 0:
         raise ShapeError(f"a window has a length that is not negative, got {M!r}")
     to = dtypes.default_float if dtype is None else to_dtype(dtype)

@@ -1,6 +1,6 @@
 """Searching: where values stand, or would stand, among others that are in order.
 
-A sorted line and values in, int32 places or bools out. By bisection: log2(n) steps, each a GATHER for all values at
+A sorted line and values in, int32 indices or bools out. By bisection: log2(n) steps, each a GATHER for all values at
 once. NaN comes last, as in sort.
 """
 
@@ -29,7 +29,7 @@ def searchsorted(
 
     Before equal elements, or after them with side "right". NaN comes last. By bisection: log2(n) steps, all values
     at once. One line serves values of any shape; else all axes but the last must agree. sorter is argsort of an
-    unsorted tensor. Places are int32, or int64 with DEFAULT_INT=int64 unless out_int32.
+    unsorted tensor. Indices are int32, or int64 with DEFAULT_INT=int64 unless out_int32.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 3, 3, 5]).searchsorted(Tensor([3, 4]), side="right").tolist()

@@ -1,9 +1,9 @@
 """Sorting: by merging, with the comparisons of a whole round in one kernel.
 
-A tensor in, its elements in order and where they came from out. Each element becomes a 64-bit number, its order
-above its place, so that all differ and equal elements keep their order. Few elements are counted against each
+A tensor in, its elements in order and their indices out. Each element becomes a 64-bit number, its order
+above its index, so that all differ and equal elements keep their order. Few elements are counted against each
 other; many are merged: in each round every element looks up, by bisection, how many of the neighbouring run come
-before it, and moves to where that says.
+before it, and is scattered to that index.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _COUNTED = 1 << 22  # comparisons up to which all pairs are compared; beyond, me
 
 @either_spelling
 def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Tensor, Tensor]:
-    """The elements along dim in order, and the places they came from. Equal elements keep their order.
+    """The elements along dim in order, and the indices that they came from. Equal elements keep their order.
 
     They do so also where stable is False.
 
     >>> from tinygraft import Tensor
-    >>> values, places = Tensor([3, 1, 2]).sort()
-    >>> values.tolist(), places.tolist()
+    >>> values, indices = Tensor([3, 1, 2]).sort()
+    >>> values.tolist(), indices.tolist()
     ([1, 2, 3], [1, 2, 0])
     """
     if not self.ndim:
@@ -47,9 +47,9 @@ def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = T
 
 @either_spelling
 def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The places along dim of the elements in order. Equal elements keep their order, whatever stable is.
+    """The indices along dim of the elements in order. Equal elements keep their order, whatever stable is.
 
-    Places are int32, or int64 with DEFAULT_INT=int64.
+    Indices are int32, or int64 with DEFAULT_INT=int64.
 
     >>> from tinygraft import Tensor
     >>> Tensor([3, 1, 2]).argsort().tolist()
@@ -63,6 +63,7 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool 
     if 0 in shape:
         return as_positions(self._cast(dtypes.int32))
     keys = reshaped(last._sort_keys(descending), (_rows(shape), shape[-1]))
+    # 64-bit keys in two passes, low half first, as LSD radix sort: the second one is stable, so it keeps the first order
     order: Any = None
     for shift in range(0, keys.dtype.bits, 32):
         part = keys if keys.dtype.bits <= 32 else keys._op(Ops.SHR, shift)._op(Ops.AND, 0xFFFFFFFF)
@@ -77,7 +78,7 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool 
 
 @either_spelling
 def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True) -> tuple[Tensor, Tensor]:
-    """The k greatest (or least) elements along dim, in order, and the places they came from.
+    """The k greatest (or least) elements along dim, in order, and the indices that they came from.
 
     >>> from tinygraft import Tensor
     >>> [t.tolist() for t in Tensor([1, 4, 2, 3]).topk(2)]
@@ -100,18 +101,19 @@ def _sort_keys(self: Tensor, descending: bool) -> Tensor:
     unsigned = _UNSIGNED[x.dtype.itemsize]
     sign, ones = 1 << (unsigned.bits - 1), (1 << unsigned.bits) - 1
     if x.dtype.kind == "float":
+        # IEEE 754: positive floats are ordered as their bits, negative ones in reverse; -0.0 equals 0.0, NaN comes last
         bits = bits_as(x._op(Ops.CMPEQ, 0)._op(Ops.WHERE, 0.0, x), unsigned)
         negative = bits._op(Ops.AND, sign)._op(Ops.CMPNE, 0)
         keys = negative._op(Ops.WHERE, bits._op(Ops.NOT), bits._op(Ops.OR, sign))
         keys = x._op(Ops.CMPNE, x)._op(Ops.WHERE, keys._const(ones), keys)
     else:
         keys = bits_as(x, unsigned)
-        keys = keys._op(Ops.XOR, sign) if x.dtype.kind == "int" else keys
+        keys = keys._op(Ops.XOR, sign) if x.dtype.kind == "int" else keys  # two's complement: negative ones first
     return keys._op(Ops.NOT) if descending else keys
 
 
 def _ranked(self: Tensor) -> Tensor:
-    """For rows of 32-bit numbers in uint64: the int32 places of their elements in order."""
+    """For rows of 32-bit numbers in uint64: the int32 indices of their elements in order."""
     rows, n = lengths.as_ints(self.shape, "sort")
     line = iota(type(self), n, self.device)._cast(dtypes.uint64)
     packed = self._op(Ops.SHL, 32)._op(Ops.OR, line)
@@ -120,7 +122,7 @@ def _ranked(self: Tensor) -> Tensor:
 
 
 def _placed(self: Tensor, rows: int, n: int, target: Any) -> Tensor:
-    """Each element at its target in its row."""
+    """The elements scattered to their targets, which are indices in their rows."""
     start = reshaped(iota(type(self), rows, self.device)._op(Ops.MUL, n), (rows, 1))
     places = target._op(Ops.ADD, start) if rows > 1 else target
     flat = self.flatten()
@@ -128,7 +130,8 @@ def _placed(self: Tensor, rows: int, n: int, target: Any) -> Tensor:
 
 
 def _counted(self: Tensor, rows: int, n: int) -> Tensor:
-    """Rows in order: an element goes where as many elements are less than it."""
+    """Rows in order: the index of an element is the number of elements that are less than it."""
+    # in memory: each key is read n times, and would be computed as often
     kept = self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
     less = reshaped(kept, (rows, 1, n))._op(Ops.CMPLT, reshaped(kept, (rows, n, 1)))
     return _placed(kept, rows, n, less._cast(dtypes.int32)._reduce(Ops.ADD, 2))
@@ -145,6 +148,7 @@ def _merged(self: Tensor, rows: int, n: int) -> Tensor:
         other = place._op(Ops.IDIV, run)._op(Ops.XOR, 1)._op(Ops.MUL, run)
         length = other._const(n)._op(Ops.SUB, other)._op(Ops.MIN, run)
         before: Any = reshaped(place._const(0), (1, n)).expand((rows, n))
+        # how many elements of the other run come before: a bisection, in all lanes at once
         flat, step = values.flatten(), run
         while step:
             tried = before._op(Ops.ADD, step)
