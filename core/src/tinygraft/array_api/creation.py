@@ -43,7 +43,7 @@ def arange(
 
 
 def empty(shape: ShapeLike, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """A tensor with whatever values memory holds."""
+    """A tensor of memory that is not initialised."""
     return Tensor.empty(_shape(shape), device=device, dtype=dtype)
 
 
@@ -59,6 +59,7 @@ def eye(
     count = n_rows if n_cols is None else n_cols
     rows = Tensor.arange(n_rows, device=device).reshape(n_rows, 1)
     columns = Tensor.arange(count, device=device)
+    # clamped: a diagonal far outside could exceed the range of int32
     return (rows + max(-n_rows, min(k, count))).eq(columns).cast(dtype or dtypes.default_float)
 
 
@@ -94,8 +95,9 @@ def linspace(
     if num < 0:
         raise ShapeError(f"linspace needs a number of elements that is not negative, got {num}")
     if dtype in dtypes.ints and isinstance(start, int) and isinstance(stop, int):
-        parts = max(num - endpoint, 1)
-        return Tensor([start + (stop - start) * i // parts for i in range(num)], device=device, dtype=dtype)
+        # in Python's integers: float32 has not all integers above 2**24
+        steps = max(num - endpoint, 1)
+        return Tensor([start + (stop - start) * i // steps for i in range(num)], device=device, dtype=dtype)
     return Tensor.linspace(start, stop, num + (not endpoint), device=device, dtype=dtype)[:num]
 
 

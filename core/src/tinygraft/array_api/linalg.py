@@ -63,6 +63,7 @@ def inv(x: Tensor, /) -> Tensor:
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product."""
+    # the standard keeps bool, where Tensor's product counts in int32; so below in tensordot and vecdot
     return (x1 @ x2).cast(promote(x1.dtype, x2.dtype))
 
 

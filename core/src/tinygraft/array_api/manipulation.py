@@ -85,12 +85,12 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
         return source.repeat_interleave(counts[0], along)
     if len(counts) != source.shape[along]:
         raise ShapeError(f"repeat needs a number for each of {source.shape[along]} elements, got {len(counts)}")
-    places = [place for place, count in enumerate(counts) for _ in range(count)]
-    return source.index_select(along, Tensor(places, device=x.device, dtype="int32"))
+    indices = [index for index, count in enumerate(counts) for _ in range(count)]
+    return source.index_select(along, Tensor(indices, device=x.device, dtype="int32"))
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
-    """x in another shape; a -1 in it is found out."""
+    """x in another shape; a -1 in it is the remaining size."""
     found = x.reshape(tuple(shape))
     return found.clone() if copy else found
 
@@ -126,5 +126,5 @@ def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
 
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The parts of x along an axis, which goes."""
+    """The slices of x along an axis, without that axis."""
     return tuple(x.unbind(axis))

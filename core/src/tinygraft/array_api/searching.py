@@ -31,19 +31,19 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-def _place(x: Tensor, what: str, axis: int | None, keepdims: bool) -> Tensor:
+def _extreme_index(x: Tensor, what: str, axis: int | None, keepdims: bool) -> Tensor:
     found = getattr(x, what)(axis, keepdims and axis is not None)
     return found.reshape((1,) * x.ndim) if keepdims and axis is None else found  # type: ignore[no-any-return]
 
 
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The index of the greatest element, the first of equals."""
-    return _place(x, "argmax", axis, keepdims)
+    return _extreme_index(x, "argmax", axis, keepdims)
 
 
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The index of the least element, the first of equals."""
-    return _place(x, "argmin", axis, keepdims)
+    return _extreme_index(x, "argmin", axis, keepdims)
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:

@@ -63,11 +63,12 @@ def _trapezoids(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> tuple[An
     """Return the areas between neighbours along `axis`, one fewer than elements, and that axis's number."""
     if not self.ndim:
         raise AxisError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
-    place = self._axis(axis)
-    size = lengths.as_int(self.shape[place], what)
+    counted = self._axis(axis)
+    size = lengths.as_int(self.shape[counted], what)
     y = self if is_inexact(self) else self._cast(dtypes.default_float)
-    sums = sliced(y, place, min(1, size), size) + sliced(y, place, 0, max(size - 1, 0))
-    return sums * _distances(y, what, x, dx, place) * 0.5, place
+    # min and max: an axis of no elements has no neighbours, and the slices stay inside it
+    sums = sliced(y, counted, min(1, size), size) + sliced(y, counted, 0, max(size - 1, 0))
+    return sums * _distances(y, what, x, dx, counted) * 0.5, counted
 
 
 @either_spelling
@@ -78,8 +79,8 @@ def trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tenso
     >>> Tensor([1.0, 2.0, 3.0]).trapezoid().item()
     4.0
     """
-    areas, place = _trapezoids(self, "trapezoid", x, dx, axis)
-    return areas.sum(place)  # type: ignore[no-any-return]
+    areas, counted = _trapezoids(self, "trapezoid", x, dx, axis)
+    return areas.sum(counted)  # type: ignore[no-any-return]
 
 
 @either_spelling
@@ -91,8 +92,8 @@ def trapz(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tensor:
 @either_spelling
 def cumulative_trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tensor:
     """The running integral along axis by the trapezoidal rule, shorter by one."""
-    areas, place = _trapezoids(self, "cumulative_trapezoid", x, dx, axis)
-    return areas.cumsum(place)  # type: ignore[no-any-return]
+    areas, counted = _trapezoids(self, "cumulative_trapezoid", x, dx, axis)
+    return areas.cumsum(counted)  # type: ignore[no-any-return]
 
 
 def cov(self: Tensor, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
@@ -113,17 +114,18 @@ def cov(self: Tensor, correction: int = 1, fweights: Any = None, aweights: Any =
     if not given:
         count: Any = float(lengths.as_int(x.shape[1], "cov"))
         total: Any = count
-        apart = x - x.mean(1, keepdim=True)
-        scaled = apart
-        left: Any = max(count - correction, 0.0)
+        centred = x - x.mean(1, keepdim=True)
+        scaled = centred
+        freedom: Any = max(count - correction, 0.0)
     else:
         w = given[0] if len(given) == 1 else given[0] * given[1]
         total = w.sum()
-        apart = x - (x * w).sum(1, keepdim=True) / total
-        scaled = apart * w
-        spent = correction if aweights is None else (w * given[-1]).sum() / total * correction
-        left = (total - spent).maximum(0.0)
-    found = scaled._op(Ops.MUL, 1.0).matmul(apart.transpose(0, 1)._conj()) / left
+        centred = x - (x * w).sum(1, keepdim=True) / total
+        scaled = centred * w
+        # degrees of freedom as numpy.cov has them: sum(w) - correction * sum(w * aweights) / sum(w)
+        lost = correction if aweights is None else (w * given[-1]).sum() / total * correction
+        freedom = (total - lost).maximum(0.0)
+    found = scaled._op(Ops.MUL, 1.0).matmul(centred.transpose(0, 1)._conj()) / freedom
     return (found if x.shape[0] != 1 else reshaped(found, ()))._narrowed(self.dtype)
 
 

@@ -63,7 +63,7 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool 
     if 0 in shape:
         return as_positions(self._cast(dtypes.int32))
     keys = reshaped(last._sort_keys(descending), (_rows(shape), shape[-1]))
-    # 64-bit keys in two passes, low half first, as LSD radix sort: the second one is stable, so it keeps the first order
+    # 64-bit keys in two passes, low half first, as in LSD radix sort: the second is stable, so it keeps the first order
     order: Any = None
     for shift in range(0, keys.dtype.bits, 32):
         part = keys if keys.dtype.bits <= 32 else keys._op(Ops.SHR, shift)._op(Ops.AND, 0xFFFFFFFF)
