@@ -184,6 +184,7 @@ def function(
         if not allow_implicit:
             _refuse_implicit(fxn, tensors_in((args, kwargs)), made, start)
         if precompile and made:
+            # schedules and compiles all results at once; nothing is run
             made[0].callify(*made[1:])
         return result
 

@@ -72,6 +72,7 @@ def _running(what: str, x: Tensor, axis: int | None, dtype: DType | None, includ
     """The cumulative sum (`first` is 0) or product (1) along `axis`, with `first` in front if include_initial."""
     x = x if x.ndim else x.reshape(1)  # as NumPy does
     along = _one_axis(what, x, axis) % x.ndim
+    # the standard: the dtype of a running sum is that of a sum
     wide = x.cast(dtype or accumulated(x.dtype))
     found = wide.cumsum(along) if first == 0 else wide.cumprod(along)
     found = found.cast(wide.dtype)

@@ -50,6 +50,7 @@ def batched(roots: Sequence[UOp], examples: Mapping[UOp, UOp], count: int) -> li
     GraphError for an op that has no rule.
     """
     done: dict[UOp, UOp] = dict(examples)
+    # sources first, so that the new sources of a node are made before it
     for node in toposort(*roots, enter=lambda n: n not in examples):
         if node in done or not any(s in done for s in node.src):
             continue
@@ -183,6 +184,7 @@ def _assign(n: UOp, s: BatchedSources) -> UOp:
         written, new, view = read_back(view, written), read_back(view, new), view.src[0]
     whole = written.where(new, old)
     examples = {source: new for source, new, has in zip(n.src, s.nodes, s.has_axis, strict=True) if has}
+    # the view is a destination, and no value of the new graph
     examples.pop(n.src[2], None)
     return batched([whole], examples, s.count)[0][0]
 

@@ -89,7 +89,7 @@ class Optimizer:
 
     @lr.setter
     def lr(self, value: float | Tensor) -> None:
-        """Write a rate into the tensor that holds it, where it is and in its dtype. Raises as at construction."""
+        """Write a rate into the memory of lr, on its device and in its dtype. Raises as at construction."""
         old = self.lr
         if isinstance(value, Tensor):
             value = _as_rate(value).detach().reshape(old.shape).cast(old.dtype).to(old.device)
@@ -107,7 +107,7 @@ class Optimizer:
                 raise ValueError(f"{type(self).__name__} needs b{place} to be from 0 to below 1, got {value}")
 
     def _state(self, values: Sequence[float]) -> Tensor:
-        """Numbers that the optimizer keeps, as a tensor of its device as exact as the most exact parameter."""
+        """Numbers of the optimizer's state as a tensor on its device, float64 if a parameter is, else float32."""
         dtype = dtypes.float64 if any(t.dtype is dtypes.float64 for t in self.params) else dtypes.float32
         return Tensor(list(values), dtype=dtype, device=self.device, requires_grad=False)
 
@@ -117,6 +117,7 @@ class Optimizer:
 
     def _number(self, p: Tensor, x: Tensor) -> Tensor:
         """One number without axes for the update of p, which may have none: where p is, as wide; made once a step."""
+        # one transfer and cast a step for all parameters of a device and dtype, and not one for each
         key = id(x), p.device, _wide_dtype(p)
         if key not in self._numbers:
             self._numbers[key] = x.detach().reshape(()).to(p.device).cast(key[-1])
@@ -133,7 +134,7 @@ class Optimizer:
         self.params[0].realize(*self.params[1:], *self.buffers, *self._made)
 
     def zero_grad(self) -> None:
-        """Forget the gradients, so that the next backward starts anew."""
+        """Set the gradients to None, so that the next backward does not add to them."""
         for tensor in self.params:
             tensor.grad = None
 
@@ -150,7 +151,7 @@ class Optimizer:
         """
         if not Tensor.training:
             raise TrainingError(
-                "an optimizer steps in training mode only, in which dropout drops and batch norm measures; "
+                "an optimizer steps in training mode only, in which dropout and batch norm behave as in training; "
                 "hint: with Tensor.train(): ..."
             )
         grads = [self._grad_of(place, tensor) for place, tensor in enumerate(self.params)]

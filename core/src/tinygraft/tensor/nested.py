@@ -138,6 +138,7 @@ def hides_tensors(nested: Any) -> bool:
             stack.extend((each, inside) for each in item.values())
         elif not isinstance(item, (TensorBase, type, ModuleType)) and id(item) not in seen:
             seen.add(id(item))
+            # not all that a function refers to: its globals are the whole module
             whole = (item.__closure__, item.__defaults__) if isinstance(item, FunctionType) else gc.get_referents(item)
             stack.extend((each, True) for each in whole)
     return False

@@ -43,6 +43,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
         Index tensors that depend on an example are checked afterwards, when all examples have values.
         """
+        # before the recursion of _paired, which a container that contains itself would never end
         check_ends((args, kwargs))
         examples: dict[UOp, UOp] = {}
         tensors: list[Tensor] = []

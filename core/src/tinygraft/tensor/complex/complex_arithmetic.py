@@ -68,6 +68,7 @@ def div(a: ComplexPair, b: ComplexPair) -> ComplexPair:
         return ComplexPair(a.real / b.real, None if a.imaginary is None else a.imaginary / b.real)
     wide = b.real.abs() >= b.imaginary.abs()
     large, small = wide.where(b.real, b.imaginary), wide.where(b.imaginary, b.real)
+    # both parts 0: no division, so that the quotient has the infinities and NaN of a division by 0
     share = (large == 0).where(small, small / (large == 0).where(1.0, large))
     whole = large + small * share
     if a.imaginary is None:

@@ -31,6 +31,7 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
     name = Device.canonicalize(device)
     if data is None:
         return UOp.const(dtype or dtypes.default_float, 0, name)
+    # before the slower checks: numbers are the most frequent data
     if type(data) in (bool, int, float, complex):
         return number_node(data, name, dtype)
     if isinstance(name, tuple):
@@ -47,6 +48,7 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
         return bytes_node(data, (size // to.itemsize,), name, to)
     if hasattr(data, "__array__"):
         return numpy_node(data, name, dtype)
+    # subclasses of numbers, such as enums; after arrays, since NumPy's float64 is a float too
     if isinstance(data, (bool, int, float, complex)):
         return number_node(data, name, dtype)
     hint = "\n  hint: Tensor(Path(name)) is the bytes of a file, with pathlib's Path" if isinstance(data, str) else ""

@@ -46,6 +46,7 @@ def bitcast(self: Tensor, dtype: DTypeLike) -> Tensor:
         return _bits_of_parts(self, to)
     if to.itemsize == self.dtype.itemsize:
         return bits_as(self, to)
+    # PyTorch's rule: the last axis changes its size by the ratio of the widths
     if self.ndim == 0:
         raise ShapeError(f"cannot bitcast a tensor without axes from {self.dtype} to {to}: their widths differ")
     if (found := _bits_on_disk(self, to)) is not None:

@@ -92,6 +92,7 @@ def check(tensor: Any, index: Any, axis: int) -> None:
             f"an index of shape {index.shape} cannot index axis {axis} of shape {tensor.shape}, which has no "
             f"elements\n  {use(tensor, axis, index).origin}"
         )
+    # bounds of the values decide without reading them: as for arange, argmax, or x % n
     if size is not None and -size <= node.lo and node.hi < size:
         return
     if CHECK_INDEX.value:
@@ -122,6 +123,7 @@ def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, 
 
     if size is not None:
         _check_below(given, size, message, counted)
+    # not known: the caller makes NaN of the loss there (`nan_where`)
     outside = (given < 0) | (given >= predictions.shape[axis])
     return outside if counted is None else outside & counted
 

@@ -56,6 +56,7 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
 
     node = UOp(Ops.FUNCTION, value.dtype, (value.uop, *[tensor.uop for tensor in inputs]), FunctionArg(name, rule))
     new = value._wrap(node)
+    # None where all flags are None: backward decides, as for any other op
     new.requires_grad = True if any(tensor.requires_grad for tensor in tracked) else None
     return new
 

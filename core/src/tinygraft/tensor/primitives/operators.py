@@ -159,6 +159,7 @@ def __ge__(self: Tensor, x: Any) -> Tensor:
 
 
 def __eq__(self: Tensor, x: Any) -> Tensor:
+    # `t == None` is False by Python's default, as a program that looks for a missing tensor expects
     return NotImplemented if x is None else self._op(Ops.CMPEQ, x)
 
 
@@ -174,6 +175,7 @@ def _updated(self: Tensor, op: str, function: Callable[[Any, Any], Any], x: Any)
 
     Raises ShapeError or DTypeError where that does not fit this tensor.
     """
+    # a += b reads and writes a: another thread's write in between would be lost
     with exclusive:
         new = function(self, x)
         hint = f"\n  made at {self._where()}\n  hint: make another tensor of it, as in a = a {op} b"

@@ -113,6 +113,7 @@ def _laid(self: Tensor, device: Place, layout: ShardArg | None) -> Tensor:
 
 def _become(self: Tensor, moved: TensorBase) -> Tensor:
     """Give `self` the value and gradient of `moved`; returns `self`, which is no view of its old memory any more."""
+    # a tensor that stays where it is keeps its views
     if moved is not self:
         if self._storage is not None:
             self._storage.leave(self)

@@ -107,6 +107,7 @@ def kl_div(self: Tensor, target: Any, reduction: str = "mean", log_target: bool 
     if log_target:
         losses = b.exp() * (b - a)
     else:
+        # 0 log 0 is 0; the log of a 1 instead has a finite gradient
         none = b.eq(0.0)
         losses = none.where(0.0, b * none.where(1.0, b).log()) - b * a
     if reduction == "batchmean":
@@ -129,6 +130,7 @@ def poisson_nll_loss(
     a, b, dtype = both_floats(self, target)
     losses = a.exp() - b * a if log_input else a - b * (a + eps).log()
     if full:
+        # PyTorch's bound, below which the approximation is not used
         many = b > 1.0
         count = many.where(b, 1.0)
         stirling = count * count.log() - count + (count * (2 * math.pi)).log() * 0.5
@@ -150,6 +152,7 @@ def gaussian_nll_loss(
     """
     a, b, dtype = both_floats(self, target)
     spread = _variance(self, var)._in_float()
+    # clamped in value only: the gradient goes on to variances below eps, as in PyTorch
     spread = spread + (spread.clamp(eps) - spread).detach()
     losses = (spread.log() + (a - b).square() / spread) * 0.5
     if full:

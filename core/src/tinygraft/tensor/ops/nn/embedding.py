@@ -59,7 +59,9 @@ def embedding(
         rows = self.eq(padding).unsqueeze(-1).where(rows.detach(), rows)
     if scale_grad_by_freq:
         flat = self.flatten()
+        # the count of each number of the batch, as PyTorch counts
         often = type(self).zeros(count, device=self.device).scatter_add(0, flat, flat._const(1.0))[self]
+        # the values of rows with the gradient of part: the detached difference adds no gradient
         part = rows * (1 / often).unsqueeze(-1)
         rows = part + (rows - part).detach()
     return rows
@@ -69,6 +71,7 @@ def _limited(self: Tensor, most: float, order: float) -> Tensor:
     """Rows scaled to a norm of at most `most`, with the gradient of rows that are not."""
     still = self.detach()
     size = still._in_float().abs().pow(order).sum(-1, True).pow(1 / order)
+    # 1e-7 as in PyTorch's renorm
     scaled = (size > most).where(still * (most / (size + 1e-7)), still)
     return self + (scaled._cast(self.dtype) - still)
 
@@ -133,12 +136,14 @@ def _of_bags(self: Tensor, real: Tensor, mode: str) -> Tensor:
     """Rows (bags, n, width) put together where they count."""
     if mode == "max":
         found = real.where(self, -math.inf)
+        # an empty bag would be -inf
         none = real.any(1).logical_not()
         if lengths.same(found.shape[1], 0):
             return found.sum(1)
         return none.where(0.0, found.max(1))
     total = real.where(self, 0.0)._in_float().sum(1)
     if mode == "mean":
+        # clamp: an empty bag is 0, not 0 / 0
         total = total / real._cast(total.dtype).sum(1).clamp(1.0)
     return total._narrowed(self.dtype)
 
@@ -158,6 +163,7 @@ def bilinear(self: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None =
             f"{weight.shape}\n  first made at {self._where()}      weight made at {weight._where()}"
         )
     out, m, n = weight.shape
+    # one product of matrices over m, then a sum over n; an einsum of three factors would multiply all of them first
     left = self.matmul(reshaped(weight.permute(1, 0, 2), (m, lengths.mul(out, n))))
     parts = reshaped(left, (*self.shape[:-1], out, n)) * input2.unsqueeze(-2)
     return parts.sum(-1) if bias is None else parts.sum(-1) + bias

@@ -64,6 +64,7 @@ def binary_crossentropy_logits(self: Tensor, Y: Any, reduction: str = "mean", po
     0.16293
     """
     x, y = self._in_float()._broadcasted(Y)
+    # log(1 + exp(-x)) does not overflow, and the loss is (1 - y) x + softplus(-x)
     unlikely = softplus_floats(x._op(Ops.NEG))
     if pos_weight is not None:
         more = x._operand(Ops.MUL, pos_weight)
@@ -162,6 +163,7 @@ def _scaled_label_loss(
     shares = shares._op(Ops.MUL, wide)
     losses, scale = _picked(shares, Y, axis, wrong)._op(Ops.NEG), _picked(wide, Y, axis)
     if smoothing:
+        # smoothing is a mixture with the uniform distribution: a share of the mean over classes
         spread = mean_floats(shares, axis, False)._op(Ops.MUL, -smoothing)
         losses = losses._op(Ops.MUL, 1 - smoothing)._op(Ops.ADD, spread)
     if ignore_index is None or (ignore_index < 0 and Y.dtype.kind == "uint"):

@@ -33,6 +33,7 @@ def rearrange(self: Tensor, formula: str, **sizes: int) -> Tensor:
     """
     left, right = _sides(self, formula)
     names, found = [name for group in left for name in group], [name for group in right for name in group]
+    # einops, too, refuses repeated and missing names: no diagonal and no sum is meant
     if len(set(names)) != len(names) or sorted(names) != sorted(found):
         raise ShapeError(f"each axis must be once on both sides of the formula {formula!r}")
     if strange := sorted(set(sizes) - set(names)):

@@ -39,6 +39,7 @@ def unique(
     """
     rows, shape = _as_rows(self, dim)
     keys = rows._ranks()
+    # stable, so that the first of equals in sorted order is the first in this tensor
     order = keys.argsort(0)
     inverse, counts, firsts = _runs(keys._join(Ops.GATHER, order, arg=0))
     back = reshaped(inverse._join(Ops.SCATTER, order, inverse, arg=ScatterArg(0, None)), shape)
