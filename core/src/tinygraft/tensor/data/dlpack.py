@@ -117,9 +117,8 @@ def _kind(dtype: DType) -> str:
 
 # Ours
 
-_given: dict[
-    int, tuple[Any, ...]
-] = {}  # by address: the structs that the consumer reads, and the memory that they point to
+# by address: the structs that the consumer reads, and the memory that they point to
+_given: dict[int, tuple[Any, ...]] = {}
 
 
 def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool) -> object:
