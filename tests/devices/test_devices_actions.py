@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from backends import ALL_DEVICES, backend_of
-from tinygraft.codegen import take
+from tinygraft.codegen import apply
 from tinygraft.codegen.action import parse, show
-from tinygraft.codegen.actions import spaced
-from tinygraft.codegen.heuristics import choose, offered
+from tinygraft.codegen.heuristics import candidates, choose
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.conformance.action_cases import (
     CASES,
     COLUMNS,
@@ -87,9 +87,9 @@ def test_what_was_chosen_can_be_given_back(kernel: Callable[[], UOp], device: st
     chosen = to_linear(Kernel(kernel()), target)
     again = to_linear(Kernel(kernel()), target, Options(actions=parse(", ".join(chosen.actions))))
     assert (again.uops, again.actions) == (chosen.uops, chosen.actions)
-    sink = spaced(kernel())
-    for made, actions in offered(sink, target):
-        assert take.take(sink, parse(show(actions)), target) is made
+    sink = with_gaps(kernel())
+    for made, actions in candidates(sink, target):
+        assert apply.apply_actions(sink, parse(show(actions)), target) is made
 
 
 REFUSED = {
@@ -97,20 +97,21 @@ REFUSED = {
     "stage, stream, team, tile, unroll, vectorise",
     "vectorise(7, 8)": "vectorise(7, 8): the kernel has no loop 7 here; its loops are 0, 1, 2",
     "vectorise(0+1, 8)": "vectorise(0+1, 8): vectorise takes one loop, got 2",
-    "vectorise(0)": "vectorise(0): vectorise takes 1 plain number behind its loop",
+    "vectorise(0)": "vectorise(0): vectorise takes 1 plain number after its loop",
     "vectorise(1, 6)": "vectorise(1, 6): a vector has 2, 4, 8, ... lanes",
     "vectorise(0, 4), vectorise(1, 4)": "vectorise(1, 4): another loop is in vectors inside of or around this one",
     "split(0, 14)": "split(0, 14): blocks have from 2 to 13 iterations here",
-    "unroll(0, 1)": "unroll(0, 1): at least 2 iterations are written side by side",
-    "unroll(0, 2), unroll(0, 2)": "unroll(0, 2): iterations of this loop are written side by side already",
+    "unroll(0, 1)": "unroll(0, 1): at least 2 iterations are unrolled",
+    "unroll(0, 2), unroll(0, 2)": "unroll(0, 2): this loop is unrolled already",
     "reorder(2+0)": "reorder(2+0): loops over terms of a sum and loops around it keep their order",
     "reorder(0+0)": "reorder(0+0): a loop is named twice",
     "stage(1, 99, 64, 16)": "stage(1, 99, 64, 16): the kernel has no such tile on this Target",
-    "parallel(2)": "parallel(2): every store has to be inside of just one loop that is shared out",
-    "parallel(0+1)": "parallel(0+1): every store has to be inside of just one loop that is shared out",
-    "local(1, 64)": "local(1, 64): a group has from 1 to 8 threads on this Target",
-    "local(2, 8)": "local(2, 8): every store has to be inside of loops that go over threads",
-    "block(0+1, 3x3, 1x1, 8)": "block(0+1, 3x3, 1x1, 8): the kernel cannot be computed so in groups of this Target",
+    "parallel(2)": "parallel(2): every store has to be inside of exactly one parallel loop",
+    "parallel(0+1)": "parallel(0+1): every store has to be inside of exactly one parallel loop",
+    "local(1, 64)": "local(1, 64): a thread block has from 1 to 8 threads on this Target",
+    "local(2, 8)": "local(2, 8): every store has to be inside of loops that are mapped to threads",
+    "block(0+1, 3x3, 1x1, 8)": "block(0+1, 3x3, 1x1, 8): the kernel cannot be computed so in thread blocks of this "
+    "Target",
 }
 
 
@@ -126,7 +127,7 @@ def test_a_target_without_vectors_says_so() -> None:
     """So does one without groups of threads."""
     for text, target, words in (
         ("vectorise(1, 8)", Target(), "vectorise(1, 8): the Target has no vectors"),
-        ("local(1, 8)", Target(), "local(1, 8): a group has from 1 to 1 threads on this Target"),
+        ("local(1, 8)", Target(), "local(1, 8): a thread block has from 1 to 1 threads on this Target"),
     ):
         with pytest.raises(ActionError) as error:
             to_linear(Kernel(matmul()), target, Options(actions=parse(text)))
@@ -137,4 +138,4 @@ def test_heuristics_and_search_take_actions_in_the_same_way() -> None:
     """What choose gives is what take makes of its actions."""
     sink = matmul()
     made, actions = choose(sink, EVERYTHING)
-    assert take.take(spaced(sink), actions, EVERYTHING) is made
+    assert apply.apply_actions(with_gaps(sink), actions, EVERYTHING) is made

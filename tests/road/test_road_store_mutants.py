@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from tinygraft import Context, Tensor
-from tinygraft.codegen import linearise, lower, teams
+from tinygraft.codegen import block_reduction, linearise, lower
 from tinygraft.dtype import dtypes
 from tinygraft.engine import compile, plan
 from tinygraft.errors import GraphError
@@ -98,7 +98,7 @@ def replaced(module: object, name: str, value: object) -> Patch:
 
 PROGRAMS: dict[str, tuple[Callable[[], object], Patch, object]] = {
     "stores of one loop share it": (coupled, as_listed, [[-3.0, -6.0], [2.0, 4.0], [0.5]]),
-    "a draft asks what is read late": (turned, replaced(draft, "reads_late", lambda load, store: False),
+    "a draft asks what is read late": (turned, replaced(draft, "reads_overwritten", lambda load, store: False),
                                        [8.0, 6.0, 4.0, 2.0]),
     "a scatter that reads its memory": (moved, replaced(alone, "postorder", lambda *nodes: []), [1.0, 1.0, 2.0, 3.0]),
 }  # fmt: skip
@@ -177,8 +177,10 @@ def test_a_team_that_overwrites_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
         store(A, r, total), store(out, ix.add(ix.mul(r, 256), s), total * load(A, r)),
     )))  # fmt: skip
     lower.to_linear(kernel, PLAIN)
-    monkeypatch.setattr(teams, "_overwrites", lambda sink, team: False)
-    monkeypatch.setattr(teams._Maker, "replaced", property(lambda self: set(), lambda self, value: None), raising=False)
+    monkeypatch.setattr(block_reduction, "_overwrites", lambda sink, team: False)
+    monkeypatch.setattr(
+        block_reduction._BlockReducer, "replaced", property(lambda self: set(), lambda self, value: None), raising=False
+    )
     with pytest.raises(GraphError, match="not proved safe"):
         lower.to_linear(kernel, PLAIN)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusim import PLAIN as TARGET
 from gpusim import GpuSimBackend
-from tinygraft.codegen import actions, grid
+from tinygraft.codegen import grid, transforms
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.lower import to_linear
@@ -54,7 +54,7 @@ def at(indices: Sequence[UOp], shape: Sequence[int]) -> UOp:
 
 def ways_of(kernel: UOp, target: Target = TARGET) -> list[Action]:
     """Ways to compute a kernel in groups, by their kind: the best ones, and some of all the others."""
-    found = sorted(grid.ways(actions.spaced(collapse(kernel)), target), key=lambda way: way.cost)
+    found = sorted(grid.grid_candidates(transforms.with_gaps(collapse(kernel)), target), key=lambda way: way.cost)
     kinds = {name: [way.action for way in found if way.action.name == name] for name in ("block", "team", "local")}
     return [one for some in kinds.values() for one in (*some[:2], *some[2 :: 1 + len(some) // 8])]
 

@@ -1,4 +1,4 @@
-"""Target: what a device can do, as data. Scheduler and codegen read this and never ask which device it is.
+"""Target: what a device can do, as data. Scheduler and codegen read this and do not depend on which device it is.
 
 Every default is the least able value, so that a field left out costs speed and never correctness.
 """
@@ -11,11 +11,14 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.units import MatrixUnit
 
+# given: every renderer writes these, and rules/decompose.py writes all other ops in terms of them
 BASIC_OPS = frozenset({
     Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE,
     Ops.AND, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR, Ops.WHERE, Ops.IDIV, Ops.MOD,
 })  # fmt: skip
+# given: undefined behaviour in C for some operands (float to integer out of range, division by 0, shifts by the width)
 CHECKED_OPS = frozenset({Ops.CAST, Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
+# without float16, bfloat16 and fp8: where a device only stores them, operations are widened to float32
 COMPUTED = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64))
 
 
@@ -23,19 +26,19 @@ COMPUTED = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64)
 class Target:
     """A device in numbers. Sizes of memory are bytes. `docs/device-fields.md` shows this list as a table.
 
-    - `arch`: the whole description that a compiler needs, in words. It is part of every cache key.
+    - `arch`: the whole description that a compiler needs, as text. It is part of every cache key.
     - `dtypes`: what can be stored. A kernel that needs another raises UnsupportedError.
     - `compute_dtypes`: what can be computed with. Smaller floats that are only stored are widened to float32
       for each operation; any other dtype that is missing raises UnsupportedError.
-    - `native_ops`: the ops that the renderer has words for, with our meaning for every operand.
+    - `native_ops`: the ops that the renderer can write, with our meaning for every operand.
       `rules.decompose` writes the others in terms of BASIC_OPS, which every renderer has. The CHECKED_OPS among
       those are given operands for which plain C does the same (float to integer in range, division of
       non-negative by positive, shifts below the width), unless they are listed here.
     - `vector_bytes`: the width of a vector register; 0 where the renderer has no vectors.
     - `registers`: how many registers there are: of vectors, or of a thread of a thread block.
     - `matrix`: the instructions that multiply small matrices (MatrixUnit), the preferred ones first.
-    - `chunks`: how many threads share a kernel by PARALLEL ranges; each of its launches is then run once for
-      each part, as `Signature.chunked` says.
+    - `chunks`: how many threads divide the PARALLEL ranges of a kernel; each of its launches is then run once for
+      each chunk, as `Signature.chunked` says.
     - `grid_dims`: how many dimensions of thread blocks there are, at most 3; 0 where there are none.
     - `max_grid`: the most thread blocks along each dimension. Longer loops run in steps.
     - `block_threads`: the most threads in a thread block.
@@ -78,10 +81,11 @@ class Target:
     alignment: int = 16
 
     def text(self) -> str:
-        """Everything of it written down: equal for equal ones, in every process."""
+        """Return all fields as text: equal for equal Targets, in every process, and so part of keys on disk."""
         found = []
         for field in fields(self):
             value = getattr(self, field.name)
+            # sorted: the order of a set depends on the process's hash seed
             named = sorted(item.name for item in value) if isinstance(value, frozenset) else value
             found.append(f"{field.name}={named!r}")
         return " ".join(found)

@@ -30,9 +30,9 @@ from group_kernels import (
 )
 from tinygraft.codegen import grid
 from tinygraft.codegen.action import parse
-from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.heuristics import choose
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.codegen.variants import firsts, neighbours
 from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.dtype import dtypes
@@ -344,7 +344,7 @@ def test_a_search_finds_other_ways() -> None:
     kernel = collapse(matmul(64, 64, 64))
     first = list(firsts(kernel, TARGET))
     assert first[0] == choose(kernel, TARGET)[1]
-    assert first[:12] == [actions for _, actions in grid.offers(spaced(kernel), TARGET)]
+    assert first[:12] == [actions for _, actions in grid.candidates(with_gaps(kernel), TARGET)]
     for (other,) in neighbours(first[0], kernel, TARGET):
         assert sum(a != b for a, b in zip(other.amounts, first[0][0].amounts, strict=True)) == 1
     one, other = parse("block(0+1, 4x8, 1x1, 32), block(0+1, 4x8, 2x1, 32)")
@@ -353,7 +353,9 @@ def test_a_search_finds_other_ways() -> None:
 
 def test_an_action_that_a_kernel_does_not_allow_is_refused() -> None:
     """The error says which."""
-    with pytest.raises(ActionError, match=r"team\(0, 32\): the kernel cannot be computed so in groups of this Target"):
+    with pytest.raises(
+        ActionError, match=r"team\(0, 32\): the kernel cannot be computed so in thread blocks of this Target"
+    ):
         linear_of(scattered_copy(5, 7), parse("team(0, 32)")[0])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tinygraft.codegen import actions
+from tinygraft.codegen import transforms
 from tinygraft.codegen.action import show
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.heuristics import choose
@@ -235,14 +235,14 @@ def test_loops_of_stores_at_one_place_are_opened_once() -> None:
 
 def test_unrolled_reductions_keep_a_register_for_each_copy() -> None:
     """A VECTOR range that is reduced becomes lanes, folded after the loop; an UNROLL range of the outputs copies."""
-    spaced = actions.spaced(matmul())
-    (depth,) = spaced.src[0].src[2].src[1:]
-    lanes = linearise(actions.vectorise(spaced, depth, 4))
+    sink = transforms.with_gaps(matmul())
+    (depth,) = sink.src[0].src[2].src[1:]
+    lanes = linearise(transforms.vectorise(sink, depth, 4))
     assert [u.op for u in lanes if u.op in (Ops.REG, Ops.ACCUM, Ops.GET, Ops.LANES, Ops.STORE)] == [
         Ops.REG, Ops.ACCUM, Ops.GET, Ops.LANES, Ops.STORE,
     ]  # fmt: skip
-    first = min((n for n in toposort(spaced) if n.op is Ops.RANGE), key=lambda r: r.arg.axis)
-    copies = linearise(actions.unroll(spaced, first, 4))
+    first = min((n for n in toposort(sink) if n.op is Ops.RANGE), key=lambda r: r.arg.axis)
+    copies = linearise(transforms.unroll(sink, first, 4))
     assert [len(u.src) for u in copies if u.op is Ops.REG] == [2]
 
 

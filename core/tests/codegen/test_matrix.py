@@ -11,9 +11,9 @@ import pytest
 from gpusim import GpuSimBackend
 from tinygraft.codegen import matrix
 from tinygraft.codegen.action import parse
-from tinygraft.codegen.actions import spaced
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.conformance.kernels import load, pack, param, run_kernel, run_linear, store, unpack
 from tinygraft.conformance.product_cases import INT8_TILE, TILES, matmul, product, run_matmul, small
 from tinygraft.device.interfaces import Backend
@@ -71,7 +71,7 @@ def test_every_way_to_cut_a_product_gives_the_same(name: str, dtype: DType, resu
     sink = matmul(m, k, n, dtype, result)
     expected = product(a, b, m, k, n)
     buffers = [bytes(4 * m * n), pack(a, dtype), pack(b, dtype)]
-    found = list(matrix.ways(spaced(sink), backend.target))
+    found = list(matrix.grid_candidates(with_gaps(sink), backend.target))
     assert len(found) >= 4
     for way in found:
         linear = to_linear(Kernel(sink), backend.target, Options(actions=(way.action,)))
@@ -140,7 +140,7 @@ def test_groups_have_no_loops_for_other_results(name: str, dtype: DType, result:
     other = UOp.range(5, 7)
     beside = store(param(3, result, 5), other, UOp.const(result, 1))
     sink = UOp(Ops.SINK, src=(*matmul(37, 41, 61, dtype, result).src, beside))
-    assert bool(list(matrix.ways(spaced(sink), backend.target))) == (name == "vectors")
+    assert bool(list(matrix.grid_candidates(with_gaps(sink), backend.target))) == (name == "vectors")
 
 
 @pytest.mark.parametrize(("name", "dtype", "result"), [case for case in CASES if case[1].kind == "float"])
@@ -260,7 +260,9 @@ def test_the_linear_form_is_as_the_golden_file_says(name: str, golden: Callable[
 
 def test_the_kernel_graph_shows_its_tiles() -> None:
     """A MATRIX is a line of the kernel: what it stores, of what, over which terms."""
-    way = next(w for w in matrix.ways(spaced(matmul(61, 101, 67, dtypes.int8, dtypes.int32)), WIDE) if w.cost)
+    way = next(
+        w for w in matrix.grid_candidates(with_gaps(matmul(61, 101, 67, dtypes.int8, dtypes.int32)), WIDE) if w.cost
+    )
     lines = [line for line in show_kernel(way.make()).splitlines() if "@" in line]
     assert len(lines) == 1
     assert lines[0].startswith("l2[")
@@ -269,8 +271,8 @@ def test_the_kernel_graph_shows_its_tiles() -> None:
 
 @pytest.mark.parametrize("text", ["matrix(1, 1, 2x2, 64, 128, 7)", "matrix(0, 1, 2x2, 64, 128, 1)", "matrix(1, 4, 1)"])
 def test_a_tile_that_does_not_fit_is_refused(text: str) -> None:
-    """Shares that are not offered, a loop of rows, a unit that is not there."""
-    with pytest.raises(ActionError, match="the kernel has no such sum of products that a matrix unit of the Target"):
+    """Shares that are not candidates, a loop of rows, a unit that is not there."""
+    with pytest.raises(ActionError, match="the kernel has no such sum of products for a matrix unit of the Target"):
         to_linear(Kernel(matmul(61, 101, 67, dtypes.int8, dtypes.int32)), WIDE, Options(actions=parse(text)))
 
 

@@ -200,5 +200,5 @@ def test_the_actions_of_a_kernel_make_it_again() -> None:
 @pytest.mark.parametrize("text", ["dot(2, 7, 0)", "dot(1, 0, 0)", "dot(2, 1, 0)", "dot(2, 0)"])
 def test_a_dot_that_does_not_fit_is_refused(text: str) -> None:
     """A unit that is not there, a loop that is no sum, a unit of another dtype, an amount too few."""
-    with pytest.raises(ActionError, match="the kernel has no such sum of products that a matrix unit of the Target"):
+    with pytest.raises(ActionError, match="the kernel has no such sum of products for a matrix unit of the Target"):
         to_linear(Kernel(product_for_text()), HOST, Options(actions=parse(text)))

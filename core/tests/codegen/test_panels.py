@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from tinygraft.codegen.action import Action, parse
-from tinygraft.codegen.actions import spaced
+from tinygraft.codegen.apply import action_of
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
-from tinygraft.codegen.take import action_of
 from tinygraft.codegen.tiling import tilings
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.conformance.product_cases import matmul, product, small
 from tinygraft.dtype import dtypes
@@ -45,7 +45,7 @@ def test_what_is_added_to_a_sum_is_read_inside_of_its_memory(places: str) -> Non
     buffers = [bytes(4 * M * N), *(pack(x, F) for x in (a, b, c))]
     place = [int(at(ix.const(i), ix.const(j)).arg) for i in range(M) for j in range(N)]
     expected = [x + c[where] for x, where in zip(product(a, b, M, K, N), place, strict=True)]
-    found = [t for t in tilings(spaced(sink), BACKEND.target) if t.vectors in (2, 3, 4) and max(t.unrolled) == 2]
+    found = [t for t in tilings(with_gaps(sink), BACKEND.target) if t.vectors in (2, 3, 4) and max(t.unrolled) == 2]
     assert {t.vectors for t in found} == {2, 3, 4}
     for t in found:
         linear = to_linear(Kernel(sink), BACKEND.target, Options(actions=(action_of(t),)))
@@ -91,7 +91,7 @@ def test_scratch_memory_has_room_for_what_a_tiling_takes(kernel: UOp) -> None:
     """
 
     def taken(target: Target) -> dict[str, int]:
-        found = tilings(spaced(kernel), target)
+        found = tilings(with_gaps(kernel), target)
         options = [Options(actions=(action_of(t),)) for t in found]
         return {str(o.actions): scratch_of(to_linear(Kernel(kernel), target, o).uops)[1] for o in options}
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tinygraft.codegen.action import Action, show
-from tinygraft.codegen.actions import spaced
-from tinygraft.codegen.heuristics import offered
-from tinygraft.codegen.take import take
+from tinygraft.codegen.apply import apply_actions
+from tinygraft.codegen.heuristics import candidates
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.codegen.variants import neighbours
 from tinygraft.conformance.product_cases import BF16_DOT, BF16_TILE, INT8_DOT, matmul
 from tinygraft.dtype import DType, dtypes
@@ -36,11 +36,11 @@ def test_beside_a_product_are_products_of_the_same_kind(
 ) -> None:
     """Tiles of words stay tiles of words, those of a unit stay on it, and each can be taken."""
     target, sink = replace(WIDE, matrix=units), matmul(37, 41, 61, dtype, result)
-    actions = next(found for _, found in offered(spaced(sink), target) if tuple(a.name for a in found) == names)
+    actions = next(found for _, found in candidates(with_gaps(sink), target) if tuple(a.name for a in found) == names)
     beside = list(neighbours((*actions, Action("parallel")), sink, target))
     tiles = {"stage", "pack", "tile"}
     kinds = [{"tiles" if a.name in tiles else a.name for a in found} - {"parallel"} for found in beside]
     assert len(beside) > 3
     assert all(kind == {"tiles" if name in tiles else name for name in names} for kind in kinds)
-    made = [take(spaced(sink), found, target) for found in beside[:12]]
+    made = [apply_actions(with_gaps(sink), found, target) for found in beside[:12]]
     assert len(set(made)) == len(made), [show(found) for found in beside[:12]]

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor, dtypes
-from tinygraft.codegen.actions import spaced
+from tinygraft.codegen.apply import PARALLEL, action_of
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
-from tinygraft.codegen.take import PARALLEL, action_of
 from tinygraft.codegen.tiling import Tiling, tilings
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.conformance.kernels import run_linear
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.registry import Device
@@ -83,7 +83,7 @@ def main_call(build: Build) -> KernelCall:
 
 def ways_of(call: KernelCall, target: Target) -> list[Tiling]:
     """How the kernel of a call can be tiled, after the passes before that."""
-    return tilings(spaced(collapse(call.kernel.sink)), target)
+    return tilings(with_gaps(collapse(call.kernel.sink)), target)
 
 
 def contents(call: KernelCall) -> list[bytes]:

@@ -1,9 +1,9 @@
-"""An Action: one thing that is done to a kernel, as data that can be compared, written down and read again.
+"""An Action: a transform of a kernel as data, which can be compared, printed and parsed.
 
     action("vectorise", 1, 8)  <->  "vectorise(1, 8)"
 
-A loop goes by its number: its place among the loops of the kernel when actions begin, where `split` and `reorder` count
-anew. codegen/take.py takes actions; what each of them means stands there.
+A loop is named by its number among the loops of the kernel before the first action; `split` and `reorder` number the
+loops anew. codegen/apply.py applies actions, and documents each of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WORD = re.compile(r"\s*([a-z_]+)\s*(?:\(([^()]*)\))?\s*(?:,|$)")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What is done (name), to which loops, and how much: groups of numbers, such as rows by columns of a tile.
+    """A transform (name), the loops it is applied to, and amounts: groups of numbers, as rows by columns of a tile.
 
     >>> str(Action("stage", (1, 2), ((1, 6), (64,), (16,))))
     'stage(1+2, 1x6, 64, 16)'
@@ -46,25 +46,25 @@ def action(name: str, loop: int, *amounts: int) -> Action:
 
 
 def show(actions: Iterable[Action]) -> str:
-    """Actions as one line of text, which `parse` reads."""
+    """Return actions as one line of text, which `parse` reads."""
     return ", ".join(map(str, actions))
 
 
 def parse(text: str) -> tuple[Action, ...]:
-    """The actions of a text, as DEBUG=3 prints them. Raises ActionError for what is none.
+    """Return the actions of a text, as DEBUG=3 prints them. Raises ActionError for text that is no action.
 
     >>> parse("vectorise(1, 8), parallel")[0]
     Action(name='vectorise', loops=(1,), amounts=((8,),))
     """
     found: list[Action] = []
-    place = 0
-    while place < len(text):
-        match = WORD.match(text, place)
+    offset = 0
+    while offset < len(text):
+        match = WORD.match(text, offset)
         if match is None:
             raise ActionError(
-                f"cannot read {text[place:]!r} as an action; actions look like 'vectorise(1, 8), parallel'"
+                f"cannot read {text[offset:]!r} as an action; actions look like 'vectorise(1, 8), parallel'"
             )
-        place = match.end()
+        offset = match.end()
         name, inside = match[1], match[2]
         if inside is None:
             found.append(Action(name))

@@ -1,6 +1,6 @@
-"""Sums of products in groups: a tile of results at once, both operands by way of shared memory.
+"""Sums of products in thread blocks: a tile of results each, with both operands staged in shared memory.
 
-    for each tile of rows and columns:                 (groups, along the grid)
+    for each tile of rows and columns:                 (thread blocks, along the grid)
         for each block of terms:
             left[term][row] = first operand            (all threads together, neighbours next to each other)
             right[term][column] = second operand
@@ -9,8 +9,8 @@
             BARRIER
         store results
 
-A thread computes every so many-th row and column of the tile. Where sizes are no multiples of the tile, what lies
-outside is neither loaded nor stored; the last block of terms has fewer iterations.
+The rows and columns of a thread are strided by the number of threads along them. Where sizes are no multiples of the
+tile, elements past the end are neither loaded nor stored; the last block of terms has fewer iterations.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tinygraft.codegen.action import Action
-from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import Contraction, contractions
-from tinygraft.codegen.loops import mask_of, size, trip_count, unflatten
-from tinygraft.codegen.positions import (
+from tinygraft.codegen.grid_ranges import (
     FAR,
     NEAR,
     GridCandidate,
-    Positions,
+    GridRanges,
     cost_of,
     cycles,
-    done_once,
     gated,
-    once,
     overtakes,
     power_of_two,
+    single_iteration,
+    store_once,
 )
+from tinygraft.codegen.loops import mask_of, size, trip_count, unflatten
+from tinygraft.codegen.transforms import name_of
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.linear import lane_stride
@@ -53,7 +53,7 @@ WAITING = 20.0  # cycles to wait at a barrier
 class BlockOperand:
     """A factor, and the loops of rows or columns that it depends on.
 
-    across says that its loads move by one element along the innermost of these, along that they do along the terms.
+    `across`: its loads have stride 1 along the innermost of these loops; `along`: they have it along the terms.
     """
 
     value: UOp
@@ -71,8 +71,8 @@ class BlockOperand:
 class BlockProduct:
     """A sum of products: the first operand depends on rows and not on columns, the second on columns and not on rows.
 
-    terms are the loops of the sum, outermost first. direct is how many cycles a term takes for loads beside the
-    operands, other how many a result takes for what is stored in fewer loops.
+    `terms` are the loops of the sum, outermost first. `direct` is the cycles that a term takes for loads beside the
+    operands, `other` the cycles that a result takes for stores in fewer loops.
     """
 
     operands: tuple[BlockOperand, BlockOperand]
@@ -97,12 +97,12 @@ class BlockTiling:
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Rows and columns of a group."""
+        """Rows and columns of a thread block."""
         return self.threads[0] * self.each[0], self.threads[1] * self.each[1]
 
 
 def blocks(sink: UOp, target: Target) -> Iterator[GridCandidate]:
-    """The ways to compute a kernel's main sum of products in tiles."""
+    """Yield the candidates that compute a kernel's main sum of products in tiles of thread blocks."""
     if target.block_threads < 4 or not target.shared_memory:
         return
     p = _product(sink)
@@ -115,7 +115,7 @@ def blocks(sink: UOp, target: Target) -> Iterator[GridCandidate]:
 
 
 def _product(sink: UOp) -> BlockProduct | None:
-    """The operands that share most: those with the most rows and columns."""
+    """Return the pair of operands with the most reuse, that is with the most rows times columns; None without one."""
     best: tuple[int, BlockProduct] | None = None
     for one, two in itertools.combinations(contractions(sink), 2):
         rows = tuple(r for r in two.rows if one.staged.ranges >> r.arg.axis & 1)
@@ -138,7 +138,7 @@ def _product(sink: UOp) -> BlockProduct | None:
 
 
 def _other(sink: UOp, c: Contraction, loops: int) -> float | None:
-    """The cycles for stores in fewer loops, whose values each thread computes; None where they need further loops."""
+    """Estimate the cycles of stores in fewer loops, whose values every thread computes; None for further loops."""
     others = [s for s in sink.src if s not in c.stores]
     if any(s.ranges & ~loops for s in others):
         return None
@@ -149,24 +149,25 @@ def _other(sink: UOp, c: Contraction, loops: int) -> float | None:
 
 
 def _operand(value: UOp, loops: tuple[UOp, ...], terms: tuple[UOp, ...]) -> BlockOperand:
-    """A factor as it is put into shared memory: of a wider copy of something, that."""
+    """Return a factor as it is staged: before a cast that widens it, for shared memory is what limits the tile."""
     while value.op is Ops.CAST and value.src[0].dtype.itemsize < value.dtype.itemsize:
         value = value.src[0]
     return BlockOperand(value, loops, _is_near(value, loops[-1]), _is_near(value, terms[-1]))
 
 
 def _is_near(value: UOp, loop: UOp) -> bool:
-    """Whether loads move by one element along a loop, where they move."""
+    """Whether every load of `value` has stride 1 or 0 along a loop, and one has stride 1."""
     strides = [lane_stride(n.src[1], loop) for n in postorder(value) if n.op is Ops.LOAD]
     return 1 in strides and all(s in (0, 1) for s in strides)
 
 
 def _blocks(p: BlockProduct, target: Target) -> Iterator[BlockTiling]:
-    """The tiles that registers and shared memory have room for."""
+    """Yield the tilings that fit registers and shared memory."""
     threads = power_of_two(target.block_threads)
     terms = {n for n in TERMS if n < p.count} | {n for n in range(TERMS[0], TERMS[-1] + 1) if p.count % n == 0}
     for along in (1 << n for n in range(1, threads.bit_length() - 1)):
         for each in itertools.product(EACH, EACH):
+            # results and one term of each operand; the other registers are for indices
             if each[0] * each[1] + sum(each) > target.registers // 2:
                 continue
             for count in sorted(terms) or [p.count]:
@@ -184,31 +185,31 @@ def _cost(p: BlockProduct, b: BlockTiling) -> float:
     For each `b.terms` terms a thread block copies both operands to shared memory, between two barriers, where a thread
     makes its part of the loads one after another; then each thread multiplies its own results from there.
     """
-    groups = trip_count(p.outer)
+    count = trip_count(p.outer)
     threads, each = math.prod(b.threads), b.each[0] * b.each[1]
     filling = 2 * WAITING
     for o, length in zip(p.operands, b.tile, strict=True):
-        groups *= -(-o.length // length)
+        count *= -(-o.length // length)
         filling += -(-b.terms * length // threads) * (NEAR if o.across or o.along else FAR)
     fills = -(-p.count // b.terms)
-    return cost_of(groups, fills * filling + p.count * (each + sum(b.each) + p.direct * each) + p.other * each)
+    return cost_of(count, fills * filling + p.count * (each + sum(b.each) + p.direct * each) + p.other * each)
 
 
 class _BlockTiler:
-    """The new ranges of a kernel, and what its loops become."""
+    """Rebuilds a kernel in tiles of thread blocks: its new ranges, and the expressions that replace its loops."""
 
     def __init__(self, kernel: UOp, p: BlockProduct, b: BlockTiling, target: Target) -> None:
         self.kernel, self.p, self.b = kernel, p, b
-        self.new = Positions(kernel, target)
+        self.new = GridRanges(kernel, target)
         tiles = [ix.const(-(-o.length // length)) for o, length in zip(p.operands, b.tile, strict=True)]
-        (*places, row, column), self.beyond = self.new.spread([*(r.src[0] for r in p.outer), *tiles])
+        (*places, row, column), self.beyond = self.new.map_to_grid([*(r.src[0] for r in p.outer), *tiles])
         self.around = dict(zip(p.outer, places, strict=True))
         self.starts = ix.mul(row, b.tile[0]), ix.mul(column, b.tile[1])
         self.thread = self.new.range(math.prod(b.threads), AxisKind.THREAD)
         self.first = ix.mul(self.new.range(-(-p.count // b.terms)), b.terms)
 
     def sink(self) -> UOp:
-        """The kernel."""
+        """Return the kernel."""
         p, b = self.p, self.b
         fills = [self._fill(side, operand) for side, operand in enumerate(p.operands)]
         term = self.new.range(ix.minimum(ix.sub(p.count, self.first), b.terms))
@@ -218,46 +219,50 @@ class _BlockTiler:
         mine = ix.idiv(self.thread, b.threads[1]), ix.mod(self.thread, b.threads[1])
         for side, operand in enumerate(p.operands):
             copy = self.new.range(b.each[side], AxisKind.UNROLL)
-            place = ix.add(ix.mul(copy, b.threads[side]), mine[side])
+            # copies are strided by the threads, so that neighbouring threads read neighbouring banks
+            index = ix.add(ix.mul(copy, b.threads[side]), mine[side])
             memory = UOp(Ops.AFTER, operand.value.dtype, (fills[side].src[0], ready))
-            where = ix.add(ix.mul(term, self._pitch(side)), place)
-            swap[operand.value] = UOp(Ops.LOAD, operand.value.dtype, (memory, where))
-            gates.append(self._put(side, place, swap))
+            offset = ix.add(ix.mul(term, self._pitch(side)), index)
+            swap[operand.value] = UOp(Ops.LOAD, operand.value.dtype, (memory, offset))
+            gates.append(self._put(side, index, swap))
         now = ix.rebuild_simplified(self.kernel.src, swap)
         loops = (*p.operands[0].loops, *p.operands[1].loops, *p.outer)
         replaced = {s.src[0] for s in self.kernel.src}
-        stores = [done_once(gated(now[s], gates), once(s, loops, swap), replaced) for s in self.kernel.src]
+        stores = [store_once(gated(now[s], gates), single_iteration(s, loops, swap), replaced) for s in self.kernel.src]
         return UOp(Ops.SINK, src=tuple(stores))
 
-    def _put(self, side: int, place: UOp, swap: dict[UOp, UOp]) -> UOp:
-        """Put loops where a place in the tile is; the condition under which there is such a place."""
+    def _put(self, side: int, index: UOp, swap: dict[UOp, UOp]) -> UOp:
+        """Set in `swap` the row or column loops for an index in the tile. Returns the gate that it is inside."""
         operand = self.p.operands[side]
-        here = ix.add(self.starts[side], place)
+        here = ix.add(self.starts[side], index)
         swap.update(unflatten(here, operand.loops))
         return ix.lt(here, operand.length)
 
     def _pitch(self, side: int) -> int:
-        """From one term to the next in shared memory; one more where it is written along terms, into other banks."""
+        """Return the stride from term to term in shared memory.
+
+        Where neighbouring threads write neighbouring terms, one element of padding avoids bank conflicts.
+        """
         operand = self.p.operands[side]
         return self.b.tile[side] + (operand.along and not operand.across)
 
     def _fill(self, side: int, operand: BlockOperand) -> UOp:
-        """Shared memory with a block of an operand, filled in the order in which it lies in memory."""
+        """Return shared memory after it is filled with a block of an operand, in the order of the operand's layout."""
         length, threads, terms = self.b.tile[side], math.prod(self.b.threads), self.b.terms
         dtype, count = operand.value.dtype, length * terms
         iteration = self.new.range(-(-count // threads))
         element = ix.add(ix.mul(iteration, threads), self.thread)
-        if operand.along and not operand.across:
-            place, term = ix.idiv(element, terms), ix.mod(element, terms)
+        if operand.along and not operand.across:  # neighbouring threads load along the axis of stride 1: coalesced
+            index, term = ix.idiv(element, terms), ix.mod(element, terms)
         else:
-            place, term = ix.mod(element, length), ix.idiv(element, length)
+            index, term = ix.mod(element, length), ix.idiv(element, length)
         whole, here = ix.lt(element, count), ix.add(self.first, term)
         swap = self.around | unflatten(here, self.p.terms)
-        gates = [*self.beyond, whole, ix.lt(here, self.p.count), self._put(side, place, swap)]
+        gates = [*self.beyond, whole, ix.lt(here, self.p.count), self._put(side, index, swap)]
         value = gated(ix.rebuild_simplified((operand.value,), swap)[operand.value], gates)
         memory = UOp(Ops.LOCAL, dtype, (), LocalArg(side, terms * self._pitch(side), True))
         gate = ix.valid(whole)
-        where = ix.add(ix.mul(term, self._pitch(side)), place)
-        store = UOp(Ops.STORE, src=(memory, where, value, *(() if gate is None else (gate,))))
+        offset = ix.add(ix.mul(term, self._pitch(side)), index)
+        store = UOp(Ops.STORE, src=(memory, offset, value, *(() if gate is None else (gate,))))
         ranges = [r for r in (iteration, self.thread) if r.op is Ops.RANGE]
         return UOp(Ops.AFTER, dtype, (memory, store, *ranges))

@@ -1,8 +1,8 @@
-"""Adjacent loops over contiguous memory become one loop, so that short inner axes do not cut vectors short.
+"""Merge adjacent loops over contiguous memory into one, so that short inner axes do not limit the width of vectors.
 
-Two neighbours (outer a of any size, inner b of size n) become one range m with a = m // n, b = m % n, when no address
-then divides more than before, and none that moved evenly along b jumps along m. Gates may divide: they are computed
-where the range changes, outside of inner loops.
+Two neighbours (outer a of any size, inner b of size n) become one range m with a = m // n, b = m % n, when no index
+has more divisions than before, and none with a constant stride along b lacks one along m. Gates may have divisions:
+they are computed where the range changes, outside of inner loops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 
 def collapse(sink: UOp) -> UOp:
-    """sink with every pair of neighbouring loops joined that can be."""
+    """Return `sink` with neighbouring loops merged, pair by pair from the innermost, where that costs no division."""
     nodes = postorder(sink)
     addresses = [n.src[1] for n in nodes if n.op in (Ops.LOAD, Ops.STORE)]
     swap: dict[UOp, UOp] = {}
@@ -44,7 +44,7 @@ def _divisions(addresses: Iterable[UOp]) -> int:
 
 
 def _neighbours(sink: UOp, nodes: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
-    """Pairs (outer, inner) of loops that are always together, innermost pairs first."""
+    """Yield pairs (outer, inner) of loops that the same stores, or the same REDUCEs, are inside of; innermost first."""
     reduced = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
     loops = sorted((n for n in nodes if n.op is Ops.RANGE and n not in reduced), key=lambda r: r.arg.axis)
     pairs = list(itertools.pairwise(loops))
@@ -62,9 +62,9 @@ def _neighbours(sink: UOp, nodes: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
 
 
 def apply(sink: UOp, nodes: Sequence[UOp], swap: dict[UOp, UOp], everywhere: bool = False) -> UOp:
-    """sink with ranges replaced by expressions; a REDUCE then runs over the ranges that are left.
+    """Replace ranges by expressions; a REDUCE then runs over the ranges that these expressions have.
 
-    everywhere: what depends on none of them is simplified as well.
+    `everywhere` simplifies the nodes that depend on none of them as well. `nodes` is the postorder of `sink`.
     """
     done = dict(swap)
     for node in nodes:

@@ -2,8 +2,8 @@
 
 A REDUCE whose value has operands that do not depend on all of its output loops does more work than it reads: a matrix
 product, a convolution, the gradients of both. Seen from one operand, the loops that it does not depend on are rows,
-each of which reads the operand anew; loops that only it and the results depend on are columns. codegen/tiling.py says
-what can be done with that, codegen/panels.py does it.
+each of which reads the operand again; loops that only it and the results depend on are columns. codegen/tiling.py
+lists the tilings, codegen/panels.py applies one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEWEST_TERMS = 4  # iterations of the reduction below which storing the results 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A loop of the reduction that moves along the first column loop, forwards or backwards, step by step."""
+    """A loop of the reduction whose stride in the operand is that of the first column loop, or its negative."""
 
     loop: UOp
     forwards: bool
@@ -32,12 +32,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """A reduction, seen from one of its operands, staged.
+    """A reduction, seen from one of its operands, `staged`.
 
-    columns are neighbouring loops, outermost first, that staged depends on and that lie side by side in the results;
-    rows are the loops that it does not depend on; outer are all other output loops. across are the operands that
-    differ from row to row, stores those that are in all output loops. window slides over the first of several column
-    loops, where there is one.
+    `columns` are loops, outermost first, that `staged` depends on and that are contiguous in the results; `rows` are
+    the loops that it does not depend on; `outer` are all other output loops. `across` are the operands that differ from
+    row to row, `stores` those inside of all output loops. `window` slides over the first of several column loops,
+    where there is such a loop.
     """
 
     reduce: UOp
@@ -60,10 +60,10 @@ class Contraction:
 
 
 def sliding(c: Contraction) -> Window | None:
-    """The window that slides over the first of several column loops where the staged operand is loaded.
+    """Return the window that slides over the first of several column loops in the load of the staged operand, or None.
 
-    Where the load has a condition, that is one on the place in memory only: x[y + k] if 0 <= y + k < n, as a
-    convolution and its gradient have it.
+    A gate of the load has to depend on the loaded index only: x[y + k] if 0 <= y + k < n, as in a convolution and its
+    gradient. Otherwise outputs that read one element would disagree whether it is 0.
     """
     load, first = c.staged, c.columns[0]
     if len(c.columns) < 2 or load.op is not Ops.LOAD:
@@ -73,14 +73,15 @@ def sliding(c: Contraction) -> Window | None:
         along = lane_stride(load.src[1], loop)
         if not step or along is None or abs(along) != abs(step):
             continue
-        place = ix.sub(first, loop) if along == step else ix.add(first, loop)
-        if all(not ix.rebuild_simplified((g,), {first: place})[g].ranges >> loop.arg.axis & 1 for g in load.src[2:]):
+        # the column for which y + k no longer depends on k: a gate that still does depends on more than the index
+        index = ix.sub(first, loop) if along == step else ix.add(first, loop)
+        if all(not ix.rebuild_simplified((g,), {first: index})[g].ranges >> loop.arg.axis & 1 for g in load.src[2:]):
             return Window(loop, along == step)
     return None
 
 
 def run_of(index: UOp, loops: Sequence[UOp]) -> int:
-    """How many neighbouring elements an index reaches over the innermost of loops."""
+    """Return how many contiguous elements an index addresses over the innermost of `loops`."""
     run = 1
     for loop in reversed(loops):
         if lane_stride(index, loop) != run:
@@ -90,7 +91,7 @@ def run_of(index: UOp, loops: Sequence[UOp]) -> int:
 
 
 def contractions(sink: UOp) -> Iterator[Contraction]:
-    """The operands that could be staged in the reduction that does most of the work, each with its loops."""
+    """Yield a Contraction for each operand that may be staged, of the reduction with the most iterations."""
     nodes = postorder(sink)
     reduces = [n for n in nodes if n.op is Ops.REDUCE]
     if not reduces or not _is_flat(nodes):
@@ -100,7 +101,7 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
     loops = sorted((n for n in nodes if n.op is Ops.RANGE and main.ranges >> n.arg.axis & 1), key=lambda r: r.arg.axis)
     whole = mask_of(loops)
     stores = tuple(s for s in sink.src if s.ranges & whole == whole)
-    if main.arg.op is not Ops.ADD or not _apart(stores, [s for s in sink.src if s not in stores]):
+    if main.arg.op is not Ops.ADD or not _separable(stores, [s for s in sink.src if s not in stores]):
         return
     if any(mask_of(n.src[1:]) & whole for n in reduces if n is not main) or trip_count(main.src[1:]) < FEWEST_TERMS:
         return
@@ -120,14 +121,14 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
 
 
 def _is_flat(nodes: Sequence[UOp]) -> bool:
-    """Whether all loops are plain ones of known size, and memory is only that of arguments."""
+    """Whether all loops are plain ones of constant size, and all memory is that of buffer arguments."""
     loops = (n for n in nodes if n.op is Ops.RANGE)
     plain = all(r.arg.kind is AxisKind.LOOP and r.src[0].op is Ops.CONST for r in loops)
     return plain and all(n.src[0].op is Ops.PARAM for n in nodes if n.op in (Ops.LOAD, Ops.STORE))
 
 
 def _operands(value: UOp, whole: int) -> list[UOp]:
-    """The largest parts of a value that do not depend on all loops of whole."""
+    """Return the largest subexpressions of a value that do not depend on all loops of the mask `whole`."""
     found: dict[UOp, None] = {}
     seen, stack = {value}, [value]
     while stack:
@@ -143,8 +144,8 @@ def _operands(value: UOp, whole: int) -> list[UOp]:
     return list(found)
 
 
-def _apart(stores: Sequence[UOp], others: Sequence[UOp]) -> bool:
-    """Whether there are stores, and others can be in loops of their own: neither reads what the other writes."""
+def _separable(stores: Sequence[UOp], others: Sequence[UOp]) -> bool:
+    """Whether there are stores, and others may run in loops of their own: neither reads what the other writes."""
 
     def touched(mine: Sequence[UOp], theirs: Sequence[UOp]) -> bool:
         written = {s.src[0] for s in mine}
@@ -154,7 +155,7 @@ def _apart(stores: Sequence[UOp], others: Sequence[UOp]) -> bool:
 
 
 def _neighbours(own: Sequence[UOp], stores: Sequence[UOp]) -> tuple[UOp, ...]:
-    """The innermost loop of own with those around it that lie side by side with it in every result."""
+    """Return the innermost loop of `own` with those around it that are contiguous with it in every result."""
     columns = [own[-1]]
     for outer in reversed(own[:-1]):
         inner = columns[0]

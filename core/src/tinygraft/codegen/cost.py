@@ -1,4 +1,4 @@
-"""What a kernel does at least: the floating point operations of its graph and the bytes of its buffers."""
+"""The least work of a kernel: the floating point operations of its graph and the bytes of its buffers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Cost
 from tinygraft.uop.uop import UOp, postorder
 
-COUNTED = (UNARY | BINARY) - {Ops.CAST, Ops.BITCAST, Ops.NOT}
+COUNTED = (UNARY | BINARY) - {Ops.CAST, Ops.BITCAST, Ops.NOT}  # as benchmarks count flops: conversions are none
 
 
 def cost(sink: UOp) -> Cost:
-    """The Cost of a kernel graph as it was scheduled; sizes may be symbolic.
+    """Return the Cost of a kernel graph as it was scheduled; sizes may be symbolic.
 
     A node counts once for each iteration of the loops that it depends on, each buffer's bytes count once.
     """

@@ -1,10 +1,10 @@
-"""Kernels for a Target with a grid: which results a group of threads computes, and how its threads share that.
+"""Kernels for a Target with a grid: which results a thread block computes, and how its threads divide the work.
 
-    local    each thread computes results of its own, neighbours next to each other
-    team     the threads of a group share reductions and rows: see teams.py
-    block    a group computes a tile of a sum of products through shared memory: see blocks.py
+    local    one thread for each result, neighbouring results by neighbouring threads
+    team     the threads of a block divide the reductions and results of rows: see block_reduction.py
+    block    a thread block computes a tile of a sum of products through shared memory: see blocks.py
 
-`offers` gives the ways that a kernel allows, the cheapest first, by the numbers of the Target.
+`candidates` yields what a kernel allows, in order of cost, by the fields of the Target.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tinygraft.codegen.action import Action
-from tinygraft.codegen.actions import name_of
+from tinygraft.codegen.block_reduction import block_reductions
 from tinygraft.codegen.blocks import blocks
-from tinygraft.codegen.loops import size, trip_count, unflatten
-from tinygraft.codegen.positions import (
+from tinygraft.codegen.grid_ranges import (
     GridCandidate,
-    Positions,
+    GridRanges,
     cost_of,
     cycles,
     gated,
@@ -25,7 +24,8 @@ from tinygraft.codegen.positions import (
     outputs,
     product,
 )
-from tinygraft.codegen.teams import teams
+from tinygraft.codegen.loops import size, trip_count, unflatten
+from tinygraft.codegen.transforms import name_of
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -33,47 +33,47 @@ from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: never measured
-BEST = 12  # ways that are worth a try
+BEST = 12  # candidates that a search measures
 
 
-def offers(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
-    """A kernel done in each way that it allows, best first; as it is where there is none."""
+def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
+    """Yield each candidate for a kernel, best first; the unchanged kernel where there is none."""
     if not target.grid_dims:
         return
-    found = sorted(ways(sink, target), key=lambda way: way.cost)
-    for way in found[:BEST]:
-        yield way.make(), (way.action,)
+    found = sorted(grid_candidates(sink, target), key=lambda one: one.cost)
+    for one in found[:BEST]:
+        yield one.make(), (one.action,)
     if not found:
         yield sink, ()
 
 
-def ways(sink: UOp, target: Target) -> Iterator[GridCandidate]:
-    """The ways to compute a kernel in groups."""
+def grid_candidates(sink: UOp, target: Target) -> Iterator[GridCandidate]:
+    """Yield the candidates that compute a kernel in thread blocks."""
     yield from blocks(sink, target)
-    yield from teams(sink, target)
+    yield from block_reductions(sink, target)
     yield from local(sink, target)
 
 
-def take_way(sink: UOp, one: Action, target: Target) -> UOp:
-    """The kernel done in the way that an action names. Raises ActionError where it does not allow that."""
-    for way in ways(sink, target):
-        if way.action == one:
-            return way.make()
-    raise ActionError(f"{one}: the kernel cannot be computed so in groups of this Target")
+def apply_candidate(sink: UOp, one: Action, target: Target) -> UOp:
+    """Apply `team` or `block`. Raises ActionError where the kernel or the Target has no such candidate."""
+    for found in grid_candidates(sink, target):
+        if found.action == one:
+            return found.make()
+    raise ActionError(f"{one}: the kernel cannot be computed so in thread blocks of this Target")
 
 
-def take_local(sink: UOp, one: Action, target: Target) -> UOp:
-    """The kernel with the loops of an action over threads, the other ones around all stores over groups.
+def apply_local(sink: UOp, one: Action, target: Target) -> UOp:
+    """Apply `local`: map the action's loops to threads, and the other loops around all stores to thread blocks.
 
-    Raises ActionError where the Target has no such groups, or the kernel no such loops.
+    Raises ActionError where the Target has no such thread blocks, or the kernel no such loops.
     """
     threads = one.amounts[0][0] if one.amounts else 0
     if not target.grid_dims or not 1 <= threads <= target.block_threads:
-        raise ActionError(f"{one}: a group has from 1 to {target.block_threads} threads on this Target")
+        raise ActionError(f"{one}: a thread block has from 1 to {target.block_threads} threads on this Target")
     loops = _around_all(sink)
     shared = tuple(r for r in loops if name_of(r) in one.loops)
     if {name_of(r) for r in shared} != set(one.loops):
-        raise ActionError(f"{one}: every store has to be inside of loops that go over threads")
+        raise ActionError(f"{one}: every store has to be inside of loops that are mapped to threads")
     return _local(sink, loops, shared, threads, target)
 
 
@@ -82,7 +82,7 @@ def _around_all(sink: UOp) -> list[UOp]:
 
 
 def local(sink: UOp, target: Target) -> Iterator[GridCandidate]:
-    """Each thread computes results of its own: neighbours the innermost ones that all stores are around."""
+    """Yield one thread for each result; a block's threads are mapped to the innermost loops around all stores."""
     loops = _around_all(sink)
     if not loops:
         return
@@ -101,15 +101,16 @@ def local(sink: UOp, target: Target) -> Iterator[GridCandidate]:
 def _local(sink: UOp, loops: list[UOp], shared: tuple[UOp, ...], threads: int, target: Target) -> UOp:
     """Return `sink` with the iterations of `loops` over a grid, in thread blocks of `threads`.
 
-    The loops of `shared`, counted together, are divided into thread blocks; the others are along the grid. Loads and
+    The loops of `shared`, flattened, are divided into thread blocks; the others are mapped to the grid. Loads and
     stores are gated where the grid or the last thread block reaches past the end of the loops. Every store is inside of
     all of `loops`.
     """
-    new = Positions(sink, target)
+    new = GridRanges(sink, target)
     total = product(r.src[0] for r in shared)
     around = [r for r in loops if r not in shared]
-    groups = ix.idiv(ix.add(total, threads - 1), threads)
-    (*places, group), gates = new.spread([*(r.src[0] for r in around), groups])
-    place = ix.add(ix.mul(group, threads), new.range(threads, AxisKind.THREAD))
-    swap = dict(zip(around, places, strict=True)) | unflatten(place, shared)
-    return gated(ix.rebuild_simplified((sink,), swap)[sink], [*gates, ix.lt(place, total)])
+    blocks_along = ix.idiv(ix.add(total, threads - 1), threads)
+
+    (*indices, block), gates = new.map_to_grid([*(r.src[0] for r in around), blocks_along])
+    index = ix.add(ix.mul(block, threads), new.range(threads, AxisKind.THREAD))
+    swap = dict(zip(around, indices, strict=True)) | unflatten(index, shared)
+    return gated(ix.rebuild_simplified((sink,), swap)[sink], [*gates, ix.lt(index, total)])

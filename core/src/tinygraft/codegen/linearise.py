@@ -1,14 +1,14 @@
-"""The last pass: from a kernel graph to a list of instructions, each where it runs as seldom as possible.
+"""The last step of codegen: from a kernel graph to a list of instructions, each hoisted out of the loops it can leave.
 
 In: a SINK of STOREs whose ranges all have their kind. Out: the list that docs/graph.md, "The linear form", describes.
 
 Blocks are nested like the loops. A value goes into the outermost open block that has all the ranges it depends on, so
-that whatever does not change in a loop is computed before it. A reduction becomes registers before its loop, ACCUMs in
-it and what the registers hold after it; reductions over the same ranges at the same place share one loop. Stores come
-last in their block, and stores inside of the same loops share them, so that a kernel that writes what it reads has read
-it; uop/hazards.py proves it of the result.
+that a value that does not change in a loop is computed before it. A reduction becomes REGs before its loop, ACCUMs in
+it and GETs after it; reductions over the same ranges in the same block share one loop. Stores come last in their block,
+and stores inside of the same loops share these, so that a kernel that overwrites its input has read it before;
+uop/hazards.py proves that of the result.
 
-The walk is a small machine with a stack of steps instead of recursion, for graphs are deep.
+The walk has a stack of steps instead of recursion, since graphs are deeper than Python's stack.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ PendingStep = tuple[Callable[..., None], tuple[object, ...]]
 
 
 class LoopBody:
-    """The body of a loop, or of the kernel. axis is the number of its range before renumbering.
+    """The body of a loop, or of the kernel. `axis` is the number of its range before renumbering.
 
-    last is what the group waits at before the next iteration fills the same shared memory again.
+    `last` is the BARRIER at which the threads of a block wait before the next iteration fills the same shared memory.
     """
 
     __slots__ = ("axis", "items", "last", "range", "stores", "values")
@@ -41,7 +41,7 @@ class LoopBody:
 
 
 def linearise(sink: UOp, fuses: bool = False) -> list[UOp]:
-    """The instructions of a kernel. fuses: sums of products are accumulated by FMA, which rounds once."""
+    """Return the instructions of a kernel. `fuses`: sums of products are accumulated by FMA, which rounds once."""
     return _Lineariser(sink, fuses).run()
 
 
@@ -84,12 +84,12 @@ class _Lineariser:
         self.steps: list[PendingStep] = []
 
     def mask(self, node: UOp) -> int:
-        """The loops that a node has to be inside of."""
+        """Return the mask of the loops that a node has to be inside of."""
         ranges: int = node.ranges if self.masks is None else self.masks.get(node, node.ranges)
         return ranges & self.looping
 
     def run(self) -> list[UOp]:
-        """All stores, each inside its loops. Each loop is opened once."""
+        """Emit all stores, each inside its loops. A loop is opened once for all stores in it."""
         for store in self.in_nests():
             self.enter(store)
             self.walk((self.store, (store,)), *[(self.visit, (s,)) for s in store.src])
@@ -98,38 +98,38 @@ class _Lineariser:
         return root.items + root.stores
 
     def axes(self, store: UOp) -> list[int]:
-        """The loops that a store is inside of, outermost first."""
+        """Return the loops that a store is inside of, outermost first."""
         mask = self.mask(store)
         return [axis for axis in sorted(self.ranges) if mask >> axis & 1]
 
     def in_nests(self) -> list[UOp]:
-        """The stores, those of one loop together where a block has several loops one after the other."""
+        """Return the stores in order, those of one loop together where a block has several loops in sequence."""
         root = Nest()
         for store in self.sink.src:
             nest = root
             for axis in self.axes(store):
                 nest = nest.loops.setdefault(axis, Nest())
             nest.stores.append(store)
-        if not root.forks():
+        if not root.forks():  # no loop is closed before a store that needs it: the order of the SINK will do
             return list(self.sink.src)
         self.early = _early(self.sink, self.nodes)
         return list(root.all_stores())
 
     def walk(self, *steps: PendingStep) -> None:
-        """Take steps, the last one given first, and whatever they ask for."""
+        """Run steps, the last one given first, and all steps that they add."""
         self.later(*steps)
         while self.steps:
             step, arguments = self.steps.pop()
             step(*arguments)
 
     def later(self, *steps: PendingStep) -> None:
-        """Steps to take next, the first one given last."""
+        """Add steps to run next, the first one given last."""
         self.steps.extend(steps)
 
     # Blocks
 
     def enter(self, store: UOp) -> None:
-        """Open the loops that a store is inside of, and close those that have to end before."""
+        """Close the open loops that a store is not inside of, and open its own."""
         wanted = self.axes(store)
         shared = 0
         while shared < min(len(wanted), len(self.path) - 1) and self.path[shared + 1].axis == wanted[shared]:
@@ -142,14 +142,14 @@ class _Lineariser:
             self.open(self.ranges[axis])
 
     def read_early(self, depth: int) -> None:
-        """Before loops end, and with them their stores: read what those that follow need of the memory they change."""
+        """Emit, before loops are closed, the loads that later stores need of memory that these loops overwrite."""
         inside = sum(1 << block.axis for block in self.path[1:depth])
         for node in self.early:
             if not self.mask(node) & ~inside:
                 self.walk((self.visit, (node,)))
 
     def open(self, loop: UOp) -> None:
-        """A new block for a loop. Its size is known here: sizes depend on constants and variables only."""
+        """Open a block for a loop. Its size can be emitted here: sizes depend on constants and variables only."""
         for node in postorder(loop.src[0]):
             self.emit(node)
         kind = loop.arg.kind if loop.arg.kind in LOOPS else AxisKind.LOOP
@@ -160,20 +160,20 @@ class _Lineariser:
         self.path.append(block)
 
     def numbered(self, old: UOp, size: UOp, kind: AxisKind) -> UOp:
-        """A range of the linear form: every loop that is opened has a number of its own."""
+        """Return a range of the linear form: each loop that is opened gets a number of its own."""
         self.fresh += 1
         return UOp(Ops.RANGE, old.dtype, (size,), RangeArg(self.fresh - 1, kind, old.arg.dim))
 
     def leave(self, depth: int) -> None:
-        """Close blocks until depth are left; a closed block becomes part of the one around it."""
+        """Close blocks until `depth` remain; a closed block becomes part of the one around it."""
         while len(self.path) > depth:
             block = self.path.pop()
             assert block.range is not None
             end = UOp(Ops.END, src=(block.range,))
             self.path[-1].items += [*block.items, *block.stores, *block.last, end]
 
-    def place(self, node: UOp) -> int:
-        """How deep a node belongs: behind the innermost loop that it depends on."""
+    def depth(self, node: UOp) -> int:
+        """Return the number of open blocks up to that of the innermost loop that a node depends on."""
         mask = self.mask(node)
         depth = len(self.path)
         while depth > 1 and not mask >> self.path[depth - 1].axis & 1:
@@ -181,14 +181,14 @@ class _Lineariser:
         return depth
 
     def find(self, node: UOp) -> UOp | None:
-        """What was emitted for a node, where it can be seen from here."""
+        """Return what was emitted for a node in an open block; None otherwise, also where its block is closed."""
         for block in reversed(self.path):
             if (found := block.values.get(node)) is not None:
                 return found
         return None
 
     def value(self, node: UOp) -> UOp:
-        """What was emitted for a node that has been visited."""
+        """Return what was emitted for a node that has been visited."""
         found = self.find(node)
         assert found is not None, f"{node.op} is used before it is computed"
         return found
@@ -208,17 +208,17 @@ class _Lineariser:
             self.later(*[(self.visit, (s,)) for s in reversed(node.src)])
 
     def emit(self, node: UOp) -> None:
-        """Put a node, whose sources are there, into its block."""
+        """Append a node, whose sources are emitted, to its block."""
         if self.find(node) is not None:
             return
-        block = self.path[self.place(node) - 1]
+        block = self.path[self.depth(node) - 1]
         if node.op is Ops.RANGE:
             made = self.numbered(node, self.value(node.src[0]), node.arg.kind)
         elif node.op is Ops.AFTER:
             made = self.value(node.src[0])
         elif node.op is Ops.BARRIER:
             made = UOp(Ops.BARRIER, src=tuple(s for fill in node.src for s in self.filled[fill]))
-            if block.range is not None:
+            if block.range is not None:  # in a loop: the next iteration may not fill before all threads have read
                 block.last = [UOp(Ops.BARRIER, src=(made,))]
         else:
             src = tuple(self.value(s) for s in node.src)
@@ -228,20 +228,21 @@ class _Lineariser:
             block.items.append(made)
 
     def store(self, store: UOp) -> None:
-        """A store goes to the end of its block; loops inside of that may still be open."""
+        """Append a store to the end of its block; loops inside of that block may still be open."""
         self.path[len(self.axes(store))].stores.append(store.replace(src=tuple(self.value(s) for s in store.src)))
 
     def begin_fill(self, node: UOp) -> None:
-        """Scratch memory is filled by loops of its own, in the block of what its contents depend on."""
-        saved, depth = self.path, self.place(node)
+        """Fill scratch memory by loops of its own, in the block of the ranges that its contents depend on."""
+        saved, depth = self.path, self.depth(node)
         self.path = self.path[:depth]
         self.emit(node.src[0])
         ranges = [s for s in node.src[1:] if s.op is Ops.RANGE]
         for r in ranges:
-            if r.arg.kind not in LOOPS:
+            if r.arg.kind not in LOOPS:  # lanes, copies and thread indices open no block: they are values of this one
                 for part in postorder(r):
                     self.emit(part)
         made: list[UOp] = []
+        # steps run in the reverse order of `later`: what is pushed first here closes the loops
         self.later((self.finish_fill, (node, made, depth, saved)))
         for store in reversed([s for s in node.src[1:] if s.op is not Ops.RANGE]):
             if store.op is Ops.MATRIX:
@@ -252,19 +253,19 @@ class _Lineariser:
             self.open(r)
 
     def fill(self, store: UOp, made: list[UOp]) -> None:
-        """A store into scratch memory, where the walk is."""
+        """Append a store to scratch memory to the current block."""
         made.append(store.replace(src=tuple(self.value(s) for s in store.src)))
         self.path[-1].items.append(made[-1])
 
     def finish_fill(self, node: UOp, made: list[UOp], depth: int, saved: list[LoopBody]) -> None:
-        """Close the loops; then the memory can be read, after a BARRIER where others read it too."""
+        """Close the loops; then the memory can be read, after a BARRIER where other threads read it."""
         self.leave(depth)
         self.filled[node] = made
         self.path[-1].values[node] = self.value(node.src[0])
         self.path = saved
 
     def begin_tile(self, node: UOp, made: list[UOp]) -> None:
-        """A tile register for each copy of a matrix product, the loops over its terms, then a store of the tiles."""
+        """Emit a TILE for each unrolled copy of a matrix product, the loops over its terms, then the tiles' stores."""
         copies = [r for axis, r in sorted(self.ranges.items()) if node.ranges >> axis & 1]
         copies = [r for r in copies if r.arg.kind is AxisKind.UNROLL]
         for part in postorder(*copies):
@@ -283,7 +284,7 @@ class _Lineariser:
         )
 
     def product(self, node: UOp, tile: UOp) -> None:
-        """What the loops of terms do: add to the tiles."""
+        """Emit the body of the loops over terms: a PRODUCT, which adds to the tiles."""
         src = (tile, *(self.value(s) for s in node.src[2:6]))
         self.path[-1].items.append(UOp(Ops.PRODUCT, src=src, arg=node.arg))
 
@@ -294,9 +295,9 @@ class _Lineariser:
         self.path[-1].items.append(made[-1])
 
     def begin_reduce(self, node: UOp) -> None:
-        """Registers for all reductions over the same ranges at the same place, then their loop."""
+        """Emit REGs for all reductions over the same ranges in the same block, then open their loop."""
         group = [n for n in self.reduces[(self.mask(node), node.src[1:])] if self.find(n) is None]
-        saved, depth = self.path, self.place(node)
+        saved, depth = self.path, self.depth(node)
         self.path = self.path[:depth]
         flat = [r for r in node.src[1:] if r.arg.kind not in LOOPS]
         for r in [x for n in group for x in self.copies(n)] + flat:
@@ -311,14 +312,18 @@ class _Lineariser:
             self.open(r)
 
     def copies(self, node: UOp) -> list[UOp]:
-        """The VECTOR and UNROLL ranges for which a reduction keeps registers of its own."""
+        """Return the VECTOR and UNROLL ranges for which a reduction has separate registers.
+
+        An UNROLL range that it reduces over has none: its copies are added to one register. Those of a VECTOR range are
+        combined after the loop, by LANES.
+        """
         closed = {r.arg.axis for r in node.src[1:] if r.arg.kind is AxisKind.UNROLL}
         inside = node.src[0].ranges
-        kept = [r for axis, r in sorted(self.ranges.items()) if inside >> axis & 1 and axis not in closed]
-        return [r for r in kept if r.arg.kind in (AxisKind.VECTOR, AxisKind.UNROLL)]
+        copied = [r for axis, r in sorted(self.ranges.items()) if inside >> axis & 1 and axis not in closed]
+        return [r for r in copied if r.arg.kind in (AxisKind.VECTOR, AxisKind.UNROLL)]
 
     def register(self, node: UOp) -> UOp:
-        """A register that holds what a reduction starts from."""
+        """Emit the REG of a reduction, set to the identity of its op."""
         identity = FACTS[node.arg.op].identity
         assert identity is not None
         first = UOp.const(node.dtype, identity(node.dtype))
@@ -330,8 +335,9 @@ class _Lineariser:
         return register
 
     def added(self, node: UOp) -> tuple[UOp, ...]:
-        """Return what a reduction combines in each iteration: its value, or the factors of it where they are
-        multiplied and added, with the condition, if there is one, under which they are.
+        """Return the operands of a reduction in each iteration: its value or, for a FMA or DOT, its factors.
+
+        A product under a condition, 0 elsewhere, has the condition as a third operand.
         """
         value = node.src[0]
         if value.op is Ops.DOT:
@@ -344,14 +350,15 @@ class _Lineariser:
         return (*value.src, *gate) if value.op is Ops.MUL else node.src[:1]
 
     def accumulate(self, node: UOp, register: UOp) -> None:
-        """Combine a register with what the loop has now."""
+        """Emit an ACCUM: combine a register with the operands of this iteration."""
         values = self.added(node)
+        # of several operands the arg of a DOT is its matrix unit; that of a product is None
         op = node.arg.op if len(values) == 1 else node.src[0].arg or Ops.FMA
         src = (register, *(self.value(v) for v in values))
         self.path[-1].items.append(UOp(Ops.ACCUM, node.dtype, src, op))
 
     def finish_reduce(self, group: list[UOp], registers: list[UOp], depth: int, saved: list[LoopBody]) -> None:
-        """Close the loop; what the registers hold is the value of each reduction."""
+        """Close the loop, and emit the GETs, which are the values of the reductions."""
         self.leave(depth)
         block = self.path[-1]
         for node, register in zip(group, registers, strict=True):
@@ -366,7 +373,7 @@ class _Lineariser:
 
 
 def _early(sink: UOp, nodes: list[UOp]) -> list[UOp]:
-    """The loads of memory that the kernel stores to, and what has loops of its own with such loads in them."""
+    """Return the loads of memory that the kernel stores to, and the REDUCEs and fills that have such loads in them."""
     stored = {store.src[0] for store in sink.src if store.op is Ops.STORE}
     reads: set[UOp] = set()
     found: list[UOp] = []
@@ -380,9 +387,10 @@ def _early(sink: UOp, nodes: list[UOp]) -> list[UOp]:
 
 
 def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:
-    """The ranges that hold each node, where that is more than it depends on: a load of what an ordered store wrote.
+    """Return the ranges that each node has to be inside of, where a load reads what an ordered store wrote.
 
-    None when the kernel has no ordered store, so that a node's own ranges tell.
+    Such a load may not be hoisted out of the loop, although it does not depend on its counter: each iteration changes
+    its value. None for a kernel without ordered stores, where a node's own ranges suffice.
     """
     ordered = sum(1 << n.arg.axis for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.ORDERED)
     written: dict[UOp, int] = {}

@@ -1,4 +1,4 @@
-"""Nested loops in numbers: their trip counts, which ones a node is inside of, and one iteration counted over all."""
+"""Helpers for nested loops: trip counts, the mask of loops that a node is in, and one counter for all of them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tinygraft.uop.uop import UOp
 
 
 def size(loop: UOp) -> int:
-    """How many iterations a loop has at most."""
+    """Return how many iterations a loop has at most."""
     return int(loop.src[0].hi)
 
 
 def trip_count(loops: Iterable[UOp]) -> int:
-    """How many iterations nested loops have in all."""
+    """Return how many iterations nested loops have in all."""
     return math.prod(map(size, loops))
 
 
 def mask_of(loops: Iterable[UOp]) -> int:
-    """Loops as the mask that UOp.ranges is."""
+    """Return loops as a mask, of the form of UOp.ranges."""
     return sum(1 << r.arg.axis for r in set(loops))
 
 
 def often(mask: int, sizes: Mapping[int, int]) -> float:
-    """Return how often what is inside of the loops of `mask` is computed; `sizes` has trip counts by axis (else 1)."""
+    """Return how often the body of the loops of `mask` runs; `sizes` has trip counts by axis (else 1)."""
     count = 1.0
     for axis, size in sizes.items():
         if mask >> axis & 1:
@@ -33,28 +33,28 @@ def often(mask: int, sizes: Mapping[int, int]) -> float:
     return count
 
 
-def unflatten(place: UOp, loops: Sequence[UOp]) -> dict[UOp, UOp]:
-    """Where each of nested loops is in iteration number place, counted over all of them.
+def unflatten(index: UOp, loops: Sequence[UOp]) -> dict[UOp, UOp]:
+    """Return the counter of each of nested loops, by loop, in iteration `index` of all of them (NumPy: unravel_index).
 
-    >>> a, b, place = UOp.range(3, 0), UOp.range(4, 1), ix.const(7)
-    >>> [where.arg for where in unflatten(place, (a, b)).values()]
+    >>> a, b, index = UOp.range(3, 0), UOp.range(4, 1), ix.const(7)
+    >>> [counter.arg for counter in unflatten(index, (a, b)).values()]
     [3, 1]
     """
     swap: dict[UOp, UOp] = {}
     for loop in reversed(loops[1:]):
-        swap[loop], place = ix.mod(place, loop.src[0]), ix.idiv(place, loop.src[0])
-    if loops:
-        swap[loops[0]] = place
+        swap[loop], index = ix.mod(index, loop.src[0]), ix.idiv(index, loop.src[0])
+    if loops:  # no modulus for the outermost: where `index` is past the end, only this counter leaves its range
+        swap[loops[0]] = index
     return swap
 
 
-def flatten(places: Iterable[tuple[UOp, int]]) -> UOp:
-    """The number of an iteration of nested loops, each with its own and its trip count.
+def flatten(counters: Iterable[tuple[UOp, int]]) -> UOp:
+    """Return the number of an iteration of nested loops, from the counter and the trip count of each, outermost first.
 
     >>> flatten([(ix.const(1), 3), (ix.const(3), 4)]).arg
     7
     """
-    place: UOp = ix.const(0)
-    for here, count in places:
-        place = ix.add(ix.mul(place, count), here)
-    return place
+    index: UOp = ix.const(0)
+    for counter, count in counters:
+        index = ix.add(ix.mul(index, count), counter)
+    return index

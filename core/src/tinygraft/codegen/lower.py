@@ -1,7 +1,7 @@
 """Codegen: from a Kernel to its linear form for a Target, through a list of passes.
 
 A pass is a pure function from a kernel graph to a kernel graph. After each one the graph is checked against the spec
-(SPEC=1) and shown to whoever watches. Codegen reads the Target and never asks which device it serves.
+(SPEC=1) and reported as an event. Codegen reads the Target and does not depend on which device it describes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tinygraft import events
 from tinygraft.codegen.action import Action
-from tinygraft.codegen.actions import spaced
+from tinygraft.codegen.apply import STREAM, apply_actions
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.cost import cost
 from tinygraft.codegen.heuristics import choose
@@ -19,7 +19,7 @@ from tinygraft.codegen.linearise import linearise
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.stream import stream
 from tinygraft.codegen.sums import shorten
-from tinygraft.codegen.take import STREAM, take
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.errors import HookError
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import CodegenPass
@@ -36,7 +36,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 @dataclass(frozen=True, slots=True)
 class PassState:
-    """A kernel on its way through the passes, with the actions taken so far."""
+    """A kernel between two passes, with the actions applied so far."""
 
     sink: UOp
     actions: tuple[Action, ...] = ()
@@ -44,40 +44,41 @@ class PassState:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A step of codegen: its name and what it does."""
+    """A pass of codegen: its name, and the function that it is."""
 
     name: str
     run: Callable[[PassState, Target, Options], PassState]
 
 
 def collapse_loops(state: PassState, target: Target, options: Options) -> PassState:
-    """Adjacent loops over contiguous memory become one."""
+    """Merge adjacent loops over contiguous memory into one."""
     return state if options.noopt else PassState(collapse(state.sink), state.actions)
 
 
-def take_actions(state: PassState, target: Target, options: Options) -> PassState:
-    """Loops get their kind: shared out, vectorised, unrolled, positions in a grid."""
+def apply_transforms(state: PassState, target: Target, options: Options) -> PassState:
+    """Apply the actions of `options`, or those that the heuristics choose: loops get their kind of range."""
     if options.noopt:
         return state
     if options.actions is None:
         return PassState(*choose(state.sink, target))
+    # STREAM is a pass of its own and adds itself to the list where it marked a store
     return PassState(
-        take(spaced(state.sink), options.actions, target), tuple(a for a in options.actions if a != STREAM)
+        apply_actions(with_gaps(state.sink), options.actions, target), tuple(a for a in options.actions if a != STREAM)
     )
 
 
 def shorten_sums(state: PassState, target: Target, options: Options) -> PassState:
-    """Long sums of floats are taken in blocks: without optimisations too, for it is the result that is better."""
+    """Sum long sums of floats in blocks: with NOOPT=1 too, since this is about accuracy and not speed."""
     return PassState(shorten(state.sink, target), state.actions)
 
 
 def decompose_ops(state: PassState, target: Target, options: Options) -> PassState:
-    """Operations and dtypes that the Target lacks are written in terms of those it has."""
+    """Write ops and dtypes that the Target lacks in terms of those it has."""
     return PassState(decompose(state.sink, target), state.actions)
 
 
 def stream_outputs(state: PassState, target: Target, options: Options) -> PassState:
-    """Stores of large outputs go past the caches."""
+    """Mark the stores of large outputs as non-temporal: they bypass the caches."""
     if options.noopt or (options.actions is not None and STREAM not in options.actions):
         return state
     sink, count = stream(state.sink, target)
@@ -85,11 +86,11 @@ def stream_outputs(state: PassState, target: Target, options: Options) -> PassSt
 
 
 PIPELINE = (
-    Pass("collapse loops", collapse_loops),  # first: the actions choose among the loops that are left
-    Pass("take actions", take_actions),
-    Pass("shorten sums", shorten_sums),  # after the actions, which know a sum by its one loop
+    Pass("collapse loops", collapse_loops),  # first: actions are chosen for, and name, the loops that remain
+    Pass("apply transforms", apply_transforms),
+    Pass("shorten sums", shorten_sums),  # after the actions, which expect a sum over one loop
     Pass("stream outputs", stream_outputs),  # after the actions: only vectors are streamed
-    Pass("decompose", decompose_ops),  # last: the fewer nodes a walk meets the better
+    Pass("decompose", decompose_ops),  # last: it multiplies the nodes that every later pass would visit
 )
 
 
@@ -102,7 +103,7 @@ def _with_contributed(target: Target) -> list[Pass]:
 def _contributed(one: CodegenPass) -> Pass:
     """Return the pass of a hook plugin as an entry of the pipeline, with its errors as HookError.
 
-    SystemExit too: a plugin that calls `sys.exit` is to fail as a plugin, and not to end the program.
+    SystemExit too: a plugin that calls `sys.exit` fails as a plugin does, and does not end the program.
     """
 
     def run(state: PassState, target: Target, options: Options) -> PassState:
@@ -120,7 +121,7 @@ def _contributed(one: CodegenPass) -> Pass:
 
 
 def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name: str = "") -> Linear:  # noqa: B008
-    """The linear form of a kernel for a Target. Raises ActionError when the options ask for what it does not allow."""
+    """Return the linear form of a kernel for a Target. Raises ActionError for an action that the kernel forbids."""
     name = name or kernel_name(kernel)
     state = PassState(kernel.sink)
     graph_spec.check(graph_spec.KERNEL, state.sink, "schedule")
@@ -131,7 +132,9 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
             events.stage(f"pass: {step.name}", state.sink, name)
     uops = tuple(linearise(state.sink, target.fused_sums))
     graph_spec.check(graph_spec.LINEAR, uops, "pass 'linearise'")
+    # always, not only with SPEC: a load after the store that overwrites it would be a wrong result without an error
     hazards.check(uops, name, "pass 'linearise'")
+    # the cost is of the kernel as scheduled: what a transform adds, as elements computed again, is no useful work
     linear = Linear(name, uops, _signature(kernel, uops), target, tuple(map(str, state.actions)), cost(kernel.sink))
     if events.active:
         events.stage("linear", linear, name)
@@ -139,10 +142,10 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
 
 
 def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
-    """Return what a launch of `uops` has to be given: buffers, variables, grid, threads, scratch memory.
+    """Return what a launch of `uops` requires: buffers, variables, grid, threads, scratch memory.
 
-    Buffers come from the kernel as it was scheduled, in order of slots, and so stay arguments where a pass has removed
-    their last use. Variables are only those that `uops` still read, in order of names.
+    Buffers come from the kernel as it was scheduled, in order of slots, and so remain arguments where a pass has
+    removed their last use. Variables are only those that `uops` still read, in order of names.
     """
     params: dict[int, Param] = {}
     written = {store.src[0].arg.slot for store in kernel.sink.src}
@@ -164,7 +167,7 @@ def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
 
 
 def kernel_name(kernel: Kernel) -> str:
-    """A name that tells a reader what a kernel is: E for elementwise or r for a reduction, and its loops' sizes.
+    """Return a readable name of a kernel: E for elementwise or r for a reduction, and the sizes of its loops.
 
     >>> from tinygraft.dtype import dtypes
     >>> from tinygraft.uop.ops import ParamArg

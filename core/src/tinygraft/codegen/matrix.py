@@ -3,16 +3,16 @@
     for each block of columns:                                  (and of what both operands depend on)
         for each block of rows:
             for each block of terms:
-                second[term][column] = second operand           (words of packed terms, where the unit wants that)
+                second[term][column] = second operand           (terms as packed lanes, where the unit reads them so)
                 first[row][term] = first operand
                 tiles of results += tiles of first @ tiles of second
             results[row][column] = tiles
             store results
 
-An operand is filled as far out as what it depends on allows: where all terms fit, the second one stays for all rows.
-Terms past the end are 0; rows and columns past the end are computed from 0 and not stored. So there is one body of code
-for every size. On a Target with a grid, a block is a group's: its threads fill and store together, with a BARRIER
-before a tile is read.
+An operand is staged in the outermost loop that has what it depends on: where all terms fit, the second one is staged
+once for all rows. Terms past the end are 0; rows and columns past the end are computed from 0 and not stored. So there
+is one body of code for every size. On a Target with a grid, each block is computed by a thread block: its threads stage
+and store together, with a BARRIER before a tile is read.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tinygraft.codegen.action import Action
-from tinygraft.codegen.actions import name_of
 from tinygraft.codegen.contraction import contractions
+from tinygraft.codegen.grid_ranges import GridCandidate, GridRanges, gated, overtakes, single_iteration, store_once
 from tinygraft.codegen.loops import mask_of, trip_count, unflatten
 from tinygraft.codegen.packed import factors, suiting
-from tinygraft.codegen.positions import GridCandidate, Positions, done_once, gated, once, overtakes
+from tinygraft.codegen.transforms import name_of
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -43,9 +43,9 @@ COPIED, STEP, STORED = 0.3, 1.0, 0.5  # cycles for a staged element, for a row o
 
 @dataclass(frozen=True, slots=True)
 class UnitProduct:
-    """A sum of products: first depends on rows and not on columns, second on columns and not on rows.
+    """A sum of products: `first` depends on rows and not on columns, `second` on columns and not on rows.
 
-    stores are those that are in all loops.
+    `stores` are the stores inside of all these loops.
     """
 
     reduce: UOp
@@ -64,7 +64,7 @@ class UnitProduct:
 
 @dataclass(frozen=True, slots=True)
 class MatrixTiling:
-    """Tiles of rows and of columns side by side in registers, columns and terms staged at once, shares of the rows."""
+    """Tiles of rows and of columns that are in registers together, columns and terms staged at once, chunks of rows."""
 
     unit: MatrixUnit
     tiles: tuple[int, int]
@@ -90,26 +90,27 @@ class MatrixTiling:
         return staged + self.rows * self.columns * unit.result.itemsize
 
 
-def offers(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
-    """A kernel that is spaced, on each matrix unit that suits it, in the ways that there is room for, best first."""
-    for way in sorted(ways(sink, target), key=lambda way: way.cost):
-        yield way.make(), (way.action,)
+def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
+    """Yield a kernel with gaps on each matrix unit for its dtypes, in all tilings that fit, best first."""
+    for found in sorted(grid_candidates(sink, target), key=lambda found: found.cost):
+        yield found.make(), (found.action,)
 
 
-def take_matrix(sink: UOp, one: Action, target: Target) -> UOp:
-    """The kernel done in the way that an action names. Raises ActionError where it does not allow that."""
-    for way in ways(sink, target, least=0):
-        if way.action == one:
-            return way.make()
-    raise ActionError(f"{one}: the kernel has no such sum of products that a matrix unit of the Target takes in tiles")
+def apply_matrix(sink: UOp, one: Action, target: Target) -> UOp:
+    """Apply `matrix`. Raises ActionError where the kernel or the Target has no such candidate."""
+    for found in grid_candidates(sink, target, least=0):
+        if found.action == one:
+            return found.make()
+    raise ActionError(f"{one}: the kernel has no such sum of products for a matrix unit of the Target in tiles")
 
 
-def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[GridCandidate]:
-    """The ways to compute a kernel's main sum of products in tiles of which at least so much is used on each side.
+def grid_candidates(sink: UOp, target: Target, least: float = 0.5) -> Iterator[GridCandidate]:
+    """Yield the candidates that compute a kernel's main sum of products in tiles of a matrix unit.
 
-    The action is matrix(column loops, unit, tiles, columns, terms, shares).
+    `least` is the fraction of a tile that rows, columns and terms each have to fill: below it most of the work is on
+    padding. The action is matrix(column loops, unit, tiles, columns, terms, chunks).
     """
-    for place, unit in suiting(sink, target):
+    for number, unit in suiting(sink, target):
         p = _product(sink, unit, bool(target.grid_dims)) if unit.rows > 1 else None
         if p is None:
             continue
@@ -117,7 +118,7 @@ def ways(sink: UOp, target: Target, least: float = 0.5) -> Iterator[GridCandidat
         if any(n < least * full for n, full in zip(sizes, (unit.rows, unit.columns, unit.terms), strict=True)):
             continue
         for plan in _plans(unit, sizes, target):
-            amounts = ((place,), plan.tiles, (plan.columns,), (plan.terms,), (plan.shares,))
+            amounts = ((number,), plan.tiles, (plan.columns,), (plan.terms,), (plan.shares,))
             action = Action("matrix", tuple(map(name_of, p.columns)), amounts)
             yield GridCandidate(action, _cost(p, plan, target), _maker(sink, p, plan, target))
 
@@ -127,7 +128,10 @@ def _maker(sink: UOp, p: UnitProduct, plan: MatrixTiling, target: Target) -> Cal
 
 
 def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> UnitProduct | None:
-    """The operands of a kernel's main reduction, if a unit takes them, and groups have loops for all other stores."""
+    """Return the main reduction of a kernel, if `unit` has its dtypes; None otherwise.
+
+    `in_groups`, for thread blocks, requires that every other store is inside of loops of the product too.
+    """
     c = next(contractions(sink), None)
     pair = None if c is None else factors(c.reduce, unit)
     if c is None or pair is None or unit.first is not unit.second:
@@ -146,7 +150,7 @@ def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> UnitProduct | None
 
 
 def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[MatrixTiling]:
-    """Tiles that the unit's registers hold, and blocks that scratch memory has room for."""
+    """Yield the tilings that fit the unit's registers and scratch memory."""
     room = target.shared_memory if target.grid_dims else target.local_memory
     steps = [-(-n // full) for n, full in zip(sizes, (unit.rows, unit.columns, unit.terms), strict=True)]
     for tiles in itertools.product((1, 2), (1, 2)):
@@ -163,7 +167,7 @@ def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[M
 
 
 def _cost(p: UnitProduct, plan: MatrixTiling, target: Target) -> float:
-    """Cycles of the busiest thread, or of a group for all groups: to put the ways in order."""
+    """Estimate the cycles of the busiest thread, or of one thread block for all of them: only to order candidates."""
     rows, columns, terms = (trip_count(loops) for loops in (p.rows, p.columns, p.terms))
     bands, blocks = -(-rows // plan.rows), -(-columns // plan.columns) * trip_count(p.outer)
     depth = -(-terms // plan.terms) * plan.terms
@@ -184,18 +188,18 @@ class _UnitTiler:
 
     def __init__(self, kernel: UOp, p: UnitProduct, plan: MatrixTiling, target: Target) -> None:
         self.kernel, self.p, self.plan, self.target = kernel, p, plan, target
-        self.new = Positions(kernel, target)
+        self.new = GridRanges(kernel, target)
         self.sizes = [trip_count(loops) for loops in (p.rows, p.columns, p.terms)]
         self.shared = bool(target.grid_dims)
         bands, blocks = -(-self.sizes[0] // plan.rows), -(-self.sizes[1] // plan.columns)
         self.beyond: list[UOp] = []
         if self.shared:
             counts = [*(r.src[0] for r in p.outer), ix.const(bands), ix.const(blocks)]
-            (*places, band, block), self.beyond = self.new.spread(counts)
+            (*places, band, block), self.beyond = self.new.map_to_grid(counts)
             self.thread = self.new.range(target.block_threads, AxisKind.THREAD)
             self.around = dict(zip(p.outer, places, strict=True))
         else:
-            share = self.new.range(plan.shares)
+            share = self.new.range(plan.shares)  # outermost, since `parallel` divides the outermost loop
             place = self.new.range(blocks * trip_count(p.outer))
             block = ix.mod(place, blocks)
             self.around = unflatten(ix.idiv(place, blocks), p.outer)
@@ -228,7 +232,7 @@ class _UnitTiler:
         return self._stores(results)
 
     def _ready(self, fills: Sequence[UOp]) -> list[UOp]:
-        """Memory that has been filled, for all threads of a group."""
+        """Return scratch memory after its fills, with a BARRIER where the threads of a block fill it together."""
         if not self.shared:
             return list(fills)
         barrier = UOp(Ops.BARRIER, src=tuple(fills))
@@ -252,7 +256,7 @@ class _UnitTiler:
         return row, ix.add(ix.mul(group, width), lane), [row, group, lane], None
 
     def _first(self) -> UOp:
-        """The first operand, row by row."""
+        """Stage the first operand, row by row."""
         p, plan = self.p, self.plan
         row, term, ranges, gate = self._spread(plan.rows, plan.terms, p.first.dtype.itemsize)
         value = self._element(p.first, 0, p.rows, row, term, gate)
@@ -260,7 +264,7 @@ class _UnitTiler:
         return self._filled(memory, ix.add(ix.mul(row, plan.terms), term), value, ranges, gate)
 
     def _second(self) -> UOp:
-        """The second operand, term by term, packed terms as one word."""
+        """Stage the second operand, term by term, with packed lanes in one integer."""
         p, plan, unit = self.p, self.plan, self.plan.unit
         words = plan.terms // unit.packed
         word, column, ranges, gate = self._spread(words, plan.columns, unit.word.itemsize)
@@ -275,9 +279,9 @@ class _UnitTiler:
         memory = UOp(Ops.LOCAL, unit.word, (), LocalArg(1, words * plan.columns, self.shared))
         return self._filled(memory, ix.add(ix.mul(word, plan.columns), column), value, ranges, gate)
 
-    def _element(self, x: UOp, side: int, loops: Sequence[UOp], place: UOp, term: UOp, gate: UOp | None) -> UOp:
-        """An operand at a place of a block and a term; 0 past the end."""
-        here, at = ix.add(self.starts[side], place), ix.add(ix.mul(self.iteration, self.plan.terms), term)
+    def _element(self, x: UOp, side: int, loops: Sequence[UOp], index: UOp, term: UOp, gate: UOp | None) -> UOp:
+        """Return an operand at an index in its block and a term; 0 past the end."""
+        here, at = ix.add(self.starts[side], index), ix.add(ix.mul(self.iteration, self.plan.terms), term)
         swap = self.around | unflatten(here, loops) | unflatten(at, self.p.terms)
         gates = [*self.beyond, ix.lt(here, self.sizes[side]), ix.lt(at, self.sizes[2])]
         value = gated(ix.rebuild_simplified((x,), swap)[x], gates if gate is None else [*gates, gate])
@@ -285,13 +289,15 @@ class _UnitTiler:
         return value if inside is None or value.op is Ops.LOAD else inside.where(value, value.const_like(0))
 
     def _filled(self, memory: UOp, place: UOp, value: UOp, ranges: Sequence[UOp], gate: UOp | None) -> UOp:
-        """Scratch memory once all of it is stored."""
+        """Return scratch memory after it is filled with `value`."""
         store = UOp(Ops.STORE, src=(memory, place, value, *(() if gate is None else (gate,))))
         return UOp(Ops.AFTER, memory.dtype, (memory, store, *(r for r in ranges if r.op is Ops.RANGE)))
 
     def _stores(self, results: UOp) -> UOp:
-        """The kernel's stores, of what lies inside. Smaller results are stored once: by loops of their own, in groups
-        beside the first of those that they belong to.
+        """Return the kernel's stores, gated to the inside of the sizes.
+
+        Results that depend on fewer loops are stored once: by loops of their own or, with a grid, by the thread block
+        and thread that has index 0 in the other loops.
         """
         p, plan = self.p, self.plan
         widest = max(n.dtype.itemsize for n in postorder(self.kernel) if n.op in (Ops.STORE, Ops.LOAD, Ops.REDUCE))
@@ -304,6 +310,10 @@ class _UnitTiler:
         loops = (*p.rows, *p.columns, *p.outer)
         now = ix.rebuild_simplified(self.kernel.src, swap)
         replaced = {s.src[0] for s in self.kernel.src}
-        stores = [done_once(gated(now[s], gates), once(s, loops, swap), replaced) if self.shared or s in p.stores else s
-                  for s in self.kernel.src]  # fmt: skip
+        stores = [
+            store_once(gated(now[s], gates), single_iteration(s, loops, swap), replaced)
+            if self.shared or s in p.stores
+            else s
+            for s in self.kernel.src
+        ]
         return UOp(Ops.SINK, src=tuple(stores))

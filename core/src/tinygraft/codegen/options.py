@@ -1,4 +1,4 @@
-"""Options: what a user can ask of codegen. The whole of it is part of every cache key."""
+"""Options: what a user can request of codegen. All of its fields are part of every cache key."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from tinygraft.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """noopt takes no optimising action; beam above 0 searches for the best ones; actions are to be taken as they are.
+    """How a kernel is optimised.
 
-    passes are stage, id and version of the passes that hook plugins contribute; empty runs none of them.
+    `noopt` applies no optimising action; `beam` above 0 searches for the best ones; `actions` are applied as given.
+    `passes` are stage, id and version of the passes that hook plugins contribute; empty runs none of them.
 
     >>> from tinygraft.codegen.action import parse
     >>> asked = Options(actions=parse("vectorise(0, 8), parallel"))
@@ -28,11 +29,12 @@ class Options:
 
     @staticmethod
     def here(targets: Iterable[Target] = ()) -> Options:
-        """The options that the settings of this thread and the installed passes ask for, for some Targets."""
+        """Return the options by the settings of this thread and the passes that are installed for `targets`."""
         noopt = bool(config.NOOPT.value)
         beam = 0 if noopt else max(config.BEAM.value, 0)
         if hooks.has_passes:
             return Options(noopt, beam, None, hooks.pass_keys(targets))
+        # one object for the common case: this runs for every realisation
         return Options(noopt, beam) if noopt or beam else DEFAULT
 
 

@@ -1,12 +1,12 @@
-"""Sums of products by words: several terms of a reduction, packed into one integer, are multiplied by one instruction.
+"""Sums of products on packed lanes: one instruction multiplies and adds several terms, packed into one integer.
 
-A REDUCE of first[k] * second[k], whose factors are numbers of a small dtype made wider, becomes a REDUCE of
-DOT(word of first, word of second) over a shorter loop, where a word has neighbouring terms side by side. What does not
-fill a word is added behind the loop. The tiles of codegen/tiling.py are then made of words: the staged operand is
-packed once, into its panel.
+A REDUCE of first[k] * second[k], whose factors are cast from a small dtype, becomes a REDUCE of
+DOT(lanes of first, lanes of second) over a shorter loop, where neighbouring terms are the lanes of one integer (a word
+in the code below). Terms that do not fill a word are added after the loop. The tiles of codegen/tiling.py then consist
+of words: the staged operand is packed once, into its panel.
 
-A unit whose first operand is unsigned multiplies signed numbers too: with its highest bit flipped x is x + 128, and
-128 times the sum of the other operand, which one DOT more for each column gives, is taken away again.
+A unit whose first operand is unsigned multiplies signed numbers too: x with its highest bit flipped is x + 128 (of 8
+bits), and 128 times the sum of the other operand, computed by one more DOT for each column, is subtracted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tinygraft.codegen.action import Action
-from tinygraft.codegen.actions import loops_of, name_of
 from tinygraft.codegen.contraction import contractions
 from tinygraft.codegen.loops import size
+from tinygraft.codegen.transforms import loops_of, name_of
 from tinygraft.dtype import DType
 from tinygraft.errors import ActionError
 from tinygraft.rules.fold import is_const
@@ -28,32 +28,32 @@ from tinygraft.uop.uop import UOp, postorder
 
 
 def packings(sink: UOp, target: Target) -> Iterator[tuple[UOp, Action]]:
-    """A kernel that is spaced with its main reduction by words, for each unit that fits, and the action that does it.
+    """Yield a kernel with gaps with its main reduction on packed lanes, for each suitable unit, and its action.
 
-    The action is dot(loop of terms, place of the unit in Target.matrix, factor that is the unit's first operand).
+    The action is dot(loop of terms, index of the unit in Target.matrix, factor that is the unit's first operand).
     """
-    units = {place: unit for place, unit in suiting(sink, target) if unit.rows == 1}
+    units = {number: unit for number, unit in suiting(sink, target) if unit.rows == 1}
     main = next((c.reduce for c in contractions(sink)), None) if units else None
     if main is None:
         return
-    for place, unit in units.items():
+    for number, unit in units.items():
         for order in (0,) if unit.first is unit.second else (0, 1):
             for loop in reversed(main.src[1:]):
                 if (made := _packed(sink, main, loop, unit, order)) is not None:
-                    yield made, Action("dot", (name_of(loop),), ((place,), (order,)))
+                    yield made, Action("dot", (name_of(loop),), ((number,), (order,)))
                     break
 
 
 def suiting(sink: UOp, target: Target) -> list[tuple[int, MatrixUnit]]:
-    """The matrix units of a Target, with their places, for whose dtypes a kernel has products to sum."""
+    """Return the matrix units of a Target, with their indices, whose dtypes a kernel has sums of products in."""
     nodes = postorder(sink) if target.matrix else []
     has = {n.dtype for n in nodes if n.op is not Ops.PARAM}
     sums = {n.dtype for n in nodes if n.op is Ops.REDUCE and n.src[0].op is Ops.MUL}
-    return [(place, u) for place, u in enumerate(target.matrix) if u.result in sums and u.second in has]
+    return [(number, u) for number, u in enumerate(target.matrix) if u.result in sums and u.second in has]
 
 
-def take_dot(sink: UOp, one: Action, target: Target) -> UOp:
-    """The action dot on a kernel. Raises ActionError where the kernel or the Target has no such thing."""
+def apply_dot(sink: UOp, one: Action, target: Target) -> UOp:
+    """Apply `dot`. Raises ActionError where the kernel has no such sum, or the Target no such unit."""
     main = next((c.reduce for c in contractions(sink)), None)
     loop = next((r for r in loops_of(sink) if (name_of(r),) == one.loops), None)
     numbers = tuple(n for amount in one.amounts for n in amount)
@@ -61,13 +61,13 @@ def take_dot(sink: UOp, one: Action, target: Target) -> UOp:
         made = _packed(sink, main, loop, target.matrix[numbers[0]], numbers[1])
         if made is not None:
             return made
-    raise ActionError(f"{one}: the kernel has no such sum of products that a matrix unit of the Target takes by words")
+    raise ActionError(f"{one}: the kernel has no such sum of products for a matrix unit of the Target on packed lanes")
 
 
 def factors(reduce: UOp, unit: MatrixUnit) -> tuple[UOp, UOp] | None:
-    """The numbers that a reduction multiplies and adds, if a unit does that with their dtype.
+    """Return the narrow factors that a reduction multiplies and adds, if `unit` has their dtype; None otherwise.
 
-    A unit whose first operand is unsigned takes a signed one of the same width as well.
+    A unit whose first operand is unsigned is used for a signed one of the same width as well.
     """
     value = reduce.src[0]
     if reduce.arg.op is not Ops.ADD or value.op is not Ops.MUL or reduce.dtype is not unit.result:
@@ -79,7 +79,7 @@ def factors(reduce: UOp, unit: MatrixUnit) -> tuple[UOp, UOp] | None:
 
 
 def _narrow(factor: UOp, dtype: DType) -> UOp | None:
-    """The number of dtype that a factor is, perhaps made wider, and perhaps 0 under a condition."""
+    """Return the value of `dtype` that a factor is cast from, with the condition under which it is not 0, or None."""
     if factor.dtype is dtype:
         return factor
     if factor.op is Ops.CAST and factor.src[0].dtype is dtype:
@@ -87,13 +87,13 @@ def _narrow(factor: UOp, dtype: DType) -> UOp | None:
     if factor.op is not Ops.WHERE or not is_const(factor.src[2], 0):
         return None
     gate, inside = factor.src[0], _narrow(factor.src[1], dtype)
-    if inside is None or (inside.op is Ops.LOAD and inside.src[2:] == (gate,)):  # which is 0 where it is closed
+    if inside is None or (inside.op is Ops.LOAD and inside.src[2:] == (gate,)):  # a closed gate loads 0 already
         return inside
     return gate.where(inside, inside.const_like(0))
 
 
 def _packed(sink: UOp, main: UOp, loop: UOp, unit: MatrixUnit, order: int) -> UOp | None:
-    """The kernel by words along a loop of terms; None where they do not fit."""
+    """Return the kernel on packed lanes along a loop of terms; None where `unit` does not fit its factors and sizes."""
     pair, loops = factors(main, unit), main.src[1:]
     if unit.rows > 1 or pair is None or size(loop) < unit.packed or (len(loops) > 1 and size(loop) % unit.packed):
         return None
@@ -101,13 +101,13 @@ def _packed(sink: UOp, main: UOp, loop: UOp, unit: MatrixUnit, order: int) -> UO
     short = UOp.range(size(loop) // unit.packed, loop.arg.axis)
     terms = tuple(short if r is loop else r for r in loops)
     left, right = _word(first, loop, short, unit.packed), _word(second, loop, short, unit.packed)
-    flips = unit.first is not unit.second
+    flips = unit.first is not unit.second  # as x86's VNNI, which multiplies unsigned by signed bytes
     highest = UOp.const(unit.word, sum(1 << (i + 1) * unit.first.bits - 1 for i in range(unit.packed)))
     total = _sum(UOp(Ops.DOT, unit.result, (left ^ highest if flips else left, right), unit), terms)
     if flips:
         total = total - _sum(UOp(Ops.DOT, unit.result, (highest, right), unit), terms)
-    for place in range(size(short) * unit.packed, size(loop)):
-        total = total + ix.rebuild_simplified((main.src[0],), {loop: ix.const(place)})[main.src[0]]
+    for term in range(size(short) * unit.packed, size(loop)):  # the remainder, fewer terms than a word has
+        total = total + ix.rebuild_simplified((main.src[0],), {loop: ix.const(term)})[main.src[0]]
     return ix.rebuild_simplified((sink,), {main: total})[sink]
 
 
@@ -116,12 +116,12 @@ def _sum(value: UOp, terms: tuple[UOp, ...]) -> UOp:
 
 
 def _word(x: UOp, loop: UOp, short: UOp, packed: int) -> UOp:
-    """Neighbouring terms of x side by side, the first one in the lowest bits."""
+    """Pack neighbouring terms of `x` into one integer, the first one in the lowest bits."""
     part, whole = WORDS[x.dtype.itemsize], WORDS[packed * x.dtype.itemsize]
     word: UOp | None = None
     for i in range(packed):
-        place = ix.add(ix.mul(short, packed), i)
-        bits = ix.rebuild_simplified((x,), {loop: place})[x].bitcast(part).cast(whole)
+        term = ix.add(ix.mul(short, packed), i)
+        bits = ix.rebuild_simplified((x,), {loop: term})[x].bitcast(part).cast(whole)
         word = bits if word is None else word | bits << (i * part.bits)
     assert word is not None
     return word

@@ -1,7 +1,7 @@
-"""A Tiling done: the kernel with its loops in blocks, operands staged in scratch memory and results in registers.
+"""Apply a Tiling: the kernel with its loops in blocks, operands packed in scratch memory and results in registers.
 
-Sizes that blocks do not divide are rounded up. Rows past the end are computed again from the last row, columns past
-the end from whatever the panel holds, and neither is stored; so there is one body of code for every size.
+Sizes that blocks do not divide are rounded up. Rows past the end repeat the last row, columns past the end are computed
+from whatever the panel holds, and neither is stored; so there is one body of code for every size.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ Swap = dict[UOp, UOp]
 
 
 def tile(sink: UOp, tiling: Tiling) -> UOp:
-    """The kernel computed as tiling says."""
+    """Return the kernel computed in the tiles of `tiling`."""
     return _PanelTiler(sink, tiling).sink()
 
 
 @dataclass(slots=True)
 class _Split:
-    """What loops become. exact is where a result is stored, safe where operands are read: inside of their loops.
+    """The expressions that replace loops.
 
-    rows and columns are the conditions under which there is such a row and such a column.
+    `exact` is for the index of a store, and may be past the end; `safe`, for loads, is clamped to the last iteration.
+    `rows` and `columns` are the gates that a row and a column are inside.
     """
 
     exact: Swap = field(default_factory=dict)
@@ -39,7 +40,7 @@ class _Split:
 
 @dataclass(frozen=True, slots=True)
 class _BlockedRow:
-    """A row loop in blocks: which block, how many there are, and the row in the block."""
+    """A row loop in blocks: the index of the block, the number of blocks, and the row in the block."""
 
     block: UOp
     blocks: int
@@ -47,7 +48,7 @@ class _BlockedRow:
 
 
 class _PanelTiler:
-    """The new ranges of a kernel, numbered in the order in which they nest."""
+    """Rebuilds a kernel in tiles. Makes its new ranges, numbered in the order in which they nest."""
 
     def __init__(self, kernel: UOp, tiling: Tiling) -> None:
         self.kernel, self.tiling, self.c = kernel, tiling, tiling.contraction
@@ -56,14 +57,14 @@ class _PanelTiler:
         self.staged: dict[UOp, _PanelCopy | _Pack] = {}
 
     def range(self, count: int, kind: AxisKind = AxisKind.LOOP) -> UOp:
-        """A new range inside of those made before; 0 where there is but one iteration."""
+        """Return a new range inside of those made before; the constant 0 for a single iteration."""
         if count == 1 and kind is not AxisKind.VECTOR:
             return ix.const(0)
         self.axis += 1
         return UOp.range(count, self.axis - 1, kind)
 
     def sink(self) -> UOp:
-        """The stores over blocks of columns, blocks of rows and the terms of the reduction."""
+        """Return the kernel: loops over blocks of columns, blocks of rows and terms, in this order of nesting."""
         c, t = self.c, self.tiling
         if t.packs:
             self.staged = {x: _Pack(self, x, 1 + i) for i, x in enumerate(c.across)}
@@ -72,6 +73,7 @@ class _PanelTiler:
         if not t.in_place:
             self.staged[c.staged] = _PanelCopy(self, block)
         rows = self._rows(shares)
+        # packed operands are read at indices of their own: divisions in theirs are none of this loop
         known = self.split.safe | {x: UOp.const(x.dtype, 0) for x in self.staged}
         terms = self.terms(c.reduce.src[0], c.terms, known)
         column = self._columns(block)
@@ -82,38 +84,44 @@ class _PanelTiler:
         return UOp(Ops.SINK, src=tuple(stores))
 
     def _outer(self) -> UOp:
-        """One loop over all that is outside of the rows; gives the number of the block of columns in it."""
+        """Make one loop over all that is outside of the rows. Returns the index of the block of columns in it.
+
+        One loop instead of several, so that `parallel`, which divides the outermost loop, has all iterations to divide.
+        """
         c, t = self.c, self.tiling
         blocks = -(-trip_count(c.columns) // t.block)
-        place = self.range(blocks * trip_count(c.outer))
-        block, place = ix.mod(place, blocks), ix.idiv(place, blocks)
-        outer = unflatten(place, c.outer)
+        iteration = self.range(blocks * trip_count(c.outer))
+        block, iteration = ix.mod(iteration, blocks), ix.idiv(iteration, blocks)
+        outer = unflatten(iteration, c.outer)
         self.split.exact.update(outer)
         self.split.safe.update(outer)
         return block
 
     def _rows(self, shares: UOp) -> list[_BlockedRow]:
-        """The row loops in blocks, innermost last, and their rows side by side."""
+        """Make the row loops in blocks, innermost last, and unroll the rows of a block."""
         t = self.tiling
         blocks: list[tuple[UOp, int]] = []
         for count in t.row_blocks:
-            if not blocks and t.split > 1:  # the first loop in shares
+            if not blocks and t.split > 1:  # the first loop in chunks, one for each thread
                 per = count // t.split
                 blocks.append((ix.add(ix.mul(shares, per), self.range(per)), count))
             else:
                 blocks.append((self.range(count), count))
         found = []
-        for loop, held, (block, count) in zip(self.c.rows, t.unrolled, blocks, strict=True):
-            found.append(_BlockedRow(block, count, self.range(held, AxisKind.UNROLL)))
-            row = ix.add(ix.mul(block, held), found[-1].row)
+        for loop, unrolled, (block, count) in zip(self.c.rows, t.unrolled, blocks, strict=True):
+            found.append(_BlockedRow(block, count, self.range(unrolled, AxisKind.UNROLL)))
+            row = ix.add(ix.mul(block, unrolled), found[-1].row)
             self.split.exact[loop] = row
-            self.split.safe[loop] = inside(row, loop, count * held)
-            if count * held > size(loop):
+            self.split.safe[loop] = inside(row, loop, count * unrolled)
+            if count * unrolled > size(loop):
                 self.split.rows.append(ix.lt(row, size(loop)))
         return found
 
     def terms(self, value: UOp, loops: Sequence[UOp], swap: Swap) -> Swap:
-        """Loops as one, or the inner ones as one, where no index in value, with swap put in, has to divide for it."""
+        """Merge `loops`, or as many inner ones as possible, into one where no index in `value` needs a division then.
+
+        Returns what replaces each of them. `swap` is substituted in `value` before it is looked at.
+        """
         terms: Swap = {}
         for first in range(len(loops)):
             terms = {r: UOp.range(size(r), self.axis + i) for i, r in enumerate(loops[:first])}
@@ -122,11 +130,11 @@ class _PanelTiler:
             moved = ix.rebuild_simplified((value,), swap | terms)[value]
             if not _divides(moved, joined):
                 break
-        self.axis += len(loops)
+        self.axis += len(loops)  # as if none were merged: numbers may have gaps, but no two ranges one number
         return terms
 
     def _columns(self, block: UOp) -> UOp:
-        """The column in its block."""
+        """Make the ranges over the columns of a block: vectors, unrolled. Returns the column in the block."""
         t = self.tiling
         copies, vector = self.range(t.vectors, AxisKind.UNROLL), self.range(t.width, AxisKind.VECTOR)
         column = ix.add(ix.mul(copies, t.width), vector)
@@ -135,15 +143,15 @@ class _PanelTiler:
         return column
 
     def _store(self, store: UOp) -> UOp:
-        """A store of what the tile computed, if it lies inside.
+        """Return a store of the results of a tile, gated to the inside of the sizes.
 
-        Loads get their conditions while it can be seen which ones move along columns: where vectors are whole and
-        blocks are not, neither the condition nor the place has to depend on the lane.
+        Loads are gated before loops are replaced, while their index still shows whether they depend on columns: where
+        vectors are whole and blocks are not, neither the gate nor the index has to depend on the lane.
         """
         split = self.split
         exact = ix.rebuild_simplified((store.src[1], *store.src[3:]), split.exact)
         value = gated(store.src[2], split.columns, self.c.columns, self.staged)
-        if self.tiling.split > 1:  # a share without rows repeats the last one, which another thread may be writing
+        if self.tiling.split > 1:  # a chunk without rows repeats the last row, which another thread may be writing
             value = gated(value, split.rows, self.c.rows, self.staged, {s.src[0] for s in self.kernel.src})
         value = ix.rebuild_simplified((value,), split.safe)[value]
         gate = _all([*split.rows, *split.columns, *(exact[g] for g in store.src[3:])])
@@ -152,32 +160,32 @@ class _PanelTiler:
 
 
 def inside(row: UOp, loop: UOp, reach: int) -> UOp:
-    """row, or the last one of the loop where it lies behind that."""
+    """Return `row` clamped to the last iteration of `loop`, where it may reach past it."""
     return ix.minimum(row, size(loop) - 1) if reach > size(loop) else row
 
 
 def _divides(value: UOp, loop: UOp) -> bool:
-    """Whether a value has an index that must be divided in each iteration of a loop."""
+    """Whether a value has a division of indices in each iteration of a loop."""
     divisions = (n for n in postorder(value) if n.dtype is dtypes.index and n.op in (Ops.IDIV, Ops.MOD))
     return any(n.ranges >> loop.arg.axis & 1 for n in divisions)
 
 
 def place_columns(t: Tiling, block: UOp, column: UOp, swap: Swap) -> list[UOp]:
-    """Put the column loops where a column of a block is; the conditions under which there is such a column."""
+    """Set in `swap` the column loops for a column of a block. Returns the gates that there is such a column."""
     columns = t.contraction.columns
-    place = ix.add(ix.mul(block, t.block), column)
+    index = ix.add(ix.mul(block, t.block), column)
     total = trip_count(columns)
     gates = [] if t.padded == t.block else [ix.lt(column, t.block)]
-    gates += [] if total % t.block == 0 else [ix.lt(place, total)]
-    swap.update(unflatten(place, columns))
+    gates += [] if total % t.block == 0 else [ix.lt(index, total)]
+    swap.update(unflatten(index, columns))
     return gates
 
 
 class _PanelCopy:
-    """The loops that fill a panel, and the panel.
+    """A panel, and the loops that fill it.
 
-    Where a window slides over the first column loop, the panel has the rows of that loop that the window meets, each
-    once, instead of every place of the window with its own.
+    Where a window slides over the first column loop, the panel has the iterations of that loop that the window reads,
+    each once, instead of a copy for each position of the window (as im2col has).
     """
 
     def __init__(self, tiler: _PanelTiler, block: UOp) -> None:
@@ -205,9 +213,12 @@ class _PanelCopy:
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
 
     def _side_by_side(self, tiler: _PanelTiler, terms: Swap, store: UOp) -> UOp:
-        """The store with terms that lie side by side in memory written out in blocks, where columns do not."""
+        """Unroll the terms of the store in blocks, where terms are contiguous in memory and columns are not.
+
+        So a block of vectors along the terms is loaded, and transposed in registers.
+        """
         width = self.tiling.transposed
-        loops = {n for place in terms.values() for n in postorder(place) if n.op is Ops.RANGE}
+        loops = {n for term in terms.values() for n in postorder(term) if n.op is Ops.RANGE}
         last = max(loops, key=lambda r: int(r.arg.axis), default=None)
         if width == 1 or last is None or size(last) % width:
             return store
@@ -216,7 +227,10 @@ class _PanelCopy:
         return ix.rebuild_simplified((store,), {last: place})[store]
 
     def _columns(self, tiler: _PanelTiler, block: UOp, swap: Swap) -> tuple[UOp, list[UOp]]:
-        """A column of the block by loops of the copy, and when there is one. Several loops are copied row by row."""
+        """Make the loops over the columns of a panel. Returns the column and its gates.
+
+        Of several column loops only the innermost is vectorised.
+        """
         t, columns = self.tiling, self.tiling.contraction.columns
         if len(columns) == 1:
             copies = tiler.range(t.vectors, AxisKind.UNROLL)
@@ -238,7 +252,7 @@ class _PanelCopy:
         return ix.add(column, swap[columns[-1]]), gates
 
     def _first(self, tiler: _PanelTiler, block: UOp, swap: Swap, row: int) -> tuple[UOp, list[UOp]]:
-        """Iterations of the first column loop, and those beside them that a window meets."""
+        """Make the loop over the first column loop's iterations of a block, and those more that a window reads."""
         loop, count = self.tiling.contraction.columns[0], self.tiling.block // row
         more = 0 if self.window is None else size(self.window.loop) - 1
         iteration = tiler.range(count + more)
@@ -251,11 +265,11 @@ class _PanelCopy:
         return ix.mul(iteration, row), gates
 
     def place(self, terms: Swap, column: UOp) -> UOp:
-        """Where in the panel the element of a term and a column lies."""
+        """Return the index in the panel of the element of a term and a column."""
         return flatten([*((terms[r], size(r)) for r in self.terms), (column, self.tiling.pitch)])
 
     def read(self, terms: Swap, rows: Sequence[_BlockedRow], column: UOp) -> UOp:
-        """An element of the panel."""
+        """Load an element of the panel."""
         if self.window is not None:
             at = terms[self.window.loop]
             at = at if self.window.forwards else ix.sub(size(self.window.loop) - 1, at)
@@ -264,11 +278,12 @@ class _PanelCopy:
 
 
 class _Pack:
-    """The loops that put an operand's rows side by side, in the order in which tiles of rows read them."""
+    """A packed operand, its rows in the order in which tiles read them, and the loops that pack it."""
 
     def __init__(self, tiler: _PanelTiler, operand: UOp, number: int) -> None:
         t, c = tiler.tiling, tiler.c
         self.tiling, self.terms = t, c.over(operand)
+        # ranges nest in the order of the packed layout (see `place`), so that it is written sequentially
         rows = [_BlockedRow(tiler.range(count), count, ix.const(0)) for count in t.row_blocks]
         swap = {r: tiler.range(size(r)) for r in self.terms}
         terms = dict(swap)
@@ -283,7 +298,7 @@ class _Pack:
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
 
     def place(self, terms: Swap, rows: Sequence[_BlockedRow]) -> UOp:
-        """Where the element of a term and a row lies: tile by tile, in a tile term by term."""
+        """Return the index of the element of a term and a row: tile by tile, in a tile term by term."""
         return flatten([
             *((r.block, r.blocks) for r in rows),
             *((terms[r], size(r)) for r in self.terms),
@@ -291,16 +306,16 @@ class _Pack:
         ])  # fmt: skip
 
     def read(self, terms: Swap, rows: Sequence[_BlockedRow], column: UOp) -> UOp:
-        """An element of the tile."""
+        """Load an element of a tile."""
         return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, rows)))
 
 
 def gated(
     value: UOp, gates: Sequence[UOp], loops: Iterable[UOp], leave: Collection[UOp] = (), memory: Collection[UOp] = ()
 ) -> UOp:
-    """value with further conditions on its loads that move along one of loops, of memory alone where that is given.
+    """Add gates to the loads of `value` whose index depends on one of `loops`; only those of `memory`, where given.
 
-    Nodes in leave stay as they are.
+    Nodes in `leave`, and their sources, are not changed.
     """
     inside, moving = _all(gates), mask_of(loops)
     if inside is None:
@@ -319,7 +334,7 @@ def gated(
 
 
 def _all(gates: Sequence[UOp]) -> UOp | None:
-    """The condition that all gates are open; None where that is always so."""
+    """Return the condition that all gates are open; None where it is always true."""
     found: UOp | None = None
     for gate in gates:
         found = gate if found is None else ix.and_(found, gate)

@@ -1,7 +1,7 @@
-"""Which stores go past the caches: those of large outputs that the kernel does not read.
+"""Mark non-temporal stores, which bypass the caches: those of large outputs that the kernel does not read.
 
-A store through the caches first reads what it will overwrite, and pushes out what is read again. For an output that is
-larger than the caches both are lost; a smaller one is left to them, for the next kernel finds it there.
+An ordinary store first loads the cache line that it overwrites, and evicts lines that are read again. For an output
+larger than the caches both are wasted; a smaller one is stored normally, since the next kernel reads it from there.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tinygraft.uop.terms import terms_of
 from tinygraft.uop.uop import UOp, postorder
 
 # given: a cache line, and the shortest non-temporal store of a vector, of x86
-LINE = 64  # bytes that memory moves at once: shorter rows are streamed only where the next one adjoins
-SHORTEST = 16  # bytes of a row that machines have a streaming store for
+LINE = 64  # bytes of a line: a shorter row is streamed only where the next one completes its line
+SHORTEST = 16  # bytes of a row for which machines have a non-temporal store
 
 
 def stream(sink: UOp, target: Target) -> tuple[UOp, int]:
-    """sink with a hint on the stores that are to be streamed, and how many those are."""
+    """Return `sink` with StoreHint.STREAM on the stores to be streamed, and how many those are."""
     if not target.stream_bytes or not any(_bytes(store.src[0]) > target.stream_bytes for store in sink.src):
         return sink, 0
     nodes = postorder(sink)
@@ -35,8 +35,8 @@ def _streams(store: UOp, target: Target, vectors: dict[int, UOp]) -> bool:
     """Whether the values of a vectorised store can bypass the caches (non-temporal stores).
 
     They can where the output is larger than `target.stream_bytes`, and whole cache lines are written from aligned
-    addresses: by one row of vectors each, or by rows that an outer loop puts next to each other. A gated store is left
-    to the caches. `vectors` has the VECTOR ranges by axis.
+    addresses: by one row of vectors each, or by rows that an outer loop puts next to each other. A gated store is never
+    streamed. `vectors` has the VECTOR ranges by axis.
     """
     memory, index = store.src[0], store.src[1]
     moving = [r for axis, r in vectors.items() if index.ranges >> axis & 1]

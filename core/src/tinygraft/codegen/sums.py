@@ -1,20 +1,20 @@
-"""Long sums in blocks, so that a register is added up before it is much larger than what is added to it.
+"""Sum long sums of floats in blocks (blocked summation), so that a sum stays of the magnitude of its terms.
 
-Every addition rounds to the unit of the sum so far. After n of them the error is up to n half units, and where all
-terms are alike it is a good part of that. So a sum over a loop of many iterations becomes sums over blocks of BLOCK
-iterations, each in a register of its own that starts from 0. The sums of blocks are added up in float64, or, where
-the Target has none, in blocks in their turn: then the lengths of the blocks count and not their product. Memory is
-read in the same order.
+Every addition rounds to half an ulp of the sum so far. After n of them the error is up to n times that, and close to it
+where all terms are alike. So a sum over a loop of many iterations becomes sums over blocks of BLOCK iterations, each in
+a register that starts from 0. The sums of blocks are added in float64, or, where the Target has none, in blocks again:
+then the error grows with the sum of the lengths of the blocks and not with their product (Higham, "The accuracy of
+floating point summation"; NumPy sums pairwise to the same end). Memory is read in the same order.
 
-In: a kernel graph whose actions are taken. Out: the same sums grouped otherwise, whatever the number of threads.
+In: a kernel graph with its actions applied. Out: the same sums in groups, which do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinygraft.codegen.actions import INNER, REST, parted, renumbered
 from tinygraft.codegen.loops import size, trip_count
+from tinygraft.codegen.transforms import INNER, REMAINDER, renumbered, split_range
 from tinygraft.dtype import dtypes
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
@@ -24,12 +24,12 @@ from tinygraft.uop.uop import UOp, postorder
 # measured: with these 2**28 times 0.1 sum up to 3e-7 of the truth (1.5e-4 without), and sum, var and softmax of nine
 # shapes take no longer (2026-11-22, the cpu plugin, in alternation); there is no record of other lengths
 BLOCK = 32  # iterations of a block
-SHORTEST = 16  # iterations below which a block would cost more than it is worth
-LONG = 64  # iterations of a sum that stays one: rows of two thousand elements in vectors
+SHORTEST = 16  # iterations below which a block costs more time than it saves error
+LONG = 64  # iterations of a sum that is not cut: rows of two thousand elements in vectors
 
 
 def shorten(sink: UOp, target: Target) -> UOp:
-    """sink with its long sums of floats in blocks; sink itself where there are none."""
+    """Return `sink` with its long sums of floats in blocks; `sink` itself where it has none."""
     if not _long_sums(postorder(sink), target):
         return sink
     wide = dtypes.float64 in target.compute_dtypes
@@ -41,15 +41,17 @@ def shorten(sink: UOp, target: Target) -> UOp:
         if block < len(loops) and inside * size(loops[-block]) <= LONG:
             sink = _in_blocks(sink, loops[-block:], wide)
         else:
-            sink = renumbered(parted(sink, loops[-block], max(2, BLOCK // inside), AxisKind.LOOP, INNER, REST))
+            sink = renumbered(
+                split_range(sink, loops[-block], max(2, BLOCK // inside), AxisKind.LOOP, INNER, REMAINDER)
+            )
     return sink
 
 
 def _long_sums(nodes: Sequence[UOp], target: Target) -> list[UOp]:
-    """The sums of floats that are too long, but for those whose results fill the registers: tiles of a product.
+    """Return the sums of floats that are too long, without those whose results fill the registers: tiles of a product.
 
-    A block of a product costs the more the fewer registers are left: columns of a matrix by a vector took 13 % longer.
-    Sums over memory that the kernel fills itself are left alone: their loops are those that fill it.
+    A block needs registers of its own, and a product has few to spare: columns of a matrix by a vector took 13 %
+    longer. Sums over scratch memory that the kernel fills are not cut: they share their loops with those that fill it.
     """
     sums = (n for n in nodes if n.op is Ops.REDUCE and n.arg.op is Ops.ADD and n.dtype.kind == "float")
     long = [n for n in sums if trip_count(_loops(n)) > LONG and not _is_wide(n)]
@@ -61,7 +63,7 @@ def _long_sums(nodes: Sequence[UOp], target: Target) -> list[UOp]:
 
 
 def _over_copies(nodes: Sequence[UOp]) -> set[UOp]:
-    """The nodes of a postorder that read memory of a thread or of a group of threads, which the kernel fills."""
+    """Return the nodes of a postorder that depend on scratch memory of a thread or of a thread block."""
     found: set[UOp] = set()
     for node in nodes:
         if node.op is Ops.LOCAL or not found.isdisjoint(node.src):
@@ -70,13 +72,13 @@ def _over_copies(nodes: Sequence[UOp]) -> set[UOp]:
 
 
 def _is_product(value: UOp) -> bool:
-    """Whether what is added is a product of two numbers, perhaps where a condition holds, and no square."""
+    """Whether the term of a sum is a product of two values, perhaps under a condition, and no square."""
     value = value.src[1] if value.op is Ops.WHERE else value
     return value.op is Ops.MUL and value.src[0] is not value.src[1]
 
 
 def _is_wide(reduce: UOp) -> bool:
-    """Whether a sum is one of blocks, in float64 already."""
+    """Whether a sum is in float64 already, of the sums of blocks."""
     value = reduce.src[0]
     return value.op is Ops.CAST and value.src[0].op is Ops.REDUCE and value.src[0].dtype is dtypes.float32
 
@@ -87,7 +89,7 @@ def _loops(reduce: UOp) -> list[UOp]:
 
 
 def _registers(reduce: UOp, nodes: Sequence[UOp], target: Target) -> int:
-    """How many registers a reduction is kept in."""
+    """Return how many registers the accumulators of a reduction occupy."""
     copies, width, inside = 1, reduce.dtype.itemsize, reduce.src[0].ranges
     for r in nodes:
         if r.op is Ops.RANGE and inside >> r.arg.axis & 1:
@@ -99,9 +101,10 @@ def _registers(reduce: UOp, nodes: Sequence[UOp], target: Target) -> int:
 
 
 def _in_blocks(sink: UOp, block: Sequence[UOp], wide: bool) -> UOp:
-    """Every reduction over the loops of block as one of what is reduced over these: those of one loop stay together.
+    """Split every reduction over the loops of `block` into one over these, and one of its results over the others.
 
-    With wide the sums of blocks of float32 are added up in float64.
+    All reductions over the same loops are split, since they share these loops. `wide` adds the sums of blocks of
+    float32 in float64.
     """
     done: dict[UOp, UOp] = {}
     for node in postorder(sink):

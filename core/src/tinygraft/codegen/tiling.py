@@ -1,13 +1,13 @@
-"""How a sum of products is computed in tiles: what is staged, how many columns and rows at once, and what that costs.
+"""Candidates for a sum of products in tiles: which operand is packed, how many columns and rows at once, and the cost.
 
-    for each block of columns:                     (and whatever else the staged operand depends on)
+    for each block of columns:                     (and each iteration of the outer loops)
         panel[k][column] = staged operand          (gates, casts and cheap arithmetic happen once, here)
         for each block of rows:
             for each k: results[row][column] += other operand[row] * panel[k][column]
             store results
 
-`tilings` gives the ways that a Target has room for, the cheapest first. Costs are estimated in cycles of one thread,
-and only have to put the ways in order.
+`tilings` lists the candidates that a Target has room for, the cheapest first. Costs are estimates in cycles of one
+thread, and are only used to order the candidates. The loops are those of a BLIS micro-kernel.
 """
 
 from __future__ import annotations
@@ -26,40 +26,41 @@ from tinygraft.uop.ops import ELEMENTWISE, Ops
 from tinygraft.uop.uop import UOp, postorder
 
 # given: what render/llvm_memory.py picks from whole rows
-NEAR = range(-1, 5)  # steps from lane to lane that are read in whole vectors
+NEAR = range(-1, 5)  # strides from lane to lane that are read by whole vectors and a shuffle
 # assumed: no record of each one being measured. They put tiles in an order, and the tiles that come first were
 # measured (benchmarks/NOTES.md, 2026-11-20, "products and convolutions in tiles": a thread of an EPYC with AVX-512)
 FEWEST_ROWS = 4  # rows below which an operand is not read often enough to pay for its copy
-LEAST_WORK = 1 << 12  # multiplications below which a kernel is small whatever one does
-MOST_VECTORS = 4  # of a row of results that is held in registers
+LEAST_WORK = 1 << 12  # multiplications below which a kernel takes no time that tiles could save
+MOST_VECTORS = 4  # of a row of results in registers
 PIPELINE = 8  # multiplications in flight that keep the units busy
 # measured: set, with RAGGED, by what BEAM found for products of 128 to 512, where 8 x 32 in place beats 12 x 32
 # staged by up to 1.36 (2026-11-20, one thread of the same machine)
 ROW, VECTOR = 0.15, 0.4  # cycles that a load of one row's operand, or of one vector of the panel, adds to an iteration
 # assumed: as the first ones
 STRIDED, STEP = 0.25, 0.35  # the same for a load that is far from the one before, and for an operation on an element
-COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to stage an element: in vectors, with gates, one by one
+COPIED, GATED, GATHERED = 0.15, 0.3, 1.3  # cycles to pack an element: in vectors, with gates, one by one
 TRANSPOSED = 0.35  # the same, and to store a result, in blocks that are transposed in registers
 TAIL = 0.1  # more of them where the last block is not whole
-NEXT, FAR = 0.05, 0.2  # cycles to read a byte from the cache behind the second, and from memory
+NEXT, FAR = 0.05, 0.2  # cycles to read a byte from the last-level cache, and from memory
 SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
-JOINING = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.BITCAST, Ops.CAST, Ops.SHL, Ops.OR, Ops.XOR})  # of words
+JOINING = frozenset(
+    {Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.BITCAST, Ops.CAST, Ops.SHL, Ops.OR, Ops.XOR}
+)  # ops of packed lanes
 # measured: 8 rows of 3 vectors spill one register, and conv 3x3 1x128x28 takes 1.3 ms with them and 1.0 without
 # (2026-11-20, one thread of the same machine)
 SPILLED = 1.2  # times longer that a tile takes whose rows' operands and results do not fit the registers together
 # measured: with ROW and VECTOR (2026-11-20)
 RAGGED = 1.03  # times longer that tiles take whose last one is not whole
 # assumed: never measured
-IDLE = 1.2  # how much longer the busiest thread may work before rows are shared out as well
+IDLE = 1.2  # how much longer than the mean the busiest thread may work before rows are divided as well
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """What is done to a Contraction: block columns at a time, in vectors of width; unrolled rows of each row loop.
+    """How a Contraction is tiled: `block` columns at once, in vectors of `width`, and `unrolled` rows of each row loop.
 
-    in_place reads the staged operand where it is; packs stages the operands that differ from row to row as well, once
-    for the whole kernel. split is into how many shares the outermost row loop is cut first, so that threads have
-    something to share.
+    `in_place` reads the staged operand without packing it; `packs` packs the operands that differ from row to row as
+    well, once for the whole kernel. `split` is the number of chunks of the outermost row loop, for threads to divide.
     """
 
     contraction: Contraction
@@ -79,18 +80,18 @@ class Tiling:
 
     @property
     def window(self) -> Window | None:
-        """What slides over the first of several column loops."""
+        """The window that slides over the first of several column loops; None in place, where nothing is packed."""
         return None if self.in_place else self.contraction.window
 
     @property
     def pitch(self) -> int:
-        """From one term of a panel to the next."""
+        """The stride from one term of a panel to the next."""
         columns, window = self.contraction.columns, self.window
         return self.padded if window is None else self.block + (size(window.loop) - 1) * trip_count(columns[1:])
 
     @property
     def panel_terms(self) -> int:
-        """Iterations of those loops of the reduction that the staged operand depends on, without a window's."""
+        """Iterations of the loops of the reduction that the staged operand depends on, without that of a window."""
         c, window = self.contraction, self.window
         return trip_count([r for r in c.over(c.staged) if window is None or r is not window.loop])
 
@@ -101,11 +102,11 @@ class Tiling:
 
     def packed_elements(self, operand: UOp) -> int:
         """Elements of an operand that differs from row to row, with its rows in whole blocks."""
-        return math.prod(self.row_blocks) * trip_count(self.contraction.over(operand)) * self.held
+        return math.prod(self.row_blocks) * trip_count(self.contraction.over(operand)) * self.tile_rows
 
     @property
     def scratch(self) -> int:
-        """Bytes of scratch memory, each piece of which begins at a multiple of SCRATCH_ALIGNMENT bytes."""
+        """Bytes of scratch memory; each packed operand begins at a multiple of SCRATCH_ALIGNMENT bytes."""
         c = self.contraction
         pieces = [] if self.in_place else [self.panel_elements * c.staged.dtype.itemsize]
         pieces += [self.packed_elements(x) * x.dtype.itemsize for x in c.across] if self.packs else []
@@ -113,7 +114,7 @@ class Tiling:
 
     @property
     def transposed(self) -> int:
-        """Terms of a column that are read at once, where they lie side by side and columns do not; 1: one by one."""
+        """Terms of a column that are loaded as a vector, where terms are contiguous and columns are not; else 1."""
         c = self.contraction
         if self.in_place or len(c.columns) > 1 or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
             return 1
@@ -124,15 +125,15 @@ class Tiling:
         return next((n for n in (16, 8, 4) if run % n == 0 and n <= self.width), 1)
 
     @property
-    def held(self) -> int:
+    def tile_rows(self) -> int:
         """Rows whose results are in registers at once."""
         return math.prod(self.unrolled)
 
     @property
     def row_blocks(self) -> list[int]:
-        """How many blocks of rows each row loop has; those of the first one can be shared out evenly."""
+        """How many blocks of rows each row loop has; those of the first one are a multiple of its chunks."""
         loops = self.contraction.rows
-        counts = [-(-size(loop) // held) for loop, held in zip(loops, self.unrolled, strict=True)]
+        counts = [-(-size(loop) // tile_rows) for loop, tile_rows in zip(loops, self.unrolled, strict=True)]
         return [round_up(counts[0], self.split), *counts[1:]]
 
     @property
@@ -144,10 +145,10 @@ class Tiling:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What the operands of a Contraction cost: cycles an element, and for a row an element of each iteration.
+    """What the operands of a Contraction cost, in cycles for each element; `row` for each row and iteration.
 
-    fetched is for reading what differs from row to row once more, for another block of columns. stores has, for each
-    result, the steps of its place along columns and along each row loop.
+    `fetched` is for reading the operands of the rows again, for another block of columns. `stores` has, for each
+    result, the strides of its index along columns and along each row loop.
     """
 
     staged: float
@@ -158,7 +159,7 @@ class Prices:
 
 
 def tilings(sink: UOp, target: Target) -> list[Tiling]:
-    """The ways to compute a kernel's main reduction in tiles, cheapest first; none where there is nothing to tile."""
+    """Return the candidates that compute a kernel's main reduction in tiles, cheapest first; none for other kernels."""
     if not target.vector_bytes:
         return []
     found = [t for c in contractions(sink) for t in _tilings(c, target) if _suits_unit(t, target)]
@@ -168,18 +169,19 @@ def tilings(sink: UOp, target: Target) -> list[Tiling]:
 def _suits_unit(t: Tiling, target: Target) -> bool:
     """Whether a reduction of DOTs has the vectors of its unit, with the unit's second operand in them.
 
-    Compilers keep the word of each row in a register until all vectors have met it, so there must be room for those.
+    Compilers keep the word of each row in a register until it is multiplied with all vectors, which needs registers
+    beside those of the results.
     """
     dot = t.contraction.reduce.src[0]
     if dot.op is not Ops.DOT:
         return True
-    room = t.held * (t.vectors + 1) < target.registers
+    room = t.tile_rows * (t.vectors + 1) < target.registers
     fits = dot.arg.first is dot.arg.second or t.contraction.staged is dot.src[1]
     return room and fits and t.width == dot.arg.columns
 
 
 def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
-    """The tiles that the registers and the scratch memory have room for."""
+    """Yield the tilings that fit the registers and the scratch memory."""
     own, rows = trip_count(c.columns), trip_count(c.rows)
     if rows < FEWEST_ROWS or rows * own * trip_count(c.outer) * trip_count(c.terms) < LEAST_WORK:
         return
@@ -193,14 +195,14 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
         for unrolled in _row_tiles(c.rows, target.registers * 3 // 4 // vectors):
             for in_place, packs in ((True, False), (False, False), (False, True)):
                 t = Tiling(inner, width, vectors, block, unrolled, in_place, packs)
-                if (not in_place or _lies_in_vectors(t)) and (not packs or packable) and t.scratch <= room:
-                    t = _priced(t, prices, target)  # shares of rows need room for whole ones
+                if (not in_place or _is_contiguous(t)) and (not packs or packable) and t.scratch <= room:
+                    t = _priced(t, prices, target)  # may add chunks: packed rows are then rounded up to whole ones
                     if t.scratch <= room:
                         yield t
 
 
 def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, int]]:
-    """(column loops, columns of a block, vectors of a row): parts of one loop, or whole iterations of several."""
+    """Yield (column loops, columns of a block, vectors of a row): blocks of a loop, or whole iterations of several."""
     for first in range(len(c.columns)):
         columns = c.columns[first:]
         row, most = trip_count(columns[1:]), width * MOST_VECTORS
@@ -214,7 +216,7 @@ def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, 
 
 
 def _row_tiles(loops: Sequence[UOp], most: int) -> set[tuple[int, ...]]:
-    """How many rows of each loop are computed at once, at most `most` in all: the innermost loops first."""
+    """Return candidates for the rows of each loop that are computed at once, at most `most` in all."""
     last = size(loops[-1])
     wanted = {most, most * 3 // 4, most * 2 // 3, most // 2, *(n for n in range(2, most + 1) if last % n == 0)}
     return {_row_tile(loops, max(n, 1)) for n in wanted}
@@ -236,8 +238,8 @@ def _row_tile(loops: Sequence[UOp], left: int) -> tuple[int, ...]:
     return tuple(reversed(unrolled))
 
 
-def _lies_in_vectors(t: Tiling) -> bool:
-    """Whether the operand can be read in vectors where it is: one load without a gate, of whole blocks."""
+def _is_contiguous(t: Tiling) -> bool:
+    """Whether the operand can be read in vectors in place: one load of stride 1 without a gate, in whole blocks."""
     c = t.contraction
     if len(c.columns) > 1 or size(c.columns[0]) % t.block or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
         return False
@@ -245,25 +247,29 @@ def _lies_in_vectors(t: Tiling) -> bool:
 
 
 def _packable(c: Contraction) -> bool:
-    """Whether the operands that differ from row to row are the same in all blocks, and numbers."""
-    kept = mask_of((*c.rows, *c.terms))
-    return all(x.ranges & ~kept == 0 and x.dtype is not dtypes.bool for x in c.across)
+    """Whether the operands that differ from row to row depend on rows and terms alone, and are no bools."""
+    allowed = mask_of((*c.rows, *c.terms))
+    return all(x.ranges & ~allowed == 0 and x.dtype is not dtypes.bool for x in c.across)
 
 
 def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
-    """A tiling with its cost, and with shares of its rows where threads have too few blocks to share."""
+    """Return a tiling with its cost, and with chunks of its rows where there are too few blocks for the threads."""
     c = t.contraction
     blocks = -(-trip_count(c.columns) // t.block) * trip_count(c.outer)
     terms = trip_count(c.terms)
     row = ROW if t.packs else prices.row
-    step = max(t.held * t.vectors / 2, (t.held + t.vectors) / 2, PIPELINE / 2) + row * t.held + VECTOR * t.vectors
-    if t.vectors > 2 and t.held * (t.vectors + 1) >= target.registers:
+    step = (
+        max(t.tile_rows * t.vectors / 2, (t.tile_rows + t.vectors) / 2, PIPELINE / 2)
+        + row * t.tile_rows
+        + VECTOR * t.vectors
+    )
+    if t.vectors > 2 and t.tile_rows * (t.vectors + 1) >= target.registers:
         step *= SPILLED
-    if any(size(r) % held for r, held in zip(c.rows, t.unrolled, strict=True)):
+    if any(size(r) % tile_rows for r, tile_rows in zip(c.rows, t.unrolled, strict=True)):
         step *= RAGGED
     idle, split = _shares(t, blocks, target.chunks)
     cost = blocks * t.tiles * terms * step * idle
-    if t.in_place:  # each tile reads the operand anew, from wherever it lies
+    if t.in_place:  # each tile reads the operand again, from the cache that has room for it
         span = t.panel_terms * trip_count(c.columns) * c.staged.dtype.itemsize
         cost *= 1.0 if span <= target.l2_bytes // 2 else 1.2 if t.tiles <= 4 else 1.8
     else:
@@ -271,14 +277,14 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
         staged += TAIL if trip_count(c.columns) % t.block else 0.0
         cost += blocks * t.panel_terms * t.pitch * staged * (split if split > 1 else idle)
     if t.packs:
-        cost += terms * t.tiles * t.held * prices.packed * target.chunks
+        cost += terms * t.tiles * t.tile_rows * prices.packed * target.chunks
     cost += blocks * prices.fetched
     stored = sum(_store(t, *steps) for steps in prices.stores)
     return replace(t, split=split, cost=cost + trip_count((*c.rows, *c.columns, *c.outer)) * stored)
 
 
 def _fetched(c: Contraction, target: Target) -> float:
-    """Cycles to read the operands that differ from row to row for a block of columns, from where they have room."""
+    """Estimate the cycles to read the operands of all rows for a block of columns, from the cache that has room."""
     cycles = 0.0
     for operand in c.across:
         nbytes = trip_count(c.over(operand)) * trip_count([r for r in c.rows if operand.ranges >> r.arg.axis & 1])
@@ -288,16 +294,16 @@ def _fetched(c: Contraction, target: Target) -> float:
 
 
 def _store(t: Tiling, column: int | None, rows: tuple[int | None, ...]) -> float:
-    """Cycles to store one result whose place moves by these steps from column to column and from row to row."""
+    """Estimate the cycles to store one result whose index has these strides along columns and along each row loop."""
     if column == 1:
         return COPIED
-    blocks = [held for held, step in zip(t.unrolled, rows, strict=True) if step == 1]
+    blocks = [tile_rows for tile_rows, step in zip(t.unrolled, rows, strict=True) if step == 1]
     whole = trip_count(t.contraction.columns) % t.padded == 0 and t.block == t.padded
     return TRANSPOSED if whole and max(blocks, default=1) >= 4 else SCATTERED
 
 
 def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
-    """How much longer the busiest thread works than all on average, and into how many shares rows are cut for that."""
+    """Return how much longer than the mean the busiest thread works, and the number of chunks of rows for that."""
 
     def idle(count: int) -> float:
         return -(-count // threads) * threads / count
@@ -309,7 +315,7 @@ def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
 
 
 def _is_one_load(operand: UOp, last: UOp) -> bool:
-    """Whether an operand is a word of numbers that lie side by side: compilers make one load of that."""
+    """Whether an operand is packed lanes of contiguous numbers: compilers merge their loads into one."""
     nodes = [n for n in postorder(operand) if n.dtype is not dtypes.index]
     loads = [n for n in nodes if n.op is Ops.LOAD]
     plain = all(len(n.src) == 2 and lane_stride(n.src[1], last) == len(loads) for n in loads)

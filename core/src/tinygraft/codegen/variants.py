@@ -1,7 +1,8 @@
-"""Other lists of actions for a kernel: what a search tries first, and what it makes of a list that did well.
+"""Candidates for a search (BEAM): the lists of actions that it tries first, and the neighbours of a list.
 
-Nothing here promises that a kernel allows a list; whoever takes it finds out. Lists have three parts: loops cut and
-reordered and terms put into words, then vectors, copies and tiles, then what is shared out and streamed.
+No list is checked here: `apply_actions` raises ActionError for one that the kernel forbids. Lists have three parts:
+loops split and reordered and terms put into packed lanes, then vectors, unrolling and tiles, then `parallel` and
+`stream`.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from dataclasses import replace
 
 from tinygraft.codegen import grid, matrix
 from tinygraft.codegen.action import Action, action
-from tinygraft.codegen.actions import loops_of, name_of, spaced
-from tinygraft.codegen.heuristics import choose, offered
-from tinygraft.codegen.positions import beside
+from tinygraft.codegen.apply import PARALLEL, STREAM, action_of, apply_actions
+from tinygraft.codegen.grid_ranges import beside
+from tinygraft.codegen.heuristics import candidates, choose
 from tinygraft.codegen.stream import stream
-from tinygraft.codegen.take import PARALLEL, STREAM, action_of, take
 from tinygraft.codegen.tiling import tilings
+from tinygraft.codegen.transforms import loops_of, name_of, with_gaps
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: how far a search looks; what it finds is measured each time
-FIRST = 64  # offers that a search begins with
-BLOCKS = (8, 16, 32, 64, 128)  # iterations of a loop that is cut so that its blocks stay in a cache
+FIRST = 64  # candidates that a search begins with
+BLOCKS = (8, 16, 32, 64, 128)  # iterations of a loop that is split so that its blocks stay in a cache
 COPIES = (2, 3, 4, 6, 8, 12, 16)  # of the body of a loop
 TILES = ("stage", "pack", "tile")
 OUTER, INNER, LAST = ("split", "reorder", "dot"), (*TILES, "vectorise", "unroll"), ("parallel", "stream")
@@ -33,11 +34,13 @@ Actions = tuple[Action, ...]
 
 
 def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
-    """What is chosen without a search, then all other offers, then each of them shared out otherwise; each once."""
+    """Yield the list that the heuristics choose, then all other candidates, then the first of them with `parallel` and
+    `stream` toggled; each list once.
+    """
     made, chosen = choose(sink, target)
     chosen += (STREAM,) * (stream(made, target)[1] > 0)
     shares = (PARALLEL,) if PARALLEL in chosen else ()
-    first = list(itertools.islice(offered(spaced(sink), target), FIRST))
+    first = list(itertools.islice(candidates(with_gaps(sink), target), FIRST))
     lists = [chosen]
     lists += [(*actions, *shares, *(STREAM,) * (stream(made, target)[1] > 0)) for made, actions in first]
     lists += [_toggled(actions, PARALLEL) for actions in lists[:4]] if target.chunks > 1 else []
@@ -46,21 +49,24 @@ def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
 
 
 def neighbours(actions: Actions, sink: UOp, target: Target) -> Iterator[Actions]:
-    """Lists that differ from one in one step."""
+    """Yield the lists that differ from `actions` in one step."""
     if target.grid_dims:
-        yield from ((other,) for one in actions for other in _ways_beside(one, sink, target))
+        yield from ((other,) for one in actions for other in _candidates_beside(one, sink, target))
         return
     outer = tuple(a for a in actions if a.name in OUTER)
     inner = tuple(a for a in actions if a.name in INNER)
     last = tuple(a for a in actions if a.name in LAST)
-    loops = loops_of(spaced(sink))
+    loops = loops_of(with_gaps(sink))
     tiled = next((a for a in inner if a.name in TILES), None)
     whole = next((a for a in actions if a.name == "matrix"), None)
     plain = tiled is None and whole is None
     if whole is not None:
-        yield from ((other, *last) for other in _ways_beside(whole, sink, target))
+        yield from ((other, *last) for other in _candidates_beside(whole, sink, target))
     elif tiled is not None:
-        yield from ((*outer, other, *last) for other in _tiles_beside(tiled, take(spaced(sink), outer, target), target))
+        yield from (
+            (*outer, other, *last)
+            for other in _tiles_beside(tiled, apply_actions(with_gaps(sink), outer, target), target)
+        )
     else:
         for changed in _inner_beside(inner, loops if not outer else [], target):
             yield (*outer, *changed, *last)
@@ -75,19 +81,19 @@ def neighbours(actions: Actions, sink: UOp, target: Target) -> Iterator[Actions]
 
 
 def _toggled(actions: Actions, last: Action) -> Actions:
-    """A list with or without an action of its last part."""
+    """Return a list without an action of its last part, or with it where it was not there."""
     others = tuple(a for a in actions if a.name != last.name)
     return others if len(others) < len(actions) else (*others, last)
 
 
-def _ways_beside(one: Action, sink: UOp, target: Target) -> Iterator[Action]:
-    """Ways of groups and of matrix units that differ from one in one group of numbers."""
-    kernel = spaced(sink)
-    return beside(one, (matrix if one.name == "matrix" else grid).ways(kernel, target))
+def _candidates_beside(one: Action, sink: UOp, target: Target) -> Iterator[Action]:
+    """Yield the actions for thread blocks or matrix units that differ from `one` in one group of numbers."""
+    kernel = with_gaps(sink)
+    return beside(one, (matrix if one.name == "matrix" else grid).grid_candidates(kernel, target))
 
 
 def _tiles_beside(tiled: Action, sink: UOp, target: Target) -> Iterator[Action]:
-    """Tiles of a kernel, its loops cut as they are, that differ from one in one group of numbers, nearest first."""
+    """Yield the tile actions of a kernel that differ from `tiled` in one group of numbers, nearest first."""
     shares = tiled.amounts[3:]
     plain = replace(tiled, amounts=tiled.amounts[:3])
     found = []
@@ -103,29 +109,29 @@ def _tiles_beside(tiled: Action, sink: UOp, target: Target) -> Iterator[Action]:
 
 
 def _inner_beside(inner: Actions, loops: list[UOp], target: Target) -> Iterator[Actions]:
-    """Other widths, other loops, one action more or less."""
-    for place, one in enumerate(inner):
-        before, behind = inner[:place], inner[place + 1 :]
+    """Yield lists with another width, another loop, one action more or one less."""
+    for number, one in enumerate(inner):
+        before, after = inner[:number], inner[number + 1 :]
         amount = one.amounts[0][0]
         if one.name == "unroll":
             amounts = [n for n in COPIES if n != amount and amount / 2 <= n <= amount * 2]
         else:
             amounts = [amount * 2, amount // 2]
-        yield from ((*before, replace(one, amounts=((n,),)), *behind) for n in amounts if n > 1)
+        yield from ((*before, replace(one, amounts=((n,),)), *after) for n in amounts if n > 1)
         if one.name == "vectorise":
             other = [name_of(r) for r in loops if name_of(r) not in one.loops]
-            yield from ((*before, action("vectorise", loop, amount), *behind) for loop in other)
-        yield (*before, *behind)
-    taken = {loop for one in inner if one.name == "unroll" for loop in one.loops}
+            yield from ((*before, action("vectorise", loop, amount), *after) for loop in other)
+        yield (*before, *after)
+    unrolled = {loop for one in inner if one.name == "unroll" for loop in one.loops}  # `unroll` refuses a second time
     for loop in loops:
-        if name_of(loop) not in taken:
+        if name_of(loop) not in unrolled:
             yield from ((*inner, action("unroll", name_of(loop), n)) for n in (2, 4, 8))
     if target.vector_bytes and not any(one.name == "vectorise" for one in inner):
         yield from ((action("vectorise", name_of(loop), target.vector_bytes // 4), *inner) for loop in loops)
 
 
 def _blocked(inner: Actions, loops: list[UOp], sink: UOp) -> Iterator[tuple[Actions, Actions]]:
-    """Neighbouring loops over results in the other order, wholly or block by block: (outer part, inner part)."""
+    """Yield lists, as (outer part, inner part), that exchange neighbouring loops over results, wholly or in blocks."""
     summed = {r for n in postorder(sink) if n.op is Ops.REDUCE for r in n.src[1:]}
     axes = {r.arg.axis for r in summed}
     around = [r for r in loops if name_of(r) not in axes]
@@ -136,10 +142,10 @@ def _blocked(inner: Actions, loops: list[UOp], sink: UOp) -> Iterator[tuple[Acti
         for block in BLOCKS:
             if not isinstance(size, int) or block * 2 > size:
                 continue
-            # of the loop in a block: behind that over blocks and over the rest
-            place = second + 1 + (size % block != 0)
-            numbers = {name_of(r): place + name_of(r) - second for r in loops if name_of(r) > second}
-            numbers |= {first: second, second: place}
+            # `split` numbers loops anew: the loop in a block comes after those over blocks and over the remainder
+            inner_number = second + 1 + (size % block != 0)
+            numbers = {name_of(r): inner_number + name_of(r) - second for r in loops if name_of(r) > second}
+            numbers |= {first: second, second: inner_number}
             yield (action("split", second, block), Action("reorder", (second, first))), _renamed(inner, numbers)
 
 

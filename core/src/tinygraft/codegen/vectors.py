@@ -1,15 +1,15 @@
-"""Loops in vectors: which ones, how wide, and what is written out beside them so that units and memory are kept busy.
+"""Vectorised kernels: which loops, how wide, and which loops are unrolled to keep arithmetic units and memory busy.
 
-Vectors first: the loop along which most loads and stores move by one element, and the loops that run beside it. What
-else is done depends on what that loop is:
+First the loop along which most loads and stores have stride 1 becomes vectors, and with it loops that are independent
+of it. Then a loop is unrolled, by what the vectorised one is:
 
-- results of a reduction that share loads: copies of a second loop, so that what is loaded serves several of them
-- results of a reduction that share none, as sums of columns: copies side by side, so that longer parts of rows are read
-- terms of a reduction: vectors several registers wide, since one register waits for its own last sum; or, where terms
-  lie in pieces as those of a channel, several results at once
-- elements behind a long chain of arithmetic: copies, so that one chain runs while another waits
-- elements that lie side by side in the output and far apart in an input, as in a transposition: copies of the loop
-  along which they lie side by side there, so that a block is turned in registers
+- results of a reduction that share loads: a second loop is unrolled, so that each load is used by several results
+- results of a reduction that share none, as sums of columns: unrolled, so that longer parts of rows are read
+- terms of a reduction: vectors several registers wide, since an accumulator waits for its own last addition; or, where
+  terms are contiguous only in pieces as those of a channel, several results at once
+- elements of a long chain of arithmetic: unrolled, so that one chain runs while another waits for its results
+- elements that are contiguous in the output and strided in an input, as in a transposition: the loop that is
+  contiguous in the input is unrolled, so that a block is transposed in registers
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tinygraft.codegen.action import Action, action
-from tinygraft.codegen.actions import loops_of, name_of
+from tinygraft.codegen.apply import apply_actions
 from tinygraft.codegen.loops import often, size
-from tinygraft.codegen.take import take
 from tinygraft.codegen.tiling import NEAR
+from tinygraft.codegen.transforms import loops_of, name_of
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import COMPOSITE, ELEMENTWISE, AxisKind, Ops
@@ -34,8 +34,8 @@ GATHER = 2.0  # what a load at a computed address for each lane costs, in vector
 ARITHMETIC = 0.5  # what an operation in vectors saves, in the same measure
 # assumed: about those of an x86; with them sums of rows of 2048 have registers enough, which BEAM found to be worth
 # 2.1 and the choice itself gives 526 -> 239 us (benchmarks/NOTES.md, 2026-11-20, one thread of an EPYC, AVX-512)
-SUM = 4  # cycles until the sum of two registers is there
-REST = 4  # cycles of an iteration that is left over from vectors
+SUM = 4  # cycles of latency of an addition
+REMAINDER = 4  # cycles of an iteration of the remainder
 # assumed: never measured; rows of 37 elements in vectors of 32 lose a fifth (NOTES.md, 2026-11-20)
 LONG = 16  # vectors of a row that is longer than what a machine looks ahead: shorter ones do not wait for each other
 # assumed: set so that 16 vectors of a row are read at once, as BEAM found best for 2048x2048: 671 -> 354 us
@@ -51,14 +51,14 @@ COPIES = 4  # of such a body
 WORTH = 1 << 12  # elements below which a kernel is done before longer code is compiled
 
 
-def offers(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
-    """One list of actions for any kernel, perhaps an empty one."""
-    taken = tuple(_LoopFacts(sink, target).actions())
-    yield take(sink, taken, target), taken
+def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
+    """Yield one candidate for any kernel, perhaps without actions."""
+    actions = tuple(_LoopFacts(sink, target).actions())
+    yield apply_actions(sink, actions, target), actions
 
 
 class _LoopFacts:
-    """What is known of a kernel and its loops."""
+    """The nodes of a kernel, and the loops that may be vectorised, with their sizes and widths."""
 
     def __init__(self, sink: UOp, target: Target) -> None:
         self.sink, self.target = sink, target
@@ -73,48 +73,50 @@ class _LoopFacts:
         self.widths = {r: min(most, 1 << (size(r).bit_length() - 1)) for r in self.loops}
 
     def actions(self) -> list[Action]:
-        """The actions, in order."""
-        turned = self.turned()
-        if turned is not None:
-            return turned
+        """Return the actions, in the order in which they are applied."""
+        swapped = self.transposition()
+        if swapped is not None:
+            return swapped
         scores = {r: self.score(r) * (1 - 1 / self.widths[r]) for r in self.loops}
         best = max(self.loops, key=lambda r: (scores[r], r.arg.axis), default=None)
         if best is None or scores[best] <= 0:
             return []
         shared = self.shared(best) or self.abreast(best)
-        taken = [action("vectorise", name_of(best), self.width(best, shared is None))]
+        found = [action("vectorise", name_of(best), self.width(best, shared is None))]
         if shared is not None:
-            taken.append(action("unroll", name_of(shared[0]), shared[1]))
-        for r in self.apart(best, sorted((r for r in self.loops if scores[r] > 0), key=lambda r: -scores[r])):
-            taken.append(action("vectorise", name_of(r), self.width(r, shared is None)))
+            found.append(action("unroll", name_of(shared[0]), shared[1]))
+        for r in self.independent(best, sorted((r for r in self.loops if scores[r] > 0), key=lambda r: -scores[r])):
+            found.append(action("vectorise", name_of(r), self.width(r, shared is None)))
         copies = 1 if shared is not None or best in self.summed else self.copies(best)
-        return [*taken, action("unroll", name_of(best), copies)] if copies > 1 else taken
+        return [*found, action("unroll", name_of(best), copies)] if copies > 1 else found
 
     def score(self, loop: UOp) -> float:
-        """How many element accesses become parts of a vector access, less those that become gathers; and arithmetic."""
+        """Return what vectorising `loop` saves: accesses that become vector accesses, minus gathers, and arithmetic."""
         inside = (n for n in self.nodes if n.ranges >> loop.arg.axis & 1 and n.op in ELEMENTWISE)
         score = ARITHMETIC * sum(self.iterations(n.ranges) for n in inside if n.dtype.kind == "float")
         for access in self.accesses:
-            position = access.src[1]
-            if position.ranges >> loop.arg.axis & 1:
+            index = access.src[1]
+            if index.ranges >> loop.arg.axis & 1:
                 iterations = self.iterations(access.ranges)
-                step = lane_stride(position, loop)
+                step = lane_stride(index, loop)
                 score += iterations if step == 1 else iterations * NEARBY if step in NEAR else -GATHER * iterations
         return score
 
     def iterations(self, mask: int) -> float:
-        """How often what depends on the loops of mask is computed."""
+        """Return how often the body of the loops of `mask` runs."""
         return often(mask, self.sizes)
 
     def width(self, loop: UOp, free: bool) -> int:
-        """Lanes: of one register, or of several where sums would wait and registers are free."""
+        """Return the lanes for a loop: of one register, or of several where sums would wait and registers are free."""
         width, count = self.widths[loop], size(loop)
         if loop not in self.summed or not free or count < LONG * width:
             return width
-        return min((width, 2 * width, 4 * width), key=lambda w: count // w * max(SUM, w // width) + count % w * REST)
+        return min(
+            (width, 2 * width, 4 * width), key=lambda w: count // w * max(SUM, w // width) + count % w * REMAINDER
+        )
 
-    def apart(self, first: UOp, loops: Sequence[UOp]) -> list[UOp]:
-        """The loops that run beside first and beside each other, never one inside the other: as those of a softmax."""
+    def independent(self, first: UOp, loops: Sequence[UOp]) -> list[UOp]:
+        """Return the loops that nest neither in `first` nor in each other, as the three loops of a softmax."""
         chosen = [first]
         for loop in loops:
             masks = [1 << loop.arg.axis | 1 << other.arg.axis for other in chosen]
@@ -123,13 +125,13 @@ class _LoopFacts:
         return chosen[1:]
 
     def copies(self, best: UOp) -> int:
-        """How many vectors of a loop over elements or results are computed side by side."""
+        """Return by how much the vectors of a loop over elements or results are unrolled."""
         vectors = size(best) // self.widths[best]
         if any(n.src[0].ranges >> best.arg.axis & 1 for n in self.reduces):
             around = any(
                 r is not best and s.ranges >> r.arg.axis & 1 for r in loops_of(self.sink) for s in self.sink.src
             )
-            least = 1 if around else self.target.chunks  # blocks that threads have to share
+            least = 1 if around else self.target.chunks  # a block for each thread, where this loop is the parallel one
             counts = [n for n in (4, 8, 16) if n <= self.target.registers // 2 and vectors // n >= least]
             return min(counts, key=lambda n: vectors // n * (n + START) + vectors % n * ALONE, default=1)
         slow = [n for n in self.nodes if n.op in SLOW and n.ranges >> best.arg.axis & 1]
@@ -137,7 +139,7 @@ class _LoopFacts:
         return COPIES if many and vectors >= COPIES and 0 < len(slow) <= MOST_SLOW else 1
 
     def shared(self, vector: UOp) -> tuple[UOp, int] | None:
-        """A loop over results that share loads of a reduction, and how often to write it out."""
+        """Return a loop over results that share loads of a reduction, and by how much to unroll it, or None."""
         reduces = [n for n in self.reduces if n.src[0].ranges >> vector.arg.axis & 1]
         if not reduces:
             return None
@@ -160,7 +162,7 @@ class _LoopFacts:
         return best[1], next((n for n in (8, 6, 4) if count % n == 0), 4 if count > 8 else count)
 
     def abreast(self, best: UOp) -> tuple[UOp, int] | None:
-        """The outermost loop over results whose sums run over several loops, and how many to compute at once."""
+        """Return the outermost loop over results whose sums are over several loops, and by how much to unroll it."""
         mine = [n for n in self.reduces if best in n.src[1:]]
         around = [r for r in loops_of(self.sink) if all(s.ranges >> r.arg.axis & 1 for s in self.sink.src)]
         if not mine or any(len(n.src) < 3 for n in self.reduces) or not around:
@@ -169,10 +171,11 @@ class _LoopFacts:
         count = next((n for n in (8, 4, 2) if n <= most), 1)
         return (around[0], count) if count > 1 else None
 
-    def turned(self) -> list[Action] | None:
-        """Vectors of the loop that stores move along, and copies of the one that loads move along; None if all agree.
+    def transposition(self) -> list[Action] | None:
+        """Return the actions of a transposition; None where loads and stores are contiguous along the same loop.
 
-        The inner loop is the one along which the array with the longer rows is contiguous.
+        The loop along which stores are contiguous is vectorised, the one along which loads are is unrolled. Of the two,
+        the longer one becomes the inner loop: so the array with the longer rows is read or written contiguously.
         """
         stores, loads = ([n for n in self.accesses if n.op is op] for op in (Ops.STORE, Ops.LOAD))
         along = [r for r in self.loops if all(lane_stride(s.src[1], r) == 1 for s in stores)]

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from tinygraft.codegen import take
+from tinygraft.codegen import apply
 from tinygraft.codegen.action import parse
-from tinygraft.codegen.actions import spaced
-from tinygraft.codegen.grid import ways
+from tinygraft.codegen.grid import grid_candidates
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.tiling import tilings
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.conformance.kernels import load, pack, param, run_linear, store, unpack
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import dtypes
@@ -107,11 +107,13 @@ def actions_of(name: str, sink: UOp, target: Target) -> str:
     """The actions of a case; a tile is one that the Target has."""
     text = CASES[name]
     if name in ("team", "block") and target.grid_dims:
-        return next((str(way.action) for way in ways(spaced(sink), target) if way.action.name == name), text)
+        return next(
+            (str(way.action) for way in grid_candidates(with_gaps(sink), target) if way.action.name == name), text
+        )
     if "stage" not in text and "tile" not in text:
         return text
     shares = 2 if "shares" in name else 1
-    found = (take.action_of(replace(t, split=shares)) for t in tilings(spaced(sink), target))
+    found = (apply.action_of(replace(t, split=shares)) for t in tilings(with_gaps(sink), target))
     return next((str(a) for a in found if a.name == parse(text)[0].name), text)
 
 
@@ -122,7 +124,7 @@ def allowed(case: str, sink: UOp, options: Options, target: Target) -> bool:
     """Whether a Target has what the actions of a case need."""
     names = {one.name for one in options.actions or ()}
     if case in ("team", "block"):  # there may be no way to share this kernel so
-        return any((way.action,) == options.actions for way in ways(spaced(sink), target))
+        return any((way.action,) == options.actions for way in grid_candidates(with_gaps(sink), target))
     vectors = target.vector_bytes or not names & {"vectorise", "stage", "tile"}
     units = any((unit.rows, unit.columns, unit.terms, unit.second) == (8, 8, 8, F) for unit in target.matrix)
     groups = (target.grid_dims and target.block_threads >= THREADS.get(case, 1)) or "local" not in names

@@ -24,10 +24,10 @@ from typing import IO, Any
 
 from tinygraft.codegen import variants
 from tinygraft.codegen.action import Action, parse, show
-from tinygraft.codegen.actions import spaced
+from tinygraft.codegen.apply import apply_actions
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.lower import kernel_name
-from tinygraft.codegen.take import take
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.config import BEAM_BUDGET, DEBUG, SETTINGS
 from tinygraft.device.interfaces import Backend
 from tinygraft.engine import database
@@ -236,7 +236,7 @@ def tuned(asked: Sequence[SearchedKernel], beam: int) -> dict[SearchedKernel, tu
 def _is_allowed(one: SearchedKernel, actions: tuple[Action, ...]) -> bool:
     """Whether a kernel has these actions; another version of this package may have written them."""
     try:
-        take(spaced(collapse(one[0].sink)), actions, one[1].target)
+        apply_actions(with_gaps(collapse(one[0].sink)), actions, one[1].target)
     except ActionError:
         return False
     return True

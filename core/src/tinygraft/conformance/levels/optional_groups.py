@@ -9,10 +9,10 @@ from itertools import islice
 import pytest
 
 from tinygraft.codegen.action import Action, parse
-from tinygraft.codegen.actions import spaced
-from tinygraft.codegen.heuristics import offered
+from tinygraft.codegen.heuristics import candidates
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
+from tinygraft.codegen.transforms import with_gaps
 from tinygraft.conformance import action_cases, shared
 from tinygraft.conformance.compare import same
 from tinygraft.conformance.gate import needs
@@ -52,7 +52,7 @@ def placed(linear: Linear, target: Target) -> Linear:
 def using(unit: MatrixUnit, sink: UOp, target: Target) -> Iterator[tuple[Action, ...]]:
     """A few lists of actions by which a kernel uses a unit, the best ones first."""
     found = 0
-    for made, taken in islice(offered(spaced(sink), target), OFFERED):
+    for made, taken in islice(candidates(with_gaps(sink), target), OFFERED):
         if found < 2 and any(unit in (u.arg, getattr(u.arg, "unit", None)) for u in toposort(made)):
             found += 1
             yield taken
@@ -72,7 +72,7 @@ class Groups:
             found = action_cases.computed(backend, sink, options, inputs, action_cases.ROWS * columns)
             same(found, action_cases.expected(kernel, columns))
             return
-        with pytest.raises(ActionError, match=r"the Target has no|a group has|cannot be computed so|no such"):
+        with pytest.raises(ActionError, match=r"the Target has no|a thread block has|cannot be computed so|no such"):
             to_linear(Kernel(sink), target, options)
 
     @needs("matrix")

@@ -1,6 +1,6 @@
-"""Where threads and groups of threads are: new ranges of a kernel for a Target with a grid, and what is past its edges.
+"""Grid and thread indices: new ranges of a kernel for a Target with a grid, and the gates at the edges of its sizes.
 
-Costs here are in cycles of one thread, where a group's threads run side by side; see `GridCandidate`.
+Costs are in cycles of one thread, as the threads of a block run at the same time; see `GridCandidate`.
 """
 
 from __future__ import annotations
@@ -17,29 +17,32 @@ from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 # assumed: chosen where no GPU was at hand (2026-11-20); they only put the candidates in order
-AT_ONCE = 64  # groups that a device runs side by side: with fewer a part of it idles
+AT_ONCE = 64  # thread blocks that a device runs at the same time: with fewer, some of its processors idle
 NEAR, FAR = 4.0, 16.0  # cycles of an access to memory: of neighbouring elements by neighbouring threads, of others
-FULL = 4  # times the threads of a group from which the ones left over at the end of a loop do not count
+FULL = 4  # trip counts of at least so many thread blocks: idle threads of the last block then cost little
 
 
 @dataclass(frozen=True, slots=True)
 class GridCandidate:
-    """A way to compute a kernel in groups: what it is called, the cycles it should take, and the kernel made so."""
+    """A way to compute a kernel on a grid: its action, its estimated cost in cycles, and what makes the kernel.
+
+    `make` is called only for candidates that are applied or measured: a kernel costs more to build than to price.
+    """
 
     action: Action
     cost: float
     make: Callable[[], UOp]
 
 
-def cost_of(groups: float, cycles: float) -> float:
-    """The cost of a kernel whose threads take so many cycles each."""
-    return max(groups / AT_ONCE, 1.0) * cycles
+def cost_of(blocks: float, cycles: float) -> float:
+    """Return the cost of a kernel of so many thread blocks, whose threads run for so many cycles each."""
+    return max(blocks / AT_ONCE, 1.0) * cycles
 
 
-def beside(one: Action, ways: Iterable[GridCandidate]) -> Iterator[Action]:
-    """Those of other ways that differ from one in one group of numbers, the cheapest first."""
-    for way in sorted(ways, key=lambda way: way.cost):
-        other = way.action
+def beside(one: Action, found: Iterable[GridCandidate]) -> Iterator[Action]:
+    """Yield the actions of the candidates that differ from `one` in one group of numbers, in order of cost."""
+    for candidate in sorted(found, key=lambda candidate: candidate.cost):
+        other = candidate.action
         same = (other.name, other.loops) == (one.name, one.loops)
         if same and sum(a != b for a, b in zip(one.amounts, other.amounts, strict=True)) == 1:
             yield other
@@ -59,7 +62,7 @@ def product(sizes: Iterable[UOp]) -> UOp:
 
 
 def innermost(loops: Sequence[UOp], threads: int) -> tuple[UOp, ...]:
-    """The last ones of nested loops that are counted together, so that few threads are left over at the end.
+    """Return the innermost of nested loops to be flattened over `threads`, so that few threads idle at the end.
 
     Only the first of them may have a symbolic size.
     """
@@ -71,44 +74,44 @@ def innermost(loops: Sequence[UOp], threads: int) -> tuple[UOp, ...]:
     return tuple(loops)
 
 
-class Positions:
-    """New ranges of a kernel, numbered behind those that it has, and its grid as it is given away."""
+class GridRanges:
+    """Makes new ranges of a kernel, numbered after those that it has."""
 
     def __init__(self, sink: UOp, target: Target) -> None:
         self.target = target
         self.axis = 1 + max((n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE), default=-1)
 
     def range(self, iterations: int | UOp, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
-        """A new range inside of those made before; 0 where there is but one iteration."""
+        """Return a new range inside of those made before; the constant 0 for a single iteration."""
         count = ix.node(iterations)
         if count.lo == count.hi == 1:
             return ix.const(0)
         self.axis += 1
         return UOp.range(count, self.axis - 1, kind, dim)
 
-    def spread(self, sizes: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
-        """Positions of a group for nested loops of these sizes, and the conditions under which a group is inside.
+    def map_to_grid(self, sizes: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
+        """Return the indices of a thread block in nested loops of these sizes, and the gates that it is inside of them.
 
-        The innermost loop lies along the first dimension, the next one along the second; the last dimension has all
-        that are left. A dimension longer than the grid is walked in steps.
+        The innermost loop is mapped to the first dimension of the grid, the next one to the second; the last dimension
+        has all others. A dimension longer than the Target allows is iterated over in steps.
         """
         last = self.target.grid_dims - 1
-        along: list[list[UOp]] = [[] for _ in range(self.target.grid_dims)]
-        for place, one in enumerate(reversed(sizes)):
-            along[min(place, last)].append(one)
+        dims: list[list[UOp]] = [[] for _ in range(self.target.grid_dims)]
+        for number, one in enumerate(reversed(sizes)):
+            dims[min(number, last)].append(one)
         found: list[UOp] = []
         gates: list[UOp] = []
-        for dim, inner_first in enumerate(along):
+        for dim, inner_first in enumerate(dims):
             if not inner_first:
                 continue
-            here = self._position(product(inner_first), dim, gates)
+            here = self._grid_index(product(inner_first), dim, gates)
             for one in inner_first[:-1]:
                 found.append(ix.mod(here, one))
                 here = ix.idiv(here, one)
             found.append(here)
         return found[::-1], gates
 
-    def _position(self, total: UOp, dim: int, gates: list[UOp]) -> UOp:
+    def _grid_index(self, total: UOp, dim: int, gates: list[UOp]) -> UOp:
         """Return a grid index from 0 to `total` - 1, along dimension `dim` of the grid.
 
         Where `total` may exceed what the Target allows in `dim`, each thread block also loops, in steps of that limit;
@@ -124,7 +127,7 @@ class Positions:
 
 
 def outputs(sink: UOp) -> list[UOp]:
-    """The plain loops of a kernel over results, outermost first."""
+    """Return the plain loops of a kernel that no REDUCE closes, outermost first."""
     nodes = postorder(sink)
     reduced = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
     loops = [n for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.LOOP and n not in reduced]
@@ -132,9 +135,9 @@ def outputs(sink: UOp) -> list[UOp]:
 
 
 def gated(node: UOp, gates: Iterable[UOp], stores: bool = True) -> UOp:
-    """node with further conditions on its loads, each where it depends on what the condition tests, and on its stores.
+    """Add gates to the loads of `node` that depend on the ranges of a gate, and to all of its stores.
 
-    Memory that was filled before is left as it is.
+    Scratch memory is not gated: it is filled before (AFTER), with gates of its own.
     """
     tests = [g for gate in gates if (g := ix.valid(gate)) is not None]
     if not tests:
@@ -153,17 +156,18 @@ def gated(node: UOp, gates: Iterable[UOp], stores: bool = True) -> UOp:
     return done[node]
 
 
-def once(store: UOp, loops: Iterable[UOp], swap: Mapping[UOp, UOp]) -> Iterator[UOp]:
-    """Yield the conditions that leave one iteration of each of `loops`, as `swap` has them, that a store is not in."""
+def single_iteration(store: UOp, loops: Iterable[UOp], swap: Mapping[UOp, UOp]) -> Iterator[UOp]:
+    """Yield, for each of `loops` that a store is not inside of, the gate that its index in `swap` is 0."""
     for loop in loops:
         if not store.ranges >> loop.arg.axis & 1:
             yield ix.lt(swap[loop], 1)
 
 
 def overtakes(sink: UOp, loops: int, by_all: Iterable[UOp] = ()) -> bool:
-    """Whether a store in fewer loops than others is to memory that other iterations of them read than its own.
+    """Whether a store in fewer loops than others may overwrite memory before other iterations of these read it.
 
-    loops is the mask of those that threads share; by_all are nodes that all of them compute, whatever needs these.
+    `loops` is the mask of the loops that are divided over threads, which run in no order; `by_all` are nodes that all
+    threads compute.
     """
     for store in sink.src:
         if loops & ~store.ranges:
@@ -173,10 +177,11 @@ def overtakes(sink: UOp, loops: int, by_all: Iterable[UOp] = ()) -> bool:
     return False
 
 
-def done_once(store: UOp, conditions: Iterable[UOp], replaced: Collection[UOp]) -> UOp:
-    """A store under the conditions of `once`, with what it reads of replaced memory, and what lies where that says.
+def store_once(store: UOp, conditions: Iterable[UOp], replaced: Collection[UOp]) -> UOp:
+    """Gate a store, and its loads from `replaced` memory, by the conditions of `single_iteration`.
 
-    In the other iterations, other threads perhaps, that memory may have been stored to.
+    In other iterations, perhaps of other threads, that memory may have been overwritten. Loads at an index that was
+    loaded from there are gated too.
     """
     tests = [g for condition in conditions if (g := ix.valid(condition)) is not None]
     if not tests:
@@ -193,7 +198,7 @@ def done_once(store: UOp, conditions: Iterable[UOp], replaced: Collection[UOp]) 
 
 
 def all_of(gates: Sequence[UOp]) -> UOp:
-    """The condition that all of some gates are open."""
+    """Return the condition that all of `gates` are open."""
     found = gates[0]
     for gate in gates[1:]:
         found = ix.and_(found, gate)
@@ -201,7 +206,7 @@ def all_of(gates: Sequence[UOp]) -> UOp:
 
 
 def cycles(nodes: Iterable[UOp], iterations: Mapping[int, int], shared: Mapping[int, UOp]) -> float:
-    """What one thread takes for its accesses and reductions.
+    """Estimate the cycles of one thread for its accesses and reductions.
 
     `iterations` has the trip count of each loop in one thread, by axis (else 1); `shared` the innermost loop that
     threads share, for each loop that they do.

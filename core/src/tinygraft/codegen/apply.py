@@ -1,23 +1,23 @@
-"""Taking actions: what each Action does to a kernel, by name, and when a kernel allows it.
+"""Applying actions: the transform that each Action stands for, by name, and what it requires of the kernel.
 
-    take(spaced(sink), parse("split(1, 32), reorder(1+0), vectorise(2, 8), parallel"), target)
+    apply_actions(with_gaps(sink), parse("split(1, 32), reorder(1+0), vectorise(2, 8), parallel"), target)
 
     split(loop, n)                    blocks of n iterations: the loop becomes two, and loops are numbered anew
     reorder(loops)                    nests loops in the order given
     vectorise(loop, n)                n iterations at once, in the lanes of a vector
     unroll(loop, n)                   n iterations side by side, which share what does not depend on the loop
     stage(columns, rows, n, w[, s])   a tile of a sum of products: rows of each row loop by n columns in vectors of w,
-                                      one operand copied into a panel of scratch memory; the rows in s shares
-    pack(columns, rows, n, w[, s])    the same with the other operands in scratch memory too, in the order of the tiles
-    tile(columns, rows, n, w[, s])    the same with the operand where it is
-    dot(loop, unit, first)            a sum of products by words along a loop of its terms, on a matrix unit
-    parallel or parallel(loops)       shares for the threads of a pool: of the outermost loop of each store, or of these
-    local(loops, n)                   groups of n threads, each with results of its own: loops, counted together
-    team(loops, n)                    groups of n threads that share the loops of rows, and reductions over them
-    block(loops, n, m, k)             groups of n threads, each with m results of a sum of products, k terms at a time
+                                      one operand packed into a panel of scratch memory; the rows in s chunks
+    pack(columns, rows, n, w[, s])    the same with the other operands packed too, in the order of the tiles
+    tile(columns, rows, n, w[, s])    the same with the operand read in place
+    dot(loop, unit, first)            a sum of products on packed lanes along a loop of its terms, on a matrix unit
+    parallel or parallel(loops)       chunks for the threads of a pool: of the outermost loop of each store, or of these
+    local(loops, n)                   blocks of n threads, one thread for each result: loops, counted together
+    team(loops, n)                    block reductions: n threads divide the loops of a row, and reductions over them
+    block(loops, n, m, k)             blocks of n threads, each with m results of a sum of products, k terms at a time
     matrix(columns, unit, t, n, k, s) a sum of products in tiles of a matrix unit: t of them in registers, n columns and
-                                      k terms staged at once, the rows in s shares
-    stream                            large outputs go past the caches; this one is taken later, see stream.py
+                                      k terms staged at once, the rows in s chunks
+    stream                            large outputs bypass the caches; applied by a later pass, see stream.py
 
 The same list on the same kernel and Target gives the same graph.
 """
@@ -27,14 +27,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from tinygraft.codegen import actions
+from tinygraft.codegen import transforms
 from tinygraft.codegen.action import Action
-from tinygraft.codegen.actions import loops_of, name_of
-from tinygraft.codegen.grid import take_local, take_way
-from tinygraft.codegen.matrix import take_matrix
-from tinygraft.codegen.packed import take_dot
+from tinygraft.codegen.grid import apply_candidate, apply_local
+from tinygraft.codegen.matrix import apply_matrix
+from tinygraft.codegen.packed import apply_dot
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.tiling import Tiling, tilings
+from tinygraft.codegen.transforms import loops_of, name_of
 from tinygraft.errors import ActionError
 from tinygraft.target import Target
 from tinygraft.uop.ops import AxisKind, Ops
@@ -42,20 +42,20 @@ from tinygraft.uop.uop import UOp, postorder
 
 STREAM = Action("stream")
 PARALLEL = Action("parallel")
-Taker = Callable[[UOp, Action, Target], UOp]
+Transform = Callable[[UOp, Action, Target], UOp]
 
 
-def take(sink: UOp, wanted: Iterable[Action], target: Target) -> UOp:
-    """Return a spaced kernel with actions taken one by one. Raises ActionError for one that it does not allow."""
+def apply_actions(sink: UOp, wanted: Iterable[Action], target: Target) -> UOp:
+    """Apply actions, one after another, to a kernel with gaps. Raises ActionError for one that the kernel forbids."""
     for one in wanted:
-        if one.name not in TAKERS:
-            raise ActionError(f"there is no action {one.name!r}; actions are {', '.join(sorted(TAKERS))}")
-        sink = TAKERS[one.name](sink, one, target)
+        if one.name not in TRANSFORMS:
+            raise ActionError(f"there is no action {one.name!r}; actions are {', '.join(sorted(TRANSFORMS))}")
+        sink = TRANSFORMS[one.name](sink, one, target)
     return sink
 
 
 def action_of(tiling: Tiling) -> Action:
-    """A Tiling as the action that makes it."""
+    """Return the action that stands for a Tiling."""
     loops = tuple(map(name_of, tiling.contraction.columns))
     shares = ((tiling.split,),) if tiling.split > 1 else ()
     amounts = (tiling.unrolled, (tiling.block,), (tiling.width,), *shares)
@@ -63,19 +63,19 @@ def action_of(tiling: Tiling) -> Action:
 
 
 def _numbers(one: Action, count: int) -> tuple[int, ...]:
-    """The amounts of an action that takes plain numbers of at least 0."""
+    """Return the amounts of an action that requires `count` plain numbers of at least 0."""
     flat = tuple(n for amount in one.amounts for n in amount)
     if len(flat) != count or len(one.amounts) != count or min(flat, default=0) < 0:
-        raise ActionError(f"{one}: {one.name} takes {count} plain number{'s' * (count != 1)} behind its loop")
+        raise ActionError(f"{one}: {one.name} takes {count} plain number{'s' * (count != 1)} after its loop")
     return flat
 
 
 def _loop(sink: UOp, one: Action, number: int) -> UOp:
-    """The loop of that number: what is left of it as whole blocks, once it was split into vectors."""
+    """Return the loop of that number; once it was split into vectors, the loop over whole vectors."""
     for loop in loops_of(sink):
-        if loop.arg.axis == number * actions.SPACING:
+        if loop.arg.axis == number * transforms.GAP:
             return loop
-    known = ", ".join(str(name_of(r)) for r in loops_of(sink) if r.arg.axis % actions.SPACING == 0)
+    known = ", ".join(str(name_of(r)) for r in loops_of(sink) if r.arg.axis % transforms.GAP == 0)
     raise ActionError(f"{one}: the kernel has no loop {number} here; its loops are {known or 'all taken'}")
 
 
@@ -90,7 +90,7 @@ def _split(sink: UOp, one: Action, _: Target) -> UOp:
     loop, (width,) = _single(sink, one), _numbers(one, 1)
     if not 2 <= width <= loop.src[0].hi:
         raise ActionError(f"{one}: blocks have from 2 to {loop.src[0].hi} iterations here")
-    return actions.split(sink, loop, width)
+    return transforms.split(sink, loop, width)
 
 
 def _reorder(sink: UOp, one: Action, _: Target) -> UOp:
@@ -102,10 +102,10 @@ def _reorder(sink: UOp, one: Action, _: Target) -> UOp:
     loops = [_loop(sink, one, number) for number in one.loops]
     if len(set(loops)) < len(loops):
         raise ActionError(f"{one}: a loop is named twice")
-    homes = {tuple(n for n in _reduces(sink) if loop in n.src[1:]) for loop in loops}
-    if len(homes) > 1:
+    reduced_in = {tuple(n for n in _reduces(sink) if loop in n.src[1:]) for loop in loops}
+    if len(reduced_in) > 1:
         raise ActionError(f"{one}: loops over terms of a sum and loops around it keep their order")
-    return actions.reorder(sink, loops)
+    return transforms.reorder(sink, loops)
 
 
 def _reduces(sink: UOp) -> list[UOp]:
@@ -123,12 +123,13 @@ def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
     if width < 2 or width & (width - 1):
         raise ActionError(f"{one}: a vector has 2, 4, 8, ... lanes")
     nodes = postorder(sink)
+    # masks of axis numbers, as UOp.ranges has them
     vectors = sum(1 << n.arg.axis for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.VECTOR)
-    if vectors >> loop.arg.axis + actions.VECTOR & 1 or any(
+    if vectors >> loop.arg.axis + transforms.VECTOR & 1 or any(
         n.ranges >> loop.arg.axis & 1 and n.ranges & vectors for n in nodes
     ):
         raise ActionError(f"{one}: another loop is in vectors inside of or around this one")
-    return actions.vectorise(sink, loop, width)
+    return transforms.vectorise(sink, loop, width)
 
 
 def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
@@ -138,18 +139,18 @@ def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
     """
     loop, (times,) = _single(sink, one), _numbers(one, 1)
     if times < 2:
-        raise ActionError(f"{one}: at least 2 iterations are written side by side")
+        raise ActionError(f"{one}: at least 2 iterations are unrolled")
     numbers = {n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE}
-    if numbers & {loop.arg.axis + actions.UNROLL, loop.arg.axis + actions.UNROLL_REST}:
-        raise ActionError(f"{one}: iterations of this loop are written side by side already")
-    return actions.unroll(sink, loop, times)
+    if numbers & {loop.arg.axis + transforms.UNROLL, loop.arg.axis + transforms.UNROLL_REMAINDER}:
+        raise ActionError(f"{one}: this loop is unrolled already")
+    return transforms.unroll(sink, loop, times)
 
 
 def _tile(sink: UOp, one: Action, target: Target) -> UOp:
     """Apply `stage`, `pack` or `tile`. Raises ActionError where the kernel allows no such Tiling.
 
-    The candidates of `tilings` are compared without the number of shares: that is the fourth amount, it may be any
-    number up to the trip count of the first row loop, and `tilings` has just one of them.
+    The candidates of `tilings` are compared without the number of chunks: that is the fourth amount, it may be any
+    number up to the trip count of the first row loop, and `tilings` chooses one.
     """
     shares = one.amounts[3][0] if len(one.amounts) > 3 else 1
     plain = replace(one, amounts=one.amounts[:3])
@@ -157,7 +158,7 @@ def _tile(sink: UOp, one: Action, target: Target) -> UOp:
         whole = replace(tiling, split=1)
         if action_of(whole) == plain:
             if not 1 <= shares <= tiling.contraction.rows[0].src[0].hi:
-                raise ActionError(f"{one}: the first loop of rows has no {shares} shares")
+                raise ActionError(f"{one}: the first loop of rows has no {shares} chunks")
             return tile(sink, replace(tiling, split=shares))
     raise ActionError(f"{one}: the kernel has no such tile on this Target")
 
@@ -175,16 +176,17 @@ def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
     for store in sink.src:
         around = [r for r in loops if store.ranges >> r.arg.axis & 1]
         if not around or (one.loops and len(around) > 1):
-            raise ActionError(f"{one}: every store has to be inside of just one loop that is shared out")
+            raise ActionError(f"{one}: every store has to be inside of exactly one parallel loop")
         shared[around[0]] = None
-    return actions.parallel(sink, list(shared))
+    return transforms.parallel(sink, list(shared))
 
 
 def _later(sink: UOp, one: Action, _: Target) -> UOp:
+    """Leave the kernel unchanged: `stream` is applied by a pass of its own (lower.py)."""
     return sink
 
 
-TAKERS: dict[str, Taker] = {
+TRANSFORMS: dict[str, Transform] = {
     "split": _split,
     "reorder": _reorder,
     "vectorise": _vectorise,
@@ -192,11 +194,11 @@ TAKERS: dict[str, Taker] = {
     "stage": _tile,
     "pack": _tile,
     "tile": _tile,
-    "dot": take_dot,
-    "matrix": take_matrix,
+    "dot": apply_dot,
+    "matrix": apply_matrix,
     "parallel": _parallel,
-    "local": take_local,
-    "team": take_way,
-    "block": take_way,
+    "local": apply_local,
+    "team": apply_candidate,
+    "block": apply_candidate,
     "stream": _later,
 }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tinygraft.codegen import actions
+from tinygraft.codegen import transforms
 from tinygraft.codegen.action import show
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.heuristics import choose
@@ -71,11 +71,11 @@ def loop(sink: UOp, place: int) -> UOp:
 
 @pytest.mark.parametrize("kernel", [elementwise, row_sums])
 @pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("action", [actions.vectorise, actions.unroll])
+@pytest.mark.parametrize("action", [transforms.vectorise, transforms.unroll])
 @pytest.mark.parametrize("width", [2, 4, 16])
 def test_vectors_and_copies_of_any_loop_keep_every_value(kernel, place, action, width):
     """Outputs and reductions, by widths that do not divide and one that is longer than the loop."""
-    before = actions.spaced(kernel())
+    before = transforms.with_gaps(kernel())
     after = action(before, loop(before, place), width)
     longer = width <= (ROWS, COLUMNS)[place]
     assert (show_linear(linearise(after)) != show_linear(linearise(before))) == longer
@@ -86,8 +86,8 @@ def test_vectors_and_copies_of_any_loop_keep_every_value(kernel, place, action, 
 @pytest.mark.parametrize("parts", [1, 2, 3, 8])
 def test_shares_cover_every_turn_once(kernel, parts):
     """A loop that is shared out among any number of threads."""
-    before = actions.spaced(kernel())
-    after = actions.parallel(before, [loop(before, 0)])
+    before = transforms.with_gaps(kernel())
+    after = transforms.parallel(before, [loop(before, 0)])
     assert show_linear(linearise(after)) != show_linear(linearise(before))
     shared = PythonBackend("PYTHON", 0, replace(BACKEND.target, chunks=parts))
     assert results(kernel, after, backend=shared) == EXPECTED[kernel]
@@ -98,8 +98,8 @@ def test_the_stores_of_a_part_stay_together() -> None:
     a, b, c = (param(slot, dtypes.float, COLUMNS) for slot in range(3))
     i = UOp.range(COLUMNS, 0)
     beside = store(c, ix.const(0), UOp.const(dtypes.float, 7.0))
-    sink = actions.spaced(UOp(Ops.SINK, src=(store(a, i, load(b, i)), store(b, i, load(a, i)), beside)))
-    after = actions.vectorise(sink, loop(sink, 0), 4)
+    sink = transforms.with_gaps(UOp(Ops.SINK, src=(store(a, i, load(b, i)), store(b, i, load(a, i)), beside)))
+    after = transforms.vectorise(sink, loop(sink, 0), 4)
     assert [s.src[0].arg.slot for s in after.src] == [0, 1, 2, 0, 1]
     linear = to_linear(Kernel(sink), BACKEND.target, Options(noopt=True))
     values = [[float(place * 100 + n) for n in range(COLUMNS)] for place in range(3)]
@@ -110,9 +110,9 @@ def test_the_stores_of_a_part_stay_together() -> None:
 
 def test_vectors_and_copies_together():
     """A tile: one loop unrolled, the other in vectors, with what is left of both."""
-    before = actions.spaced(elementwise())
-    after = actions.unroll(before, loop(before, 0), 4)
-    after = actions.vectorise(after, loop(before, 1), 4)
+    before = transforms.with_gaps(elementwise())
+    after = transforms.unroll(before, loop(before, 0), 4)
+    after = transforms.vectorise(after, loop(before, 1), 4)
     assert results(elementwise, after) == EXPECTED[elementwise]
 
 
@@ -120,8 +120,8 @@ def test_vectors_and_copies_together():
 @pytest.mark.parametrize(("width", "times"), [(2, 2), (2, 3), (4, 2)])
 def test_several_vectors_of_one_loop_side_by_side(kernel, width, times):
     """The blocks that vectorise leaves can be written out in turn: rests of both are right."""
-    before = actions.vectorise(actions.spaced(kernel()), loop(actions.spaced(kernel()), 1), width)
-    after = actions.unroll(before, loop(before, 1), times)
+    before = transforms.vectorise(transforms.with_gaps(kernel()), loop(transforms.with_gaps(kernel()), 1), width)
+    after = transforms.unroll(before, loop(before, 1), times)
     assert show_linear(linearise(after)) != show_linear(linearise(before))
     assert results(kernel, after) == EXPECTED[kernel]
 
@@ -164,8 +164,8 @@ def test_symbolic_sizes_are_split_too():
     n = UOp.variable("n", 1, len(VALUES))
     i = UOp.range(n, 0)
     value = load(param(1, dtypes.float, len(VALUES)), i) + 1.0
-    sink = actions.spaced(UOp(Ops.SINK, src=(store(param(0, dtypes.float, len(VALUES)), i, value),)))
-    after = actions.vectorise(sink, loop(sink, 0), 4)
+    sink = transforms.with_gaps(UOp(Ops.SINK, src=(store(param(0, dtypes.float, len(VALUES)), i, value),)))
+    after = transforms.vectorise(sink, loop(sink, 0), 4)
     linear = to_linear(Kernel(sink), BACKEND.target, Options(noopt=True))
     linear = replace(linear, uops=tuple(linearise(after)))
     for size in (1, 3, 4, 5, 31, len(VALUES)):

@@ -1,12 +1,13 @@
-"""Groups whose threads work together on rows: each reduction of a row is shared, and so are the loops over its results.
+"""Block reductions: the threads of a block divide each reduction of a row, and the loops over the row's results.
 
-    for each row:                                      (groups, along the grid)
-        part = value combined over every 32nd element  (each thread, from its own number on)
+    for each row:                                      (thread blocks, along the grid)
+        part = value combined over every 32nd element  (each thread, from its thread index on)
         shared[thread] = part; BARRIER
         total = shared[0] op shared[1] op ...          (each thread, in this order)
         results of every 32nd element                  (each thread)
 
-What is combined with what follows from sizes and the Target alone. A thread past the end of a loop combines nothing.
+The order of combination depends on sizes and the Target alone, so that results are reproducible. A thread past the end
+of a loop combines the identity of the op.
 """
 
 from __future__ import annotations
@@ -15,11 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tinygraft.codegen.action import Action
-from tinygraft.codegen.actions import name_of
-from tinygraft.codegen.loops import mask_of, often, size, trip_count, unflatten
-from tinygraft.codegen.positions import (
+from tinygraft.codegen.grid_ranges import (
     GridCandidate,
-    Positions,
+    GridRanges,
     all_of,
     cost_of,
     cycles,
@@ -29,6 +28,8 @@ from tinygraft.codegen.positions import (
     power_of_two,
     product,
 )
+from tinygraft.codegen.loops import mask_of, often, size, trip_count, unflatten
+from tinygraft.codegen.transforms import name_of
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import FACTS, AxisKind, LocalArg, Ops
@@ -36,15 +37,16 @@ from tinygraft.uop.uop import UOp, postorder
 
 # assumed: chosen where no GPU was at hand (2026-11-20); they only put the candidates in order
 SERIAL = 32  # parts that are combined one after another; more are combined in two steps
-FEWEST = 8  # iterations of a reduction below which it is not shared
-MEETING = 60.0  # cycles to meet at a barrier and combine the parts
+FEWEST = 8  # iterations of a reduction below which it is not divided
+MEETING = 60.0  # cycles to wait at a barrier and combine the parts
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
-    """shares are the loops, counted together, that threads share; rows those that lie along the grid.
+class BlockReduction:
+    """Which loops the threads of a block divide.
 
-    reduces are the reductions that threads share.
+    Each of `shares` is a group of nested loops that is flattened and divided; `rows` are mapped to the grid; `reduces`
+    are the reductions that are divided.
     """
 
     shares: tuple[tuple[UOp, ...], ...]
@@ -53,28 +55,33 @@ class Team:
     threads: int
 
 
-def teams(sink: UOp, target: Target) -> Iterator[GridCandidate]:
-    """The way to compute a kernel in teams, where it has something for them to share."""
+def block_reductions(sink: UOp, target: Target) -> Iterator[GridCandidate]:
+    """Yield the candidate that computes a kernel by block reductions, where it has loops for the threads to divide."""
     nodes = postorder(sink)
     if target.block_threads < 2 or any(n.op is Ops.RANGE and n.arg.kind is not AxisKind.LOOP for n in nodes):
         return
-    team = _team(sink, nodes, target)
-    if team is None or _overwrites(sink, team):
+    plan = _block_reduction(sink, nodes, target)
+    if plan is None or _overwrites(sink, plan):
         return
-    shared = {r.arg.axis: mine[-1] for mine in team.shares for r in mine}
+    shared = {r.arg.axis: mine[-1] for mine in plan.shares for r in mine}
     counts = {
-        n.arg.axis: size(n) for n in nodes if n.op is Ops.RANGE and n not in team.rows and n.arg.axis not in shared
+        n.arg.axis: size(n) for n in nodes if n.op is Ops.RANGE and n not in plan.rows and n.arg.axis not in shared
     }
-    for mine in team.shares:
-        counts[mine[-1].arg.axis] = -(-trip_count(mine) // team.threads)
-    meetings = sum(often(n.ranges, counts) for n in team.reduces)
-    cost = cost_of(trip_count(team.rows), cycles(nodes, counts, shared) + meetings * MEETING)
-    loops = tuple(name_of(r) for mine in team.shares for r in mine)
-    yield GridCandidate(Action("team", loops, ((team.threads,),)), cost, lambda: _Maker(sink, team, target).sink())
+    for mine in plan.shares:
+        counts[mine[-1].arg.axis] = -(-trip_count(mine) // plan.threads)
+    meetings = sum(often(n.ranges, counts) for n in plan.reduces)
+    cost = cost_of(trip_count(plan.rows), cycles(nodes, counts, shared) + meetings * MEETING)
+    loops = tuple(name_of(r) for mine in plan.shares for r in mine)
+    yield GridCandidate(
+        Action("team", loops, ((plan.threads,),)), cost, lambda: _BlockReducer(sink, plan, target).sink()
+    )
 
 
-def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
-    """Reductions from the outside in: one that depends on a loop that is shared already is each thread's own."""
+def _block_reduction(sink: UOp, nodes: Sequence[UOp], target: Target) -> BlockReduction | None:
+    """Choose the loops to divide, or None: reductions from the outermost in, then the loops over results beside them.
+
+    A reduction that depends on a divided loop is computed by each thread for itself.
+    """
     loops = outputs(sink)
     shares: dict[tuple[UOp, ...], None] = {}
     reduces: set[UOp] = set()
@@ -99,66 +106,71 @@ def _team(sink: UOp, nodes: Sequence[UOp], target: Target) -> Team | None:
     if not taken or taken.bit_count() < sum(map(len, shares)) or any(n.ranges & taken for n in reduces):
         return None
     if any(n.op is Ops.REDUCE and n not in reduces and mask_of(n.src[1:]) & taken for n in nodes):
-        return None  # a loop that is shared in one reduction and each thread's own in another
+        return None  # a loop that is divided in one reduction and run by each thread in another
     if not reduces and len(everywhere) == len(loops):
         return None
     around = [r for r in everywhere if not taken >> r.arg.axis & 1 and (not reduces or rows >> r.arg.axis & 1)]
     most = max(trip_count(mine) for mine in shares)
     threads = min(power_of_two(target.block_threads), 1 << max(most - 1, 1).bit_length())
-    return Team(tuple(shares), tuple(around), frozenset(reduces), threads)
+    return BlockReduction(tuple(shares), tuple(around), frozenset(reduces), threads)
 
 
 def _steps(count: int) -> list[int]:
-    """How many parts there are before each step of combining them."""
+    """Return how many parts remain before each step of combining them."""
     steps = [count]
     while steps[-1] > SERIAL:
         steps.append(steps[-1] // SERIAL)
     return steps
 
 
-def _alone(sink: UOp, team: Team) -> list[UOp]:
-    """The stores of a row, which one thread does."""
-    taken = mask_of(r for mine in team.shares for r in mine)
-    return [s for s in sink.src if not s.ranges & taken]
+def _row_stores(sink: UOp, plan: BlockReduction) -> list[UOp]:
+    """Return the stores in no divided loop: one value for each row, stored by one thread."""
+    divided = mask_of(r for mine in plan.shares for r in mine)
+    return [s for s in sink.src if not s.ranges & divided]
 
 
-def _overwrites(sink: UOp, team: Team) -> bool:
-    """Whether one thread would store, for its row, what others of the group still read."""
-    for store in _alone(sink, team):
-        elsewhere = [*(s for s in sink.src if s is not store), *team.reduces]
+def _overwrites(sink: UOp, plan: BlockReduction) -> bool:
+    """Whether one thread would store, for its row, to memory that other threads of the block still read."""
+    for store in _row_stores(sink, plan):
+        elsewhere = [*(s for s in sink.src if s is not store), *plan.reduces]
         if any(n.op is Ops.LOAD and n.src[0] is store.src[0] for n in postorder(*elsewhere)):
             return True
     return False
 
 
-class _Maker:
-    """The kernel of a team, node by node."""
+class _BlockReducer:
+    """Rebuilds a kernel, node by node, with its block reductions."""
 
-    def __init__(self, kernel: UOp, team: Team, target: Target) -> None:
-        self.team, self.new = team, Positions(kernel, target)
-        places, gates = self.new.spread([r.src[0] for r in team.rows])
-        swap = dict(zip(team.rows, places, strict=True))
-        # what is on the grid first: the nodes below then have only loops left, and the reductions are found again
+    def __init__(self, kernel: UOp, plan: BlockReduction, target: Target) -> None:
+        self.plan, self.new = plan, GridRanges(kernel, target)
+        indices, gates = self.new.map_to_grid([r.src[0] for r in plan.rows])
+        swap = dict(zip(plan.rows, indices, strict=True))
+        # the grid first: then only loops remain in the nodes below. This rebuilds the REDUCEs, so `plan.reduces` are
+        # recognised by their loops from here on
         self.kernel = gated(ix.rebuild_simplified((kernel,), swap)[kernel], gates)
-        self.replaced = {s.src[0] for s in _alone(kernel, team)}  # memory that only the thread that stores may read
-        self.thread = self.new.range(team.threads, AxisKind.THREAD)
+        # memory that only the storing thread may read
+        self.replaced = {s.src[0] for s in _row_stores(kernel, plan)}
+        self.thread = self.new.range(plan.threads, AxisKind.THREAD)
         self.memories = 0
         self.done: dict[UOp, UOp] = {}
         self.iteration: dict[tuple[UOp, ...], UOp] = {}
         self.inside: dict[int, UOp] = {}  # mask of shared loops -> the condition that a thread is inside of them
-        self.mine: dict[UOp, tuple[UOp, ...]] = {r: mine for mine in team.shares for r in mine}
-        for mine in team.shares:
+        self.mine: dict[UOp, tuple[UOp, ...]] = {r: mine for mine in plan.shares for r in mine}
+        for mine in plan.shares:
             self._share(mine)
 
     def _share(self, mine: tuple[UOp, ...]) -> None:
-        """Every so many-th iteration of loops, counted together, is this thread's."""
-        total, threads = product(r.src[0] for r in mine), self.team.threads
+        """Divide flattened loops among the threads: a thread has the iterations congruent to its index.
+
+        So neighbouring threads access neighbouring elements at the same time (coalesced).
+        """
+        total, threads = product(r.src[0] for r in mine), self.plan.threads
         iterations = ix.idiv(ix.add(total, threads - 1), threads)
         iteration = ix.const(0) if iterations.hi == 1 else UOp.range(iterations, mine[-1].arg.axis)
-        place = ix.add(ix.mul(iteration, threads), self.thread)
-        self.done.update(unflatten(place, mine))
+        index = ix.add(ix.mul(iteration, threads), self.thread)
+        self.done.update(unflatten(index, mine))
         self.iteration[mine] = iteration
-        gate = ix.valid(ix.lt(place, total))
+        gate = ix.valid(ix.lt(index, total))
         if gate is not None:
             self.inside[mask_of(mine)] = gate
 
@@ -189,7 +201,11 @@ class _Maker:
         return done[self.kernel]
 
     def _shared(self, node: UOp, value: UOp) -> UOp:
-        """A reduction: each thread's part of it, then all parts, in each thread."""
+        """Return a divided reduction: each thread's part, then, in every thread, the combination of all parts.
+
+        Every thread combines them, since every thread may need the result: one combining thread would need another
+        BARRIER.
+        """
         mine = next(self.mine[r] for r in node.src[1:] if r in self.mine)
         identity = FACTS[node.arg.op].identity
         assert identity is not None
@@ -199,7 +215,7 @@ class _Maker:
         if self.iteration[mine].op is Ops.RANGE:
             loops.append(self.iteration[mine])
         part = UOp(Ops.REDUCE, node.dtype, (value, *loops), node.arg) if loops else value
-        count, *fewer = _steps(self.team.threads)
+        count, *fewer = _steps(self.plan.threads)
         for few in fewer:
             ready = self._put(part, count)
             iteration = self.new.range(SERIAL)
@@ -211,7 +227,7 @@ class _Maker:
         return UOp(Ops.REDUCE, node.dtype, (UOp(Ops.LOAD, node.dtype, (ready, iteration)), iteration), node.arg)
 
     def _put(self, part: UOp, count: int) -> UOp:
-        """Shared memory with the parts of the first threads, once all have stored theirs."""
+        """Return shared memory with the parts of the first `count` threads, after the BARRIER."""
         memory = UOp(Ops.LOCAL, part.dtype, (), LocalArg(self.memories, count, True))
         self.memories += 1
         gate = ix.valid(ix.lt(self.thread, count))

@@ -1,0 +1,136 @@
+"""Transforms of loops: split, reorder, vectorise, unroll, parallelise. No result changes.
+
+Each function takes a kernel graph and one of its RANGEs. A size that the width does not divide leaves a remainder,
+which becomes a second store (or a second reduction, combined by its op) over the remaining iterations: so every size is
+right, symbolic ones too, and the body needs no gate. Axis numbers are multiples of GAP, so that new ranges can be
+numbered between old ones: the number of a range is also how deep it is nested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinygraft.codegen.collapse import apply
+from tinygraft.rules.fold import fold
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import AxisKind, Ops, RangeArg, ReduceArg
+from tinygraft.uop.uop import UOp, postorder
+
+# given: more than the five numbers below
+GAP = 8
+REMAINDER, VECTOR, UNROLL, UNROLL_REMAINDER, INNER = 1, 2, 3, 4, 5  # added to the number of the range that is split
+
+
+def with_gaps(sink: UOp) -> UOp:
+    """Return the kernel with its axis numbers multiplied by GAP, which the other transforms require.
+
+    All nodes are simplified here, so that a later transform, which simplifies what it rebuilds, removes no loop that
+    another action names.
+    """
+    nodes = postorder(sink)
+    swap = {n: UOp.range(n.src[0], n.arg.axis * GAP, n.arg.kind) for n in nodes if n.op is Ops.RANGE}
+    return apply(sink, nodes, swap, everywhere=True) if swap else sink
+
+
+def renumbered(sink: UOp) -> UOp:
+    """Return the kernel with its ranges numbered anew, with gaps, in the order of their nesting."""
+    nodes = postorder(sink)
+    ranges = sorted((n for n in nodes if n.op is Ops.RANGE), key=lambda r: r.arg.axis)
+    swap = {r: RangeArg(number * GAP, r.arg.kind, r.arg.dim) for number, r in enumerate(ranges)}
+    return rekind(sink, swap)
+
+
+def loops_of(sink: UOp) -> list[UOp]:
+    """Return the ranges of kind LOOP of a kernel, outermost first."""
+    found = [n for n in postorder(sink) if n.op is Ops.RANGE and n.arg.kind is AxisKind.LOOP]
+    return sorted(found, key=lambda r: r.arg.axis)
+
+
+def name_of(loop: UOp) -> int:
+    """Return the number that actions have for a loop of a kernel with gaps; the ranges it was split into share it."""
+    return int(loop.arg.axis) // GAP
+
+
+def split(sink: UOp, loop: UOp, width: int) -> UOp:
+    """Split `loop` into a loop over blocks and, in it, a loop of `width` iterations. Loops are numbered anew."""
+    return renumbered(split_range(sink, loop, width, AxisKind.LOOP, INNER, REMAINDER))
+
+
+def reorder(sink: UOp, loops: Sequence[UOp]) -> UOp:
+    """Nest loops in the order in which they are given, by exchanging their axis numbers."""
+    numbers = sorted(r.arg.axis for r in loops)
+    return rekind(sink, {r: RangeArg(number, r.arg.kind) for r, number in zip(loops, numbers, strict=True)})
+
+
+def split_range(sink: UOp, loop: UOp, width: int, kind: AxisKind, inner_number: int, tail_number: int) -> UOp:
+    """Split `loop` into blocks of `width` with an inner range of `kind`, and a loop over the remainder.
+
+    The numbers of the two new ranges are `inner_number` and `tail_number` more than that of `loop`.
+    """
+    size, axis = loop.src[0], loop.arg.axis
+    blocks, remainder = ix.idiv(size, width), ix.mod(size, width)
+    inner = UOp.range(width, axis + inner_number, kind)
+    main = ix.add(ix.mul(UOp.range(blocks, axis), width), inner)
+    tail = ix.add(ix.mul(blocks, width), UOp.range(remainder, axis + tail_number))
+    # a symbolic size has both: how many iterations each of them runs is known at the launch
+    parts = [p for p, most in ((main, blocks.hi), (tail, remainder.hi)) if most]
+    reduced = [n for n in postorder(sink) if n.op is Ops.REDUCE and loop in n.src[1:]]
+    return _split_reduce(sink, reduced, loop, parts) if reduced else _split_stores(sink, loop, parts)
+
+
+def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
+    """Return the stores once for each of `parts`, those of one part together.
+
+    So they share its loop, and an element is read before any of them writes it.
+
+    A store that is not inside of the loop is the same node for each part, and so is stored once.
+    """
+    stores: list[UOp] = []
+    for part in parts:
+        stores += ix.rebuild_simplified((sink,), {loop: part})[sink].src
+    return UOp(Ops.SINK, src=tuple(dict.fromkeys(stores)))
+
+
+def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp]) -> UOp:
+    """Return `sink` with every REDUCE of `reduced` as one REDUCE for each of `parts`, combined by its own op.
+
+    Each part is an index expression that stands for `loop`; the ranges in it take the place of `loop` among those that
+    are reduced over.
+    """
+    swap: dict[UOp, UOp] = {}
+    for node in reduced:
+        results = []
+        for part in parts:
+            value = ix.rebuild_simplified((node.src[0],), {loop: part})[node.src[0]]
+            new = [r for r in postorder(part) if r.op is Ops.RANGE]
+            ranges = (*(r for r in node.src[1:] if r is not loop), *new)
+            results.append(UOp(Ops.REDUCE, node.dtype, (value, *ranges), ReduceArg(node.arg.op)))
+        total = results[0]
+        for result in results[1:]:
+            total = fold(node.arg.op, node.dtype, (total, result))
+        swap[node] = total
+    return ix.rebuild_simplified((sink,), swap)[sink]
+
+
+def vectorise(sink: UOp, loop: UOp, width: int) -> UOp:
+    """Make iterations of `loop` lanes of vectors of `width`."""
+    return split_range(sink, loop, width, AxisKind.VECTOR, VECTOR, REMAINDER)
+
+
+def unroll(sink: UOp, loop: UOp, width: int) -> UOp:
+    """Unroll `loop` by `width`. The copies share values that do not depend on the loop.
+
+    `loop` may be the loop over vectors that `vectorise` made: then the copies are whole vectors.
+    """
+    return split_range(sink, loop, width, AxisKind.UNROLL, UNROLL, UNROLL_REMAINDER)
+
+
+def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:
+    """Replace the arg of ranges: their kind, or their number."""
+    nodes = postorder(sink)
+    return apply(sink, nodes, {r: UOp(Ops.RANGE, r.dtype, r.src, arg) for r, arg in kinds.items()})
+
+
+def parallel(sink: UOp, loops: Sequence[UOp]) -> UOp:
+    """Make loops parallel: the threads of a pool divide their iterations."""
+    return rekind(sink, {r: RangeArg(r.arg.axis, AxisKind.PARALLEL) for r in loops})
