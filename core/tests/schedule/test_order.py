@@ -13,7 +13,7 @@ from tinygraft import Tensor
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.schedule.again import NeedsOwnMemory
-from tinygraft.schedule.order import Task, assigned_late, in_order
+from tinygraft.schedule.order import Task, assignments_last, in_order
 from tinygraft.schedule.schedule import schedule
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
@@ -81,7 +81,7 @@ def test_assigned_values_come_late() -> None:
     needs = {
         product: {other.src[0]}, new: {old.src[0], product}, reads_new: {new}, reads_old: {old.src[0], product}
     }  # fmt: skip
-    assert assigned_late(order, needs) == [product, reads_old, new, reads_new]
+    assert assignments_last(order, needs) == [product, reads_old, new, reads_new]
 
 
 def test_a_task_reads_what_it_overwrites() -> None:

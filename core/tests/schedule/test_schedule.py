@@ -24,7 +24,7 @@ def ran(*outputs: UOp) -> list[str]:
 
 
 ORDER = [
-    "take devices apart", "take waits out", "choose limits", "cut long loops", "order nodes", "bind variables",
+    "split devices", "remove waits", "choose limits", "cut long loops", "order nodes", "bind variables",
     "choose stored", "assign buffers", "fuse", "list tasks", "order tasks", "write kernels", "reuse memory", "prove",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What a pass of the schedule gives when an earlier one has to do more first: which nodes, and what is asked for them.
+"""Requests: what a pass of the schedule returns when an earlier one has to do more first, and for which nodes.
 
 It is a result like any other. passes.py grants it and repeats the passes from the one that the asking pass names.
 """
@@ -12,14 +12,14 @@ from tinygraft.uop.uop import UOp
 
 @dataclass(frozen=True, slots=True)
 class StoreMore:
-    """Nodes that would be computed again in a loop, and had better be stored."""
+    """Requests that nodes are stored, which would otherwise be computed again in a loop."""
 
     nodes: frozenset[UOp]
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsOwnMemory:
-    """Values that cannot be written over the ones that they replace."""
+    """Requests memory of their own for values that cannot overwrite the ones that they replace."""
 
     nodes: frozenset[UOp]
 

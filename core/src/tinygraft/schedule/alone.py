@@ -1,7 +1,7 @@
 """Kernels that compute one node: a scan, a scatter, or a value assigned to a view.
 
-A stored node in, its Draft out. What these have in common is that a place may be written more than once, or read by a
-later iteration: such loops are of kind ORDERED, and no other node joins them.
+In: a stored node. Out: its Draft. These kernels may write an element more than once, or read it in a later iteration:
+such loops are of kind ORDERED, and no other node is fused with them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: never measured
-ROWS = 64  # of a scan, from which on their number and not the length of one is what takes time
+ROWS = 64  # rows of a scan from which they, and not the elements of one, are what is computed in parallel
 
 
 def is_alone(node: UOp) -> bool:
@@ -29,7 +29,7 @@ def is_alone(node: UOp) -> bool:
 
 
 def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft | NeedsOwnMemory:
-    """The kernel of a node; NeedsOwnMemory where it is a scatter that reads the memory that it writes."""
+    """Return the kernel of a node; NeedsOwnMemory for a scatter that reads the memory that it writes."""
     draft = Draft(node.device or "", memory)
     if node.op is Ops.SCAN:
         _scan(draft, node, needs)
@@ -41,7 +41,7 @@ def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft | Need
 
 
 def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """out[i] = out[i-1] op x[i], one i after another."""
+    """Write out[i] = out[i-1] op x[i], in the order of i."""
     axis, buffer = node.arg.axis, draft.lowering.memory[node]
     if is_concrete(node.shape) and node.shape[axis] <= BLOCK and numel(node.shape) >= ROWS * node.shape[axis]:
         _short_scans(draft, node, needs)
@@ -50,15 +50,16 @@ def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
     i = index[axis] = _ordered(draft, index[axis])
     value = draft.lowering.value(node.src[0], tuple(index))
     if i.op is Ops.RANGE:
-        behind = ix.ge(i, 1)
-        before = (*index[:axis], ix.sub(i, 1), *index[axis + 1 :])
-        last = draft.lowering.load(buffer, flatten(before, node.shape), behind)
-        value = UOp(Ops.WHERE, node.dtype, (behind, UOp(node.arg.op, node.dtype, (last, value)), value))
+        # the first element is x[0] itself: no op combines it with an identity, so -0.0 stays -0.0
+        not_first = ix.ge(i, 1)
+        previous = (*index[:axis], ix.sub(i, 1), *index[axis + 1 :])
+        last = draft.lowering.load(buffer, flatten(previous, node.shape), not_first)
+        value = UOp(Ops.WHERE, node.dtype, (not_first, UOp(node.arg.op, node.dtype, (last, value)), value))
     draft.store(node, flatten(tuple(index), node.shape), value, needs)
 
 
 def _short_scans(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """A scan of many short rows, its iterations written out: then those of several rows are computed side by side."""
+    """Write a scan of many short rows, unrolled along its axis: then the loop over rows can be vectorised."""
     axis, shape = node.arg.axis, node.shape
     index = list(draft.index((*shape[:axis], 1, *shape[axis + 1 :])))
     value: UOp | None = None
@@ -70,10 +71,10 @@ def _short_scans(draft: Draft, node: UOp, needs: set[UOp]) -> None:
 
 
 def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
-    """base[where[j]] = value[j], or op of what is there and value[j], for one j after another.
+    """Write base[where[j]] = value[j], or op of the old element and value[j], in the order of j.
 
-    False where it reads the memory that it writes: an element written early would be read again, where a place is named
-    twice even at its own.
+    Returns False where it reads the memory that it writes: an element could be read after it was written, where two
+    indices are equal even in the same iteration.
     """
     base, where, value = node.src
     axis, end = node.arg.axis, node.arg.axis + len(where.shape)
@@ -94,7 +95,7 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
 
 
 def _view(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """The value of an assigned view, stored where the view's elements lie in its base."""
+    """Store the value of an assigned view at the indices of the view's elements in its base."""
     old, value, view = node.src
     index = draft.index(view.shape)
     new = draft.lowering.value(value, index)
@@ -103,7 +104,7 @@ def _view(draft: Draft, node: UOp, needs: set[UOp]) -> None:
 
 
 def _ordered(draft: Draft, i: UOp) -> UOp:
-    """An index of a kernel with its loop run in order; an axis of size 1 has no loop."""
+    """Return an index of a kernel with its loop made ORDERED; an axis of size 1 has no loop."""
     if i.op is not Ops.RANGE:
         return i
     loops = draft.lowering.loops
@@ -113,7 +114,7 @@ def _ordered(draft: Draft, i: UOp) -> UOp:
 
 
 def _position(view: UOp, index: Index, base: UOp) -> tuple[UOp, UOp | None]:
-    """Where an element of a view lies in the memory of its base."""
+    """Return the flat index of an element of a view in the memory of its base, and the condition that it is inside."""
     inside: UOp | None = None
     while view is not base:
         if view.op in MOVEMENT:

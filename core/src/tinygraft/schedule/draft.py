@@ -1,4 +1,4 @@
-"""One kernel in the making: its lowering, its stores, and its canonical form.
+"""A kernel while nodes are added to it: its lowering, its stores, and its canonical form.
 
     draft = Draft(device, memory)
     draft.add(node, needs)       # compute node and store it
@@ -33,21 +33,21 @@ class Draft:
         self.needs: set[UOp] = set()
 
     def index(self, shape: Shape) -> Index:
-        """The loops of this kernel as an index into an output of that shape."""
-        place = 0
+        """Return the loops of this kernel as an index into an output of `shape`; axes of size 1 have none."""
+        depth = 0
         index: list[UOp] = []
         for size in shape:
             if is_size(size, 1):
                 index.append(ZERO)
             else:
-                index.append(self.lowering.loop(place, size))
-                place += 1
+                index.append(self.lowering.loop(depth, size))
+                depth += 1
         return tuple(index)
 
     def add(self, node: UOp, needs: set[UOp]) -> bool:
-        """Compute and store node here. False, with the draft as it was, where that cannot be.
+        """Compute and store `node` here. Returns False, and leaves the draft unchanged, where that is impossible.
 
-        That is where it needs a node of this draft at another place than where that is computed.
+        It is where `node` needs a node of this draft at another index than that at which the draft computes it.
         """
         lowering = self.lowering
         loops, reduces = len(lowering.loops), dict(lowering.reduces)
@@ -65,26 +65,26 @@ class Draft:
         return True
 
     def store(self, node: UOp, position: UOp, value: UOp, needs: set[UOp], gate: UOp | None = None) -> None:
-        """A store of node's value, or of a part of it, to its memory at a position."""
+        """Store the value of `node`, or a part of it, to its memory at a flat index."""
         self.write(node, self.lowering.memory[node], position, value, gate)
         self.needs |= needs
 
     def write(self, node: UOp, buffer: UOp, position: UOp, value: UOp, gate: UOp | None = None) -> None:
-        """A store to a buffer, on behalf of node."""
+        """Store to a buffer, on behalf of `node`."""
         src = (self.lowering.param(buffer), position, value, *(() if gate is None else (gate,)))
         self.stores.append(UOp(Ops.STORE, src=src))
         self.nodes.append(node)
 
     @property
     def buffers(self) -> set[UOp]:
-        """The buffers that it reads or writes."""
+        """The buffers that the kernel reads or writes."""
         return set(self.lowering.slots)
 
     def overwritten(self) -> set[UOp]:
-        """The assigned values whose old ones this kernel may read where it has stored the new ones already.
+        """Return the assigned values whose old value this kernel may read after it has stored the new one.
 
         Codegen reads an element before its loops store it, and may run iterations of every loop around a store in any
-        order: so wherever a load meets a store, it has to be in the same iteration of all of these.
+        order: so a load of an element that is stored has to be in the same iteration of all of these.
         """
         if not any(node.op is Ops.ASSIGN for node in self.nodes):
             return set()
@@ -93,17 +93,20 @@ class Draft:
             if node.op is Ops.ASSIGN:
                 writers.setdefault(store.src[0], []).append((store, node))
         loads = [n for n in postorder(*self.stores) if n.op is Ops.LOAD and n.src[0] in writers]
-        return {node for load in loads for store, node in writers[load.src[0]] if reads_late(load, store)}
+        return {node for load in loads for store, node in writers[load.src[0]] if reads_overwritten(load, store)}
 
     def repeated(self) -> set[UOp]:
-        """The reductions that run more often than they have results: inside loops that they do not depend on, or at an
-        index that does not change with every iteration."""
+        """Return the reductions that run more often than they have results.
+
+        They are inside of loops that they do not depend on, or at an index that does not change with every iteration.
+        """
         lowering = self.lowering
         loops = [r.arg.axis for r in lowering.loops]
         again: set[UOp] = set()
         for reduce, node in lowering.reduces.items():
-            places = [place for place, axis in enumerate(loops) if reduce.ranges >> axis & 1]
-            idle = [p for p in range(places[-1]) if p not in places] if places else []
+            depths = [depth for depth, axis in enumerate(loops) if reduce.ranges >> axis & 1]
+            # loops around the innermost one that it depends on: it cannot be hoisted out of these
+            idle = [depth for depth in range(depths[-1]) if depth not in depths] if depths else []
             iterations = 1
             for axis, size in lowering.sizes.items():
                 iterations *= high(size) if reduce.ranges >> axis & 1 else 1
@@ -112,11 +115,11 @@ class Draft:
         return again - set(self.nodes)
 
     def call(self) -> KernelCall:
-        """The kernel on its buffers."""
+        """Return the call of the kernel on its buffers."""
         buffers = list(self.lowering.slots)
         sink = canonical(self.stores, self.lowering.loops)
         params = _params(sink)
-        while [n.arg.slot for n in params] != list(range(len(buffers))):  # loads have folded away; more may now
+        while [n.arg.slot for n in params] != list(range(len(buffers))):  # simplification removed loads, and may again
             buffers = [buffers[n.arg.slot] for n in params]
             dense = {n: UOp(Ops.PARAM, n.dtype, (), ParamArg(slot, n.arg.size)) for slot, n in enumerate(params)}
             sink = ix.rebuild_simplified((sink,), dense)[sink]
@@ -125,22 +128,22 @@ class Draft:
         return KernelCall(Kernel(sink), self.device, tuple(buffers), tuple(written))
 
 
-def reads_late(load: UOp, store: UOp) -> bool:
-    """Whether a load may meet a store to the same memory in another iteration of a loop around the store."""
+def reads_overwritten(load: UOp, store: UOp) -> bool:
+    """Whether a load may read an element that is stored in another iteration of a loop around the store."""
     same = coincide(GatedIndex(*load.src[1:]), GatedIndex(store.src[1], *store.src[3:]))
     return same is not None and bool(store.ranges & ~same)
 
 
 def _params(sink: UOp) -> list[UOp]:
-    """The buffer arguments of a kernel, by slot."""
+    """Return the buffer arguments of a kernel, by slot."""
     return sorted((n for n in postorder(sink) if n.op is Ops.PARAM), key=lambda n: n.arg.slot)
 
 
 def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
-    """A SINK of the stores with ranges numbered in the order of nesting and variables unbound.
+    """Return a SINK of the stores with ranges numbered in the order of nesting and variables unbound.
 
-    Reductions that do not need each other, of equal sizes and at the same place, get the same ranges, so that they
-    become one loop.
+    Reductions that do not depend on each other, with equal sizes and inside of the same loops, get the same ranges, so
+    that they become one loop. Equal work is then an equal node, which the caches of kernels compare.
     """
     sink = UOp(Ops.SINK, src=tuple(stores))
     if unbound := _unbound(sink):
@@ -148,6 +151,7 @@ def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
         loops = [ix.rebuild_simplified((r,), unbound)[r] for r in loops]
     swap: dict[UOp, UOp] = {}
     number = 0
+    # ORDERED loops innermost, so that loops which do not depend on the order can be parallelised around them
     for old in sorted(loops, key=lambda r: r.arg.kind is AxisKind.ORDERED):
         number = _renumber(swap, old, number)
     for mine, theirs in _pairs_of_ranges(sink):
@@ -158,9 +162,9 @@ def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
 
 
 def _unbound(sink: UOp) -> dict[UOp, UOp]:
-    """What each BIND becomes in a kernel: its variable, which is one argument for all that have its name.
+    """Return what replaces each BIND in a kernel: its variable, one argument for all BINDs of its name.
 
-    Where they have other bounds, a value is within all of them, or it could not have been bound.
+    Its bounds are the intersection of theirs: each BIND has checked the value against its own.
     """
     binds = [node for node in postorder(sink) if node.op is Ops.BIND]
     named: dict[str, UOp] = {}
@@ -173,7 +177,7 @@ def _unbound(sink: UOp) -> dict[UOp, UOp]:
 
 
 def _pairs_of_ranges(sink: UOp) -> Iterator[tuple[UOp, UOp]]:
-    """Each range of a reduction, and that of the first reduction it shares a loop with, which may be itself."""
+    """Yield each range of a reduction, with that of the first reduction that it shares a loop with, perhaps itself."""
     depth: dict[UOp, int] = {}
     shared: dict[tuple[object, ...], tuple[UOp, ...]] = {}
     for node in postorder(sink):
@@ -184,7 +188,7 @@ def _pairs_of_ranges(sink: UOp) -> Iterator[tuple[UOp, UOp]]:
 
 
 def _renumber(swap: dict[UOp, UOp], old: UOp, number: int) -> int:
-    """Give a range the next number unless it has one; the number after that."""
+    """Give a range the next number unless it has one. Returns the next free number."""
     if old in swap:
         return number
     swap[old] = UOp.range(old.src[0], number, old.arg.kind)

@@ -1,11 +1,11 @@
-"""Stored nodes into kernels: which are computed together.
+"""Fusion: which stored nodes one kernel computes.
 
-A stored node joins the kernel of something it reads, or of something that reads the same, when both run over the same
-loops (or the shorter loops are the outer ones of the longer) and no third kernel stands between them. Then what it
-reads at its own place needs no load, and shared parts are computed once.
+A stored node joins the kernel of a node that it reads, or of one that reads the same buffer, when both have the same
+loops (or the shorter loops are the outer ones of the longer) and no third kernel has to run between them. Then what it
+reads at its own index needs no load, and common subexpressions are computed once.
 
-A model repeats its layers, so most kernels are put together from parts that an earlier one was put together from. A
-Book keeps what became of each step, by the form of the parts: a kernel equal to an earlier one is never lowered.
+A model repeats its layers, so most kernels are equal to an earlier one. A Book caches the result of each step by the
+form of its nodes: a kernel equal to an earlier one is not lowered again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tinygraft.uop.uop import UOp, postorder
 
 # assumed: the factor itself. What it keeps out was measured: an update of Adam at the end of a product of
 # 768x3072x512 takes 12.9 ms, apart 10.2 + 1.2 (benchmarks/NOTES.md, 2026-11-20)
-FEWER = 8  # times that what joins a product of matrices must read less than it has results, beside these
+FEWER = 8  # times fewer elements than it has results that a node joining a product may read from other buffers
 # assumed: never measured
 TINY = 16  # elements up to which kernels are joined only because there are fewer then
 LATEST = 8  # kernels that read the same among which a node may choose
@@ -38,7 +38,7 @@ NAMED = frozenset({Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})  # 
 
 @dataclass(frozen=True, slots=True)
 class FusionState:
-    """What a kernel has become by the nodes put into it: how many values and buffers it has, and its reductions."""
+    """A kernel by the nodes in it: a number for its form, how many values and buffers it has, and its reductions."""
 
     number: int
     ops: int = 0
@@ -48,18 +48,18 @@ class FusionState:
 
 
 class Book:
-    """What became of kernels, by the steps in which they were put together. Lives as long as one schedule is made."""
+    """A cache of kernel states, by the steps in which kernels were put together. There is one for each schedule."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[Hashable, Any] = {}
 
     def number(self, key: Hashable) -> int:
-        """A number for a key, the same for equal keys."""
+        """Return a number for a key, the same for equal keys."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def once(self, key: Hashable, work: Callable[[], Any]) -> Any:
-        """The result of work, which follows from key alone; but for StoreMore, which names nodes and is not kept."""
+        """Return the result of `work`, which follows from `key`, cached; but for StoreMore, which names nodes."""
         if key not in self._known:
             spend()
             found = work()
@@ -71,7 +71,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class KernelPart:
-    """A stored node as a part of a kernel: its form, and the memory it reads, in the order in which the form does."""
+    """A stored node as a part of a kernel: its form, and the memory that it reads, in the order of the form."""
 
     node: UOp
     form: int
@@ -79,19 +79,19 @@ class KernelPart:
 
 
 class Group:
-    """One kernel: the stored nodes it computes and the memory they need. It is written only where no equal one was."""
+    """One kernel: the stored nodes that it computes and the memory that they need. Equal ones are lowered once."""
 
     def __init__(self, number: int, device: str, memory: Mapping[UOp, UOp], book: Book) -> None:
         self.number, self.device, self.memory, self.book = number, device, memory, book
         self.nodes: list[UOp] = []
         self.needs: set[UOp] = set()
         self.sizes: list[sint] = []
-        self.places: dict[UOp, int] = {}  # buffer -> its number in this kernel, in the order in which parts name them
+        self.numbers: dict[UOp, int] = {}  # buffer -> its number in this kernel, in the order in which parts name them
         self.state = FusionState(-1)
         self._draft: Draft | None = None
 
     def join(self, part: KernelPart, needs: set[UOp]) -> bool | StoreMore:
-        """Compute and store a node here. False where that cannot be; after StoreMore the group is of no use."""
+        """Compute and store a node here. Returns False where it does not fit; after StoreMore the group is invalid."""
         entry, buffers = self._entry(part)
         state = self.book.once((self.state.number, entry), lambda: self._extended(part, needs, entry))
         if state is None:
@@ -99,17 +99,17 @@ class Group:
         if isinstance(state, StoreMore):
             return state
         if self._draft is not None and len(self._draft.nodes) == len(self.nodes):
-            self._draft = None  # it was found in the book: this draft is a step behind
+            self._draft = None  # the state came from the book: this draft has one node fewer
         self.nodes.append(part.node)
         self.needs |= needs
-        self.places, self.state = buffers, state
+        self.numbers, self.state = buffers, state
         sizes = output_loops(part.node.shape)
         self.sizes = sizes if len(sizes) > len(self.sizes) else self.sizes
         return True
 
     def _entry(self, part: KernelPart) -> tuple[Hashable, dict[UOp, int]]:
-        """How a part is wired to what is here: which buffers it reads and writes, and which of these are nodes here."""
-        buffers = dict(self.places)
+        """Return a key of how a part is connected to this kernel: its buffers, and which of them nodes here write."""
+        buffers = dict(self.numbers)
         labels = []
         for leaf in (*part.leaves, part.node):
             buffer = self.memory.get(leaf, leaf)
@@ -118,16 +118,16 @@ class Group:
         return (part.form, tuple(labels)), buffers
 
     def _extended(self, part: KernelPart, needs: set[UOp], entry: Hashable) -> FusionState | StoreMore | None:
-        """The state with one more node, None where that cannot be."""
+        """Return the state with one more node, or None where it does not fit."""
         node = part.node
         if self.state.product and (
             not any(leaf in self.nodes for leaf in part.leaves)
             or any(
-                self.memory.get(leaf, leaf) not in self.places and numel(leaf.shape) * FEWER > numel(node.shape)
+                self.memory.get(leaf, leaf) not in self.numbers and numel(leaf.shape) * FEWER > numel(node.shape)
                 for leaf in part.leaves
             )
         ):
-            return None  # where a product of matrices ends, each tile would wait for more memory
+            return None  # the epilogue of a product may read little: each tile would wait for that memory
         draft = self.draft()
         before = set(draft.lowering.reduces)
         if not draft.add(node, needs):
@@ -145,7 +145,7 @@ class Group:
         return FusionState(number, ops, len(lowering.slots), len(reduces), product or self.state.product)
 
     def draft(self) -> Draft:
-        """The kernel written down."""
+        """Return the kernel lowered."""
         if self._draft is None:
             self._draft = Draft(self.device, self.memory)
             for node in self.nodes:
@@ -153,7 +153,7 @@ class Group:
         return self._draft
 
     def takes(self, node: UOp, target: Target) -> bool:
-        """Whether there is room for one more output, and it writes where nothing here does already."""
+        """Whether there is room for one more output, and no node here writes the same buffer."""
         memory = self.memory
         if any(memory[n] is memory[node] for n in self.nodes):
             return False
@@ -168,7 +168,7 @@ class Group:
         unless it is tiny.
         """
         if self.is_beside(node) and numel(node.shape) > TINY:
-            return False  # readers of the old value come first; that many kernels should not wait for each other
+            return False  # the assignment waits for all readers of the old value, and this kernel would wait with it
         room = self.state.ops < target.max_ops / 2 and self.state.buffers < target.max_params - 8
         return room and self.fits(node.shape)
 
@@ -192,16 +192,16 @@ class Group:
 
     @property
     def elements(self) -> int:
-        """How many elements its largest output has."""
+        """How many elements the largest output has."""
         return max(numel(n.shape) for n in self.nodes)
 
     @property
     def buffers(self) -> set[UOp]:
-        """The buffers that it reads or writes."""
-        return set(self.places)
+        """The buffers that this kernel reads or writes."""
+        return set(self.numbers)
 
     def overwritten(self) -> set[UOp]:
-        """The assigned values whose old ones are read here at another place than where they are written."""
+        """Return the assigned values whose old value is read here at another index than the new one is written."""
         if not any(node.op is Ops.ASSIGN for node in self.nodes):
             return set()
         found = self.book.once(("overwritten", self.state.number), self._overwritten)
@@ -211,18 +211,18 @@ class Group:
         return [self.nodes.index(node) for node in self.draft().overwritten()]
 
     def call(self) -> KernelCall:
-        """The kernel on its buffers."""
+        """Return the call of this kernel on its buffers."""
         kernel, params, written = self.book.once(("call", self.state.number), self._call)
-        buffers = list(self.places)
-        return KernelCall(kernel, self.device, tuple(buffers[place] for place in params), written)
+        buffers = list(self.numbers)
+        return KernelCall(kernel, self.device, tuple(buffers[number] for number in params), written)
 
     def _call(self) -> tuple[Kernel, tuple[int, ...], tuple[int, ...]]:
         call = self.draft().call()
-        return call.kernel, tuple(self.places[buffer] for buffer in call.buffers), call.written
+        return call.kernel, tuple(self.numbers[buffer] for buffer in call.buffers), call.written
 
 
 def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> KernelPart:
-    """A stored node as a part of kernels: what it computes from memory, with that memory by number."""
+    """Return a stored node as a part of kernels: its form, with memory by number, and that memory."""
     root = node.src[1] if node.op is Ops.ASSIGN else node
     key: list[Hashable] = [(node.op is Ops.ASSIGN, node.dtype, node.shape)]
     numbers: dict[UOp, int] = {}
@@ -251,9 +251,9 @@ def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> KernelPart:
 
 def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
                 target: Target, book: Book) -> list[Group] | StoreMore:  # fmt: skip
-    """The kernels that compute the stored nodes (sources first), but for those in alone.
+    """Return the kernels that compute the stored nodes (sources first), without those of `alone`.
 
-    StoreMore where a reduction would run again in a loop that it does not depend on.
+    Returns StoreMore where a reduction would be repeated in a loop that it does not depend on.
     """
     groups: list[Group] = []
     home: dict[UOp, Group] = {}
@@ -288,20 +288,23 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
 
 
 class _Reading:
-    """Kernels by what they read, and by their loops, to find those that a node could share something with."""
+    """An index of kernels by the memory that they read, and by their loops, to find candidates for a node."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[Group, None]] = {}
 
     def note(self, group: Group, node: UOp, needs: set[UOp]) -> None:
-        """A node was put into group."""
+        """Record that a node was put into `group`."""
         for key in (*needs, tuple(output_loops(node.shape)), *([TINY] if numel(node.shape) <= TINY else ())):
             known = self._known.setdefault(key, {})
-            known.pop(group, None)  # it goes to the end, as the latest
+            known.pop(group, None)  # a dict keeps the order of insertion: the latest goes to the end
             known[group] = None
 
     def sharers(self, node: UOp, needs: set[UOp]) -> set[Group]:
-        """The latest kernels that read what node needs; with its loops, where it reads nothing; of tiny ones, any."""
+        """Return the latest kernels that read what `node` needs, or have its loops where it reads nothing.
+
+        For a tiny node tiny kernels too, whatever they read: then launches are what costs.
+        """
         keys: list[Hashable] = [*needs] if needs else [tuple(output_loops(node.shape))]
         found = {group for key in keys for group in list(self._known.get(key, ()))[-LATEST:]}
         if numel(node.shape) <= TINY:
@@ -310,18 +313,18 @@ class _Reading:
 
 
 def _candidates(node: UOp, needs: set[UOp], home: Mapping[UOp, Group], reading: _Reading) -> list[Group]:
-    """Kernels that a node may join: of what it reads, latest first, then those that read the same or are as tiny."""
+    """Return the kernels that a node may join: those that it reads from, latest first, then those of `sharers`."""
     producers = {home[n] for n in needs if n in home}
     sharers = reading.sharers(node, needs) - producers
     return sorted(producers, key=lambda g: -g.number) + sorted(sharers, key=lambda g: -g.number)
 
 
 class _KernelWaits:
-    """Which kernels have to wait for which. home gives the kernel of a node; one without is a kernel of its own.
+    """Which kernels have to wait for which. `home` has the kernel of a node; a node without is a kernel of its own.
 
-    Nodes come in an order in which none needs a later one. `latest` has, for each kernel, the place of the last node in
-    it and in all that it waits for: nothing that is wholly before the first node of a kernel waits for that kernel. So
-    a search goes no further back than the kernel that it looks for.
+    Nodes come in topological order. `latest` has, for each kernel, the number of the last node in it and in all kernels
+    that it waits for: a kernel whose nodes are all before the first node of another one does not wait for that. So a
+    search goes no further back than the kernel that it looks for.
     """
 
     def __init__(self, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group]) -> None:
@@ -332,7 +335,7 @@ class _KernelWaits:
         self._waited: dict[Group | UOp, set[Group | UOp]] = {}  # kernel -> those that it waits for itself
 
     def note(self, node: UOp, place: int) -> None:
-        """A node was put into its kernel."""
+        """Record that a node was put into its kernel, and pass on how late that kernel is to those that wait for it."""
         kernel = self.home.get(node, node)
         self.first.setdefault(kernel, place)
         waited = self._kernels_of(node) - {kernel}
@@ -355,19 +358,19 @@ class _KernelWaits:
             kernel = stack.pop()
             if kernel is group:
                 return True
-            if kernel not in seen and latest.get(kernel, first + 1) > first:  # what has no place yet comes later
+            if kernel not in seen and latest.get(kernel, first + 1) > first:  # a kernel without number comes later
                 seen.add(kernel)
                 waited = self._waited.get(kernel)
                 stack.extend(self._kernels_of(kernel) if waited is None else waited)
         return False
 
     def _kernels_of(self, node: Any) -> set[Group | UOp]:
-        """The kernels of what a node needs. Memory that was there before is nobody's."""
+        """Return the kernels that write what a node needs. Memory that existed before has none."""
         return {self.home.get(need, need) for need in self.needs[node] if need in self.needs}
 
 
 def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], waits: _KernelWaits) -> bool:
-    """Whether no other kernel that reads the value which node replaces has to wait for group."""
+    """Whether no other kernel that reads the value that `node` replaces has to wait for `group`."""
     old, home = memory_base(node.src[0]), waits.home
     return not any(
         any(home.get(n) is group for n in waits.needs[reader]) or waits.between(reader, group)
@@ -377,7 +380,7 @@ def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], wait
 
 
 def _is_product(reduce: UOp) -> bool:
-    """Whether a reduction of a kernel reads its operands many times over."""
+    """Whether a reduction of a kernel reads each element of its operands many times, as a product of matrices does."""
     inside = reduce.src[0]
     body = postorder(inside)
     sizes = {n.arg.axis: high(n.src[0].hi) for n in body if n.op is Ops.RANGE}

@@ -2,9 +2,9 @@
 
     give_homes(order, stored, private, wanted) -> Homes
 
-An assigned value goes over the one that it replaces, a scatter into its base, where these are memory and nobody wants
-the old value. A node of private, and one that may not overwrite, gets memory of its own: what it does not write itself
-is copied there first (a fill), and the whole back at the end, to where the tensor's memory is.
+An assigned value overwrites the one that it replaces, a scatter its base, where these are memory and the old value is
+not requested. A node of `private`, and one that may not overwrite, gets memory of its own: elements that it does not
+write are copied there first (a fill), and at the end the whole is copied back to the memory of the tensor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tinygraft.uop.uop import UOp
 
 @dataclass(frozen=True, slots=True)
 class Homes:
-    """Where the values of stored nodes are, and in which order those that share a BUFFER are there."""
+    """The BUFFER of each stored node, and the order of the values that share a BUFFER."""
 
     stored: list[UOp] = field(default_factory=list)  # sources before users
     memory: dict[UOp, UOp] = field(default_factory=dict)  # stored node -> BUFFER
@@ -28,9 +28,11 @@ class Homes:
     # the ASSIGN of a scatter into the very value that it replaces: the scatter is written in place instead
     scatters: dict[UOp, UOp] = field(default_factory=dict)  # ASSIGN -> SCATTER
     finished: dict[UOp, UOp] = field(default_factory=dict)  # SCATTER -> ASSIGN
-    fills: list[tuple[UOp, UOp, UOp]] = field(default_factory=list)  # (node, what is copied there first, as a value)
-    copies_back: dict[UOp, tuple[UOp, UOp]] = field(default_factory=dict)  # node -> (BUFFER, what that then holds)
-    kept: set[UOp] = field(default_factory=set)  # the BUFFERs that are there before, or whose values are wanted
+    # (node, the base that is copied to its memory first, a node that stands for that copy)
+    fills: list[tuple[UOp, UOp, UOp]] = field(default_factory=list)
+    # node -> (BUFFER, a node that stands for the value copied back to it)
+    copies_back: dict[UOp, tuple[UOp, UOp]] = field(default_factory=dict)
+    kept: set[UOp] = field(default_factory=set)  # the BUFFERs that exist before, or whose values are requested
 
     def buffer(self, node: UOp) -> UOp:
         """The BUFFER that a value is written to, or that it is."""
@@ -41,18 +43,18 @@ class Homes:
         return self.copies_back[node][0] if node in self.copies_back else self.buffer(node)
 
     def ends(self, wanted: Set[UOp]) -> dict[UOp, UOp]:
-        """The values that have to be there in the end, and the BUFFER of each."""
+        """Return the values that have to be in memory after the last call, and the BUFFER of each."""
         back = {node: after for node, (_, after) in self.copies_back.items()}
         return {back.get(n, n): self.holder(n) for n in wanted if 0 not in n.shape}
 
 
 def give_homes(order: Sequence[UOp], stored: Set[UOp], private: Set[UOp], wanted: Set[UOp]) -> Homes:
-    """The homes of stored, sources first as in order; private are those that need memory of their own."""
+    """Return the homes of the nodes of `stored`; those of `private` need memory of their own."""
     return _HomeGiver(order, stored, private, wanted).given()
 
 
 class _HomeGiver:
-    """Homes in the making."""
+    """Builds the Homes of a graph."""
 
     def __init__(self, order: Sequence[UOp], stored: Set[UOp], private: Set[UOp], wanted: Set[UOp]) -> None:
         self.order, self.private, self.wanted = order, private, wanted
@@ -65,7 +67,7 @@ class _HomeGiver:
         self.homes = Homes(self.stored, scatters=self.scatters, finished={s: n for n, s in self.scatters.items()})
 
     def given(self) -> Homes:
-        """The homes of all stored nodes."""
+        """Return the homes of all stored nodes."""
         memory = self.homes.memory
         for node in self.stored:
             memory[node] = self._home(node)
@@ -76,7 +78,7 @@ class _HomeGiver:
         return self.homes
 
     def _scatters(self) -> dict[UOp, UOp]:
-        """The ASSIGNs of a scatter into the very value that they replace, and that scatter."""
+        """Return the ASSIGNs of a scatter into the very value that they replace, with that scatter."""
         found: dict[UOp, UOp] = {}
         for node in self.stored:
             if node.op is not Ops.ASSIGN or len(node.src) != 2 or node in self.private:
@@ -91,7 +93,7 @@ class _HomeGiver:
         return found
 
     def _home(self, node: UOp) -> UOp:
-        """The BUFFER of a stored node: that of the value it replaces, or a new one."""
+        """Return the BUFFER of a stored node: that of the value that it replaces, or a new one."""
         memory, versions = self.homes.memory, self.homes.versions
         if (scatter := self.scatters.get(node)) is not None:
             versions[memory[scatter]].append(node)
@@ -111,7 +113,7 @@ class _HomeGiver:
         return new
 
     def _may_overwrite(self, node: UOp, base: UOp, buffer: UOp) -> bool:
-        """Whether node's value may take the place of base's in its buffer: base's is the last that it held."""
+        """Whether the value of `node` may overwrite that of `base` in its buffer, the last one there."""
         if base in self.wanted or self.homes.versions.get(buffer, [base])[-1] is not base:
             return False
         if node.op is Ops.ASSIGN or node in self.homes.finished:
@@ -119,7 +121,7 @@ class _HomeGiver:
         return base.op not in (Ops.BUFFER, Ops.ASSIGN) and self.users.get(base, 0) == 1
 
     def _last_assigned(self) -> dict[UOp, UOp]:
-        """For each BUFFER the last of the values that were assigned to it one after another."""
+        """Return, for each BUFFER, the last of the values that were assigned to it in sequence."""
         last: dict[UOp, UOp] = {}
         for node in self.stored:
             base = memory_base(node.src[0]) if node.op is Ops.ASSIGN else node
@@ -131,9 +133,9 @@ class _HomeGiver:
         return last
 
     def _copy_back(self, node: UOp, base: UOp) -> None:
-        """Plan to copy an assigned value with memory of its own, once nobody needs an older one, to where it belongs.
+        """Plan to copy an assigned value from memory of its own back to `base`, after the last use of older ones.
 
-        Not where another value than those that it replaces has been written there, nor where one of these is wanted.
+        Not where the buffer has another value than those that it replaces, nor where one of these is requested.
         """
         if self.homes.memory[node] is base:
             return

@@ -1,8 +1,8 @@
-"""One kernel, written from the tensor graph by demand: the value of a node at an index.
+"""Lowering of one kernel, from the tensor graph by demand: the value of a node at an index.
 
-`Lowering.value(node, index)` walks from a node to what it needs, turning movement into index arithmetic, reductions
-into REDUCE over new ranges and memory into LOAD. Asking for the same node at the same index gives the same UOp, so
-what two outputs share is computed once. Which nodes are memory is decided before (schedule/stored.py).
+`Lowering.value(node, index)` walks from a node to its sources, and lowers movement to index arithmetic, reductions to
+REDUCE over new ranges and memory to LOAD. The same node at the same index is the same UOp, so common subexpressions of
+two outputs are computed once. Which nodes are memory is decided before (schedule/stored.py).
 
 Each op has one handler: a generator that yields the values it needs as requests (node, index, gate), is sent them, and
 yields its own value last. So the walk has a stack of its own, however deep the graph is. A gate is the condition under
@@ -33,10 +33,10 @@ IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and it
 
 
 class Lowering:
-    """A kernel in the making.
+    """The state of a kernel while it is lowered.
 
-    memory maps each stored node of the tensor graph to its BUFFER; members are the nodes that this kernel computes,
-    with the index at which it does. slots numbers the buffers that the kernel uses, in order of first use.
+    `memory` maps each stored node of the tensor graph to its BUFFER; `members` are the nodes that this kernel computes,
+    each with the index of its loops. `slots` numbers the buffers that the kernel uses, in order of first use.
     """
 
     def __init__(self, memory: Mapping[UOp, UOp]) -> None:
@@ -44,37 +44,37 @@ class Lowering:
         self.members: dict[UOp, Index] = {}
         self.slots: dict[UOp, int] = {}
         self.values: dict[ValueRequest, UOp] = {}
-        self.length = 0  # instructions that its operations are more than one each
+        self.length = 0  # instructions of its operations beyond one each
         self.loops: list[UOp] = []
         self.sizes: dict[int, sint] = {}  # of every range, by axis
         self.reduces: dict[UOp, UOp] = {}  # REDUCE of this kernel -> the node that it computes
-        self._computes: dict[UOp, UOp] = {}  # the same, with those that are part of a longer one by now
+        self._computes: dict[UOp, UOp] = {}  # the same, with REDUCEs that were merged into a longer one since
 
-    def loop(self, place: int, size: sint) -> UOp:
-        """The range over an axis of the outputs: outputs of one kernel share their loops by place."""
-        while len(self.loops) <= place:
+    def loop(self, depth: int, size: sint) -> UOp:
+        """Return the loop of the outputs at `depth`: all outputs of a kernel share it."""
+        while len(self.loops) <= depth:
             self.loops.append(self.range(size))
-        return self.loops[place]
+        return self.loops[depth]
 
     def range(self, size: sint, kind: AxisKind = AxisKind.LOOP) -> UOp:
-        """A new range."""
+        """Return a new range."""
         axis = len(self.sizes)
         self.sizes[axis] = size
         return UOp.range(size, axis, kind)
 
     def param(self, buffer: UOp) -> UOp:
-        """A buffer as an argument of the kernel."""
+        """Return a buffer as an argument of the kernel."""
         slot = self.slots.setdefault(buffer, len(self.slots))
         return UOp(Ops.PARAM, buffer.dtype, (), ParamArg(slot, buffer.arg.size))
 
     def value(self, node: UOp, index: Index, gate: UOp | None = None) -> UOp:
-        """The value of node at index, as a node of the kernel graph, in a kernel that computes no other node."""
+        """Return the value of `node` at `index`, as a node of the kernel graph. `shared_value` may not be None."""
         found = self.shared_value(node, index, gate)
-        assert found is not None, f"{node.op} is computed at another place of its kernel"
+        assert found is not None, f"{node.op} is computed at another index of its kernel"
         return found
 
     def shared_value(self, node: UOp, index: Index, gate: UOp | None = None) -> UOp | None:
-        """The same; None where it needs a stored node of this kernel at another place than where that is computed."""
+        """Return the same, or None where it needs a member of this kernel at another index than its loops'."""
         wanted = (node, index, gate)
         if (known := self.values.get(wanted)) is not None:
             return known
@@ -98,17 +98,17 @@ class Lowering:
         return self.values[wanted]
 
     def _begin(self, request: ValueRequest, stack: list[PendingValue]) -> bool:
-        """Answer a request at once or put it on the stack. False for a node that is computed here at another place."""
+        """Answer a request or push it on the stack. Returns False for a member at another index than its own."""
         node, index, gate = request
-        home = None
+        computed_at = None
         if node in self.memory:
-            home = self.members.get(node)
-            if home is None:
+            computed_at = self.members.get(node)
+            if computed_at is None:
                 self.values[request] = self.load(self.memory[node], flatten(index, node.shape), gate)
                 return True
-            if home != index:
+            if computed_at != index:
                 return False
-        if home is not None and gate is not None:
+        if computed_at is not None and gate is not None:
             answer = self._member(node, index)
         elif (handler := HANDLERS.get(node.op)) is not None:
             spend()
@@ -123,14 +123,17 @@ class Lowering:
         return True
 
     def load(self, buffer: UOp, position: UOp, gate: UOp | None) -> UOp:
-        """One element of a buffer; 0 where the gate is closed, unless the position is inside the buffer anyway."""
+        """Load one element of a buffer; 0 where the gate is closed, unless the index is inside the buffer anyway.
+
+        Such a load needs no gate to be safe: `guarded` selects the 0.
+        """
         if gate is not None and position.lo >= 0 and position.hi < buffer.arg.size:
             gate = None
         src = (self.param(buffer), position) if gate is None else (self.param(buffer), position, gate)
         return UOp(Ops.LOAD, buffer.dtype, src)
 
     def _member(self, node: UOp, index: Index) -> Answer:
-        """What this kernel computes whether a gate is open or not."""
+        """The value of a member, which is computed and stored whether the gate of this use is open or not."""
         (value,) = yield [(node, index, None)]
         yield value
 
@@ -165,7 +168,7 @@ class Lowering:
         """The value of a CAT: that of the source that `index` falls into, chosen by nested WHEREs.
 
         Every source is computed at its own distance from the start, under the gate that `index` is inside of it. The
-        last one needs no condition of its own in the WHEREs: what is in no other source is in that.
+        last one needs no condition of its own in the WHEREs: an index in no other source is in the last.
         """
         axis, needs, ends = node.arg, [], []
         start: sint = 0
@@ -205,8 +208,9 @@ class Lowering:
     def _fold(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         """The value of a FOLD: the sum of all elements of windows that cover `index`, 0 where none does.
 
-        The inverse view of WINDOW: for each folded axis a loop over places in a window, in which the window follows
-        from the place. Small floats are added up as float32 and rounded once.
+        The adjoint of WINDOW (PyTorch: fold), written as a gather: for each folded axis a loop over offsets in a
+        window, which determine the window that covers `index`. So no element is stored twice, and the loops over the
+        result can be parallel. Small floats are summed in float32 and rounded once.
         """
         arg: WindowArg = node.arg
         n = len(arg.length)
@@ -224,16 +228,16 @@ class Lowering:
         yield fold(Ops.CAST, node.dtype, (self._reduced(node, Ops.ADD, value, tuple(ranges)),))
 
     def _guarded_sum(self, value: UOp, inside: UOp | None) -> UOp:
-        """value where inside holds, 0 elsewhere; of a sum each term, so that the sum can be part of a longer one."""
+        """Return `value` where `inside` holds, else 0; guards each term of a sum, which can then merge with another."""
         if inside is None or value.op is not Ops.REDUCE or value.arg.op is not Ops.ADD:
             return guarded(value, inside)
         terms = UOp(Ops.REDUCE, value.dtype, (guarded(value.src[0], inside), *value.src[1:]), value.arg)
-        self.reduces.pop(value, None)  # it may be part of another sum already
+        self.reduces.pop(value, None)  # no KeyError: it may have been merged into another sum already
         self._name(terms, self._computes[value])
         return terms
 
     def _fold_axis(self, i: UOp, arg: WindowArg, axis: int) -> tuple[UOp, UOp, UOp | None, list[UOp]]:
-        """The window and the place in it that cover i, whether there is one, and the ranges to sum over."""
+        """Return the window and the offset in it that cover `i`, whether they exist, and the ranges to sum over."""
         size, stride, dilation, count = arg.size[axis], arg.stride[axis], arg.dilation[axis], arg.count[axis]
         if size == 1 or (stride == size and dilation == 1):  # windows do not overlap: one answer, nothing to sum
             out, k = ix.idiv(i, stride), ix.mod(i, stride)
@@ -246,11 +250,12 @@ class Lowering:
         return out, over, fits, [over]
 
     def _reduced(self, node: UOp, op: Ops, value: UOp, ranges: tuple[UOp, ...]) -> UOp:
-        """value combined by op over ranges. Over those that it does not depend on no loop runs."""
+        """Return `value` combined by `op` over `ranges`. Ranges that it does not depend on need no loop."""
         moving = tuple(r for r in ranges if not _repeats(op, value, r))
         times = math.prod(r.src[0].arg for r in ranges if r not in moving)
         if moving:
             terms, over = value, moving
+            # a sum of sums is one sum over the loops of both, but where the inner one can be hoisted
             if value.op is Ops.REDUCE and value.arg.op is op and not _invariant(value, moving):
                 self.reduces.pop(value, None)
                 terms, over = value.src[0], moving + value.src[1:]
@@ -275,14 +280,14 @@ class Lowering:
 
 
 def _invariant(reduce: UOp, ranges: tuple[UOp, ...]) -> bool:
-    """Whether a reduction is the same for every value of ranges, so that it is better computed once."""
+    """Whether a reduction depends on none of `ranges`, so that it is hoisted out of their loops."""
     return not any(reduce.ranges >> r.arg.axis & 1 for r in ranges)
 
 
 def _repeats(op: Ops, value: UOp, r: UOp) -> bool:
-    """Whether value is the same in every iteration of r, and combining as many by op needs no loop.
+    """Whether `value` is the same in every iteration of `r`, and `op` combines so many of them without a loop.
 
-    A float that is added up one by one stops growing at 2**24 times the first, and the loop takes its time.
+    Besides its time, the loop would be inexact: a float32 sum of equal terms stops growing at 2**24 times the first.
     """
     if value.ranges >> r.arg.axis & 1 or r.src[0].op is not Ops.CONST:
         return False
@@ -290,7 +295,7 @@ def _repeats(op: Ops, value: UOp, r: UOp) -> bool:
 
 
 def _times(value: UOp, times: int) -> UOp:
-    """The sum of so many equal values: a product. Sums begin with 0.0, so that one of -0.0 is 0.0."""
+    """Return the sum of so many equal values: a product. Sums begin with 0.0, so that a sum of -0.0 is 0.0."""
     wide = dtypes.float32 if value.dtype in SMALL_FLOATS else value.dtype  # a half holds no number above 65504
     product = fold(Ops.MUL, wide, (fold(Ops.CAST, wide, (value,)), UOp.const(wide, times)))
     if wide.kind == "float":
@@ -299,14 +304,14 @@ def _times(value: UOp, times: int) -> UOp:
 
 
 def guarded(value: UOp, inside: UOp | None) -> UOp:
-    """value where inside holds, 0 elsewhere. A load that is gated by inside gives 0 by itself."""
+    """Return `value` where `inside` holds, else 0. A load that is gated by `inside` is 0 there by itself."""
     if inside is None or (value.op is Ops.LOAD and len(value.src) == 3 and terms(inside) <= terms(value.src[2])):
         return value
     return fold(Ops.WHERE, value.dtype, (inside, value, UOp.const(value.dtype, 0)))
 
 
 def terms(condition: UOp) -> set[UOp]:
-    """The conditions that an AND joins."""
+    """Return the conditions whose AND `condition` is."""
     found, stack = set(), [condition]
     while stack:
         node = stack.pop()
@@ -318,19 +323,19 @@ def terms(condition: UOp) -> set[UOp]:
 
 
 def address(value: UOp, size: sint) -> tuple[UOp, UOp | None]:
-    """An integer of the tensor graph as an index into an axis, and whether it lies inside."""
+    """Return an integer of the tensor graph as an index into an axis, and the condition that it is inside."""
     i = value.src[0] if value.op is Ops.CAST and value.src[0].dtype is dtypes.index else value.cast(dtypes.index)
     below = None if i.hi is not None and isinstance(size, int) and i.hi < size else ix.lt(i, size)
     return i, both(None if i.lo is not None and i.lo >= 0 else ix.ge(i, 0), below)
 
 
 def output_loops(shape: Shape) -> list[sint]:
-    """The sizes of the loops over a shape: its axes but those of size 1."""
+    """Return the sizes of the loops over a shape: its axes without those of size 1."""
     return [size for size in shape if not is_size(size, 1)]
 
 
 def numel(shape: Shape) -> int:
-    """How many elements a shape has at most."""
+    """Return how many elements a shape has at most."""
     count = 1
     for size in shape:
         count *= high(size)

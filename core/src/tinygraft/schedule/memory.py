@@ -1,11 +1,11 @@
-"""Where the values in between lie: the lifetimes of a schedule's temporaries in, places in few blocks of memory out.
+"""Memory planning: from the lifetimes of a schedule's temporaries to their offsets in few blocks of memory.
 
     lifetimes(calls, kept) -> {BUFFER: Life}
     place(lives, spare, alignment) -> Offsets(homes, offsets, size)
 
-A temporary lives from the first call that names it to the last one. Two that live at the same time never share a byte;
-all others may. Results, and memory that was there before, are no temporaries; but until the call that first writes it,
-the memory of a result is spare.
+A temporary lives from the first call that names it to the last one. Two whose lifetimes overlap never share a byte; all
+others may. Results, and memory that existed before, are no temporaries; but until the call that first writes it, the
+memory of a result is spare.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import NamedTuple, Protocol
 from tinygraft.uop.uop import UOp
 
 PlacedLife = tuple[int, int, int, int]  # (start, end) in bytes, (first, last) of its life
-# given: homes are numbers of results, from 0 on
-ARENA = -1  # the home of what lies in memory made for the temporaries
+# given: other values of `Offsets.homes` are numbers of results, from 0 on
+ARENA = -1  # stands for the arena, memory that is allocated for the temporaries
 
 
 class HasBuffers(Protocol):
-    """A kernel's call, a copy, or what becomes of either."""
+    """A KernelCall, a CopyCall, or a compiled form of either."""
 
     @property
     def buffers(self) -> Sequence[UOp]:
-        """The BUFFERs that it reads and writes."""
+        """The BUFFERs that the call reads and writes."""
 
 
 class Life(NamedTuple):
-    """nbytes of memory, needed from call number first to call number last, both included."""
+    """A lifetime: `nbytes` of memory, needed from call number `first` to call number `last`, both included."""
 
     nbytes: int
     first: int
@@ -41,7 +41,10 @@ class Life(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Where each of some lives starts, in their order: in the spare memory of that number, or in an arena of size."""
+    """The offset of each of some lifetimes, in their order: in the spare memory of number `homes[i]`, or in the ARENA.
+
+    `size` is that of the arena, in bytes.
+    """
 
     homes: tuple[int, ...]
     offsets: tuple[int, ...]
@@ -49,7 +52,7 @@ class Offsets:
 
 
 def lifetimes(calls: Iterable[HasBuffers], kept: Collection[UOp] = ()) -> dict[UOp, Life]:
-    """The lives of the BUFFERs of calls that are not kept. One of no elements needs no memory and has none."""
+    """Return the lifetimes of the BUFFERs of calls that are not in `kept`, without those of no elements."""
     found: dict[UOp, Life] = {}
     for number, call in enumerate(calls):
         for node in call.buffers:
@@ -61,12 +64,12 @@ def lifetimes(calls: Iterable[HasBuffers], kept: Collection[UOp] = ()) -> dict[U
 
 @functools.lru_cache(maxsize=256)
 def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int = 64) -> Offsets:
-    """Places for lives, each at a multiple of alignment.
+    """Return offsets for `lives`, each a multiple of `alignment`.
 
-    Each is put into the smallest gap that it fits among those placed before that live at the same time (Pisarchyk and
-    Lee, "Efficient memory management for deep neural net inference", 2020), once in the order of time, once the longest
-    life first, once the largest; the arena that comes out smallest is taken. spare is memory that is free before its
-    own first call. The same lives give the same places in every process.
+    Each is put into the smallest gap that it fits among those placed before whose lifetimes overlap (Pisarchyk and Lee,
+    "Efficient memory management for deep neural net inference", 2020), once in the order of time, once the longest
+    lifetime first, once the largest; the smallest of the three arenas is used. `spare` is memory that is free before
+    its own first call. The same lifetimes give the same offsets in every process.
 
     >>> place((Life(64, 0, 1), Life(128, 1, 2), Life(64, 2, 3)))
     Offsets(homes=(-1, -1, -1), offsets=(0, 64, 0), size=192)
@@ -79,7 +82,7 @@ def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int 
         order = [i for _, i in sorted((key(life), i) for i, life in enumerate(lives))]
         found = _greedy(lives, spare, order, alignment)
         best = found if best is None or found.size < best.size else best
-        if best.size <= least:
+        if best.size <= least:  # the lower bound: no other order needs less
             break
     assert best is not None
     return best
@@ -98,7 +101,7 @@ def _large(life: Life) -> tuple[int, int]:
 
 
 def most_at_once(lives: Iterable[Life], alignment: int = 64) -> int:
-    """The bytes of the lives at the call with the most of them: without spare memory no places need less."""
+    """Return the most bytes that are live at one call: a lower bound of the arena without spare memory."""
     change: dict[int, int] = {}
     for life in lives:
         nbytes = _aligned(life.nbytes, alignment)
@@ -116,9 +119,9 @@ def _aligned(nbytes: int, alignment: int) -> int:
 
 
 def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], alignment: int) -> Offsets:
-    """Places in this order: in the smallest spare memory with room, else in the arena."""
+    """Place lifetimes in this order: in the smallest spare memory with room, else in the arena."""
     homes, offsets = [ARENA] * len(lives), [0] * len(lives)
-    taken: dict[int, list[PlacedLife]] = {ARENA: []}
+    placed: dict[int, list[PlacedLife]] = {ARENA: []}
     small_first = sorted(range(len(spare)), key=lambda k: (spare[k].nbytes, k))
     size = 0
     for i in order:
@@ -127,25 +130,25 @@ def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], 
         home, offset = ARENA, None
         for k in small_first:
             if spare[k].nbytes >= life.nbytes and spare[k].first > life.last:
-                offset = _gap(taken.setdefault(k, []), nbytes, life, spare[k].nbytes)
+                offset = _gap(placed.setdefault(k, []), nbytes, life, spare[k].nbytes)
                 if offset is not None:
                     home = k
                     break
         if offset is None:
-            offset = _gap(taken[ARENA], nbytes, life, None)
+            offset = _gap(placed[ARENA], nbytes, life, None)
             assert offset is not None
             size = max(size, offset + nbytes)
         homes[i], offsets[i] = home, offset
-        taken[home].append((offset, offset + nbytes, life.first, life.last))
-        taken[home].sort(key=itemgetter(0))
+        placed[home].append((offset, offset + nbytes, life.first, life.last))
+        placed[home].sort(key=itemgetter(0))  # `_gap` reads them in the order of offsets
     return Offsets(tuple(homes), tuple(offsets), size)
 
 
-def _gap(taken: Iterable[PlacedLife], nbytes: int, life: Life, limit: int | None) -> int | None:
-    """The start of the smallest gap between what lives at the same time, or behind it; None when limit comes first."""
+def _gap(placed: Iterable[PlacedLife], nbytes: int, life: Life, limit: int | None) -> int | None:
+    """Return the start of the smallest gap between overlapping lifetimes, or their end; None beyond `limit`."""
     _, first, last = life
     end, best, room = 0, None, 0
-    for start, stop, begins, ends in taken:
+    for start, stop, begins, ends in placed:
         if begins <= last and first <= ends:
             gap = start - end
             if gap >= nbytes and (best is None or gap < room):

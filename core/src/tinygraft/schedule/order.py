@@ -1,9 +1,9 @@
 """The order in which the kernels and copies of a schedule run.
 
-Tasks in, each with the values that it reads and writes, and for each buffer the values that it holds one after another;
-the tasks out, so that a value is written before it is read and read before the next one takes its place. Of the tasks
-that can run next, one after which less memory is needed than before comes first: in a training step the gradient of a
-weight, which ends the life of what it is computed from.
+In: tasks, each with the values that it reads and writes, and for each buffer the values that it has in sequence. Out:
+the tasks in topological order, so that a value is written before it is read and read before it is overwritten. Of the
+tasks that are ready, one after which less memory is in use than before comes first: in a training step the gradient of
+a weight, which ends the lifetime of its operands.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from tinygraft.uop.uop import UOp
 
 @dataclass(eq=False, slots=True)
 class Task:
-    """A call on its way into the order. reads and writes are (buffer, the node whose value it then holds)."""
+    """A call to be ordered. `reads` and `writes` are (buffer, the node whose value it then has)."""
 
     make: Callable[[], Call]
     reads: set[tuple[UOp, UOp]] = field(default_factory=set)
     writes: set[tuple[UOp, UOp]] = field(default_factory=set)
 
 
-def assigned_late(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[UOp]:
-    """Stored nodes, what they need first, and assigned values only where nothing else can come: after the readers of
-    the values that they replace, so that it is known which kernels these are in."""
+def assignments_last(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[UOp]:
+    """Return stored nodes in topological order, an ASSIGN only where no other node is ready.
+
+    So it comes after the readers of the value that it replaces, whose kernels are then known to fusion.
+    """
     waiting = {node: sum(need in needs for need in needs[node]) for node in stored}
     users: dict[UOp, list[UOp]] = {}
     for node in stored:
@@ -53,10 +55,10 @@ def assigned_late(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[UOp]
 def in_order(
     tasks: list[Task], versions: dict[UOp, list[UOp]], kept: Set[UOp] = frozenset(), private: Set[UOp] = frozenset()
 ) -> list[Task] | NeedsOwnMemory:
-    """Tasks in an order in which each reads the values it means to read. Raises NeedsOwnMemory when there is none.
+    """Return tasks in an order in which each reads the right values, or NeedsOwnMemory where there is none.
 
-    kept are the buffers that are there before or stay afterwards: their memory is no concern of the order. private are
-    the values that have memory of their own already.
+    `kept` are the buffers that exist before or after the schedule: their memory does not depend on the order. `private`
+    are the values that have memory of their own already.
     """
     writers = {write: task for task in tasks for write in task.writes}
     readers: dict[tuple[UOp, UOp], list[Task]] = {}
@@ -65,12 +67,13 @@ def in_order(
             readers.setdefault(read, []).append(task)
     after: dict[Task, set[Task]] = {task: set() for task in tasks}
     for buffer, values in versions.items():
-        for held, following in zip(values, [*values[1:], None], strict=True):
-            here = readers.get((buffer, held), [])
-            writer = writers.get((buffer, held))
-            for task in here:
+        for value, following in zip(values, [*values[1:], None], strict=True):
+            here = readers.get((buffer, value), [])
+            writer = writers.get((buffer, value))
+            for task in here:  # read after write
                 if writer is not None and writer is not task:
                     after[task].add(writer)
+            # write after read, and write after write
             overwriter = writers.get((buffer, following)) if following is not None else None
             if overwriter is not None:
                 after[overwriter].update(
@@ -83,7 +86,7 @@ def in_order(
 
 
 class _MemoryUse:
-    """What each task does to the memory that is in use while only some of the others have run."""
+    """How the memory in use changes with each task, given those that have run."""
 
     def __init__(self, tasks: list[Task], kept: Set[UOp]) -> None:
         self.buffers = {task: {b for b, _ in (*task.reads, *task.writes)} - kept for task in tasks}
@@ -94,7 +97,7 @@ class _MemoryUse:
         self.used: set[UOp] = set()
 
     def grows(self, task: Task) -> bool:
-        """Whether more is in use after a task than before it."""
+        """Whether more memory is in use after a task than before it."""
         change = 0
         for buffer in self.buffers[task]:
             if len(self.users[buffer]) == 1:
@@ -104,7 +107,7 @@ class _MemoryUse:
         return change > 0
 
     def run(self, task: Task) -> list[Task]:
-        """Note that a task has run; the tasks that now are the last to use a buffer."""
+        """Record that a task has run. Returns the tasks that now are the last to use a buffer."""
         last: list[Task] = []
         for buffer in self.buffers[task]:
             self.used.add(buffer)
@@ -134,7 +137,7 @@ def _topological(
     heapq.heapify(ready)
     while ready:
         _, _, task = heapq.heappop(ready)
-        if task in done:
+        if task in done:  # pushed again when it became the last user of a buffer
             continue
         done[task] = None
         last = memory.run(task)
@@ -150,7 +153,7 @@ def _topological(
 
 def _in_circles(tasks: list[Task], waiting: dict[Task, int], after: dict[Task, set[Task]],
                 then: dict[Task, list[Task]]) -> list[Task]:  # fmt: skip
-    """The tasks that wait for each other: those left when whatever only waits for them is taken away too."""
+    """Return the tasks on cycles: those left when tasks that only wait for these are removed."""
     left = {task for task in tasks if waiting[task]}
     ends = [task for task in left if not any(later in left for later in then.get(task, ()))]
     while ends:
@@ -161,7 +164,7 @@ def _in_circles(tasks: list[Task], waiting: dict[Task, int], after: dict[Task, s
 
 
 def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]], private: Set[UOp]) -> frozenset[UOp]:
-    """Of the values that tasks write over others, but for private ones, those that are copied fastest."""
+    """Return, of the values that overwrite others and are not private, the smallest: they are copied fastest."""
     found = {node for task in tasks for buffer, node in task.writes
              if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node} - private  # fmt: skip
     if not found:

@@ -2,11 +2,11 @@
 
     run_passes(state, passes) -> ScheduleState
 
-A pass is a function from a state to the next one. It changes nothing that it is given, but for the memory of the Book.
-After each pass its check looks at what it gave (SPEC=1), and whoever watches is shown it. A pass that needs more of an
-earlier one says so by what it gives (again.py): that is granted, and the passes from the one named by `again` on run
-once more. Each repetition stores a node, or gives one memory of its own, that did not have that before; so there are at
-most twice as many as the graph has nodes, and whoever asks for nothing new is named in a GraphError.
+A pass is a function from a state to the next one. It changes no argument, but for the entries of the Book. The result
+of each pass is checked (SPEC=1) and reported as an event. A pass that needs more of an earlier one returns that instead
+of a state (again.py): it is granted, and the passes from the one named by `again` on run once more. Each repetition
+stores one node more, or gives memory of its own to one more; so there are at most twice as many as the graph has nodes,
+and a pass that asks for nothing new raises GraphError.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ SHOWN = 4  # nodes that an error names
 
 
 class ScheduleState(NamedTuple):
-    """A graph on its way to calls. What passes have not come to yet is empty.
+    """A graph between two passes. Fields that a later pass sets are empty.
 
     A NamedTuple, for a frozen dataclass of so many fields takes 11 us to copy and this 2 (2026-11-23): a graph of one
     addition is scheduled in 170.
     """
 
     # the graph
-    asked: tuple[UOp, ...]  # the nodes that the caller wants
+    requested: tuple[UOp, ...]  # the nodes that the caller wants
     target_of: Callable[[str], Target]
-    existing: Set[UOp]  # the BUFFERs that asked names
-    outputs: tuple[UOp, ...]  # what the parts of asked have become
-    parts: Mapping[UOp, tuple[int, ...]]  # which of outputs make up each of asked: one, or one for each device
+    existing: Set[UOp]  # the BUFFERs in the graph of `requested`
+    outputs: tuple[UOp, ...]  # the nodes that replace those of `requested`
+    parts: Mapping[UOp, tuple[int, ...]]  # the outputs of each requested node, by number: one, or one for each device
     order: Sequence[UOp]  # the graph of outputs, sources before users
-    book: Book  # what kernels have become in this schedule
-    waits: Mapping[UOp, UOp] = {}  # node -> what is computed first although it is not read
+    book: Book  # the states of kernels in this schedule, for equal ones to be found
+    waits: Mapping[UOp, UOp] = {}  # node -> a node that is computed before it although it is not read
     target: Target = Target()
     values: Mapping[str, int] = {}  # of bound variables
     # what becomes memory
     wanted: Set[UOp] = frozenset()  # of outputs, those that have to be computed
     stored: Set[UOp] = frozenset()
-    private: Set[UOp] = frozenset()  # of stored, what needs memory of its own
+    private: Set[UOp] = frozenset()  # of stored, nodes that may not overwrite another value
     homes: Homes = Homes()
     needs: Needs = Needs()
     # what is computed together, and when
@@ -62,15 +62,15 @@ class ScheduleState(NamedTuple):
     moved: Mapping[UOp, UOp] = {}  # BUFFER -> the one whose memory it has taken
 
     def with_outputs(self, outputs: Sequence[UOp]) -> ScheduleState:
-        """The graph of what outputs have become, place by place."""
+        """Return the state with other outputs, one for each in order, and their graph."""
         return self._replace(outputs=tuple(outputs), order=postorder(*outputs))
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulePass:
-    """A step from a graph to calls: its name, what it does, what must hold then, and what a person is shown of it.
+    """A pass of the schedule: its name and function, the check of its result, and what a reader is shown of that.
 
-    again is the pass from which all is repeated where this one asks for more; empty where it never does.
+    `again` names the pass from which all are repeated where this one asks for more; empty where it never does.
     """
 
     name: str
@@ -81,27 +81,27 @@ class SchedulePass:
 
 
 def run_passes(state: ScheduleState, passes: Sequence[SchedulePass]) -> ScheduleState:
-    """What the passes make of a state, one after another. Raises GraphError where one asks for what it has."""
-    places = {step.name: place for place, step in enumerate(passes)}
-    place = 0
-    while place < len(passes):
-        step = passes[place]
+    """Run passes, one after another. Raises GraphError for a pass that asks for what it has already."""
+    numbers = {step.name: number for number, step in enumerate(passes)}
+    number = 0
+    while number < len(passes):
+        step = passes[number]
         found = step.run(state)
         if not isinstance(found, ScheduleState):
             state = granted(state, found, step)
-            place = places[step.again]
+            number = numbers[step.again]
             continue
         if found is not state and config.SPEC.value:
             step.check(found, f"pass {step.name!r}")
         if events.active:
             events.stage(f"schedule pass: {step.name}", "" if found is state else step.show(found))
         state = found
-        place += 1
+        number += 1
     return state
 
 
 def granted(state: ScheduleState, asked: Again, step: SchedulePass) -> ScheduleState:
-    """The state with what a pass asks for. Raises GraphError where it has all of that already."""
+    """Return the state with the request of a pass granted. Raises GraphError where all of that was granted before."""
     known = state.stored if isinstance(asked, StoreMore) else state.private
     if asked.nodes <= known:
         raise GraphError(
@@ -116,7 +116,7 @@ def granted(state: ScheduleState, asked: Again, step: SchedulePass) -> ScheduleS
 
 
 def _text(asked: Again) -> str:
-    """What a pass asks for, in words for a person: the first SHOWN of its nodes, by age, and how many more."""
+    """Return what a pass asks for as text: the first SHOWN of its nodes, by age, and how many more."""
     what = "the values to be stored of" if isinstance(asked, StoreMore) else "memory of its own for each of"
     nodes = sorted(asked.nodes, key=lambda node: node.serial)
     more = f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""

@@ -1,10 +1,11 @@
-"""A proof that each call of a finished schedule reads the values it means to, in the memory that it has.
+"""Prove that each call of a finished schedule reads the values that it was scheduled to read.
 
-    check_values(steps, existing, wanted)     buffers hold one value after another: is it the right one that is read?
-    check_places(uses, places, kept)          buffers share bytes: has nobody written over what is read?
+    check_values(steps, existing, wanted)     buffers have several values in sequence: is the right one read?
+    check_places(uses, places, kept)          buffers share bytes: is a value overwritten before it is read?
 
-Both follow the calls from the first to the last and note what is where, knowing nothing of how the order and the places
-were found (order.py, inplace.py, memory.py). Both raise GraphError with the call, the buffer and the two values.
+Both follow the calls from the first to the last and record the value in each buffer, independently of the passes that
+chose the order and the offsets (order.py, inplace.py, memory.py): a check that shared their code would share their
+faults. Both raise GraphError with the call, the buffer and the two values.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ _visits = 0
 
 
 def visits() -> int:
-    """How often a buffer of a call was looked at since the process started; approximate while threads run."""
+    """Return how many buffers of calls were checked since the process started; approximate while threads run."""
     return _visits
 
 
 class ProofStep(NamedTuple):
-    """A call with the values that it reads and writes: (BUFFER, the node whose value it has to hold)."""
+    """A call with the values that it reads and writes: (BUFFER, the node whose value it must have)."""
 
     call: Call
     reads: Set[tuple[UOp, UOp]]
@@ -39,10 +40,11 @@ class ProofStep(NamedTuple):
 
 def check_values(steps: Sequence[ProofStep], existing: Collection[UOp], wanted: Mapping[UOp, UOp],
                  homes: Mapping[UOp, UOp]) -> None:  # fmt: skip
-    """Raise GraphError where a call reads another value than it means to.
+    """Raise GraphError where a call reads another value than it was scheduled to read.
 
-    existing are the BUFFERs that hold a value before, which is theirs; wanted says which BUFFER has to hold which value
-    in the end. homes are the BUFFERs whose memory another one has taken (inplace.py); steps name the ones of before.
+    `existing` are the BUFFERs that have a value before the first call; `wanted` are the values that have to be in
+    memory after the last, each with its BUFFER. `homes` maps a BUFFER to the one whose memory it reuses (inplace.py);
+    `steps` name the former.
     """
     global _visits
     holds: dict[UOp, set[UOp]] = {buffer: {buffer} for buffer in existing}  # several: a scatter that is assigned
@@ -73,9 +75,9 @@ def _name(number: int, call: Call | None) -> str:
 
 
 def _misread(number: int, call: Call | None, buffer: UOp, value: UOp, held: set[UOp]) -> GraphError:
-    """Return the error for a `buffer` that does not hold the `value` that `call` reads.
+    """Return the error for a `buffer` that does not have the `value` that `call` reads.
 
-    `held` are the values that it holds instead. `call` is None at the end of the schedule.
+    `held` are the values that it has instead. `call` is None at the end of the schedule.
     """
     return GraphError(
         f"{_name(number, call)} reads b{buffer.arg.uid} for one value and finds another there\n"
@@ -87,7 +89,7 @@ def _misread(number: int, call: Call | None, buffer: UOp, value: UOp, held: set[
 
 
 class ByteRange(NamedTuple):
-    """Where a buffer lies: from start to end, in bytes, in the block of that name."""
+    """The bytes of a buffer: offsets from `start` to `end` in the block of that name."""
 
     block: Hashable
     start: int
@@ -103,7 +105,7 @@ class BufferUse(NamedTuple):
 
 @dataclass(slots=True)
 class _LastWriters:
-    """Who wrote which bytes last: ends has the ends of stretches in ascending order, owners whose each one is."""
+    """The last writer of each byte: `ends` has the ends of intervals in ascending order, `owners` their writers."""
 
     ends: list[int] = field(default_factory=list)
     owners: list[Hashable] = field(default_factory=list)

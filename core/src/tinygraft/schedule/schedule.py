@@ -2,13 +2,13 @@
 
     schedule(outputs, target_of) -> Schedule(calls, memory, values, existing)
 
-PASSES is the whole way. The first ones change the graph, the next decide what becomes memory and what is computed
-together, the last ones order and write that down. passes.py says what a pass is and runs them; schedule_spec.py has
-what is checked after each (SPEC=1), texts.py what is shown of it (explain --passes, VIZ=1).
+PASSES is the whole pipeline. The first passes change the graph, the next decide what becomes memory and what is
+computed together, the last ones order the calls and write their kernels. passes.py says what a pass is and runs them;
+schedule_spec.py has what is checked after each (SPEC=1), texts.py what is shown of it (explain --passes, VIZ=1).
 
-A buffer that is assigned to holds several values one after another; whoever reads one of them runs after it is written
-and before the next is. Where that cannot be, because a kernel would have to read an old value after the new one is
-needed, the new value gets memory of its own and is copied back last.
+A buffer that is assigned to has several values one after another; a call that reads one of them runs after the call
+that writes it and before the one that writes the next. Where no order allows that, because a kernel would have to read
+an old value after the new one is needed, the new value gets memory of its own and is copied back last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tinygraft.schedule.order import in_order
 from tinygraft.schedule.passes import SchedulePass, ScheduleState, run_passes
 from tinygraft.schedule.proof import ProofStep, check_values
 from tinygraft.schedule.regroup import regroup
-from tinygraft.schedule.shard import take_apart
+from tinygraft.schedule.shard import split_by_device
 from tinygraft.schedule.stored import decide
 from tinygraft.schedule.tasks import divided, make_tasks, needs_of
 from tinygraft.schedule.waits import in_turn, without_waits
@@ -39,11 +39,10 @@ from tinygraft.uop.uop import UOp, postorder
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Calls in the order in which they run, the memory of each wanted node, and the values of bound variables.
+    """Calls in the order in which they run, the memory of each requested node, and the values of bound variables.
 
-    memory is a BUFFER, or a MULTI over those of several devices.
-
-    existing are the BUFFERs that the graph itself names: memory that was there before.
+    In `memory` is a BUFFER for each node, or a MULTI over those of several devices. `existing` are the BUFFERs of the
+    graph: memory that exists before the first call.
     """
 
     calls: tuple[Call, ...]
@@ -53,17 +52,18 @@ class Schedule:
 
 
 def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Schedule:
-    """The calls that compute outputs. target_of gives the Target of a device by name.
+    """Return the calls that compute `outputs`. `target_of` returns the Target of a device by name.
 
-    Memory of an output with no elements is an empty buffer that no call writes.
+    The memory of an output with no elements is an empty buffer that no call writes.
     """
     order = postorder(*outputs)
     existing = {n for n in order if n.op is Ops.BUFFER}
-    parts = {node: (place,) for place, node in enumerate(outputs)}
-    asked = tuple(outputs)
-    done = run_passes(ScheduleState(asked, target_of, existing, asked, parts, order, Book()), PASSES)
+    parts = {node: (number,) for number, node in enumerate(outputs)}
+    requested = tuple(outputs)
+    done = run_passes(ScheduleState(requested, target_of, existing, requested, parts, order, Book()), PASSES)
     memory = {
-        node: together(node, [done.homes.holder(done.outputs[place]) for place in done.parts[node]]) for node in asked
+        node: together(node, [done.homes.holder(done.outputs[number]) for number in done.parts[node]])
+        for node in requested
     }
     return Schedule(tuple(done.calls), memory, dict(done.values), existing)
 
@@ -71,19 +71,19 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
 # The graph: values stay the same, but for the rounding of long sums
 
 
-def take_devices_apart(state: ScheduleState) -> ScheduleState:
-    """A node on several devices becomes one for each of them (shard.py)."""
+def split_devices(state: ScheduleState) -> ScheduleState:
+    """Replace a node on several devices by one node for each of them (shard.py)."""
     if not any(isinstance(node.device, tuple) for node in state.order):
         return state
-    parts = take_apart(state.order, state.asked)
-    outputs = dict.fromkeys(part for node in state.asked for part in parts[node])
-    places = {part: place for place, part in enumerate(outputs)}
-    found = {node: tuple([places[part] for part in parts[node]]) for node in state.asked}
+    parts = split_by_device(state.order, state.requested)
+    outputs = dict.fromkeys(part for node in state.requested for part in parts[node])
+    numbers = {part: number for number, part in enumerate(outputs)}
+    found = {node: tuple([numbers[part] for part in parts[node]]) for node in state.requested}
     return state.with_outputs(tuple(outputs))._replace(parts=found)
 
 
-def take_waits_out(state: ScheduleState) -> ScheduleState:
-    """AFTER becomes a plain value, and what it waits for is kept beside the graph (waits.py)."""
+def remove_waits(state: ScheduleState) -> ScheduleState:
+    """Replace each AFTER by its value, and list what it waits for beside the graph (waits.py)."""
     if not any(node.op is Ops.AFTER for node in state.order):
         return state
     outputs, waits = without_waits(state.outputs)
@@ -91,7 +91,7 @@ def take_waits_out(state: ScheduleState) -> ScheduleState:
 
 
 def choose_limits(state: ScheduleState) -> ScheduleState:
-    """What kernels may have at most: where several devices compute, the room that each of them has."""
+    """Choose the Target whose limits kernels have: with several devices, one with the least limits of all of them."""
     nodes = (*state.outputs, *state.order)
     devices = dict.fromkeys(n.device for n in nodes if n.device is not None and n.op not in LEAVES)
     first, *others = [state.target_of(device) for device in devices] or [state.target_of("")]
@@ -103,7 +103,7 @@ def choose_limits(state: ScheduleState) -> ScheduleState:
 
 
 def cut_long_loops(state: ScheduleState) -> ScheduleState:
-    """Long reductions become two steps, long scans blocks, and CATs of many sources groups (regroup.py)."""
+    """Split long reductions in two steps, long scans in blocks, and CATs of many sources in groups (regroup.py)."""
     becomes = regroup(state.order, state.target)
     if not becomes:
         return state
@@ -114,16 +114,16 @@ def cut_long_loops(state: ScheduleState) -> ScheduleState:
 
 
 def order_nodes(state: ScheduleState) -> ScheduleState:
-    """What is waited for comes before what waits for it; nobody waits for what is not computed."""
+    """Order awaited nodes before those that wait for them. A wait for a node that is not computed is dropped."""
     if not state.waits:
         return state
-    there = set(state.order)
-    waits = {node: awaited for node, awaited in state.waits.items() if node in there and awaited in there}
+    computed = set(state.order)
+    waits = {node: awaited for node, awaited in state.waits.items() if node in computed and awaited in computed}
     return state._replace(waits=waits, order=in_turn(state.outputs, waits))
 
 
 def bind_variables(state: ScheduleState) -> ScheduleState:
-    """The values of variables, of those in shapes too. Raises GraphError where one has two."""
+    """Collect the values of variables, those in shapes too. Raises GraphError for a variable with two values."""
     values: dict[str, int] = {}
     sizes = {size for n in state.order for size in n.shape if isinstance(size, UOp)}
     for node in postorder(*state.order, *sizes) if sizes else state.order:
@@ -136,13 +136,13 @@ def bind_variables(state: ScheduleState) -> ScheduleState:
 
 
 def choose_stored(state: ScheduleState) -> ScheduleState:
-    """Which nodes become memory; all others are computed where they are needed (stored.py)."""
+    """Choose the nodes that become memory; all others are computed where they are needed (stored.py)."""
     wanted = {node for node in state.outputs if node.op is not Ops.BUFFER}
     return state._replace(wanted=wanted, stored=decide(state.order, wanted | _bases(state.order), state.target))
 
 
 def _bases(order: Iterable[UOp]) -> set[UOp]:
-    """What a part is written into has to be memory: the bases of scatters and of assigned views."""
+    """Return the bases of scatters and of assigned views, which are stored: only some of their elements are written."""
     bases = set()
     for node in order:
         if node.op is Ops.SCATTER or (node.op is Ops.ASSIGN and len(node.src) == 3):
@@ -151,13 +151,13 @@ def _bases(order: Iterable[UOp]) -> set[UOp]:
 
 
 def assign_buffers(state: ScheduleState) -> ScheduleState:
-    """A BUFFER for each stored node (homes.py), and the memory that it is computed from."""
+    """Assign a BUFFER to each stored node (homes.py), and list the memory that it is computed from."""
     homes = give_homes(state.order, state.stored, state.private, state.wanted)
     return state._replace(homes=homes, needs=needs_of(state.order, state.stored, state.waits))
 
 
 def fuse(state: ScheduleState) -> ScheduleState | StoreMore:
-    """Stored nodes into kernels (fusion.py). Asks for more stored nodes where a loop would run a reduction again."""
+    """Put stored nodes into kernels (fusion.py). Asks for more stored nodes where a loop would repeat a reduction."""
     work = divided(state.homes, state.needs, state.target, state.book)
     return work if isinstance(work, StoreMore) else state._replace(work=work)
 
@@ -166,54 +166,54 @@ def fuse(state: ScheduleState) -> ScheduleState | StoreMore:
 
 
 def list_tasks(state: ScheduleState) -> ScheduleState | NeedsOwnMemory:
-    """A task for each kernel and copy. Asks for memory where a kernel reads what it has written over (tasks.py)."""
+    """Make a task for each kernel and copy. Asks for memory where a kernel would read what it overwrote (tasks.py)."""
     tasks = make_tasks(state.work, state.homes, state.needs)
     return tasks if isinstance(tasks, NeedsOwnMemory) else state._replace(tasks=tasks)
 
 
 def order_tasks(state: ScheduleState) -> ScheduleState | NeedsOwnMemory:
-    """Writers before readers, these before the next writer (order.py). Asks for memory where that goes in a circle."""
+    """Order writers before readers, and these before the next writer (order.py). Asks for memory for a cycle."""
     tasks = in_order([*state.tasks], state.homes.versions, state.homes.kept, state.private)
     return tasks if isinstance(tasks, NeedsOwnMemory) else state._replace(tasks=tasks)
 
 
 def write_kernels(state: ScheduleState) -> ScheduleState:
-    """Each task becomes a call; equal kernels are written once (draft.py, kernel_body.py)."""
+    """Make the call of each task; equal kernels are written once (draft.py, kernel_body.py)."""
     return state._replace(calls=[task.make() for task in state.tasks])
 
 
 def reuse_memory(state: ScheduleState) -> ScheduleState:
-    """A kernel writes over what it is the last to read, where that is as good (inplace.py)."""
+    """Let a kernel overwrite a buffer that it is the last to read, where that costs nothing (inplace.py)."""
     calls, moved = placed(state.calls, state.homes.kept)
     return state._replace(calls=calls, moved=moved)
 
 
 def prove(state: ScheduleState) -> ScheduleState:
-    """Each call reads the values that it means to, or GraphError is raised (proof.py)."""
+    """Prove that each call reads the values that it was scheduled to read. Raises GraphError otherwise (proof.py)."""
     steps = [ProofStep(call, task.reads, task.writes) for call, task in zip(state.calls, state.tasks, strict=True)]
     check_values(steps, state.existing, state.homes.ends(state.wanted), state.moved)
     return state
 
 
 PASSES = (
-    SchedulePass("take devices apart", take_devices_apart, schedule_spec.single_devices, texts.graph),
-    # before all that looks through movement, which an AFTER would hide
-    SchedulePass("take waits out", take_waits_out, schedule_spec.plain_values, texts.graph),
+    SchedulePass("split devices", split_devices, schedule_spec.single_devices, texts.graph),
+    # before all passes that look through movement, which an AFTER would hide
+    SchedulePass("remove waits", remove_waits, schedule_spec.plain_values, texts.graph),
     SchedulePass("choose limits", choose_limits, schedule_spec.nothing, texts.limits),
     SchedulePass("cut long loops", cut_long_loops, schedule_spec.plain_values, texts.graph),
-    # the graph stays what it is from here on
+    # from here on no pass changes the graph
     SchedulePass("order nodes", order_nodes, schedule_spec.sources_first, texts.graph),
     SchedulePass("bind variables", bind_variables, schedule_spec.nothing, texts.variables),
     SchedulePass("choose stored", choose_stored, schedule_spec.stored_nodes, texts.stored),
-    # from here on all is repeated until no pass asks for more; what is asked for stays stored, and private
+    # from here on passes are repeated until none asks for more; what was granted stays stored, and private
     SchedulePass("assign buffers", assign_buffers, schedule_spec.homes_with_room, texts.homes),
     SchedulePass("fuse", fuse, schedule_spec.made_once, texts.kernels, again="assign buffers"),
     SchedulePass("list tasks", list_tasks, schedule_spec.written_once, texts.tasks, again="assign buffers"),
     SchedulePass("order tasks", order_tasks, schedule_spec.written_once, texts.tasks, again="assign buffers"),
-    # after all that asks: what is written down is not written in vain. Codegen checks each kernel graph
+    # after all passes that ask: a repetition would discard the kernels. Codegen checks each kernel graph
     SchedulePass("write kernels", write_kernels, schedule_spec.nothing, texts.calls),
-    # after the order, which says who reads a value last
+    # after the order, from which the last reader of a value follows
     SchedulePass("reuse memory", reuse_memory, schedule_spec.nothing, texts.calls),
-    # last: of what will run
+    # last: it proves the very calls that will run
     SchedulePass("prove", prove, schedule_spec.nothing, texts.calls),
 )

@@ -1,12 +1,11 @@
-"""A graph on several devices, taken apart into graphs of single devices.
+"""Split a graph on several devices into graphs of single devices.
 
-    take_apart(order, outputs) -> {output: its parts}
+    split_by_device(order, outputs) -> {output: its parts}
 
 The first pass of the schedule. One node becomes several, so this is a walk with a rule for each op and no substitution.
-Each node that lies on several devices becomes one node for each: its sources are brought to the layouts that
-uop/sharding.py says its op needs (collectives.py moves and cuts them), and the op does there what it would do alone.
-Nothing that lies on several devices is left. An output's parts are memory of their own, of which `together` makes one
-MULTI.
+Each node on several devices becomes one node for each: its sources are brought to the layouts that its op requires by
+uop/sharding.py (collectives.py moves and cuts them), and the op is applied on each device as on a single one. No node
+of the result is on several devices. The parts of an output are separate memory, of which `together` makes one MULTI.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from tinygraft.uop.uop import UOp, substitute
 
 
 class PerDeviceGraph:
-    """The nodes of a graph as nodes of single devices."""
+    """The nodes of a graph, as nodes of single devices."""
 
     def __init__(self) -> None:
-        self.alone: dict[UOp, UOp] = {}  # what lies on one device or none
+        self.alone: dict[UOp, UOp] = {}  # nodes on one device or none
         self.parts: dict[UOp, Parts] = {}
 
     def add(self, node: UOp) -> None:
-        """Take a node apart, whose sources are."""
+        """Split a node, whose sources were added before."""
         if isinstance(node.device, tuple):
             if node.op is not Ops.DEVICE:
                 self.parts[node] = RULES.get(node.op, _by_parts)(self, node)
@@ -53,51 +52,54 @@ class PerDeviceGraph:
         return found
 
     def of(self, source: UOp, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
-        """A source in the layout that is wanted."""
+        """Return a source in a layout."""
         if source in self.parts:
             return laid(self.parts[source], source.sharding, wanted, devices)
         return laid((self.alone[source],) * len(devices), None, wanted, devices)  # a symbolic integer
 
 
-def take_apart(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Parts]:
-    """What each of outputs becomes, whose postorder is order: a node for each of its devices, in memory of its own."""
-    apart = PerDeviceGraph()
+def split_by_device(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Parts]:
+    """Return the parts of each of `outputs`, one for each of its devices, in separate memory. `order` has the graph."""
+    graph = PerDeviceGraph()
     for node in order:
-        apart.add(node)
-    found = {node: apart.parts.get(node) or (apart.alone[node],) for node in outputs}
-    copied = {node for node in outputs if node in apart.parts or node.op is Ops.COPY}
-    kept = {node for node in outputs if node not in copied or node.op is Ops.ASSIGN}
-    taken = {memory_base(part) for node in kept for part in found[node]}
-    written = apart.written()
+        graph.add(node)
+    found = {node: graph.parts.get(node) or (graph.alone[node],) for node in outputs}
+    copied = {node for node in outputs if node in graph.parts or node.op is Ops.COPY}
+    unchanged = {node for node in outputs if node not in copied or node.op is Ops.ASSIGN}
+    used = {memory_base(part) for node in unchanged for part in found[node]}
+    written = graph.written()
     for node in outputs:
-        if node not in kept:
-            found[node] = _own(found[node], taken)
-        elif node in apart.parts:  # a part that this leaves as it is may be one that another value goes into
+        if node not in unchanged:
+            found[node] = _own(found[node], used)
+        elif node in graph.parts:  # an unchanged part may be memory that another value is assigned to
             found[node] = tuple([_copied(part) if memory_base(part) in written else part for part in found[node]])
     return {node: tuple([memory_base(part) for part in parts]) for node, parts in found.items()}
 
 
-def _own(parts: Parts, taken: set[UOp]) -> Parts:
-    """Parts in memory of their own, also where one is memory already or a value that somebody else keeps."""
+def _own(parts: Parts, used: set[UOp]) -> Parts:
+    """Return parts in separate memory: copies of those that are memory already, or that another output is.
+
+    Adds their memory to `used`.
+    """
     done: list[UOp] = []
     for number, node in enumerate(parts):
         base = memory_base(node)
-        if base.op in LEAVES or base.op is Ops.ASSIGN or base in taken:
+        if base.op in LEAVES or base.op is Ops.ASSIGN or base in used:
             base = _copied(node, number)
-        taken.add(base)
+        used.add(base)
         done.append(base)
     return tuple(done)
 
 
 def _copied(node: UOp, number: int = 0) -> UOp:
-    """The value of node in new memory; number tells equal ones apart."""
+    """Return the value of `node` in new memory. Copies of one node are equal, and so the same, but for `number`."""
     return UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, ("part", number))
 
 
 def _into_copy(src: Parts) -> Parts:
-    """The sources of an ASSIGN to what was copied from several devices, into memory of its own.
+    """Return the sources of an ASSIGN to a value copied from several devices, with that value in new memory.
 
-    What one of them has as it is, is not copied: it is memory that the value on several devices goes on having.
+    A copy from a device that has all of the value is that device's memory itself, which the assignment may not change.
     """
     old = src[0]
     if memory_base(old).op not in (Ops.BUFFER, Ops.ASSIGN):
@@ -109,10 +111,10 @@ def _into_copy(src: Parts) -> Parts:
 # The rules: what a node becomes on each device
 
 
-def _by_parts(apart: PerDeviceGraph, node: UOp) -> Parts:
-    """The op on the parts of its sources."""
+def _by_parts(graph: PerDeviceGraph, node: UOp) -> Parts:
+    """Apply the op to the parts of its sources."""
     devices, how = node.device, way(node.op, node.src, node.arg, node.shape)
-    sources = [apart.of(s, wanted, devices) for s, wanted in zip(node.src, how.sources, strict=True)]
+    sources = [graph.of(s, wanted, devices) for s, wanted in zip(node.src, how.sources, strict=True)]
     shapes = local_shapes(node.shape, None if how.whole or how.combine else how.result, len(devices))
     args = local_args(node.op, node.arg, how.sources[0], shapes)
     parts = tuple([UOp(node.op, node.dtype, tuple(src), arg, node.tag)
@@ -124,45 +126,45 @@ def _by_parts(apart: PerDeviceGraph, node: UOp) -> Parts:
     return laid(parts, None, how.result, devices) if how.whole else parts
 
 
-def _leaf(apart: PerDeviceGraph, node: UOp) -> Parts:
-    """CONST and IOTA: made on each device."""
-    rest = tuple([apart.alone[s] for s in node.src[1:]])
-    return tuple([UOp(node.op, node.dtype, (UOp.on(device), *rest), node.arg, node.tag) for device in node.device])
+def _leaf(graph: PerDeviceGraph, node: UOp) -> Parts:
+    """Make a CONST or IOTA on each device: cheaper than to copy it."""
+    others = tuple([graph.alone[s] for s in node.src[1:]])
+    return tuple([UOp(node.op, node.dtype, (UOp.on(device), *others), node.arg, node.tag) for device in node.device])
 
 
-def _multi(apart: PerDeviceGraph, node: UOp) -> Parts:
-    """MULTI: its parts."""
-    return tuple([apart.alone[s] for s in node.src])
+def _multi(graph: PerDeviceGraph, node: UOp) -> Parts:
+    """Return the parts that a MULTI is made of."""
+    return tuple([graph.alone[s] for s in node.src])
 
 
-def _copy(apart: PerDeviceGraph, node: UOp) -> Parts:
-    """COPY and SHARD to several devices: all of the value, or a part of it, on each."""
+def _copy(graph: PerDeviceGraph, node: UOp) -> Parts:
+    """Copy, or shard, a value to several devices: all of the value, or a shard of it, on each."""
     source, layout = node.src[0], node.sharding
-    parts = apart.parts.get(source)
+    parts = graph.parts.get(source)
     if source.device == node.device and parts is not None:
         return laid(parts, source.sharding, layout, node.device)
-    here = parts or (apart.alone[source],)
+    here = parts or (graph.alone[source],)
     before = source.device if parts is not None else (source.device,)
     return delivered(here, source.sharding, before, layout, node.device)
 
 
-def _assign(apart: PerDeviceGraph, node: UOp) -> Parts:
-    """ASSIGN: to each part; a view that is made of parts is assigned to on each device that has some of it."""
+def _assign(graph: PerDeviceGraph, node: UOp) -> Parts:
+    """Assign to each part; to a view that is local to the parts, on each device that has some of it."""
     old, devices = node.src[0], node.device
-    olds = apart.parts[old]
-    if memory_base(old).op not in (Ops.MULTI, Ops.ASSIGN):  # no memory yet: parts may be somebody else's as they are
+    olds = graph.parts[old]
+    if memory_base(old).op not in (Ops.MULTI, Ops.ASSIGN):  # parts may be memory of another value
         olds = tuple([_copied(part, number) if memory_base(part).op in (Ops.BUFFER, Ops.ASSIGN) else part
                       for number, part in enumerate(olds)])  # fmt: skip
     if len(node.src) == 2:
-        values = apart.of(node.src[1], old.sharding, devices)
+        values = graph.of(node.src[1], old.sharding, devices)
         return tuple([UOp(Ops.ASSIGN, node.dtype, pair) for pair in zip(olds, values, strict=True)])
-    value, view = _without_reshapes(apart, node.src[1], node.src[2], old)
+    value, view = _without_reshapes(graph, node.src[1], node.src[2], old)
     if _is_local(view, old):
-        values = apart.of(value, view.sharding, devices)
-        views = [substitute(w, {o: mine}) for w, o, mine in zip(apart.parts[view], apart.parts[old], olds, strict=True)]
+        values = graph.of(value, view.sharding, devices)
+        views = [substitute(w, {o: mine}) for w, o, mine in zip(graph.parts[view], graph.parts[old], olds, strict=True)]
         return tuple([UOp(Ops.ASSIGN, node.dtype, (o, v, w)) if 0 not in w.shape else o
                       for o, v, w in zip(olds, values, views, strict=True)])  # fmt: skip
-    wholes, values = apart.of(old, None, devices), apart.of(value, None, devices)
+    wholes, values = graph.of(old, None, devices), graph.of(value, None, devices)
     news = []
     for number, (all_of_it, new) in enumerate(zip(wholes, values, strict=True)):
         copy = UOp(Ops.CONTIGUOUS, node.dtype, (all_of_it,))  # it may be the very memory that is assigned to
@@ -172,7 +174,7 @@ def _assign(apart: PerDeviceGraph, node: UOp) -> Parts:
 
 
 def _chain(view: UOp, old: UOp) -> list[UOp]:
-    """The movements from old to a view of it, last first."""
+    """Return the movements from `old` to a view of it, last first."""
     found = []
     while view is not old:
         found.append(view)
@@ -180,13 +182,13 @@ def _chain(view: UOp, old: UOp) -> list[UOp]:
     return found
 
 
-def _without_reshapes(apart: PerDeviceGraph, value: UOp, view: UOp, old: UOp) -> tuple[UOp, UOp]:
-    """A value and the view that it is assigned to, without the shapes that the view was given last."""
+def _without_reshapes(graph: PerDeviceGraph, value: UOp, view: UOp, old: UOp) -> tuple[UOp, UOp]:
+    """Return a value and the view that it is assigned to, without the last RESHAPEs of the view."""
     while view is not old and view.op is Ops.RESHAPE and is_concrete(view.src[0].shape):
         view = view.src[0]
         value = UOp(Ops.RESHAPE, value.dtype, (value,), view.shape)
-        if value not in apart.parts:
-            apart.add(value)
+        if value not in graph.parts:
+            graph.add(value)
     return value, view
 
 

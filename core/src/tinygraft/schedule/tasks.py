@@ -1,11 +1,11 @@
-"""What has to run for stored nodes to be in their homes: kernels and copies, each with what it reads and writes.
+"""Tasks: the kernels and copies that write stored nodes to their homes, each with the values that it reads and writes.
 
     needs_of(order, stored, waits) -> Needs       what each stored node is computed from
     divided(homes, needs, target, book) -> Work   which nodes are computed together, alone, or copied
     make_tasks(work, homes, needs) -> [Task]      one for each kernel, copy and fill
 
-divided may ask for more stored nodes and make_tasks for memory of their own (again.py): the first node found to need it
-is asked for, since what comes after it depends on that.
+`divided` may ask for more stored nodes and `make_tasks` for memory of their own (again.py), for the first node found to
+need it only: whether later ones need it depends on that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tinygraft.schedule.alone import alone, is_alone
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.fusion import Book, Group, group_nodes
 from tinygraft.schedule.homes import Homes
-from tinygraft.schedule.order import Task, assigned_late
+from tinygraft.schedule.order import Task, assignments_last
 from tinygraft.schedule.views import flatten
 from tinygraft.target import Target
 from tinygraft.uop.held import LEAVES, memory_base
@@ -32,7 +32,7 @@ class Needs:
     """The memory that each stored node is computed from or waits for, stored nodes and BUFFERs."""
 
     all: dict[UOp, set[UOp]] = field(default_factory=dict)
-    awaited: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # of all, what is not read perhaps
+    awaited: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # of all, what is waited for and perhaps not read
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Work:
 
 
 def needs_of(order: Sequence[UOp], stored: Set[UOp], waits: Mapping[UOp, UOp]) -> Needs:
-    """What each of stored needs; order is the graph, sources and what is waited for before users."""
+    """Return the Needs of `stored`; `order` is the graph, sources and awaited nodes before users."""
     needs = Needs()
-    reach: dict[UOp, frozenset[UOp]] = {}
-    late: dict[UOp, frozenset[UOp]] = {}  # of reach, what is waited for
+    reach: dict[UOp, frozenset[UOp]] = {}  # node -> the nearest memory below it
+    late: dict[UOp, frozenset[UOp]] = {}  # of reach, nodes that are waited for
     empty: frozenset[UOp] = frozenset()
     for node in order:
         # an assigned value replaces the old one whole, so it does not need it
@@ -71,8 +71,11 @@ def needs_of(order: Sequence[UOp], stored: Set[UOp], waits: Mapping[UOp, UOp]) -
 
 
 def divided(homes: Homes, needs: Needs, target: Target, book: Book) -> Work | StoreMore:
-    """The stored nodes by how they are made. Nothing makes one without elements, or what a scatter writes in place."""
-    order = assigned_late(homes.stored, needs.all)
+    """Return the stored nodes by how they are computed.
+
+    Not those without elements, nor an ASSIGN whose scatter is written in place: that scatter writes its value.
+    """
+    order = assignments_last(homes.stored, needs.all)
     plain, single, copies = [], [], []
     for node in order:
         if 0 in node.shape or node in homes.scatters:
@@ -88,7 +91,7 @@ def divided(homes: Homes, needs: Needs, target: Target, book: Book) -> Work | St
 
 
 def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnMemory:
-    """Everything that has to run."""
+    """Return a task for each kernel, copy and fill, in no order; NeedsOwnMemory where a kernel cannot overwrite."""
     tasks: list[Task] = []
     kernels: list[Group | UOp] = [*work.groups, *work.alone]
     for kernel in kernels:
@@ -106,7 +109,7 @@ def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnM
 
 
 def _kernel(kernel: Group | UOp, homes: Homes, needs: Needs) -> Task | NeedsOwnMemory:
-    """The task of a group, or of a node that has a kernel of its own."""
+    """Return the task of a group, or of a node that has a kernel of its own."""
     made: Group | Draft | NeedsOwnMemory
     made = kernel if isinstance(kernel, Group) else alone(kernel, homes.memory, needs.all[kernel])
     if isinstance(made, NeedsOwnMemory):
@@ -122,18 +125,18 @@ def _kernel(kernel: Group | UOp, homes: Homes, needs: Needs) -> Task | NeedsOwnM
 
 
 def _in_the_way(made: Group | Draft, overwritten: set[UOp], memory: Mapping[UOp, UOp]) -> frozenset[UOp]:
-    """The values that a kernel writes, or has to read, in a buffer that it reads at another place than it writes it."""
+    """Return the values that a kernel writes, or has to read, in a buffer that it reads at another index."""
     # what is read may also be a later value that took the place of one written here
     shared = {memory[n] for n in overwritten}
     return frozenset(overwritten | {n for n in made.needs if n.op is Ops.ASSIGN and memory.get(n) in shared})
 
 
-def _copy(target: UOp, value: UOp, source: UOp, held: UOp) -> Task:
-    return Task(lambda: CopyCall(target, source), {(source, held)}, {(target, value)})
+def _copy(target: UOp, value: UOp, source: UOp, source_value: UOp) -> Task:
+    return Task(lambda: CopyCall(target, source), {(source, source_value)}, {(target, value)})
 
 
 def _fill(node: UOp, base: UOp, before: UOp, homes: Homes) -> Task:
-    """What a scatter or an assigned view starts from, copied into memory of its own."""
+    """Return the task that copies the base of a scatter or of an assigned view to memory of its own."""
     target = homes.memory[node]
     if base.op in LEAVES - {Ops.BUFFER}:  # a number: nothing to copy from
         draft = Draft(node.device or "", homes.memory)

@@ -1,7 +1,7 @@
-"""Movement as index arithmetic: where in its source an element of a movement op comes from.
+"""Movement as index arithmetic: the index in its source of each element of a movement op.
 
-`source_index` takes a movement node and an index into its value, one dtypes.index node per axis, and gives the index
-into its source and the condition under which there is an element at all (None when there always is one).
+`source_index` takes a movement node and an index into its value, one dtypes.index node per axis. It returns the index
+into the source, and the condition that the element is inside of the source (None where it always is).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ZERO = ix.const(0)
 
 
 def flatten(index: Index, shape: Shape) -> UOp:
-    """The position of index in row-major memory of shape."""
+    """Return the flat index of `index` in row-major memory of `shape`."""
     if is_concrete(shape):
         strides = [1] * len(shape)
         for axis in range(len(shape) - 2, -1, -1):
@@ -34,7 +34,7 @@ def flatten(index: Index, shape: Shape) -> UOp:
 
 
 def unflatten(position: UOp, shape: Shape) -> Index:
-    """The index of a position in row-major memory of shape."""
+    """Return the index of a flat index in row-major memory of `shape`."""
     index: list[UOp] = []
     for axis in range(len(shape) - 1, -1, -1):
         if axis == 0:
@@ -46,7 +46,10 @@ def unflatten(position: UOp, shape: Shape) -> Index:
 
 
 def reshape_index(index: Index, new: Shape, old: Shape) -> Index:
-    """An index into shape new as one into shape old. Axes are matched in groups of equal product."""
+    """Return an index into shape `new` as one into shape `old`.
+
+    Axes are matched in the shortest groups of equal product: each group that is one axis of both needs no division.
+    """
     if new == old:
         return index
     result: list[UOp] = []
@@ -55,7 +58,7 @@ def reshape_index(index: Index, new: Shape, old: Shape) -> Index:
         if i < len(new) and is_size(new[i], 1):
             i += 1
         elif i == len(new) or is_size(old[j], 1):
-            result.append(ZERO)  # new has no axes left for an axis of size 1, or for one beside an empty axis
+            result.append(ZERO)  # an axis of size 1, or, where `new` has no axes left, one beside an axis of size 0
             j += 1
         else:
             i_end, j_end = _group(new, i, old, j)
@@ -65,7 +68,10 @@ def reshape_index(index: Index, new: Shape, old: Shape) -> Index:
 
 
 def _group(new: Shape, i: int, old: Shape, j: int) -> tuple[int, int]:
-    """Where the shortest groups of axes from i and j end whose products agree; all axes where none are known to."""
+    """Return where the shortest groups of axes from `i` and `j` end whose products are equal.
+
+    The groups are all remaining axes where no shorter ones are known to agree, as with symbolic sizes.
+    """
     a, b = new[i], old[j]
     i, j = i + 1, j + 1
     if a is b:
@@ -123,11 +129,11 @@ def _flip(node: UOp, index: Index) -> ViewIndex:
 
 
 def _window(node: UOp, index: Index) -> ViewIndex:
-    """Window number and index within it become one index: window * stride + within * dilation."""
+    """The index window * stride + within * dilation, from the number of a window and an index within it."""
     arg = node.arg
     n = len(arg.length)
-    kept, out, inner = index[: -2 * n], index[-2 * n : -n], index[-n:]
-    return kept + tuple(
+    leading, out, inner = index[: -2 * n], index[-2 * n : -n], index[-n:]
+    return leading + tuple(
         ix.add(ix.mul(o, stride), ix.mul(k, dilation))
         for o, k, stride, dilation in zip(out, inner, arg.stride, arg.dilation, strict=True)
     ), None
@@ -145,12 +151,12 @@ MOVES: dict[Ops, Callable[[UOp, Index], ViewIndex]] = {
 
 
 def both(a: UOp | None, b: UOp | None) -> UOp | None:
-    """The condition that both hold, where None always holds."""
+    """Return the condition that both hold, where None stands for one that always holds."""
     if a is None:
         return ix.valid(b) if b is not None else None
     return a if b is None else ix.valid(ix.and_(a, b))
 
 
 def source_index(node: UOp, index: Index) -> ViewIndex:
-    """Where in its source the element at index of a movement node lies, and whether there is one."""
+    """Return the index in the source of a movement node's element at `index`, and the condition that it is inside."""
     return MOVES[node.op](node, index)
