@@ -1,7 +1,8 @@
-"""Threads in Python: they run one after another from barrier to barrier, and memory watches how they share it.
+"""Threads in Python: they run one after another from barrier to barrier, and their accesses are checked for races.
 
-What two threads do between the same two barriers has no order on a device, and what two groups do has none at all. So
-an element that one thread writes and another reads or writes is an error, whichever of them runs first here.
+Accesses of two threads between the same two barriers have no order on a device, and those of two thread blocks never
+have one. So an element that one thread writes and another reads or writes is an error, whichever of them runs first
+here.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import Any
 from tinygraft.errors import GraphError, IndexOutOfRange
 
 SEVERAL = -1
-Thread = tuple[int, int, int, int, int]  # its part, the place of its group, and its number in that
+Thread = tuple[int, int, int, int, int]  # its chunk, its grid index in three dimensions, and its thread index
 
 
 class Touched:
-    """Which threads of a launch read and write the elements of a buffer."""
+    """The threads of a launch that read and that write each element of a buffer."""
 
     __slots__ = ("kernel", "name", "readers", "writers")
 
@@ -26,7 +27,7 @@ class Touched:
         self.writers: dict[int, Thread] = {}
 
     def read(self, index: int, thread: Thread) -> int:
-        """The index of an element that no other thread writes."""
+        """Record that a thread reads an element. Returns its index. Raises GraphError if another thread writes it."""
         if self.writers.get(index, thread) != thread:
             self._clash("reads", index, thread, "wrote", self.writers[index])
         if self.readers.setdefault(index, thread) != thread:
@@ -34,7 +35,7 @@ class Touched:
         return index
 
     def write(self, index: int, thread: Thread) -> None:
-        """Note that a thread stores where no other thread reads or stores."""
+        """Record that a thread stores an element. Raises GraphError if another thread reads or stores it."""
         if self.readers.get(index, thread) != thread:
             self._clash("writes", index, thread, "read", self.readers[index])
         if self.writers.setdefault(index, thread) != thread:
@@ -46,7 +47,7 @@ class Touched:
 
 
 def _name(thread: Thread | None) -> str:
-    """A thread as an error names it: (part, *group, number), or None for several."""
+    """Return the name of a thread in errors: of (part, *group, number), or of None for several."""
     if thread is None:
         return "several threads"
     part, *group, number = thread
@@ -54,7 +55,7 @@ def _name(thread: Thread | None) -> str:
 
 
 class Shared:
-    """Scratch memory of a group. Each access names its thread, and is checked against those since the last barrier."""
+    """Scratch memory of a thread block. Each access names its thread, checked against those since the barrier."""
 
     __slots__ = ("kernel", "name", "readers", "values", "writers")
 
@@ -64,12 +65,12 @@ class Shared:
         self.barrier()
 
     def barrier(self) -> None:
-        """Forget who was here: all threads have met."""
+        """Forget the accesses before the barrier: they are ordered before those after it."""
         self.readers: dict[int, int] = {}  # index -> the thread that read there, or SEVERAL
         self.writers: dict[int, int] = {}
 
     def read(self, index: int, thread: int) -> Any:
-        """An element, which must have been written: before the last barrier, or by this thread."""
+        """Return an element. Requires that it was written before the last barrier, or by this thread."""
         value = peek(self.kernel, self.values, self.name, index)
         if self.writers.get(index, thread) != thread:
             self._clash("reads", index, thread, "wrote", self.writers[index])
@@ -78,7 +79,7 @@ class Shared:
         return value
 
     def write(self, index: int, value: Any, thread: int) -> None:
-        """Store an element that no other thread has touched since the last barrier."""
+        """Store an element. Raises GraphError if another thread accessed it since the last barrier."""
         if not 0 <= index < len(self.values):
             raise outside(self.kernel, self.name, index, len(self.values))
         if self.readers.get(index, thread) != thread:
@@ -94,13 +95,13 @@ class Shared:
 
 
 def outside(kernel: str, memory: str, index: int, size: int) -> IndexOutOfRange:
-    """The error for an access outside a buffer."""
+    """Return the error for an access outside a buffer."""
     return IndexOutOfRange(f"kernel {kernel} accesses {memory} at index {index}, which has {size} elements; "
                            "the index or its gate is wrong")  # fmt: skip
 
 
 def peek(kernel: str, memory: Sequence[Any], name: str, index: int) -> Any:
-    """An element of scratch memory, which must have been written."""
+    """Return an element of scratch memory. Raises GraphError where nothing was written there."""
     if not 0 <= index < len(memory):
         raise outside(kernel, name, index, len(memory))
     value = memory[index]
@@ -111,7 +112,7 @@ def peek(kernel: str, memory: Sequence[Any], name: str, index: int) -> Any:
 
 
 def lockstep(kernel: str, threads: Iterable[Iterator[None]], memories: Sequence[Shared]) -> None:
-    """Run the threads of a group from barrier to barrier. Raises GraphError when not all reach the same ones."""
+    """Run the threads of a block from barrier to barrier. Raises GraphError when not all reach the same ones."""
     running = list(threads)
     while running:
         waiting = [thread for thread in running if next(thread, _DONE) is not _DONE]

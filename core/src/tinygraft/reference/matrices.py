@@ -1,4 +1,4 @@
-"""What a kernel written in Python calls for matrix units: words taken apart, products added one after another.
+"""The functions that a kernel in Python calls for matrix units: packed lanes are unpacked, products added in order.
 
 Products are exact and each sum is rounded once, in ascending order of the terms; integers wrap as their dtype does.
 """
@@ -13,28 +13,29 @@ from typing import Any
 from tinygraft.dtype import DType, coerce, dtypes, of_bits
 from tinygraft.reference.numbers import fma
 
-SMALL = tuple(d for d in dtypes.all if d.itemsize <= 2 and d.kind != "bool")  # dtypes of which words are packed
+SMALL = tuple(d for d in dtypes.all if d.itemsize <= 2 and d.kind != "bool")  # dtypes that may be packed lanes
 SUMS = (dtypes.float32, dtypes.int32)
 
 
 def _parts(word: int, dtype: DType, packed: int) -> tuple[Any, ...]:
-    """The terms in a word, the one in its lowest bits first."""
+    """Return the packed lanes of a word, the one in its lowest bits first."""
     mask = (1 << dtype.bits) - 1
     return tuple(of_bits(word >> (i * dtype.bits) & mask, dtype) for i in range(packed))
 
 
 def added(total: Any, a: Any, b: Any, result: DType) -> Any:
-    """total + a * b, rounded or wrapped once to result."""
+    """Return total + a * b, rounded or wrapped once to `result`."""
     if result.kind != "float":
         return coerce(total + a * b, result)
     term = a * b  # exact: the factors have at most half the bits of a Python float
     near = total + term
+    # without an error of the sum, rounding `near` rounds once; otherwise it would round twice, first to float64
     exact = near - term == total and near - total == term
     return coerce(near, result) if exact else fma(a, b, total, result)
 
 
 def dot(first: DType, second: DType, result: DType, total: Any, a: int, b: int, packed: int) -> Any:
-    """total and the products of the terms in two words.
+    """Return `total` plus the products of the packed lanes of two words.
 
     >>> dot(dtypes.uint8, dtypes.int8, dtypes.int32, 1, 0x00000203, 0x0000FF02, 4)  # 1 + 3 * 2 + 2 * -1
     5
@@ -48,9 +49,10 @@ def multiply(
     first: DType, second: DType, result: DType, tile: list[Any], a: Callable[[int], Any], at: int, a_step: int,
     b: Callable[[int], Any], bt: int, b_step: int, columns: int, terms: int, packed: int,
 ) -> None:  # fmt: skip
-    """Add to the results in tile, row by row, the products of the rows of a with the columns of b.
+    """Add to the results in `tile`, row by row, the products of the rows of `a` with the columns of `b`.
 
-    a and b give the element, or the word, at an index; their rows begin at and bt, and every step further.
+    `a` and `b` return the element, or the word, at an index; their first rows begin at `at` and `bt`, with strides
+    `a_step` and `b_step`.
     """
     words = [[b(bt + row * b_step + column) for column in range(columns)] for row in range(terms // packed)]
     if packed > 1:
@@ -59,8 +61,8 @@ def multiply(
         for term, values in enumerate(words):
             x = a(at + row * a_step + term)
             for column, y in enumerate(values):
-                place = row * columns + column
-                tile[place] = added(tile[place], x, y, result)
+                index = row * columns + column
+                tile[index] = added(tile[index], x, y, result)
 
 
 def namespace() -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The NULL device: memory that holds nothing and programs that do nothing.
+"""The NULL device: memory that stores nothing and programs that do nothing.
 
-Every stage up to the launch runs for real (kernels are written as C and go no further), so it shows what compiling
-costs and needs no hardware. It is also the smallest complete plugin: a new device starts as a copy of this file.
+Every stage up to the launch is real (kernels are rendered as C and not compiled), so the time of compilation can be
+measured without hardware. It is also the smallest complete plugin: a new device starts as a copy of this file.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from tinygraft.uop.stages import Binary
 
 
 class NullAllocator(Allocator):
-    """Hands out the number of bytes that was asked for in place of memory; reading gives zeros."""
+    """An allocator whose handles are sizes in bytes, without memory; reading gives zeros."""
 
     def alloc(self, nbytes: int) -> Handle:
         """The size itself, as the handle."""
         return nbytes
 
     def copy_in(self, target: Handle, source: memoryview) -> None:
-        """Forget the bytes."""
+        """Ignore the bytes."""
 
     def copy_out(self, target: memoryview, source: Handle) -> None:
-        """Zeros."""
+        """Write zeros."""
         target.cast("B")[:] = bytes(target.nbytes)
 
     def view(self, handle: Handle, offset: int, nbytes: int) -> Handle:
-        """The size of the part."""
+        """Return the size of the view."""
         return nbytes
 
 
@@ -53,5 +53,5 @@ class NullBackend(Backend):
         self.allocator = NullAllocator()
 
     def load(self, binary: Binary) -> Program:
-        """A program that does nothing."""
+        """Return a program that does nothing."""
         return NullProgram()

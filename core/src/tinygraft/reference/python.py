@@ -37,7 +37,7 @@ class HostAllocator(Allocator):
     """Memory of the process, as flat memoryviews of bytes."""
 
     def alloc(self, nbytes: int) -> Handle:
-        """A memoryview of zeros. Raises DeviceMemoryError when the process has no room."""
+        """Return a memoryview of zeros. Raises DeviceMemoryError when the process has no memory left."""
         try:
             return memoryview(bytearray(nbytes))
         except MemoryError:
@@ -53,25 +53,25 @@ class HostAllocator(Allocator):
             target.cast("B")[:] = source[: target.nbytes]
 
     def view(self, handle: Handle, offset: int, nbytes: int) -> Handle:
-        """The same memory from offset on."""
+        """Return the same memory from `offset` on."""
         return handle[offset : offset + nbytes]
 
     def as_host(self, handle: Handle) -> memoryview | None:
-        """The memory itself."""
+        """Return the memory itself."""
         return handle  # type: ignore[no-any-return]
 
     def at_address(self, address: int, nbytes: int) -> Handle:
-        """The memory there."""
+        """Return the memory at an address, without owning it."""
         from ctypes import c_ubyte
 
         return memoryview((c_ubyte * nbytes).from_address(address)).cast("B")
 
 
 class PythonCompiler(Compiler):
-    """Python's own compile, asked only whether the text is Python; the binary is the text."""
+    """Checks the syntax by Python's own `compile`; the binary is the text."""
 
     def compile(self, source: Source) -> Binary:
-        """Raises CompileError with Python's words."""
+        """Return the text as a binary. Raises CompileError with Python's message."""
         _code(source.name, source.text)
         return Binary(source.name, source.text.encode(), source.signature)
 
@@ -85,7 +85,7 @@ def _code(name: str, text: str) -> CodeType:
 
 
 class PythonProgram(Program):
-    """A kernel as two Python functions, run group by group and part by part."""
+    """A kernel as Python functions, run thread block by thread block and chunk by chunk."""
 
     def __init__(self, name: str, text: str, signature: Signature) -> None:
         names = namespace(name) | matrices.namespace()
@@ -95,7 +95,7 @@ class PythonProgram(Program):
         self.touched: list[Callable[[], Any]] = [partial(names["Touched"], buffer) for buffer in names["watched"]]
 
     def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
-        """Run every part of every group. Raises GraphError for a buffer that is smaller than the kernel says."""
+        """Run every chunk of every thread block. Raises GraphError for a buffer that is smaller than its parameter."""
         arguments = [*self._views(buffers), *(touched() for touched in self.touched), *variables]
         try:
             for g2 in range(grid[2]):
@@ -103,7 +103,7 @@ class PythonProgram(Program):
                     for g0 in range(grid[0]):
                         for part in range(self.parts):
                             self.group(*arguments, part, self.parts, g0, g1, g2)
-        except Exception as error:
+        except Exception as error:  # the kernel may have stored elements before: its outputs are not to be trusted
             error.stored = True  # type: ignore[attr-defined]
             raise
 
@@ -124,7 +124,7 @@ class PythonProgram(Program):
 
 
 class PythonBackend(Backend):
-    """One ordinal of PYTHON; all of them are the same process."""
+    """One ordinal of PYTHON; all ordinals are the same process."""
 
     survives_fork = True
 
@@ -136,5 +136,5 @@ class PythonBackend(Backend):
         self.compiler = PythonCompiler()
 
     def load(self, binary: Binary) -> Program:
-        """The program of a binary."""
+        """Return the program of a binary."""
         return PythonProgram(binary.name, binary.data.decode(), binary.signature)

@@ -1,10 +1,10 @@
-"""What core's own devices declare: PYTHON interprets any kernel, NULL accepts everything and runs nothing."""
+"""The DeviceSpecs of core's own devices: PYTHON interprets any kernel, NULL accepts everything and runs nothing."""
 
 from tinygraft.device.device_spec import ApiRange, DeviceSpec, Probe
 
 
 def always() -> Probe:
-    """Part of core: there wherever core is."""
+    """Return a successful probe: these devices are part of core, and so always available."""
     return Probe(ok=True, detail="part of core", count=None)
 
 

@@ -22,7 +22,7 @@ from tinygraft.uop.ops import AxisKind, Ops, StoreHint
 from tinygraft.uop.stages import Linear, Source
 from tinygraft.uop.uop import UOp
 
-LONGEST = 60  # characters of an expression that still stands where it is used
+LONGEST = 60  # characters up to which an expression is inlined
 ATOM = re.compile(r"[\w.]+|-?[\d.]+\w*")
 
 
@@ -33,7 +33,7 @@ class CStyleRenderer(Renderer):
         self.dialect, self.language = dialect, dialect.language
 
     def render(self, linear: Linear) -> Source:
-        """The kernel with the types and helpers that it needs. Raises GraphError for what the dialect cannot say."""
+        """Return the kernel with its types and helpers. Raises GraphError for an op that the dialect cannot write."""
         return Source(linear.name, CStyleKernel(linear, self.dialect).text(), self.language, linear.signature)
 
 
@@ -43,16 +43,16 @@ class CStyleKernel(Writer):
     def __init__(self, linear: Linear, dialect: Dialect) -> None:
         super().__init__(linear, dialect.matrix)
         self.dialect, self.words = dialect, DialectWords(linear.name, dialect)
-        self.head: list[str] = []  # declarations of memory that stand where the kernel begins
+        self.head: list[str] = []  # declarations of memory at the kernel's first statement
         self.lines: list[str] = []
         self.depth = 1
         self.number = 0
         self.inline = _used_once(self.walk)
         self.last_accum = {u.src[0]: i for i, u in enumerate(linear.uops) if u.op is Ops.ACCUM}
-        self.place = {u: i for i, u in enumerate(linear.uops)}
+        self.number_of = {u: i for i, u in enumerate(linear.uops)}
 
     def text(self) -> str:
-        """Header comment, types and helpers, kernel."""
+        """Return the source: header comment, types and helpers, kernel."""
         units = self.units()
         for words in units:
             self.say_all(words.begin)
@@ -82,7 +82,7 @@ class CStyleKernel(Writer):
         long_ = self.words.type(dtypes.index)
         shares = ["part", "parts"] if signature.chunked and not dialect.part else []
         names = [f"var_{v}" for v in signature.variables] + shares
-        behind = len(signature.variables) + 2  # part and parts come first
+        scratch_slot = len(signature.variables) + 2  # after part and parts, which the caller always passes
         kernel = dialect.kernel.format(threads=signature.block_threads)
         if not dialect.packed:
             share = f"    const {long_} part = {dialect.part}, parts = {dialect.parts};"
@@ -94,24 +94,24 @@ class CStyleKernel(Writer):
             f"{kernel} {self.linear.name}(void **buffers, const {long_} *variables) {{",
             *(f"    {buffer} = buffers[{i}];" for i, buffer in enumerate(buffers)),
             *(f"    const {long_} {name} = variables[{i}];" for i, name in enumerate(names)),
-            *([f"    char *scratch = (char *)variables[{behind}];"] if self.scratch_bytes else []),
+            *([f"    char *scratch = (char *)variables[{scratch_slot}];"] if self.scratch_bytes else []),
         ]
 
     def _stored(self, dtype: DType) -> str:
-        """The type of an element in memory: a bool takes a byte."""
+        """Return the type of an element in memory: a bool takes a byte."""
         return self.words.type(dtypes.uint8 if dtype is dtypes.bool else dtype)
 
     def say(self, line: str) -> None:
-        """A line at the present depth."""
+        """Write a line at the current depth."""
         self.lines.append("    " * self.depth + line)
 
     def say_all(self, lines: str) -> None:
-        """Lines at the present depth; none for no text."""
+        """Write lines at the current depth; none for an empty text."""
         for line in lines.splitlines():
             self.say(line)
 
     def declare(self, text: str, dtype: DType, width: int, hint: str) -> str:
-        """A variable for a value; its name."""
+        """Declare a variable for a value. Returns its name."""
         name = f"{hint}{self.number}"
         self.number += 1
         self.say(f"const {self.words.type(dtype, width)} {name} = {bare(text)};")
@@ -120,7 +120,7 @@ class CStyleKernel(Writer):
     # Values
 
     def value(self, u: UOp, step: ElementwiseStep, operands: list[str]) -> str:
-        """An expression where it is used once and not in a deeper loop, else a variable."""
+        """Return an expression where it is used once and not in a deeper loop, else the name of a variable for it."""
         if u.dtype.kind == "index" and (short := _short_index(u.op, operands)) is not None:
             return short
         text = EXPR[step.op](self.words, step, *operands)
@@ -144,7 +144,7 @@ class CStyleKernel(Writer):
     # Loops
 
     def range_(self, u: UOp) -> None:
-        """The numbers of a vector or of copies, a position, or the head of a loop."""
+        """Name the lanes of a vector, copies, a grid or thread index, or write the head of a loop."""
         kind, name = u.arg.kind, f"r{u.arg.axis}"
         long_ = self.words.type(dtypes.index)
         if kind is AxisKind.VECTOR:
@@ -175,7 +175,7 @@ class CStyleKernel(Writer):
         self.say("}")
 
     def barrier(self, u: UOp) -> None:
-        """The dialect's statement; one thread has nobody to wait for. Raises GraphError where many have no words."""
+        """Write the dialect's barrier; a single thread needs none. Raises GraphError where several have none."""
         if self.dialect.barrier and self.dialect.shared:
             self.say(self.dialect.barrier)
         elif self.linear.signature.block_threads > 1:
@@ -208,9 +208,9 @@ class CStyleKernel(Writer):
             self.say(f"{register} = {bare(new)};")
 
     def get(self, u: UOp) -> None:
-        """The register itself, or a copy of it where it still changes."""
+        """Name the register itself, or a copy of it where a later ACCUM changes it."""
         reg = u.src[0]
-        still = self.last_accum.get(reg, -1) > self.place[u]
+        still = self.last_accum.get(reg, -1) > self.number_of[u]
         for lane in self.walk.lanes(reg):
             name = self.register(reg, lane)
             self.names[u, self.walk.copy(u, lane)] = (
@@ -218,7 +218,10 @@ class CStyleKernel(Writer):
             )
 
     def fold(self, u: UOp) -> None:
-        """A helper that folds halves of a vector onto each other down to one lane."""
+        """Call a helper that folds halves of a vector onto each other down to one lane.
+
+        As LLVM's renderer does it: both devices add the lanes in the same order, and so give the same bits.
+        """
         vector, span = u.src
         size = halves(self.linear, span)
         type_ = self.words.type(u.dtype, size)
@@ -236,9 +239,9 @@ class CStyleKernel(Writer):
     # Memory
 
     def local(self, u: UOp) -> None:
-        """An array; a kernel of the host's calling convention takes its place in the thread's scratch memory.
+        """Declare an array; in the host's calling convention, a pointer into the thread's scratch memory.
 
-        One with a word of its own stands where the kernel begins: some languages have it nowhere else.
+        An array with an address space is declared at the kernel's start, the only scope where OpenCL C has __local.
         """
         if self.dialect.packed and not u.arg.shared:
             pointer, name = f"{self._stored(u.dtype)} *", f"local{u.arg.number}"
@@ -286,7 +289,7 @@ class CStyleKernel(Writer):
                 self._store_vector(u, lane, access, gate)
 
     def pointer(self, place: UOp, index: UOp, lane: Lane) -> str:
-        """The array and how far into it."""
+        """Return the array plus an index."""
         at = bare(self.scalar(index, lane))
         return self._name_of(place) if at == "0" else f"{self._name_of(place)} + {at}"
 
@@ -298,14 +301,14 @@ class CStyleKernel(Writer):
         return f"data{mem.arg.slot}" if mem.op is Ops.PARAM else f"local{mem.arg.number}"
 
     def _space(self, place: UOp) -> str:
-        """What stands before the type of a pointer to memory."""
+        """Return the address space before the type of a pointer to memory."""
         mem = memory(place)
         if mem.op is Ops.PARAM or not self.dialect.spaces:
             return self.dialect.pointer
         return self.dialect.shared if mem.arg.shared else self.dialect.own
 
     def _helper_name(self, u: UOp, name: str) -> str:
-        """The name of a helper that accesses memory, which is another one for each kind of memory."""
+        """Return the name of a helper that accesses memory: each address space needs a helper of its own."""
         space = self._space(u.src[0])
         return name if space == self.dialect.pointer else f"{name}_{space.strip().strip('_')}"
 
@@ -316,7 +319,7 @@ class CStyleKernel(Writer):
         return self.pointer(u.src[0], u.src[1], lane)
 
     def _where_to(self, u: UOp, lane: Lane, access: VectorAccess) -> tuple[str, str, str, str]:
-        """For a vector access: what its helper is called, its arguments, its parameters and the place of lane k."""
+        """Return, for a vector access, the name of its helper, its arguments, its parameters and lane k's index."""
         long_ = self.words.type(dtypes.index)
         if access.stride == 1:
             return "row", self._address(u, lane), "", "k"
@@ -372,7 +375,10 @@ class CStyleKernel(Writer):
         self.say(f"{name}({arguments}, {value}, {bare(self.operand(gate, lane, width))});")
 
     def _unaligned(self, dtype: DType, width: int) -> str:
-        """The vector type as it lies in memory, where only its elements are aligned."""
+        """Return the vector type for pointers: in memory only its elements are aligned.
+
+        `may_alias`, since a buffer of scalars is accessed through it: C's strict aliasing would allow to reorder that.
+        """
         type_ = self.words.type(dtype, width)
         name = f"{type_}_in_memory"
         self.words.helpers.setdefault(
@@ -382,11 +388,11 @@ class CStyleKernel(Writer):
 
 
 def _used_once(walk: LinearWalk) -> set[UOp]:
-    """The nodes that one other node reads, in the same loop and in as many copies."""
+    """Return the nodes with one user, in the same loop and with as many unrolled copies: they may be inlined."""
     uses = Counter(source for u in walk.linear.uops for source in u.src)
     copied = sum(1 << axis for axis in walk.unrolled)
     found: set[UOp] = set()
-    here: set[UOp] = set()  # what the present loop has listed
+    here: set[UOp] = set()  # nodes of the current loop so far
     for u in walk.linear.uops:
         found.update(s for s in u.src if s in here and uses[s] == 1 and not (u.ranges & ~s.ranges & copied))
         if u.op is Ops.END or (u.op is Ops.RANGE and u.arg.kind in LOOPS):
@@ -396,7 +402,10 @@ def _used_once(walk: LinearWalk) -> set[UOp]:
 
 
 def _short_index(op: Ops, operands: list[str]) -> str | None:
-    """Index arithmetic that needs no operator: with 0 and 1, and of two numbers."""
+    """Return index arithmetic that needs no operator, with 0 or 1 or of two numbers; None for any other.
+
+    `codegen` cannot fold it: unrolled copies become numbers only in the text.
+    """
     if len(operands) != 2:
         return None
     x, y = operands

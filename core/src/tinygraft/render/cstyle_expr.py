@@ -29,14 +29,14 @@ CStyleExpression = Callable[..., str]
 
 
 def _small(w: DialectWords, u: ElementwiseStep, text: str) -> str:
-    """text that C may compute in int or float, cut back to the type that is narrower."""
+    """Cast an expression that C may compute in int or float back to its own, narrower type (integer promotion)."""
     if u.dtype.itemsize >= 4 or u.dtype is dtypes.bool or (u.width > 1 and u.dtype.kind != "float"):
         return text
     return f"({w.type(u.dtype, u.width)}){text}"
 
 
 def _operator(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
-    """An infix operator. Signed integers that may overflow are computed unsigned, where C does not let them wrap."""
+    """Write an infix operator, of signed integers that may overflow in unsigned ones, where overflow is undefined."""
     if u.operand is dtypes.bool and u.op in OF_BOOL:
         return f"({x} {OF_BOOL[u.op]} {y})"
     if u.op in WRAPPED and (bits := _unsigned(w, u)):
@@ -45,13 +45,13 @@ def _operator(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
 
 
 def _unsigned(w: DialectWords, u: ElementwiseStep) -> str:
-    """The type in which sums and products wrap, where the language does not promise that for their own; else none."""
+    """Return the unsigned type in which sums and products wrap; "" where the language guarantees it for their own."""
     if w.dialect.wraps or u.dtype.kind not in ("int", "uint"):
         return ""
     size = u.dtype.itemsize
     if u.width > 1:
         return w.type(UNSIGNED[size], u.width) if u.dtype.kind == "int" else ""
-    if size < 4:  # computed in int, which has room for all but this
+    if size < 4:  # computed in int, which only the product of two uint16 overflows
         return w.type(dtypes.uint32) if u.dtype is dtypes.uint16 and u.op is Ops.MUL else ""
     return w.type(UNSIGNED[size]) if u.dtype.kind == "int" else ""
 
@@ -61,7 +61,7 @@ def _divide(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
 
 
 def _compare(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
-    """A comparison; of vectors a mask, with 0 or -1 in each 32-bit lane whatever the operands' size."""
+    """Write a comparison; of vectors it is a mask, with 0 or -1 in each 32-bit lane whatever the operands' size."""
     if u.width == 1:
         return f"({x} {OPERATORS[u.op]} {y})"
     if u.operand is dtypes.bool:  # lanes are 0 and -1
@@ -71,7 +71,7 @@ def _compare(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
 
 
 def _neg(w: DialectWords, u: ElementwiseStep, x: str) -> str:
-    """-x, of a signed integer by way of unsigned; of a bool the bool itself, as modulo 2."""
+    """Write -x, of a signed integer in unsigned; of a bool x itself, as arithmetic modulo 2 has it."""
     if u.dtype is dtypes.bool:
         return x
     if bits := _unsigned(w, u):
@@ -90,7 +90,7 @@ def _reciprocal(w: DialectWords, u: ElementwiseStep, x: str) -> str:
 
 
 def _extreme(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
-    """The greater or less of both: x when they are equal, NaN when either is NaN."""
+    """Write the maximum or minimum by a helper: x when both are equal, NaN when either is NaN (fmax drops a NaN)."""
     if u.dtype is dtypes.bool:
         return f"({x} {OF_BOOL[u.op]} {y})"
     type_, beats = w.type(u.dtype, u.width), ">" if u.op is Ops.MAX else "<"
@@ -103,13 +103,16 @@ def _extreme(w: DialectWords, u: ElementwiseStep, x: str, y: str) -> str:
 
 
 def _blend(w: DialectWords, u: ElementwiseStep, mask: str, x: str, y: str) -> str:
-    """x where the lanes of mask are -1 and y where they are 0; mask has lanes as wide as x."""
+    """Write x where the lanes of `mask` are -1 and y where they are 0; `mask` has lanes as wide as those of x.
+
+    By bits, since not every compiler has ?: for vectors in C (GCC has it in C++ only).
+    """
     bits = w.lane_bits(u.dtype, u.width)
     return f"({w.type(u.dtype, u.width)})((({bits}){x} & {mask}) | (({bits}){y} & ~{mask}))"
 
 
 def _where(w: DialectWords, u: ElementwiseStep, c: str, x: str, y: str) -> str:
-    """c ? x : y; of vectors by a helper that blends bits, with the mask in lanes as wide as the operands'."""
+    """Write c ? x : y; of vectors by a helper that blends bits, with the mask in lanes as wide as the operands'."""
     if u.width == 1:
         return f"({c} ? {x} : {y})"
     type_, mask = w.type(u.dtype, u.width), w.type(dtypes.bool, u.width)
@@ -122,7 +125,7 @@ def _where(w: DialectWords, u: ElementwiseStep, c: str, x: str, y: str) -> str:
 
 
 def _call(w: DialectWords, u: ElementwiseStep, *operands: str) -> str:
-    """A function of the dialect, lane by lane for a vector."""
+    """Call a function of the dialect, lane by lane for a vector."""
     word = w.dialect.calls.get(u.op)
     if word is None:
         raise GraphError(

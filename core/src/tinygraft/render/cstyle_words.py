@@ -1,6 +1,6 @@
-"""The C family, the words: names of types, exact literals, and the helper functions that a kernel turns out to need.
+"""The C family, lexical part: names of types, exact literals, and the helper functions that a kernel uses.
 
-A helper is written once, before the kernel, when the first expression asks for it. A vector of bool is a vector of
+A helper is written once, before the kernel, when the first expression requests it. A vector of bool is a vector of
 32-bit integers, 0 or -1 in each lane, which is what comparing floats gives.
 """
 
@@ -25,10 +25,10 @@ class DialectWords:
 
     def __init__(self, kernel: str, dialect: Dialect) -> None:
         self.kernel, self.dialect = kernel, dialect
-        self.helpers: dict[str, str] = {}  # in the order in which they were asked for: each after what it calls
+        self.helpers: dict[str, str] = {}  # in the order of requests: so each comes after those that it calls
 
     def type(self, dtype: DType, width: int = 1) -> str:
-        """The name of a type; a vector's is declared on first use."""
+        """Return the name of a type; that of a vector is declared on first use."""
         if width == 1:
             return self.dialect.types[dtype]
         if not self.dialect.vectors:
@@ -46,17 +46,17 @@ class DialectWords:
         return name
 
     def lane_bits(self, dtype: DType, width: int) -> str:
-        """The vector of signed integers with lanes as wide as those of a vector of dtype."""
+        """Return the type of signed integers with lanes as wide as those of a vector of `dtype`."""
         return self.type(SIGNED[4 if dtype is dtypes.bool else dtype.itemsize], width)
 
     def helper(self, name: str, result: str, arguments: str, body: str) -> str:
-        """Make sure that a helper function is there; its name."""
+        """Declare a helper function on first use. Returns its name."""
         if name not in self.helpers:
             self.helpers[name] = f"{self.dialect.function} {result} {name}({arguments}) {{\n    {body}\n}}"
         return name
 
     def each_lane(self, name: str, result: tuple[DType, int], arguments: str, expression: str) -> str:
-        """A helper that computes a vector lane by lane, k being the lane."""
+        """Declare a helper that computes a vector lane by lane, where `k` is the lane in `expression`."""
         type_ = self.type(*result)
         if self.dialect.spelled:
             lanes = ", ".join(re.sub(r"\bk\b", str(k), expression) for k in range(result[1]))
@@ -65,19 +65,20 @@ class DialectWords:
         return self.helper(name, type_, arguments, body)
 
     def splat(self, value: str, dtype: DType, width: int) -> str:
-        """A scalar in every lane of a vector."""
+        """Return an expression with a scalar in every lane of a vector."""
         type_ = self.type(dtype, width)
         scalar = self.type(dtypes.int32 if dtype is dtypes.bool else dtype)
         lanes = ", ".join(["x"] * width)
         name = self.helper(f"splat_{type_}", type_, f"{scalar} x", f"return ({type_}){{{lanes}}};")
+        # a scalar bool is 1, a lane of a mask is -1
         return f"{name}(-({value}))" if dtype is dtypes.bool else f"{name}({bare(value)})"
 
     def is_bits(self, dtype: DType) -> bool:
-        """Whether a half type is kept as the bits of an integer."""
+        """Whether the values of a half type are bits in an integer, as the dialect has no such type."""
         return dtype.kind == "float" and self.dialect.types[dtype] == self.dialect.types[dtypes.uint16]
 
     def literal(self, value: Any, dtype: DType) -> str:
-        """A number as C reads it, exactly."""
+        """Return a number as a literal of C, exactly."""
         if dtype is dtypes.bool:
             return "1" if value else "0"
         if dtype.kind != "float":
@@ -85,7 +86,7 @@ class DialectWords:
         if self.is_bits(dtype):
             return f"0x{_half_bits(value, dtype):04x}"
         suffix = "" if dtype is dtypes.float64 else "f"
-        is_other = dtype.itemsize == 2  # than the type of the word below
+        is_other = dtype.itemsize == 2  # the literal below is of another type, and is cast
         if math.isfinite(value):
             text = shortest(value, dtype) + suffix
         else:
@@ -97,9 +98,9 @@ class DialectWords:
 
 
 def _integer(value: int, dtype: DType, long: str) -> str:
-    """An integer literal of `dtype`; `long` is the suffix of 64 bits. The least one is written as a difference.
+    """Return an integer literal of `dtype`; `long` is the suffix of 64 bits. The least one is written as a difference.
 
-    C reads -2147483648 as minus a number that no int holds.
+    C parses -2147483648 as the negative of 2147483648, which is no int.
     """
     suffix = SUFFIXES.get(dtype, "").format(l=long)
     if dtype.kind == "index":  # written short: an operation with a counter is made in its type
@@ -116,7 +117,7 @@ def _half_bits(value: float, dtype: DType) -> int:
 
 
 def shortest(value: float, dtype: DType) -> str:
-    """The shortest decimal number that reads back as value.
+    """Return the shortest decimal number that is parsed as `value` again.
 
     >>> shortest(0.10000000149011612, dtypes.float32), shortest(3.0, dtypes.float64)
     ('0.1', '3.0')
@@ -135,10 +136,10 @@ def _as_float32(value: float) -> float:
 
 
 def bare(text: str) -> str:
-    """An expression without the parentheses around all of it."""
+    """Return an expression without parentheses around the whole of it."""
     depth = 0
-    for place, letter in enumerate(text if text.startswith("(") else ""):
+    for i, letter in enumerate(text if text.startswith("(") else ""):
         depth += (letter == "(") - (letter == ")")
-        if depth == 0:
-            return text[1:-1] if place == len(text) - 1 else text
+        if depth == 0:  # the bracket that closes the first one: it may not be the last, as in (a) + (b)
+            return text[1:-1] if i == len(text) - 1 else text
     return text

@@ -1,4 +1,4 @@
-"""Dialect: the words that a device puts into the C grammar of render.cstyle. All of it is data."""
+"""Dialect: the spellings of a language of the C family, as data that render.cstyle reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ C_TYPES: Mapping[DType, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixWords:
-    """How a language says what a matrix unit does. `docs/device-fields.md` shows this list as a table.
+    """How a language spells the operations of a matrix unit. `docs/device-fields.md` shows this list as a table.
 
     Of a unit of one row, `multiply` is an expression. Of a unit of several rows `zero`, `first`, `second`, `multiply`
     and `store` are statements on the tile registers numbered {c}, {a} and {b}, or {t}.
@@ -28,14 +28,14 @@ class MatrixWords:
     - `header`: text before a kernel that uses the unit.
     - `begin`: statements where such a kernel starts.
     - `end`: statements where such a kernel ends.
-    - `multiply`: of one row, the value of {c}, a vector of results, plus the products of the words in the
+    - `multiply`: of one row, the value of {c}, a vector of results, plus the products of the packed lanes in the
       vectors {a} and {b}; of several rows, the statement that adds the product of the tiles {a} and {b} to {c}.
-    - `operand`: the type that the words are given as, where that is not their own.
+    - `operand`: the type that vectors of packed lanes are cast to, where that is not their own.
     - `zero`: the statement that clears the tile {t}.
-    - `first`: the statement that loads the first operand into {t} from {p}, whose rows lie {stride} bytes
-      apart.
+    - `first`: the statement that loads the first operand into {t} from {p}, with a stride of {stride} bytes
+      from row to row.
     - `second`: the same for the second operand.
-    - `store`: the statement that writes {t} to {p}, whose rows lie {stride} bytes apart.
+    - `store`: the statement that writes {t} to {p}, with a stride of {stride} bytes from row to row.
     """
 
     header: str = ""
@@ -55,15 +55,15 @@ class Dialect:
 
     - `language`: its name, which the Source carries.
     - `header`: text before everything.
-    - `kernel`: what stands before a kernel's name; {threads} in it are the threads of a thread block.
-    - `function`: what stands before a helper's name and type.
+    - `kernel`: the text before a kernel's name; {threads} in it are the threads of a thread block.
+    - `function`: the text before a helper's name and type.
     - `packed`: whether a kernel takes the host's two arrays (buffers, variables); otherwise buffers and
       variables are parameters of their own.
-    - `pointer`: the word before the type of a pointer to a buffer, with its space.
-    - `restrict`: the word behind the * of a pointer that no other one overlaps.
-    - `part`: the expression of which share of the PARALLEL ranges this is; empty where it is a parameter.
-    - `parts`: the expression of how many shares there are; empty where that is a parameter.
-    - `types`: a word for each dtype. A half type whose word is that of an unsigned integer is kept as bits and
+    - `pointer`: the address space before the type of a pointer to a buffer, with the blank after it.
+    - `restrict`: the keyword after the * of a pointer that no other one overlaps.
+    - `part`: the expression of which chunk of the PARALLEL ranges this is; empty where it is a parameter.
+    - `parts`: the expression of how many chunks there are; empty where that is a parameter.
+    - `types`: a type for each dtype. A half type whose type is that of an unsigned integer is stored as bits and
       converted by helpers.
     - `widen`: bodies of the helpers from bits `h` to float, by dtype; integer arithmetic for those that are
       missing.
@@ -71,23 +71,21 @@ class Dialect:
       missing.
     - `wraps`: whether signed integers wrap; where they must not overflow, they are computed as unsigned ones.
     - `group`: the expression of a thread block's index; {dim} is the dimension, {axis} its letter. Needed with a grid.
-    - `thread`: the expression of a thread's index in its block, with the same words. Needed with a grid.
-    - `shared`: what stands before scratch memory of a thread block, which is then declared where the kernel
-      begins.
-    - `own`: what stands before scratch memory of a thread, which is then declared where the kernel begins.
-    - `spaces`: whether a pointer to scratch memory has that word before its type too, as one to a buffer has
-      `pointer`.
+    - `thread`: the expression of a thread's index in its block, with the same fields. Needed with a grid.
+    - `shared`: the address space of scratch memory of a thread block, which is then declared at the kernel's start.
+    - `own`: the address space of scratch memory of a thread, which is then declared at the kernel's start.
+    - `spaces`: whether a pointer to scratch memory has that address space before its type too, as one to a buffer
+      has `pointer`.
     - `barrier`: the statement that waits for the threads of a block.
     - `vectors`: whether the compiler has GCC's vector extensions.
-    - `spelled`: whether it makes vectors only of lanes that are written out, not of a loop over them.
-    - `stream`: the statements that store {value}, a vector of long long, at {pointer} past the caches, by the
-      bytes of the vector.
+    - `spelled`: whether vectors are built of lanes that are written out, and not by a loop over them.
+    - `stream`: the non-temporal stores of {value}, a vector of long long, at {pointer}, by the bytes of the vector.
     - `fence`: the statement that makes such stores visible to other threads.
     - `infinity`: the constant, of type float unless it has {f}, which is f for float and nothing for double.
     - `nan`: the same for a NaN.
     - `calls`: the names of functions, by op, with {f} as above. FDIV and RECIPROCAL are operators where FDIV is
       missing.
-    - `matrix`: the words of the matrix units (MatrixWords), by their names.
+    - `matrix`: the spellings of the matrix units (MatrixWords), by their names.
     """
 
     language: str = "c"

@@ -1,9 +1,9 @@
 """LLVM IR: a Linear as one function of textual IR, for an LLVM of version 19 or newer.
 
-In goes a Linear, out comes a Source of language "llvm". The exported function takes the two arrays of the host's
-calling convention, `void NAME(void **buffers, const long long *variables)`, and calls an inner function whose
-pointers are known not to overlap. Registers are stack slots, which LLVM's sroa pass turns into values; vectors
-are written out in the widths that the Linear asks for, so no auto-vectoriser is needed.
+In: a Linear. Out: a Source of language "llvm". The exported function takes the two arrays of the host's calling
+convention, `void NAME(void **buffers, const long long *variables)`, and calls an inner function whose pointers are
+`noalias`, which only parameters can be. Registers are stack slots, which LLVM's sroa pass promotes to values; vectors
+have the widths of the Linear, so no auto-vectoriser is needed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tinygraft.uop.uop import UOp
 class LLVMRenderer(Renderer):
     """Renderer of LLVM IR for the host's calling convention.
 
-    attributes are those of the functions, as LLVM writes them, such as '"prefer-vector-width"="512"'. converts_half
-    says that the machine converts between float16 and float32 by an instruction; LLVM would call a library otherwise.
-    fence names the function, if any, that makes streamed stores visible to other threads. matrix has the words of the
-    matrix units, by their names.
+    `attributes` are those of the functions, as LLVM writes them, such as '"prefer-vector-width"="512"'.
+    `converts_half`: the machine converts between float16 and float32 by an instruction; LLVM would call a library
+    otherwise. `fence` names the function, if any, that makes streamed stores visible to other threads. `matrix` has the
+    spellings of the matrix units, by their names.
     """
 
     language = "llvm"
@@ -44,7 +44,7 @@ class LLVMRenderer(Renderer):
         self.matrix = matrix or {}
 
     def render(self, linear: Linear) -> Source:
-        """The module of one kernel. Raises GraphError for an op that should have been decomposed."""
+        """Return the module of one kernel. Raises GraphError for an op that should have been decomposed."""
         text = LLVMKernel(linear, self.converts_half, self.matrix).text(self.attributes, self.fence)
         return Source(linear.name, text, self.language, linear.signature)
 
@@ -54,10 +54,10 @@ class LLVMKernel(MemoryWriter):
 
     def __init__(self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords]) -> None:
         super().__init__(linear, converts_half, matrix)
-        self.ends: dict[int, str] = {}  # where each open loop stops
+        self.ends: dict[int, str] = {}  # the end of each open loop, by axis
 
     def text(self, attributes: str, fence: str) -> str:
-        """The module: a comment, the inner function, the exported function, declarations."""
+        """Return the module: a comment, the inner function, the exported function, declarations."""
         units = self.units()
         for words in units:
             self.say_all(words.begin)
@@ -80,8 +80,8 @@ class LLVMKernel(MemoryWriter):
                       f"  %{variable} = load i64, ptr %where{i}"]  # fmt: skip
             arguments.append(f"i64 %{variable}")
         if self.scratch_bytes:
-            place = len(self.linear.signature.variables) + 2
-            outer += [f"  %room = getelementptr ptr, ptr %variables, i64 {place}", "  %scratch = load ptr, ptr %room"]
+            slot = len(self.linear.signature.variables) + 2  # after part and parts
+            outer += [f"  %room = getelementptr ptr, ptr %variables, i64 {slot}", "  %scratch = load ptr, ptr %room"]
             arguments.append("ptr %scratch")
         lines = [
             f"; {name}: {', '.join(self.linear.actions) or 'no actions'}",
@@ -97,7 +97,7 @@ class LLVMKernel(MemoryWriter):
         return "\n".join(lines) + "\n"
 
     def say_all(self, lines: str) -> None:
-        """Instructions that have no result, one a line."""
+        """Write instructions that have no result, one a line."""
         for line in lines.splitlines():
             self.do(line)
 
@@ -108,27 +108,27 @@ class LLVMKernel(MemoryWriter):
     # Values
 
     def value(self, u: UOp, step: ElementwiseStep, operands: list[str]) -> str:
-        """An instruction; adding 0 to an index needs none."""
+        """Write an instruction; adding 0 to an index needs none."""
         if u.dtype.kind == "index" and u.op is Ops.ADD and "0" in operands:
             return operands[operands[0] == "0"]
         return EXPR[step.op](self, step, *operands)
 
     def splat(self, value: str, dtype: DType, width: int) -> str:
-        """A scalar in every lane."""
-        return self.spread(value, TYPES[dtype], width)
+        """Broadcast a scalar to every lane."""
+        return self.broadcast(value, TYPES[dtype], width)
 
     def const(self, u: UOp) -> None:
-        """A literal."""
+        """Name a literal."""
         self.names[u, ()] = literal(u.arg, u.dtype)
 
     def variable(self, u: UOp) -> None:
-        """An argument of the inner function."""
+        """Name an argument of the inner function."""
         self.names[u, ()] = f"%var.{u.arg.name}"
 
     # Loops
 
     def range_(self, u: UOp) -> None:
-        """The numbers of a vector or of copies, or the head of a loop."""
+        """Name the lanes of a vector, or copies, or write the head of a loop."""
         kind = u.arg.kind
         if kind is AxisKind.VECTOR:
             self.bases[u, ()] = "0"
@@ -141,7 +141,7 @@ class LLVMKernel(MemoryWriter):
             raise self.wrong_range(u)
 
     def _span(self, u: UOp) -> tuple[str, str]:
-        """The first value of a counter and the one behind its last; of a PARALLEL range this part's share."""
+        """Return the first value of a counter and its end; of a PARALLEL range those of this thread's chunk."""
         size = self.names[u.src[0], ()]
         if u.arg.kind is not AxisKind.PARALLEL or not self.linear.signature.chunked:
             return "0", size
@@ -150,7 +150,7 @@ class LLVMKernel(MemoryWriter):
         return self.let(f"udiv i64 {begin}, %parts", "first"), self.let(f"udiv i64 {end}, %parts", "last")
 
     def _loop(self, u: UOp, first: str, last: str) -> None:
-        """The head of a loop that is tested at its end; where it may have no iterations, first of all too."""
+        """Write the head of a loop that is tested at its end, and before it where it may have no iterations."""
         axis = u.arg.axis
         if first == "0" and last.isdigit() and int(last) > 0:
             self.do(f"br label %loop{axis}")
@@ -165,7 +165,7 @@ class LLVMKernel(MemoryWriter):
         self.splats.append({})
 
     def end(self, u: UOp) -> None:
-        """The test of a loop and the block behind it."""
+        """Write the test of a loop and begin the block after it."""
         axis = u.src[0].arg.axis
         self.do(f"br label %latch{axis}")
         self.label(f"latch{axis}")
@@ -176,12 +176,12 @@ class LLVMKernel(MemoryWriter):
         self.splats.pop()
 
     def barrier(self, u: UOp) -> None:
-        """One thread has nobody to wait for."""
+        """Write nothing: a kernel for the host has one thread."""
 
     # Registers
 
     def reg(self, u: UOp) -> None:
-        """A stack slot for each copy."""
+        """Declare a stack slot for each copy."""
         width = self.walk.width(u)
         type_ = type_of(u.dtype, width)
         for lane in self.walk.lanes(u):
@@ -205,7 +205,7 @@ class LLVMKernel(MemoryWriter):
             self.do(f"store {type_} {new}, ptr %{register}")
 
     def _dot(self, u: UOp, step: ElementwiseStep, old: str, values: list[str]) -> str:
-        """What adds the products of two vectors of words to a vector."""
+        """Return the instruction that adds the products of two vectors of packed lanes to a vector."""
         words, given = self.words_of(u.arg), type_of(u.arg.word, step.width)
         if words.operand and words.operand != given:
             values = [self.let(f"bitcast {given} {value} to {words.operand}", "words") for value in values]
@@ -219,7 +219,7 @@ class LLVMKernel(MemoryWriter):
             self.names[u, self.walk.copy(u, lane)] = self.let(f"load {type_}, ptr %{self.register(reg, lane)}", "get")
 
     def fold(self, u: UOp) -> None:
-        """Halves folded onto each other down to one lane."""
+        """Fold halves of a vector onto each other down to one lane."""
         vector, span = u.src
         size = halves(self.linear, span)
         for lane in self.walk.lanes(u):

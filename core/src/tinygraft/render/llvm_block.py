@@ -1,4 +1,4 @@
-"""LLVM IR, the words: types, exact literals, and the BasicBlocks to which instructions are added.
+"""LLVM IR, lexical part: types, exact literals, and the BasicBlocks to which instructions are added.
 
 Used by render.llvm, which writes kernels, and by the tables of its expressions and casts.
 """
@@ -21,32 +21,32 @@ SUFFIXES = {"half": "f16", "float": "f32", "double": "f64"}
 
 
 def type_word(element: str, width: int) -> str:
-    """The type of width elements."""
+    """Return the type of `width` elements."""
     return element if width == 1 else f"<{width} x {element}>"
 
 
 def type_of(dtype: DType, width: int) -> str:
-    """The type of a value of dtype with width lanes."""
+    """Return the type of a value of `dtype` with `width` lanes."""
     return type_word(TYPES[dtype], width)
 
 
 def stored_type(dtype: DType) -> str:
-    """The type of a value in memory: a bool takes a byte."""
+    """Return the type of a value in memory: a bool takes a byte."""
     return "i8" if dtype is dtypes.bool else TYPES[dtype]
 
 
 def suffix(element: str) -> str:
-    """How an element type is spelt in the name of an intrinsic."""
+    """Return how an element type is spelt in the name of an intrinsic."""
     return SUFFIXES.get(element, element)
 
 
 def zero(dtype: DType) -> str:
-    """The literal 0 of dtype."""
+    """Return the literal 0 of `dtype`."""
     return literal(False if dtype is dtypes.bool else 0.0 if dtype.kind == "float" else 0, dtype)
 
 
 def literal(value: Any, dtype: DType) -> str:
-    """A number as LLVM reads it, exactly.
+    """Return a number as a literal of LLVM, exactly.
 
     >>> literal(3.0, dtypes.float32), literal(1e-5, dtypes.float64), literal(True, dtypes.bool)
     ('3.0', '1.0e-05', 'true')
@@ -66,9 +66,9 @@ def literal(value: Any, dtype: DType) -> str:
 
 
 class BasicBlocks:
-    """Instructions as they are written, in basic blocks.
+    """The instructions of a function, appended in basic blocks.
 
-    name is what errors call the kernel; converts_half says that the machine converts float16 by an instruction.
+    `name` is the kernel's name in errors; `converts_half`: the machine converts float16 by an instruction.
     """
 
     def __init__(self, name: str, converts_half: bool) -> None:
@@ -80,7 +80,7 @@ class BasicBlocks:
         self.counter = 0
 
     def let(self, text: str, hint: str = "v") -> str:
-        """Write an instruction that has a result; the name of the result."""
+        """Write an instruction that has a result. Returns the name of the result."""
         self.counter += 1
         name = f"%{hint}{self.counter}"
         self.body.append(f"  {name} = {text}")
@@ -96,7 +96,7 @@ class BasicBlocks:
         self.block = name
 
     def call(self, name: str, result: str, *arguments: tuple[str, str], flags: str = "") -> str:
-        """Call a function of LLVM's with (type, value) pairs; the name of its result."""
+        """Call a function of LLVM's with (type, value) pairs. Returns the name of its result."""
         self.declared[name] = f"{result} @{name}({', '.join(type_ for type_, _ in arguments)})"
         text = f"call {flags}{result} @{name}({', '.join(f'{type_} {value}' for type_, value in arguments)})"
         if result == "void":
@@ -104,10 +104,11 @@ class BasicBlocks:
             return ""
         return self.let(text, "call")
 
-    def spread(self, value: str, element: str, width: int) -> str:
-        """A vector of one value in all lanes."""
+    def broadcast(self, value: str, element: str, width: int) -> str:
+        """Return a vector of one value in all lanes."""
         if width == 1:
             return value
+        # a broadcast of an open loop, or of one around it, dominates this instruction, and is used again
         if not value.startswith("%"):
             return f"splat ({element} {value})"
         vector = f"<{width} x {element}>"
@@ -120,21 +121,21 @@ class BasicBlocks:
         return name
 
     def lane(self, vector: str, type_: str, k: int) -> str:
-        """One lane of a vector."""
+        """Extract one lane of a vector."""
         return self.let(f"extractelement {type_} {vector}, i64 {k}", "lane")
 
     def zeros(self, dtype: DType, width: int) -> str:
-        """0 in every lane."""
+        """Return 0 in every lane."""
         return zero(dtype) if width == 1 else "zeroinitializer"
 
     def from_memory(self, value: str, dtype: DType, width: int) -> str:
-        """A loaded value as it is computed with: a bool is a byte in memory."""
+        """Convert a loaded value to the type in which it is computed: a bool is a byte in memory."""
         if dtype is not dtypes.bool:
             return value
         return self.let(f"icmp ne {type_word('i8', width)} {value}, {'0' if width == 1 else 'zeroinitializer'}", "load")
 
     def to_memory(self, value: str, dtype: DType, width: int) -> str:
-        """A value as it is stored."""
+        """Convert a value to the type in which it is stored."""
         if dtype is not dtypes.bool:
             return value
         return self.let(f"zext {type_of(dtype, width)} {value} to {type_word('i8', width)}", "byte")

@@ -25,7 +25,7 @@ class _Lanes:
 
     def binary(self, word: str, element: str, x: str, y: str) -> str:
         """word of a value and a number."""
-        return self.both(word, element, x, self.block.spread(y, element, self.width))
+        return self.both(word, element, x, self.block.broadcast(y, element, self.width))
 
     def both(self, word: str, element: str, x: str, y: str) -> str:
         """word of two values."""
@@ -124,5 +124,5 @@ def _half_bits(v: _Lanes, bits: str) -> str:
     found = v.select(v.binary("icmp ult", "i32", size, str(0x38800000)), "i32", tiny, normal)
     for limit, instead in ((0x477FF000, 0x7C00), (0x7F800001, 0x7E00)):  # from 65520 on infinity, and NaN
         is_above = v.binary("icmp uge", "i32", size, str(limit))
-        found = v.select(is_above, "i32", v.block.spread(str(instead), "i32", v.width), found)
+        found = v.select(is_above, "i32", v.block.broadcast(str(instead), "i32", v.width), found)
     return v.both("or", "i32", found, v.binary("and", "i32", v.binary("lshr", "i32", bits, "16"), "32768"))

@@ -71,12 +71,12 @@ def _neg(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
 
 
 def _not(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
-    ones = t.spread("true" if u.dtype is dtypes.bool else "-1", TYPES[u.dtype], u.width)
+    ones = t.broadcast("true" if u.dtype is dtypes.bool else "-1", TYPES[u.dtype], u.width)
     return t.let(f"xor {type_of(u.dtype, u.width)} {x}, {ones}", "not")
 
 
 def _reciprocal(t: BasicBlocks, u: ElementwiseStep, x: str) -> str:
-    one = t.spread("1.0", TYPES[u.dtype], u.width)
+    one = t.broadcast("1.0", TYPES[u.dtype], u.width)
     return t.let(f"fdiv {type_of(u.dtype, u.width)} {one}, {x}", "reciprocal")
 
 

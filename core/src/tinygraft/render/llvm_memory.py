@@ -1,7 +1,7 @@
-"""LLVM IR, memory: how a LOAD and a STORE meet it, by how their indices move from lane to lane.
+"""LLVM IR, memory: LOAD and STORE, by the stride of their indices from lane to lane.
 
-Neighbouring elements are one access. Lanes that lie a few elements apart are picked from as many accesses. Lanes far
-apart whose copies lie side by side, a block of a matrix read or written across its rows, are accesses along the rows
+Stride 1 is one access. Of a small stride s, lanes are shuffled from s accesses of whole rows. Lanes of a large stride
+whose unrolled copies are contiguous, a block of a matrix read or written across its rows, are accesses along the rows
 and a transposition in registers. All others are one access for each lane.
 """
 
@@ -29,12 +29,12 @@ class MemoryWriter(Writer, BasicBlocks):
         self.slots: list[str] = []  # stack slots, at the function's entry
 
     def local(self, u: UOp) -> None:
-        """A place in the thread's scratch memory."""
+        """Declare a pointer into the thread's scratch memory."""
         name = f"%local{u.arg.number}"
         self.slots.append(f"  {name} = getelementptr inbounds i8, ptr %scratch, i64 {self.scratch[u]}")
 
     def load(self, u: UOp) -> None:
-        """All copies of a LOAD."""
+        """Write all copies of a LOAD."""
         if u not in self.walk.whole:
             return
         across = self.walk.accesses[u].across
@@ -46,14 +46,18 @@ class MemoryWriter(Writer, BasicBlocks):
             self.names[u, self.walk.copy(u, lane)] = self._load(u, lane)
 
     def _reads_blocks(self, u: UOp, across: UOp) -> bool:
-        """Whether a LOAD can read rows: all of a row or nothing, and somewhere there is a row to read instead."""
+        """Whether a LOAD can read whole rows.
+
+        With a gate, it has to be open for all of a row or none of it, and the buffer has to have a row's elements to
+        read instead where it is closed.
+        """
         if len(u.src) == 2:
             return True
         whole = memory(u.src[0]).arg.size >= int(across.src[0].arg)
         return whole and not u.src[2].ranges >> across.arg.axis & 1
 
     def store(self, u: UOp) -> None:
-        """All copies of a STORE, in order."""
+        """Write all copies of a STORE, in order."""
         if not memory(u.src[0]).arg.size:
             return
         across = self.walk.accesses[u].across
@@ -68,22 +72,22 @@ class MemoryWriter(Writer, BasicBlocks):
                 self._store_lanes(u, lane)
 
     def _blocks(self, u: UOp, across: UOp) -> Iterator[Lane]:
-        """The copies of u that are the first along across."""
+        """Return the copies of `u` that are the first along the range `across`."""
         return (lane for lane in self.walk.lanes(u) if lane[across.arg.axis] == 0)
 
     def pointer(self, place: UOp, index: UOp, lane: Lane) -> str:
-        """The address of an element."""
+        """Return the address of an element."""
         return self._address(place, self.scalar(index, lane))
 
     def _address(self, place: UOp, index: str, inside: bool = True) -> str:
-        """The address of an element; inside says that it lies in its buffer."""
+        """Return the address of an element; `inside` guarantees that it is in its buffer."""
         mem = memory(place)
         base = f"%data{mem.arg.slot}" if mem.op is Ops.PARAM else f"%local{mem.arg.number}"
         word = "getelementptr inbounds" if inside else "getelementptr"
         return self.let(f"{word} {stored_type(mem.dtype)}, ptr {base}, i64 {index}", "p")
 
     def _lane_index(self, u: UOp, lane: Lane, k: int) -> str:
-        """The index that lane k of a LOAD or STORE reaches."""
+        """Return the index of lane `k` of a LOAD or STORE."""
         access, index = self.walk.accesses[u], u.src[1]
         if access.stride is None:
             return self.lane(self.names[index, self.walk.copy(index, lane)], f"<{access.width} x i64>", k)
@@ -92,7 +96,7 @@ class MemoryWriter(Writer, BasicBlocks):
         return base if step == 0 else self.let(f"add nsw i64 {base}, {step}", "at")
 
     def _lane_of(self, u: UOp, lane: Lane, k: int) -> str:
-        """Lane k of a value; the value itself when it is a scalar."""
+        """Return lane `k` of a value; the value itself when it is a scalar."""
         name = self.names[u, self.walk.copy(u, lane)]
         width = self.walk.width(u)
         return name if width == 1 else self.lane(name, type_of(u.dtype, width), k)
@@ -119,7 +123,7 @@ class MemoryWriter(Writer, BasicBlocks):
         return result
 
     def _load_one(self, u: UOp, lane: Lane, gate: UOp | None, k: int) -> str:
-        """Lane k of a LOAD; a closed gate reads element 0, which is always there, and gives 0."""
+        """Load lane `k` of a LOAD. With a closed gate it reads element 0, which always exists, and returns 0."""
         index = self._lane_index(u, lane, k)
         is_open = "" if gate is None else self._lane_of(gate, lane, k)
         if is_open:
@@ -138,7 +142,7 @@ class MemoryWriter(Writer, BasicBlocks):
         return self.from_memory(self._row(u, self.scalar(u.src[1], lane), width, mask), u.dtype, width)
 
     def _row(self, u: UOp, index: str, width: int, mask: str) -> str:
-        """width elements from index on, as they are stored; 0 where mask, if there is one, is closed."""
+        """Load `width` elements from `index` on, of the type in memory; 0 where `mask`, if not empty, is closed."""
         stored, align = type_word(stored_type(u.dtype), width), u.dtype.itemsize
         pointer = self._address(u.src[0], index, not mask)
         if not mask:
@@ -148,7 +152,7 @@ class MemoryWriter(Writer, BasicBlocks):
                          (stored, "zeroinitializer"))  # fmt: skip
 
     def _put_row(self, u: UOp, index: str, width: int, data: str, mask: str) -> None:
-        """Store width elements from index on, where mask, if there is one, is open."""
+        """Store `width` elements from `index` on, where `mask`, if not empty, is open."""
         stored, align = type_word(stored_type(u.src[2].dtype), width), u.src[2].dtype.itemsize
         pointer = self._address(u.src[0], index, not mask)
         if not mask:
@@ -158,32 +162,33 @@ class MemoryWriter(Writer, BasicBlocks):
         self.call(name, "void", (stored, data), ("ptr", pointer), ("i32", str(align)), (type_word("i1", width), mask))
 
     def _load_apart(self, u: UOp, lane: Lane, gate: UOp | None, stride: int) -> str:
-        """Lanes stride elements apart, or one back, picked from rows that end where the last lane does."""
+        """Load lanes of a small stride, or of stride -1, by a shuffle of whole rows."""
         width, base = self.walk.accesses[u].width, self.scalar(u.src[1], lane)
         mask = "" if gate is None else self.operand(gate, lane, width)
-        places = [k * stride if stride > 0 else width - 1 - k for k in range(width)]
+        elements = [k * stride if stride > 0 else width - 1 - k for k in range(width)]
         offset = 0 if stride > 0 else 1 - width  # of the first row
-        starts = [min(j * width, max(places) + 1 - width) for j in range(max(stride, 1))]
-        row_of = [next(j for j, start in enumerate(starts) if 0 <= at - start < width) for at in places]
+        # the last row ends with the last lane: elements past it may be past the end of the buffer
+        starts = [min(j * width, max(elements) + 1 - width) for j in range(max(stride, 1))]
+        row_of = [next(j for j, start in enumerate(starts) if 0 <= at - start < width) for at in elements]
         result = ""
         for j, start in enumerate(starts):
-            lanes = {at - start: k for k, at in enumerate(places) if row_of[k] == j}
+            lanes = {at - start: k for k, at in enumerate(elements) if row_of[k] == j}
             picked = "" if not mask else self._pick(mask, "zeroinitializer", "i1", width,
                                                      [lanes.get(e, width) for e in range(width)])  # fmt: skip
             step = offset + start
             row = self._row(u, base if step == 0 else self.let(f"add nsw i64 {base}, {step}", "at"), width, picked)
-            take = [at - start + (width if result else 0) if row_of[k] == j else k for k, at in enumerate(places)]
-            result = self._pick(result or row, row, stored_type(u.dtype), width, take)
+            picks = [at - start + (width if result else 0) if row_of[k] == j else k for k, at in enumerate(elements)]
+            result = self._pick(result or row, row, stored_type(u.dtype), width, picks)
         return self.from_memory(result, u.dtype, width)
 
     def _pick(self, a: str, b: str, element: str, width: int, lanes: Sequence[int]) -> str:
-        """A vector of lanes of a, and of b numbered behind them."""
+        """Shuffle: return a vector of lanes of `a`, and of `b`, whose numbers come after those of `a`."""
         type_ = type_word(element, width)
         picked = ", ".join(f"i32 {k}" for k in lanes)
         return self.let(f"shufflevector {type_} {a}, {type_} {b}, <{len(lanes)} x i32> <{picked}>", "pick")
 
     def _load_block(self, u: UOp, lane: Lane, across: UOp) -> None:
-        """The copies along across, whose lanes lie in columns: rows are loaded and transposed."""
+        """Load all copies along `across`, whose lanes are columns of a block: rows are loaded and transposed."""
         count, access = int(across.src[0].arg), self.walk.accesses[u]
         base, width = self.scalar(u.src[1], lane), access.width
         mask = self.operand(u.src[2], lane, width) if len(u.src) > 2 else ""
@@ -204,7 +209,7 @@ class MemoryWriter(Writer, BasicBlocks):
             self.names[u, self.walk.copy(u, lane | {across.arg.axis: i})] = value
 
     def _store_block(self, u: UOp, lane: Lane, across: UOp) -> None:
-        """The copies along across, whose lanes go to columns: they are transposed and stored as rows."""
+        """Store all copies along `across`, whose lanes are columns of a block: they are transposed to rows."""
         count, access, value = int(across.src[0].arg), self.walk.accesses[u], u.src[2]
         base, mask = self.scalar(u.src[1], lane), ""
         copies = [lane | {across.arg.axis: i} for i in range(count)]
@@ -221,10 +226,10 @@ class MemoryWriter(Writer, BasicBlocks):
             self._put_row(u, index, count, row, mask)
 
     def _transposed(self, rows: list[str], element: str, length: int) -> list[str]:
-        """Rows of a block as its columns, and some more where the length of a row is no power of two.
+        """Return the columns of a block from its rows, and some more where the length of a row is no power of two.
 
-        Each step interleaves row i with row i + half: after as many steps as the number of rows has bits, each column
-        lies in one piece. Vectors that are shorter than a column grow on the way; longer ones are cut at the end.
+        Each step interleaves row i with row i + half: after log2(rows) steps each column is contiguous (the perfect
+        shuffle). Vectors that are shorter than a column grow on the way; longer ones are split at the end.
         """
         whole, count = 1 << (length - 1).bit_length(), len(rows)
         if whole > length:

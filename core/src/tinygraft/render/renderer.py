@@ -8,10 +8,10 @@ from tinygraft.uop.stages import Linear, Source
 
 
 class Renderer(ABC):
-    """Writes a Linear down in one language."""
+    """Writes a Linear as source of one language."""
 
     language: str
 
     @abstractmethod
     def render(self, linear: Linear) -> Source:
-        """The kernel as text: readable, with named buffers and a header line of its name and actions."""
+        """Return the kernel as readable text: named buffers, and a header line with its name and actions."""

@@ -1,8 +1,8 @@
-"""What the renderers of text share: the walk over a Linear, with its unrolled copies, widths and index forms.
+"""The base of renderers: the walk over a Linear, with its unrolled copies, widths and index forms.
 
-An index that moves along a vector is written in one or both of two forms: `whole`, a vector of all lanes, and
-`base`, the number of lane 0 alone, which is all that a load or store of neighbouring elements needs.
-render.cstyle and render.llvm fill a Writer with the words of their languages.
+An index that depends on a VECTOR range is written in one or both of two forms: `whole`, a vector of all lanes, and
+`base`, the index of lane 0 alone, which suffices for a load or store of constant stride.
+render.cstyle and render.llvm subclass Writer for their languages.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ EFFECTS = frozenset({Ops.STORE, Ops.REG, Ops.ACCUM, Ops.END, Ops.BARRIER, Ops.LO
 
 @dataclass(frozen=True, slots=True)
 class VectorAccess:
-    """How a LOAD or STORE meets memory: width elements whose indices are stride apart (None: anywhere).
+    """How a LOAD or STORE accesses memory: `width` elements, `stride` from lane to lane (None: not constant).
 
-    across is an UNROLL range along which copies lie side by side while lanes do not: together they are a block.
+    `across` is an UNROLL range along which copies are contiguous while lanes are not: together they are a block, which
+    is transposed in registers.
     """
 
     width: int
@@ -40,7 +41,7 @@ class VectorAccess:
 
     @property
     def is_row(self) -> bool:
-        """Whether it is one access of neighbouring elements."""
+        """Whether this is one access of contiguous elements."""
         return self.width > 1 and self.stride == 1
 
 
@@ -55,7 +56,7 @@ class ElementwiseStep:
 
 
 class LinearWalk:
-    """A Linear with what its text depends on, worked out once."""
+    """A Linear with the widths, copies and index forms of its nodes."""
 
     def __init__(self, linear: Linear) -> None:
         self.linear = linear
@@ -64,11 +65,11 @@ class LinearWalk:
         self.accesses = {u: self._access(u) for u in linear.uops if u.op in (Ops.LOAD, Ops.STORE)}
         self.whole: set[UOp] = set()
         self.base: set[UOp] = set()
-        for u in reversed(linear.uops):
-            self._ask_sources(u)
+        for u in reversed(linear.uops):  # users before sources: a node's forms are those that its users need
+            self._request_sources(u)
 
     def vector(self, node: UOp) -> UOp | None:
-        """The VECTOR range that node is a vector over; None for a scalar. Raises GraphError for two of them."""
+        """Return the VECTOR range that `node` is a vector over; None for a scalar. Raises GraphError for two."""
         found = [r for axis, r in self.vectors.items() if node.ranges >> axis & 1]
         if len(found) > 1:
             axes = " and ".join(str(r.arg.axis) for r in found)
@@ -79,20 +80,20 @@ class LinearWalk:
         return found[0] if found else None
 
     def width(self, node: UOp) -> int:
-        """How many lanes node has; 1 for a scalar."""
+        """Return how many lanes `node` has; 1 for a scalar."""
         vector = self.vector(node)
         return 1 if vector is None else int(vector.src[0].arg)
 
     def lanes(self, node: UOp) -> Iterator[Lane]:
-        """The values of the UNROLL ranges that node has a copy for, one after another."""
+        """Yield, for each unrolled copy of `node`, the values of its UNROLL ranges."""
         return copies(node.ranges, self.unrolled)
 
     def copy(self, node: UOp, lane: Lane) -> UnrolledCopy:
-        """Which copy of node belongs to the UNROLL values in lane."""
+        """Return the copy of `node` for the UNROLL values in `lane`."""
         return tuple(lane[axis] for axis in sorted(self.unrolled) if node.ranges >> axis & 1)
 
     def _access(self, node: UOp) -> VectorAccess:
-        """Return how many elements a LOAD or STORE accesses, and how far apart; 1 and 0 for one that is no vector."""
+        """Return the width and the stride of a LOAD or STORE; 1 and 0 for a scalar."""
         vector = self.vector(node)
         if vector is None:
             return VectorAccess(1, 0)
@@ -100,9 +101,9 @@ class LinearWalk:
         return VectorAccess(width, stride, self._across(node.src[1], width, stride))
 
     def _across(self, index: UOp, width: int, stride: int | None) -> UOp | None:
-        """Return the UNROLL range whose copies are neighbours, where the lanes of the vector are not: a block of rows.
+        """Return the UNROLL range whose copies are contiguous, where the lanes of the vector are not: a block of rows.
 
-        None also where the number of lanes is no power of two.
+        None also where the number of lanes is no power of two: blocks are transposed by halves.
         """
         if stride is None or stride in (0, 1) or width & (width - 1):
             return None
@@ -112,26 +113,26 @@ class LinearWalk:
                 return r
         return None
 
-    def _ask_sources(self, node: UOp) -> None:
-        """Note in which form the sources of `node` are needed; called from last to first, so its own forms are known.
+    def _request_sources(self, node: UOp) -> None:
+        """Record in which form the sources of `node` are needed; called from last to first, so its own forms are known.
 
         An access whose lanes have a constant stride needs only the base of its index.
         """
         if node.op in EFFECTS or node in self.whole:
             values = node.src[:1] if node.op in (Ops.REG, Ops.LANES) else node.src  # the others are only ranges
-            for place, source in enumerate(values):
-                by_base = place == 1 and node in self.accesses and self.accesses[node].stride is not None
-                self._ask(source, self.base if by_base else self.whole)
+            for number, source in enumerate(values):
+                by_base = number == 1 and node in self.accesses and self.accesses[node].stride is not None
+                self._request(source, self.base if by_base else self.whole)
         if node in self.base:
             for source in node.src:
-                self._ask(source, self.base)
+                self._request(source, self.base)
 
-    def _ask(self, node: UOp, form: set[UOp]) -> None:
+    def _request(self, node: UOp, form: set[UOp]) -> None:
         (form if self.vector(node) is not None else self.whole).add(node)
 
 
 class Writer(ABC):
-    """One kernel while it is written, instruction by instruction; names holds the text by which each value is read."""
+    """Writes one kernel, instruction by instruction; `names` has the text by which the value of each copy is read."""
 
     def __init__(self, linear: Linear, matrix: Mapping[str, MatrixWords]) -> None:
         self.linear, self.walk, self.matrix = linear, LinearWalk(linear), matrix
@@ -141,7 +142,7 @@ class Writer(ABC):
         self.tiles: dict[tuple[UOp, UnrolledCopy], int] = {}  # the numbers of tile registers
 
     def write(self) -> None:
-        """All instructions in order. Raises GraphError for what the linear form does not have."""
+        """Write all instructions in order. Raises GraphError for an op that the linear form does not have."""
         by_op = {
             Ops.CONST: self.const, Ops.VARIABLE: self.variable, Ops.LOCAL: self.local, Ops.RANGE: self.range_,
             Ops.END: self.end, Ops.REG: self.reg, Ops.ACCUM: self.accum, Ops.GET: self.get, Ops.LANES: self.fold,
@@ -157,7 +158,7 @@ class Writer(ABC):
                 raise GraphError(f"kernel {self.linear.name}: {u.op.name} is no instruction of the linear form")
 
     def elementwise(self, u: UOp) -> None:
-        """Each copy of an elementwise op, in the forms that are asked for."""
+        """Write each copy of an elementwise op, in the forms that its users need."""
         for lane in self.walk.lanes(u):
             copy = self.walk.copy(u, lane)
             if u in self.walk.base:
@@ -169,19 +170,19 @@ class Writer(ABC):
                 self.names[u, copy] = self.value(u, ElementwiseStep(u.op, u.dtype, u.src[0].dtype, width), operands)
 
     def scalar(self, u: UOp, lane: Lane) -> str:
-        """The value of a scalar, or of lane 0 of a vector."""
+        """Return the text of a scalar, or of lane 0 of a vector."""
         key = u, self.walk.copy(u, lane)
         return self.names[key] if self.walk.vector(u) is None else self.bases[key]
 
     def operand(self, u: UOp, lane: Lane, width: int) -> str:
-        """The value of u in the copy for lane, as a vector of width lanes where that is more than 1."""
+        """Return the text of `u` in the copy for `lane`, as a vector of `width` lanes where that is more than 1."""
         name = self.names[u, self.walk.copy(u, lane)]
         if width > 1 and self.walk.vector(u) is None:
             return self.splat(name, u.dtype, width)
         return name
 
     def after(self, u: UOp) -> None:
-        """AFTER is another name for its first source."""
+        """Give an AFTER the names of its first source: it only orders instructions."""
         source = u.src[0]
         for names in (self.names, self.bases):
             for lane in self.walk.lanes(source):
@@ -190,7 +191,7 @@ class Writer(ABC):
                     names[u, self.walk.copy(u, lane)] = names[key]
 
     def accumulated(self, u: UOp) -> Iterator[tuple[str, list[str], ElementwiseStep]]:
-        """For each copy of an ACCUM its register, the value or the factors that come in, and how they combine."""
+        """Yield, for each copy of an ACCUM, its register, the operands, and the op that combines them."""
         reg, *values = u.src
         width = self.walk.width(reg)
         if any(self.walk.width(value) > width for value in values):
@@ -203,13 +204,13 @@ class Writer(ABC):
             yield self.register(reg, lane), operands, ElementwiseStep(op, reg.dtype, reg.dtype, width)
 
     def units(self) -> list[MatrixWords]:
-        """The words of each matrix unit that the kernel uses."""
+        """Return the MatrixWords of each matrix unit that the kernel uses."""
         args = (u.arg for u in self.linear.uops if u.op in (Ops.ACCUM, Ops.TILE))
         units = (arg.unit if isinstance(arg, TileArg) else arg for arg in args)
         return [self.words_of(unit) for unit in dict.fromkeys(units) if isinstance(unit, MatrixUnit)]
 
     def words_of(self, unit: MatrixUnit) -> MatrixWords:
-        """How the language speaks of a matrix unit; GraphError where it does not."""
+        """Return the MatrixWords of a matrix unit. Raises GraphError where the language has none."""
         if unit.name not in self.matrix:
             known = ", ".join(self.matrix) or "none"
             raise GraphError(
@@ -219,46 +220,46 @@ class Writer(ABC):
         return self.matrix[unit.name]
 
     def tile(self, u: UOp) -> None:
-        """The next tile registers of a unit, one for each copy, set to 0."""
+        """Clear a tile register for each copy of a TILE, numbered from 0."""
         words = self.words_of(u.arg.unit)
         for number, lane in enumerate(self.walk.lanes(u)):
             self.tiles[u, self.walk.copy(u, lane)] = number
             self.say_all(words.zero.format(t=number))
 
     def product(self, u: UOp) -> None:
-        """Each copy of the operands loaded into a register, and a product for each copy of the tile."""
+        """Load each copy of the operands to a tile register, and write a product for each copy of the tile."""
         tile, first, at_first, second, at_second = u.src
         unit, words = u.arg.unit, self.words_of(u.arg.unit)
-        free = len(list(self.walk.lanes(tile)))
-        held: dict[tuple[UOp, UnrolledCopy], int] = {}
-        for text, place, index, row in (
+        free = len(list(self.walk.lanes(tile)))  # the registers of operands come after those of results
+        loaded: dict[tuple[UOp, UnrolledCopy], int] = {}
+        for text, source, index, row in (
             (words.first, first, at_first, u.arg.first * unit.first.itemsize),
             (words.second, second, at_second, u.arg.second * unit.word.itemsize),
         ):
             for lane in self.walk.lanes(index):
-                number = held[index, self.walk.copy(index, lane)] = free
+                number = loaded[index, self.walk.copy(index, lane)] = free
                 free += 1
-                self.say_all(text.format(t=number, p=self.pointer(place, index, lane), stride=row))
+                self.say_all(text.format(t=number, p=self.pointer(source, index, lane), stride=row))
         if free > unit.tiles:
             raise GraphError(f"kernel {self.linear.name}: {free} tile registers of {unit.name}, which has {unit.tiles}")
         for lane in self.walk.lanes(tile):
-            a, b = (held[index, self.walk.copy(index, lane)] for index in (at_first, at_second))
+            a, b = (loaded[index, self.walk.copy(index, lane)] for index in (at_first, at_second))
             self.say_all(words.multiply.format(c=self.tiles[tile, self.walk.copy(tile, lane)], a=a, b=b))
 
     def put(self, u: UOp) -> None:
-        """Each copy of a tile stored."""
-        place, index, tile = u.src
+        """Store each copy of a tile."""
+        target, index, tile = u.src
         words, row = self.words_of(u.arg.unit), u.arg.result * u.arg.unit.result.itemsize
         for lane in self.walk.lanes(tile):
             number = self.tiles[tile, self.walk.copy(tile, lane)]
-            self.say_all(words.store.format(t=number, p=self.pointer(place, index, lane), stride=row))
+            self.say_all(words.store.format(t=number, p=self.pointer(target, index, lane), stride=row))
 
     def register(self, reg: UOp, lane: Lane) -> str:
-        """The name of a register's copy."""
+        """Return the name of a register's copy."""
         return "_".join([f"acc{reg.arg.number}", *map(str, self.walk.copy(reg, lane))])
 
     def wrong_range(self, u: UOp) -> GraphError:
-        """The error for a range of a kind that the language has no words for."""
+        """Return the error for a range of a kind that the language does not have."""
         return GraphError(
             f"kernel {self.linear.name}: range {u.arg.axis} is a {u.arg.kind.value} range, which the language of this "
             "renderer does not have"
@@ -266,83 +267,83 @@ class Writer(ABC):
 
     @abstractmethod
     def value(self, u: UOp, step: ElementwiseStep, operands: list[str]) -> str:
-        """The text of an elementwise result for its users."""
+        """Write an elementwise op where it needs an instruction. Returns the text by which its users read it."""
 
     @abstractmethod
     def splat(self, value: str, dtype: DType, width: int) -> str:
-        """A scalar in every lane of a vector."""
+        """Broadcast a scalar to every lane of a vector. Returns its text."""
 
     @abstractmethod
     def const(self, u: UOp) -> None:
-        """A number."""
+        """Name a literal."""
 
     @abstractmethod
     def variable(self, u: UOp) -> None:
-        """An integer argument."""
+        """Name an integer argument."""
 
     @abstractmethod
     def local(self, u: UOp) -> None:
-        """Scratch memory."""
+        """Declare scratch memory."""
 
     @abstractmethod
     def range_(self, u: UOp) -> None:
-        """The begin of a loop, or a position."""
+        """Begin a loop, or name a grid index, a thread index, lanes or copies."""
 
     @abstractmethod
     def end(self, u: UOp) -> None:
-        """The end of a loop."""
+        """End a loop."""
 
     @abstractmethod
     def reg(self, u: UOp) -> None:
-        """A register set to its first value."""
+        """Declare each copy of a register, with its first value."""
 
     @abstractmethod
     def accum(self, u: UOp) -> None:
-        """A register combined with a value."""
+        """Combine each copy of a register with a value."""
 
     @abstractmethod
     def get(self, u: UOp) -> None:
-        """What a register holds."""
+        """Read each copy of a register."""
 
     @abstractmethod
     def fold(self, u: UOp) -> None:
-        """LANES: the lanes of a vector combined."""
+        """Combine the lanes of a vector to a scalar (LANES)."""
 
     @abstractmethod
     def load(self, u: UOp) -> None:
-        """A LOAD."""
+        """Write each copy of a LOAD."""
 
     @abstractmethod
     def store(self, u: UOp) -> None:
-        """A STORE."""
+        """Write each copy of a STORE."""
 
     @abstractmethod
     def pointer(self, place: UOp, index: UOp, lane: Lane) -> str:
-        """The address of an element of memory."""
+        """Return the address of an element of memory."""
 
     @abstractmethod
     def say_all(self, lines: str) -> None:
-        """Statements as they are, one a line."""
+        """Write statements as they are, one a line."""
 
     @abstractmethod
     def barrier(self, u: UOp) -> None:
-        """Wait for the group."""
+        """Wait for the threads of the block."""
 
 
 def memory(node: UOp) -> UOp:
-    """The PARAM or LOCAL that a LOAD or STORE is into: AFTER is only a name for its first source."""
+    """Return the PARAM or LOCAL that a LOAD or STORE accesses: AFTER is only a name for its first source."""
     while node.op is Ops.AFTER:
         node = node.src[0]
     return node
 
 
 def streamed(store: UOp, width: int) -> int:
-    """The alignment in bytes of a streamed STORE of width elements; buffers are aligned to 64."""
+    """Return the alignment in bytes of a streamed STORE of `width` elements; buffers are aligned to 64."""
     return min(width * store.src[2].dtype.itemsize, 64)
 
 
 def halves(linear: Linear, span: UOp) -> int:
-    """The number of lanes of a vector that LANES folds; raises GraphError where it cannot be halved down to 1."""
+    """Return the number of lanes of a vector that LANES folds. Raises GraphError unless it is a power of two."""
     size = int(span.src[0].arg)
     if size & (size - 1):
         raise GraphError(f"kernel {linear.name}: LANES folds halves, and {size} lanes cannot be halved down to one")
