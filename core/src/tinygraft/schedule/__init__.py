@@ -1,10 +1,10 @@
-"""From a graph to kernels and copies in order: what becomes memory, what is fused, what runs when.
+"""From a graph to kernels and copies in order: what becomes memory, what shares a kernel, what runs when.
 
 Graph to calls (`schedule/`). `schedule(outputs, target_of)` takes the requested nodes and returns
 `KernelCall`s and `CopyCall`s in order. `PASSES` in `schedule/schedule.py` is the list of passes, each a function
 from one state to the next:
 
-    split devices, remove waits    a graph of single devices, of values alone
+    split devices, remove waits           a graph of single devices, of values alone
     choose limits, cut long loops         long reductions, products and scans in steps, by shapes alone
     order nodes, bind variables           sources before users; the values of variables
     choose stored                         which nodes become memory
