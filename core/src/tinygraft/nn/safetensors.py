@@ -25,7 +25,7 @@ from tinygraft.helpers import prod
 from tinygraft.nn.lazily import LazyTensors
 from tinygraft.nn.safeheader import METADATA, NAMES, HeaderEntry, read_header
 from tinygraft.tensor.data.ondisk import file_node
-from tinygraft.tensor.data.realizing import bytes_of
+from tinygraft.tensor.data.reading import bytes_of
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 

@@ -106,15 +106,20 @@ THEMES = (
     Theme("state.gradient", methods="backward gradient"),
     # values in and out
     Theme(
-        "data.realizing",
-        methods=(
-            "numel dim element_size nbytes is_floating_point is_complex __repr__ __len__ _stored _numbers item "
-            "tolist numpy __array__ __bool__ __format__ __int__ __float__ __complex__ __index__ __iter__ realize "
-            "schedule_with_vars schedule contiguous contiguous_backward clone __copy__ __deepcopy__ __reduce__ "
-            "__reduce_ex__ detach requires_grad_ assign _value_for replace"
-        ),
+        "data.properties",
+        methods="numel dim element_size nbytes is_floating_point is_complex __repr__ __len__",
         properties="lazydata size max_shape",
     ),
+    Theme(
+        "data.reading",
+        methods=(
+            "_stored _numbers item tolist numpy __array__ __bool__ __format__ __int__ __float__ __complex__ __index__ "
+            "__iter__"
+        ),
+    ),
+    Theme("data.realizing", methods="realize schedule_with_vars schedule contiguous contiguous_backward"),
+    Theme("data.copying", methods="clone __copy__ __deepcopy__ __reduce__ __reduce_ex__"),
+    Theme("data.assigning", methods="detach requires_grad_ assign _value_for replace"),
     Theme(
         "data.sharing",
         methods="data _memory __array_namespace__ to_device __dlpack_device__ __dlpack__",
@@ -293,7 +298,7 @@ THEMES = (
     ),
 )
 EAGER = (
-    "data.realizing", "state.moving", "primitives.movement", "primitives.creation",
+    "data.properties", "state.moving", "primitives.movement", "primitives.creation",
     "primitives.operators", "primitives.elementwise",
 )  # fmt: skip
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
 from tinygraft.uop.sharding import local_shapes
 from tinygraft.uop.sizes import Shape, is_concrete, symbolic_sizes
 from tinygraft.uop.uop import UOp
 
 LEAVES = frozenset({Ops.BUFFER, Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
 HELD = frozenset({Ops.BUFFER, Ops.MULTI})  # memory that a tensor has
+_CONSTANT = ELEMENTWISE | MOVEMENT | {Ops.CONST, Ops.DEVICE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD}
 PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # the same elements in the same order
 
 
@@ -57,3 +58,40 @@ def in_shape(buffer: UOp, shape: Shape) -> UOp:
         count = ix.mul(count, size)
     front = UOp(Ops.SHRINK, buffer.dtype, (buffer, count), ((0, count),))
     return UOp(Ops.RESHAPE, buffer.dtype, (front, *symbolic_sizes(shape)), shape)
+
+
+def is_stored(node: UOp) -> bool:
+    """Whether the values of a node are the whole of a buffer, in order, or of the buffers of several devices."""
+    return memory_base(node).op in HELD
+
+
+def is_computed(node: UOp) -> bool:
+    """Whether nothing has to be computed: for memory, a front part of it of symbolic length, or a constant."""
+    base = memory_base(node)
+    if base.op in HELD:
+        return True
+    if base.op is Ops.SHRINK and len(base.src) > 1 and base.src[0].op is Ops.BUFFER:
+        return type(base.arg[0][0]) is int and base.arg[0][0] == 0
+    return is_constant(node)
+
+
+def is_whole_buffer(node: UOp) -> bool:
+    """Whether a node is a whole buffer in some shape, so that a new value goes into the same memory."""
+    while node.op is Ops.RESHAPE and (node.sharding is not None or node.src[0].sharding is None):
+        node = node.src[0]
+    return node.op in HELD
+
+
+def is_constant(node: UOp) -> bool:
+    """Whether a node is computed from constants only, all elements equal, so that it is not worth memory."""
+    if node.op not in _CONSTANT:
+        return False
+    seen, stack = {node}, [node]
+    while stack:
+        for source in stack.pop().src:
+            if source.op not in _CONSTANT:
+                return False
+            if source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return True

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import DTypeLike
 from tinygraft.engine.plan import work_for
 from tinygraft.errors import GraphError, ShapeError, UnsupportedError
-from tinygraft.tensor.data.realizing import _by_parts, _is_constant, _is_stored
+from tinygraft.tensor.data.realizing import by_parts
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.custom import with_derivative
-from tinygraft.uop.held import memory_base
+from tinygraft.uop.held import is_constant, is_stored, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
@@ -76,7 +76,7 @@ def callify(self: Tensor, *lst: TensorBase) -> Tensor:
     >>> t.uop.base.realized, t.tolist()
     (None, [2, 3])
     """
-    todo = [t.uop for t in _by_parts((self, *lst)) if not _is_stored(t.uop) and not _is_constant(t.uop)]
+    todo = [t.uop for t in by_parts((self, *lst)) if not is_stored(t.uop) and not is_constant(t.uop)]
     if roots := list(dict.fromkeys(memory_base(node) for node in todo)):
         work_for(postorder(*roots), roots)
     return self

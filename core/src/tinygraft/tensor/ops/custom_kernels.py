@@ -12,11 +12,10 @@ from tinygraft.engine.protect import copied
 from tinygraft.engine.run import run_schedule
 from tinygraft.errors import GraphError
 from tinygraft.interrupt import guarded
-from tinygraft.tensor.data.realizing import _is_stored
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.uop import graph_spec
-from tinygraft.uop.held import memory_base
+from tinygraft.uop.held import is_stored, memory_base
 from tinygraft.uop.ops import Ops, ParamArg
 from tinygraft.uop.show import brief
 from tinygraft.uop.stages import Kernel, KernelCall
@@ -54,7 +53,7 @@ def custom_kernel(
     written = _checked(sink, params)
     self._same_device(Ops.STORE, tensors)
     with exclusive:
-        stored = [tensor if _is_stored(tensor.uop) else tensor.clone().realize() for tensor in tensors]
+        stored = [tensor if is_stored(tensor.uop) else tensor.clone().realize() for tensor in tensors]
         nodes = [memory_base(tensor.uop) for tensor in stored]
         places = [_fresh(node) if slot in written else node for slot, node in enumerate(nodes)]
         call = KernelCall(Kernel(sink), self.device, tuple(places), tuple(written))

@@ -21,8 +21,8 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, bits_of, coerce, dtypes, part_of, to_dtype
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DTypeChoiceError, DTypeError, ShapeError
+from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import bytes_node
-from tinygraft.tensor.data.realizing import rebind
 from tinygraft.tensor.primitives import checked, lengths
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.casting import as_positions, bits_as, narrower, wider

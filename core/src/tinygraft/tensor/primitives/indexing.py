@@ -16,8 +16,8 @@ from tinygraft.dtype import dtypes
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor.data import ondisk
+from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import array_of, refuse_nothing
-from tinygraft.tensor.data.realizing import rebind
 from tinygraft.tensor.primitives import checked, lengths
 from tinygraft.tensor.primitives.base import Scalar, TensorBase, broadcast_shape
 from tinygraft.tensor.primitives.casting import as_positions

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tinygraft.autograd.build import laid_like
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.data.realizing import rebind
+from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.paths import GradientPath, Leaves

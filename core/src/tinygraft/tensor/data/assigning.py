@@ -1,0 +1,189 @@
+"""Assigning: new values for a tensor that exists, and whether gradients flow through it.
+
+A value is written into the memory of the tensor, which its views share (`state/storage.py`), or the tensor is bound to
+a new node where it has no memory yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.engine.exclusive import exclusive
+from tinygraft.engine.tape import has_leaf, note_asked
+from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.tensor.data.from_python import refuse_nothing
+from tinygraft.tensor.primitives.base import TensorBase, broadcast_shape, expand, here
+from tinygraft.tensor.state import quiet
+from tinygraft.tensor.state.leaf_rule import is_detached_value, is_leaf
+from tinygraft.tensor.state.leaves import by_itself, leaf, marked, own_memory
+from tinygraft.tensor.state.live import borrows, has_twin, note_assigned
+from tinygraft.tensor.state.storage import check_apart, is_detached, over_moves, steps_to, whole_value, write
+from tinygraft.uop.held import HELD, is_whole_buffer, memory_base
+from tinygraft.uop.ops import Ops, Own
+from tinygraft.uop.sizes import is_concrete
+from tinygraft.uop.uop import UOp, rebuild
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+MEMORY = HELD | {Ops.ASSIGN}  # what a tensor is in memory, or has been assigned
+
+
+def detach(self: Tensor) -> Tensor:
+    """The values, detached: no gradient flows through the result.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0], requires_grad=True).detach().requires_grad
+    False
+    """
+    node = self.uop
+    new = self._viewed(UOp(Ops.DETACH, node.dtype, (node,)), node)
+    new.requires_grad = False
+    return new
+
+
+def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
+    """Set whether backward fills grad; None lets backward choose. What was computed before does not see True.
+
+    A tensor that was computed from none that requires a gradient becomes a leaf, which is different from a tensor with
+    an equal graph. Views, and results of `detach`, stay views.
+
+    >>> from tinygraft import Tensor
+    >>> w = Tensor([1.0, 2.0])
+    >>> a, b = w.detach().requires_grad_(), w.detach().requires_grad_()
+    >>> (a * a + 5 * b).sum().backward().item()
+    20.0
+    >>> a.grad.tolist(), b.grad.tolist()
+    ([2.0, 4.0], [5.0, 5.0])
+    """
+    is_float = self.uop.dtype.kind == "float"
+    node = _leaf_node(self) if requires_grad and is_float else leaf(self.uop, requires_grad)
+    if requires_grad is False and is_float and memory_base(node).op not in (*HELD, Ops.CONST):
+        node = UOp(Ops.DETACH, node.dtype, (node,))
+    if self._storage is None:
+        self.uop = node
+    else:
+        self._storage.set_flag(self, node, requires_grad)
+    self.requires_grad, self._lender, self._computed = requires_grad, None, False
+    return self
+
+
+def _leaf_node(self: Tensor) -> UOp:
+    """The node of this tensor as a leaf: a new one where another tensor may have the same node."""
+    node, is_view = self.uop, self._storage is not None and bool(self._chain)
+    if self.requires_grad or isinstance(node.tag, Own):
+        return leaf(node)
+    if is_view or memory_base(node).op not in MEMORY:
+        if has_leaf(node) and not is_detached_value(node) and quiet.may_have_gradient(node, None):
+            return leaf(node)  # a gradient goes on to its sources, so it may not become memory of its own
+        stays_view = is_view
+    elif borrows(self._storage or self):
+        stays_view = False
+    elif has_twin(self):
+        stays_view = self._storage is not None
+    else:
+        return leaf(node)
+    return marked(node) if stays_view or not is_concrete(self.shape) else own_memory(node)
+
+
+def assign(self: Tensor, x: Any) -> Tensor:
+    """Give this tensor a new value of the same dtype, broadcast to its shape, in the same memory where it has any.
+
+    All views of that memory have the new value; tensors that were computed from this one keep the values they have. A
+    number or a list is converted. Raises ShapeError, DTypeError, DeviceError; ShapeError also for a view whose elements
+    overlap, as expand makes it.
+
+    >>> from tinygraft import Tensor
+    >>> t = Tensor([1, 2])
+    >>> before = t + 0
+    >>> t.assign(Tensor([3, 4])).tolist(), before.tolist()
+    ([3, 4], [1, 2])
+    """
+    value = self._value_for(x)
+    with exclusive:  # another thread may realise either
+        node = value.uop
+        if node.shape != self.shape:
+            if broadcast_shape(node.shape, self.shape) != self.shape:
+                raise ShapeError(
+                    f"cannot assign shape {value.shape} to a tensor of shape {self.shape}\n"
+                    f"  made at {value._where()}      assigned to the tensor made at {self._where()}"
+                )
+            node = expand(node, self.shape)
+        rebind(self, node)
+    return self
+
+
+def _value_for(self: Tensor, x: Any) -> TensorBase:
+    """x as a tensor of this dtype on this device. Data from Python is converted; a tensor is not, unlike in PyTorch."""
+    refuse_nothing(x, self._where())
+    if not isinstance(x, TensorBase):
+        return type(self)(x, device=self.device, dtype=self.dtype)
+    if x.dtype is not self.dtype:
+        raise DTypeError(
+            f"cannot assign {x.dtype} to a tensor of {self.dtype}\n"
+            f"  made at {x._where()}      assigned to the tensor made at {self._where()}\n"
+            f"  hint: cast it first, as in t.assign(x.cast({self.dtype}))"
+        )
+    if x.device != self.device:
+        raise DeviceError(
+            f"cannot assign a tensor on {x.device} to one on {self.device}\n"
+            f"  made at {x._where()}      assigned to the tensor made at {self._where()}\n"
+            f"  hint: move it first, as in t.assign(x.to({self.device!r}))"
+        )
+    return x
+
+
+def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
+    """Make `value` the new value of this tensor and its storage, or only of the elements of `view`, a view of its node.
+
+    A value that is written into a leaf with requires_grad=True is detached: the tensor stays a leaf, so that
+    `w -= lr * w.grad` is a training step (PyTorch refuses it outside of no_grad). In a block of no_grad the written
+    value has no gradient, and the old value keeps the one it has.
+    """
+    old, unrecorded = self.uop, False
+    if value is (old if view is None else view) and not is_detached(self):
+        # `t.assign(t)` of an expanded view raises as any write to it does, though no value changes
+        check_apart(self, () if view is None else steps_to(view, old), value.shape)
+        return
+    if quiet.here.blocks and quiet.is_quiet():
+        value, unrecorded = quiet.cut(value), quiet.may_have_gradient(*whole_value(self))
+        view = None if view is None else over_moves(view, old)
+    if self._storage is not None:
+        write(self, value, () if view is None else steps_to(view, old), unrecorded, is_leaf, here())
+        return
+    asked = self.requires_grad and self.dtype.kind == "float"
+    stays = asked and is_leaf(self)
+    shared = borrows(self)
+    if stays:
+        value = UOp(Ops.DETACH, value.dtype, (value,))
+        if view is not None:
+            cut = UOp(Ops.DETACH, old.dtype, (old,))
+            view, old = rebuild((view,), {old: cut})[view], cut
+    elif view is not None and (shared or memory_base(old).op is Ops.FUNCTION):
+        own = by_itself(old)
+        view, old = rebuild((view,), {old: own})[view], own
+    if unrecorded and not stays:
+        value = quiet.unrecorded(value, old if view is None else view)
+    if view is not None:
+        new = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
+    elif not shared and (stays or is_whole_buffer(old) or old.op is Ops.ASSIGN):
+        new = UOp(Ops.ASSIGN, old.dtype, (old, value))
+    else:
+        new = by_itself(value)
+    self._wrote = here()
+    if asked and not stays:
+        self._computed = True
+        note_asked([self])
+    note_assigned(self)  # a signal may end this between any two lines: first list the tensor as waiting,
+    self.uop = new
+    self._lender = None  # and forget the lender last, since the memory is the lender's until the node is another
+
+
+def replace(self: Tensor, x: TensorBase) -> Tensor:
+    """Give this tensor the node of x, which may have another dtype or device; only the shapes have to agree."""
+    if x.shape != self.shape:
+        raise ShapeError(f"cannot replace a tensor of shape {self.shape} by one of shape {x.shape}")
+    if self._storage is not None:
+        self._storage.leave(self)
+    self.uop = x.uop
+    return self

@@ -1,0 +1,88 @@
+"""Properties: a tensor's sizes, kinds and length, and how it prints. Nothing here is computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.tensor.primitives import lengths
+from tinygraft.uop import sizes as dimensions
+from tinygraft.uop.sizes import Shape, sint
+from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+class Size(int):
+    """How many elements there are; called, the shape, or the length of one axis.
+
+    >>> from tinygraft import Tensor
+    >>> t = Tensor([[4, 5, 6], [7, 8, 9]])
+    >>> t.size, t.size(), t.size(dim=1)
+    (6, (2, 3), 3)
+    """
+
+    shape: Shape
+
+    def __call__(self, dim: int | None = None) -> Any:
+        """The shape, or the length of axis dim."""
+        return self.shape if dim is None else self.shape[dim]
+
+
+def lazydata(self: Tensor) -> UOp:
+    """uop, by its older name."""
+    return self.uop
+
+
+def numel(self: Tensor) -> sint:
+    """How many elements there are."""
+    return lengths.product(self.shape)
+
+
+def size(self: Tensor) -> Size:
+    """How many elements there are (at most, where sizes are symbolic); `size()` and `size(dim)` give lengths."""
+    found = Size(lengths.product(dimensions.max_shape(self.shape)))
+    found.shape = self.shape
+    return found
+
+
+def dim(self: Tensor) -> int:
+    """ndim, by PyTorch's name."""
+    return self.ndim
+
+
+def max_shape(self: Tensor) -> tuple[int, ...]:
+    """The shape with each symbolic size at its greatest."""
+    return dimensions.max_shape(self.shape)
+
+
+def element_size(self: Tensor) -> int:
+    """Bytes of one element."""
+    return self.dtype.itemsize
+
+
+def nbytes(self: Tensor) -> sint:
+    """Bytes of all elements."""
+    return lengths.mul(self.numel(), self.dtype.itemsize)
+
+
+def is_floating_point(self: Tensor) -> bool:
+    """Whether the elements are of a float dtype."""
+    return self.dtype.kind == "float"
+
+
+def is_complex(self: Tensor) -> bool:
+    """Whether the elements are complex numbers."""
+    return self.dtype.kind == "complex"
+
+
+def __repr__(self: Tensor) -> str:
+    node = self.uop
+    text = f"<UOp {node.device} {node.shape} {node.dtype.name} ({node.op!r}, {node.base.realized})>"
+    return f"<Tensor {text} on {self.device} with grad {self.grad!r}>"
+
+
+def __len__(self: Tensor) -> int:
+    if not self.ndim:
+        raise TypeError("a tensor without axes has no len()")
+    return lengths.as_int(self.shape[0], "len")
