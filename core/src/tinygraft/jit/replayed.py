@@ -25,8 +25,9 @@ from tinygraft.jit.results import Held, aliases_in, home_of, lender_of
 from tinygraft.jit.trace import Met, Trace
 from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.primitives import parts
-from tinygraft.tensor.primitives.base import TensorBase, here
+from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE, live_holders, live_tensors
+from tinygraft.tensor.state.made_at import here
 from tinygraft.tensor.state.storage import not_following
 from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.uop import UOp

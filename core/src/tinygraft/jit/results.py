@@ -16,8 +16,10 @@ from tinygraft.dtype import DType
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.leaves import leaf
 from tinygraft.tensor.state.live import borrows, entry_of
-from tinygraft.tensor.state.storage import Made, SharedStorage, join, over, share
+from tinygraft.tensor.state.made_at import Made
+from tinygraft.tensor.state.storage import SharedStorage, join, share
 from tinygraft.tensor.state.strides import have_common
+from tinygraft.tensor.state.view_steps import over
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import HELD
 from tinygraft.uop.ops import Ops

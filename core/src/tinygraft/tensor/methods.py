@@ -72,9 +72,14 @@ THEMES = (
         "primitives.elementwise",
         methods=(
             "_is_float _in_float _in_field _real _conj _narrowed add sub mul div mod fmod pow _const_power square "
-            "lerp maximum minimum neg abs sign copysign trunc floor ceil round clamp clip eq ne isclose isnan "
-            "isinf isfinite logical_not bitwise_not bitwise_and bitwise_or bitwise_xor lshift rshift alu ufix "
-            "usum uprod"
+            "lerp maximum minimum neg abs sign copysign trunc floor ceil round clamp clip"
+        ),
+    ),
+    Theme(
+        "primitives.comparison",
+        methods=(
+            "eq ne isclose isnan isinf isfinite logical_not bitwise_not bitwise_and bitwise_or bitwise_xor lshift "
+            "rshift"
         ),
     ),
     Theme(
@@ -288,6 +293,7 @@ THEMES = (
     Theme("ops.sorting.searching", methods="searchsorted bucketize isin"),
     Theme("ops.sorting.unique", methods="unique unique_consecutive _ranks"),
     # names of other libraries and of older versions
+    Theme("compat.node_methods", methods="alu ufix usum uprod"),
     Theme(
         "compat.older_names",
         methods=(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
-from tinygraft.tensor.primitives.base import broadcast_shape
+from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.state.live import live_tensors
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp

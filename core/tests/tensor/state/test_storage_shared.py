@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit
-from tinygraft.tensor.state.storage import _moved
 from tinygraft.tensor.state.strides import StridedLayout, layout_of, row_major
+from tinygraft.tensor.state.view_steps import _moved
 
 torch = pytest.importorskip("torch")
 

@@ -23,9 +23,11 @@ from tinygraft.tensor.complex.complex_linalg import ComplexLinalg
 from tinygraft.tensor.complex.complex_reductions import ComplexReductions
 from tinygraft.tensor.ops.math.floating import as_operand
 from tinygraft.tensor.primitives import lengths
-from tinygraft.tensor.primitives.base import TensorBase, _common_dtype, broadcast_shape, here, verb
+from tinygraft.tensor.primitives.base import TensorBase, _common_dtype, verb
+from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.elementwise import multiplied_out
 from tinygraft.tensor.primitives.movement import sliced
+from tinygraft.tensor.state.made_at import here
 from tinygraft.tensor.state.storage import declare
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import FUNCTIONS, Ops

@@ -12,12 +12,15 @@ from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.tape import has_leaf, note_asked
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor.data.from_python import refuse_nothing
-from tinygraft.tensor.primitives.base import TensorBase, broadcast_shape, expand, here
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import broadcast_shape, expand
 from tinygraft.tensor.state import quiet
 from tinygraft.tensor.state.leaf_rule import is_detached_value, is_leaf
 from tinygraft.tensor.state.leaves import by_itself, leaf, marked, own_memory
 from tinygraft.tensor.state.live import borrows, has_twin, note_assigned
-from tinygraft.tensor.state.storage import check_apart, is_detached, over_moves, steps_to, whole_value, write
+from tinygraft.tensor.state.made_at import here
+from tinygraft.tensor.state.storage import check_apart, is_detached, whole_value, write
+from tinygraft.tensor.state.view_steps import over_moves, steps_to
 from tinygraft.uop.held import HELD, is_whole_buffer, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.sizes import is_concrete

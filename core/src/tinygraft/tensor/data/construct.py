@@ -13,7 +13,8 @@ from tinygraft.files import OpenFile
 from tinygraft.tensor.data.from_python import bytes_node, list_node, number_node, numpy_node
 from tinygraft.tensor.data.ondisk import file_node
 from tinygraft.tensor.primitives import lengths, parts
-from tinygraft.tensor.primitives.base import TensorBase, on_device
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import on_device
 from tinygraft.uop.uop import Place, UOp
 
 

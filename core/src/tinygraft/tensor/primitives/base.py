@@ -7,31 +7,29 @@ so that a mistake raises on the user's line. All other methods are written with 
 
 from __future__ import annotations
 
-import functools
 import operator
-import os
-import sys
 from collections.abc import Sequence
 from operator import attrgetter
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRange, ShapeError
 from tinygraft.tensor.primitives import parts
-from tinygraft.tensor.primitives.inrange import beyond, check, hint, wrapped
+from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape, expand, number_node, on_device, symbols
+from tinygraft.tensor.primitives.inrange import beyond, hint, wrapped
 from tinygraft.tensor.state import quiet
 from tinygraft.tensor.state.live import LiveEntry, enter, entry_of, wake
-from tinygraft.tensor.state.storage import MOVES, Made, SharedStorage, Steps, alias, is_declared
+from tinygraft.tensor.state.made_at import Made, here, line_of, place
+from tinygraft.tensor.state.storage import SharedStorage, alias, is_declared
+from tinygraft.tensor.state.view_steps import MOVES, Steps
 from tinygraft.uop.held import PLAIN
 from tinygraft.uop.index import bounds_of, settled
 from tinygraft.uop.ops import COMPARE, FACTS, FLOAT, Ops, ReduceArg
 from tinygraft.uop.show import show_arg
-from tinygraft.uop.sizes import Shape, is_concrete, is_size, sint
+from tinygraft.uop.sizes import Shape, is_concrete, is_size
 from tinygraft.uop.uop import Place, UOp
-
-Scalar = bool | int | float | complex
 
 FLOAT_ONLY = frozenset(op for op, facts in FACTS.items() if facts.kinds == FLOAT) - {Ops.FMA}
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR})
@@ -47,38 +45,6 @@ _VERBS = {
     Ops.OR: "take the bits in any of", Ops.XOR: "take the bits in one of", Ops.SHL: "shift", Ops.SHR: "shift",
     Ops.WHERE: "choose between", Ops.FMA: "multiply and add", Ops.NOT: "invert", Ops.NEG: "negate",
 }  # fmt: skip
-
-
-_PACKAGE = __name__.partition(".")[0] + "."
-
-
-def here(above: int = 2) -> Made:
-    """Where the nearest caller outside this package is: its code and instruction, which are cheap to get.
-
-    With them the code of the function that it called, and of the one that this called: from these storage.py finds
-    which public method the user called, which the hooks cannot see. `above` is how many frames are skipped: they are
-    frames of this package, and so are the two above them.
-    """
-    outer = inner = frame = sys._getframe(above)
-    while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:
-        outer, inner, frame = frame, outer, frame.f_back
-    return frame.f_code, frame.f_lasti, outer.f_code, inner.f_code
-
-
-def _line(code: CodeType, instruction: int) -> int:
-    """The line of the bytecode at offset `instruction` of `code`; the first one of the function where it has none."""
-    for start, end, line in code.co_lines():
-        if start <= instruction < end:
-            return line or code.co_firstlineno
-    return code.co_firstlineno
-
-
-def place(made: Made) -> str:
-    """FILE:LINE of a position in the user's code, short enough for a message."""
-    code, instruction, _, _ = made
-    file, line = code.co_filename, _line(code, instruction)
-    relative = os.path.relpath(file) if os.path.isabs(file) else file
-    return f"{file if relative.startswith('..') else relative}:{line}"
 
 
 def verb(op: Ops) -> str:
@@ -192,7 +158,7 @@ class TensorBase:
     def made_at(self) -> tuple[str, int]:
         """(file, line) of the user's code that made this tensor."""
         code, instruction, _, _ = self._made
-        return code.co_filename, _line(code, instruction)
+        return code.co_filename, line_of(code, instruction)
 
     @property
     def shape(self) -> Shape:
@@ -315,7 +281,7 @@ class TensorBase:
                 if op in BITWISE and isinstance(operand, int) and of.kind in ("int", "uint"):
                     operand = wrapped(op, operand, of, index == 1)
                 bits = op in BITWISE and isinstance(operand, UOp)  # a symbolic integer wraps here, as a number does
-                src.append(_number(operand, of, uop.device, shape) if bits else self._number(operand, of, shape))
+                src.append(number_node(operand, of, uop.device, shape) if bits else self._number(operand, of, shape))
         node = UOp(op, dtypes.bool if op in COMPARE else dtype, tuple(src))
         return self._wrap(node, *tensors[1:])
 
@@ -355,7 +321,7 @@ class TensorBase:
         if isinstance(value, UOp):
             parts.require(parts.Fits(value, dtype, self._where()))
         try:
-            return _number(value, dtype, self.uop.device, shape)
+            return number_node(value, dtype, self.uop.device, shape)
         except NumberOutOfRange as error:
             raise NumberOutOfRange(f"{error}\n  made at {self._where()}\n{hint(value)}") from None
 
@@ -399,11 +365,11 @@ class TensorBase:
         Raises ShapeError, with the line that made this tensor.
         """
         old = self.uop
-        if symbols := _symbols(op, arg):
+        if sizes := symbols(op, arg):
             arg = settled(arg)
-            symbols = _symbols(op, arg)
+            sizes = symbols(op, arg)
         try:
-            node = UOp(op, old.dtype, (old, *symbols), arg)
+            node = UOp(op, old.dtype, (old, *sizes), arg)
         except ShapeError as error:
             raise ShapeError(f"{error}\n  made at {self._where()}") from None
         new = self._wrap(node)
@@ -426,7 +392,7 @@ class TensorBase:
         node = UOp(Ops.REDUCE_AXIS, self.uop.dtype, (self.uop,), ReduceArg(op, chosen))
         if not keepdim:
             shape = tuple(size for axis, size in enumerate(node.shape) if axis not in chosen)
-            node = UOp(Ops.RESHAPE, node.dtype, (node, *_symbols(Ops.RESHAPE, shape)), shape)
+            node = UOp(Ops.RESHAPE, node.dtype, (node, *symbols(Ops.RESHAPE, shape)), shape)
         return self._wrap(node)
 
     def _cast(self, dtype: DTypeLike) -> Self:
@@ -451,18 +417,6 @@ def _is_symbolic(value: object) -> bool:
     return isinstance(value, UOp) and value.dtype is dtypes.index
 
 
-def _symbols(op: Ops, arg: Any) -> tuple[UOp, ...]:
-    """The symbolic sizes in the arg of a movement op: they are sources of its node."""
-    if op not in (Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK) or is_concrete(arg):
-        return ()
-    found = []
-    for item in arg:
-        for size in item if isinstance(item, tuple) else (item,):
-            if isinstance(size, UOp) and size not in found:
-                found.append(size)
-    return tuple(found)
-
-
 def _common_dtype(operands: Sequence[Any]) -> DType:
     """The dtype of an operation between tensors and Python numbers, which are weak."""
     strong = [operand.dtype for operand in operands if isinstance(operand, TensorBase)]
@@ -473,53 +427,6 @@ def _common_dtype(operands: Sequence[Any]) -> DType:
     for value in weak:
         dtype = promote_scalar(dtype, value)
     return dtype
-
-
-def _number(value: Any, dtype: DType, device: Place, shape: Shape) -> UOp:
-    """A number in a shape: CONST, RESHAPE, EXPAND. Raises NumberOutOfRange for one out of the dtype's range."""
-    if not isinstance(value, UOp):
-        if value or type(value) is int:
-            return _repeated(value, dtype, device, shape)
-        return expand(UOp.const(dtype, value, device), shape)  # not cached: 0.0 and -0.0 would be one entry
-    node = UOp(Ops.CAST, dtype, (value,))
-    return expand(node, shape)
-
-
-def on_device(node: UOp, device: Place) -> UOp:
-    """A value made of variables alone, which are on no device, as one on a device: multiplied by 1 there."""
-    return UOp(Ops.MUL, node.dtype, (node, expand(UOp.const(node.dtype, 1, device), node.shape)))
-
-
-@functools.lru_cache(maxsize=256, typed=True)
-def _repeated(value: Scalar, dtype: DType, device: Place, shape: Shape) -> UOp:
-    check(value, dtype)
-    return expand(UOp.const(dtype, value, device), shape)
-
-
-def expand(node: UOp, shape: Shape) -> UOp:
-    """node repeated to fill shape, with which it broadcasts: new axes come first."""
-    if node.shape == shape:
-        return node
-    if len(node.shape) < len(shape):
-        wide = (1,) * (len(shape) - len(node.shape)) + node.shape
-        node = UOp(Ops.RESHAPE, node.dtype, (node, *_symbols(Ops.RESHAPE, wide)) if node.shape else (node,), wide)
-    return node if node.shape == shape else UOp(Ops.EXPAND, node.dtype, (node, *_symbols(Ops.EXPAND, shape)), shape)
-
-
-def broadcast_shape(*shapes: Shape) -> Shape | None:
-    """The shape that all shapes expand to, None if there is none.
-
-    >>> broadcast_shape((2, 1), (3,)), broadcast_shape((2,), (3,))
-    ((2, 3), None)
-    """
-    result: list[sint] = []
-    for axis in range(-max(map(len, shapes), default=0), 0):
-        sizes = [shape[axis] for shape in shapes if len(shape) >= -axis]
-        size = next((s for s in sizes if not isinstance(s, int) or s != 1), 1)
-        if any(s is not size and s != size and s != 1 for s in sizes):
-            return None
-        result.append(size)
-    return tuple(result)
 
 
 def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:

@@ -14,7 +14,8 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, part_of, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import lengths, parts
-from tinygraft.tensor.primitives.base import Scalar, TensorBase, expand
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import Scalar, expand
 from tinygraft.tensor.primitives.inrange import check, fitting
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.lengths import as_sizes

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tinygraft.autograd.build import is_number
 from tinygraft.dtype import FORMATS, DType, dtypes
-from tinygraft.errors import DTypeError
-from tinygraft.tensor.primitives.base import BITWISE, Scalar, TensorBase
+from tinygraft.tensor.primitives.base import BITWISE, TensorBase
+from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.casting import bits_as
 from tinygraft.tensor.primitives.inrange import wrapped
 from tinygraft.tensor.primitives.spellings import either_spelling
-from tinygraft.uop.ops import ELEMENTWISE, Ops
+from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -39,7 +39,8 @@ def swapped(self: Tensor, op: Ops, x: Any) -> Tensor:
     return left._op(op, self)
 
 
-def _binary(self: Tensor, op: Ops, x: Any, reverse: bool) -> Tensor:
+def binary(self: Tensor, op: Ops, x: Any, reverse: bool) -> Tensor:
+    """Return op of this tensor and `x`; of `x` and this tensor if `reverse`."""
     return swapped(self, op, x) if reverse else self._op(op, x)
 
 
@@ -89,12 +90,12 @@ def add(self: Tensor, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Tenso
     >>> Tensor([1, 2]).add(0.5).tolist()
     [1.5, 2.5]
     """
-    return _binary(self, Ops.ADD, _times(x, alpha), reverse)
+    return binary(self, Ops.ADD, _times(x, alpha), reverse)
 
 
 def sub(self: Tensor, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Tensor:
     """self - alpha * x; alpha * x - self if reverse."""
-    return _binary(self, Ops.SUB, _times(x, alpha), reverse)
+    return binary(self, Ops.SUB, _times(x, alpha), reverse)
 
 
 def _times(x: Any, alpha: Scalar) -> Any:
@@ -103,7 +104,7 @@ def _times(x: Any, alpha: Scalar) -> Any:
 
 def mul(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
     """self * x."""
-    return _binary(self, Ops.MUL, x, reverse)
+    return binary(self, Ops.MUL, x, reverse)
 
 
 def div(self: Tensor, x: Any, reverse: bool = False, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
@@ -118,7 +119,7 @@ def div(self: Tensor, x: Any, reverse: bool = False, rounding_mode: Literal["tru
     [-3, 3]
     """
     if rounding_mode is None:
-        return _binary(self, Ops.FDIV, x, reverse)
+        return binary(self, Ops.FDIV, x, reverse)
     if rounding_mode not in ("trunc", "floor"):
         raise ValueError(f"rounding_mode is 'trunc', 'floor' or None, got {rounding_mode!r}")
     a, b = _pair(self, x, reverse)
@@ -430,138 +431,6 @@ def clip(self: Tensor, min_: Any = None, max_: Any = None) -> Tensor:
     return self.clamp(min_, max_)
 
 
-# Comparisons and logic
-
-
-def eq(self: Tensor, x: Any) -> Tensor:
-    """Whether both are equal."""
-    return self._op(Ops.CMPEQ, x)
-
-
-def ne(self: Tensor, x: Any) -> Tensor:
-    """Whether both differ; NaN differs from everything."""
-    return self._op(Ops.CMPNE, x)
-
-
-def at_most(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """self <= x. False for NaN, so for floats it is no negated comparison."""
-    if side := self._beyond(x):
-        return self._const((side < 0) is reverse, dtypes.bool)
-    a, b = self._broadcasted(x)
-    a, b = (b, a) if reverse else (a, b)
-    if a._is_float():
-        return a._op(Ops.CMPLT, b)._op(Ops.OR, a._op(Ops.CMPEQ, b))
-    return b._op(Ops.CMPLT, a)._op(Ops.NOT)
-
-
-def isclose(self: Tensor, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether |self - other| <= atol + rtol * |other|. Infinities are close to themselves, NaN only if equal_nan.
-
-    Raises ValueError for a tolerance below zero.
-
-    >>> from tinygraft import Tensor
-    >>> Tensor([1e-7, 1e-8]).isclose(Tensor([0.0, 0.0])).tolist()
-    [False, True]
-    """
-    if rtol < 0 or atol < 0:
-        raise ValueError(f"isclose needs tolerances of at least 0, got rtol={rtol} and atol={atol}")
-    a, b = (self._in_float() if self._beyond(other) else self)._broadcasted(other)
-    if a.dtype.kind == "complex":
-        return a.isclose(b, rtol, atol, equal_nan)
-    if not a._is_float():
-        a, b = a._cast(dtypes.default_float), b._cast(dtypes.default_float)
-    near = at_most(a._op(Ops.SUB, b).abs(), b.abs()._op(Ops.MUL, rtol)._op(Ops.ADD, atol))
-    close = a._op(Ops.CMPEQ, b)._op(Ops.OR, near._op(Ops.AND, b.isfinite()))
-    return close._op(Ops.OR, a.isnan()._op(Ops.AND, b.isnan())) if equal_nan else close
-
-
-def isnan(self: Tensor) -> Tensor:
-    """Whether it is not a number."""
-    return self._op(Ops.CMPNE, self) if self._is_float() else self._const(False, dtypes.bool)
-
-
-def isinf(self: Tensor, detect_positive: bool = True, detect_negative: bool = True) -> Tensor:
-    """Whether it is infinite, of one of the signs to detect."""
-    wanted = [math.inf] * detect_positive + [-math.inf] * detect_negative
-    if not wanted or not self._is_float():
-        return self._const(False, dtypes.bool)
-    found = self._op(Ops.CMPEQ, wanted[0])
-    return found if len(wanted) == 1 else found._op(Ops.OR, self._op(Ops.CMPEQ, wanted[1]))
-
-
-def isfinite(self: Tensor) -> Tensor:
-    """Whether it is neither infinite nor NaN."""
-    if not self._is_float():
-        return self._const(True, dtypes.bool)
-    return self._op(Ops.CMPLT, math.inf)._op(Ops.AND, swapped(self, Ops.CMPLT, -math.inf))
-
-
-def logical_not(self: Tensor) -> Tensor:
-    """Whether it is zero."""
-    return self._op(Ops.NOT) if self.dtype is dtypes.bool else self._op(Ops.CMPEQ, 0)
-
-
-def bitwise_not(self: Tensor) -> Tensor:
-    """Every bit inverted; the opposite of a bool. Raises DTypeError for floats."""
-    return self._op(Ops.NOT)
-
-
-def bitwise_and(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits in both."""
-    return _binary(self, Ops.AND, x, reverse)
-
-
-def bitwise_or(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits in either."""
-    return _binary(self, Ops.OR, x, reverse)
-
-
-def bitwise_xor(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits in exactly one."""
-    return _binary(self, Ops.XOR, x, reverse)
-
-
-def lshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits moved up by x; 0 when x is the width or more."""
-    return _binary(self, Ops.SHL, x, reverse)
-
-
-def rshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits moved down by x, keeping the sign of a signed dtype."""
-    return _binary(self, Ops.SHR, x, reverse)
-
-
-# For code that is written over tensors and nodes alike
-
-
-def alu(self: Tensor, op: Ops, *src: Any) -> Tensor:
-    """A raw elementwise op. Raises DTypeError for an op that is not elementwise."""
-    if op not in _RAW:
-        raise DTypeError(f"alu takes an elementwise op, got {op.name}")
-    return self._op(op, *src)
-
-
-def ufix(self: Tensor, x: Any) -> Tensor:
-    """x as a tensor of the dtype and on the device of this one."""
-    return x._again() if isinstance(x, type(self)) else self._const(x, self.dtype)
-
-
-def usum(self: Tensor, *uops: Any) -> Tensor:
-    """The sum of this tensor and others."""
-    result = self._again()
-    for other in uops:
-        result = result._op(Ops.ADD, other)
-    return result
-
-
-def uprod(self: Tensor, *uops: Any) -> Tensor:
-    """The product of this tensor and others."""
-    result = self._again()
-    for other in uops:
-        result = result._op(Ops.MUL, other)
-    return result
-
-
 def _as_operand(x: Any) -> Any:
     """An operand of maximum or minimum: a constant tensor that has no gradient is detached.
 
@@ -571,7 +440,3 @@ def _as_operand(x: Any) -> Any:
     if isinstance(x, TensorBase) and x.requires_grad is False and x.dtype.kind == "float" and is_number(x.uop):
         return x.detach()  # type: ignore[attr-defined]
     return x
-
-
-# what `alu` applies; the derivative of LGAMMA is not made of ops: lgamma has it
-_RAW = ELEMENTWISE - {Ops.CAST, Ops.BITCAST, Ops.LGAMMA}

@@ -19,7 +19,8 @@ from tinygraft.tensor.data import ondisk
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import array_of, refuse_nothing
 from tinygraft.tensor.primitives import checked, lengths
-from tinygraft.tensor.primitives.base import Scalar, TensorBase, broadcast_shape
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.index_picks import AxisElement, AxisIndices, AxisSlice, Gap, Pick, basic, parse
 from tinygraft.tensor.primitives.inrange import check

@@ -12,7 +12,8 @@ from tinygraft.dtype import dtypes, promote
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives import parts as claims
-from tinygraft.tensor.primitives.base import Scalar, TensorBase, broadcast_shape
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.lengths import as_ints, as_sizes
 from tinygraft.tensor.primitives.movement import BeforeAfter, own_axis, reshaped, sliced
 from tinygraft.tensor.primitives.spellings import either_spelling

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, promote, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import lengths
-from tinygraft.tensor.primitives.base import TensorBase, broadcast_shape
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives.elementwise import at_most, swapped
+from tinygraft.tensor.primitives.comparison import at_most
+from tinygraft.tensor.primitives.elementwise import swapped
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:

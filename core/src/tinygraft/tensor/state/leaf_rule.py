@@ -5,7 +5,8 @@ from __future__ import annotations
 from tinygraft.engine import tape
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE, borrows
-from tinygraft.tensor.state.storage import MOVES, SharedStorage
+from tinygraft.tensor.state.storage import SharedStorage
+from tinygraft.tensor.state.view_steps import MOVES
 from tinygraft.uop.held import HELD, memories
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp

@@ -15,8 +15,9 @@ from tinygraft.engine import tape
 from tinygraft.engine.assigns import assigned_to, is_detached_write, written_over
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
-from tinygraft.tensor.primitives.base import TensorBase, place
+from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE, has_twin, live_tensors
+from tinygraft.tensor.state.made_at import place
 from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence, Set
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.device.buffer import realized
@@ -21,10 +20,11 @@ from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.tape import note_asked
 from tinygraft.errors import ShapeError
 from tinygraft.interrupt import come_again, guarded
-from tinygraft.tensor.primitives.lengths import now
 from tinygraft.tensor.state import quiet
 from tinygraft.tensor.state.leaves import by_itself, leaf
 from tinygraft.tensor.state.live import LIVE, borrows, note_assigned, wake
+from tinygraft.tensor.state.made_at import Made
+from tinygraft.tensor.state.view_steps import MOVES, Steps, detaches, over, overlaps, steps_to
 from tinygraft.uop.held import HELD, LEAVES, buffers_of, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.sizes import Shape, symbolic_sizes
@@ -38,12 +38,8 @@ _ORDER = "permute transpose t T mT swapaxes movedim flip fliplr flipud"
 _PARTS = "__getitem__ __iter__ shrink shrink_to narrow select unbind diagonal unfold"
 _CUTS = "split split_with_sizes tensor_split chunk hsplit vsplit dsplit"
 VIEWS = frozenset(f"{_SHAPES} {_ORDER} {_PARTS} {_CUTS} detach bitcast real imag".split())
-MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.EXPAND, Ops.WINDOW})
 _WHOLE = frozenset({Ops.RESHAPE, Ops.DETACH})  # steps that keep every element at its index
 
-Made = tuple[CodeType, int, CodeType, CodeType]  # where a tensor was made: `here` of base.py
-ViewStep = tuple[Ops, Any, tuple[UOp, ...], Any, Any]  # op, dtype, symbolic sizes, arg, tag
-Steps = tuple[ViewStep, ...]
 
 _declared: set[int] = set()  # ids of the code of the methods of VIEWS, which live as long as their classes
 _around: set[int] = set()  # ids of the code of wrappers around methods
@@ -223,31 +219,10 @@ class SharedStorage:
             self.requires_grad, self._lender, self._computed = requires_grad, None, False
 
 
-def over(steps: Steps, node: UOp) -> UOp:
-    """The node at the end of a chain of steps over `node`."""
-    for op, dtype, sizes, arg, tag in steps:
-        node = UOp(op, dtype, (node, *sizes), arg, tag)
-    return node
-
-
-def steps_to(view: UOp, base: UOp) -> Steps:
-    """The steps from `base` to `view`, which was made of it by movements, DETACH and BITCAST; the innermost first."""
-    found: list[ViewStep] = []
-    while view is not base:
-        found.append((view.op, view.dtype, view.src[1:], view.arg, view.tag))
-        view = view.src[0]
-    return tuple(reversed(found))
-
-
 def whole_value(tensor: TensorBase) -> tuple[UOp, bool | None]:
     """The node and the flag of the whole value that a tensor is, or is a view of."""
     holder = tensor if tensor._storage is None else tensor._storage
     return holder.uop, holder.requires_grad
-
-
-def over_moves(view: UOp, old: UOp) -> UOp:
-    """A view of a node, made in a block of no_grad, without its DETACH: the view is a destination, not a value."""
-    return over(tuple([step for step in steps_to(view, old) if step[0] in MOVES]), old)
 
 
 def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
@@ -292,12 +267,7 @@ def join(base: TensorBase, new: TensorBase) -> None:
 
 def is_detached(tensor: TensorBase) -> bool:
     """Whether a value that is written to a view gets no gradient, because the view was made by detach."""
-    return tensor._storage is not None and _detaches(tensor._chain)
-
-
-def _detaches(steps: Steps) -> bool:
-    """Whether there is a DETACH among the steps: of detach, or of a view that is a leaf (`marked` in leaves.py)."""
-    return any(op is Ops.DETACH for op, *_ in steps)
+    return tensor._storage is not None and detaches(tensor._chain)
 
 
 def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None) -> None:
@@ -381,11 +351,10 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         asked = old.dtype.kind == "float" and storage.requires_grad is True
         stays = asked and is_leaf(storage)
         storage._computed |= asked and not stays
-        if (
-            asked and not stays
-        ):  # what was computed from the old value is no leaf, though its node is gone after the write
+        if asked and not stays:
+            # what was computed from the old value is no leaf, though its node is gone after the write
             note_asked(member for member in storage.members() if member.requires_grad)
-        if stays or (old.dtype.kind == "float" and _detaches(steps)):
+        if stays or (old.dtype.kind == "float" and detaches(steps)):
             value = UOp(Ops.DETACH, value.dtype, (value,))
         if stays and not whole:
             old = UOp(Ops.DETACH, old.dtype, (old,))
@@ -411,7 +380,7 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
 def check_apart(tensor: TensorBase, part: Steps, shape: Shape) -> None:
     """Raise ShapeError where two elements of a part of a tensor, of that shape, are one element of its storage."""
     storage = tensor._storage
-    if storage is not None and _overlaps(storage.uop, tensor._chain + part):
+    if storage is not None and overlaps(storage.uop, tensor._chain + part):
         raise ShapeError(
             f"cannot write to a view of shape {shape} that has elements in common: it was made by expand or "
             f"unfold from a tensor of shape {storage.uop.shape}\n"
@@ -426,59 +395,3 @@ def _adopt(storage: SharedStorage) -> None:
             if not tensor._chain and tensor.uop is not storage.uop and tensor.uop.shape == storage.uop.shape:
                 storage.uop = tensor.uop
                 return
-
-
-def _overlaps(whole: UOp, steps: Steps) -> bool:
-    """Whether two elements of a view are one element of the whole, with the values that variables are bound to."""
-    # only EXPAND and WINDOW repeat elements: without them no table of indices is needed
-    for op, _, _, arg, _ in steps:
-        if op is Ops.EXPAND:
-            break
-        if op is Ops.WINDOW and any(
-            size > 1 and stride < (size - 1) * dilation + 1
-            for size, stride, dilation in zip(arg.size, arg.stride, arg.dilation, strict=True)
-        ):
-            break
-    else:
-        return False
-    view = over(tuple([(op, whole.dtype, sizes, arg, None) for op, _, sizes, arg, _ in steps if op in MOVES]), whole)
-    ends = [end for op, _, _, arg, _ in steps if op is Ops.SHRINK for pair in arg for end in pair]
-    if any(not isinstance(size, int) for size in (*view.shape, *whole.shape)) or any(now(end) is None for end in ends):
-        return True
-    import numpy as np
-
-    index = indices(whole.shape, steps)
-    return bool(len(np.unique(index)) < index.size)
-
-
-def indices(shape: Any, steps: Steps) -> Any:
-    """For each element of a view, `steps` from a whole of `shape`, its flat index in the whole: an array of numpy."""
-    import numpy as np
-
-    index = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
-    for op, _, _, arg, _ in steps:
-        index = _moved(index, op, arg)
-    return index
-
-
-def _moved(index: Any, op: Ops, arg: Any) -> Any:
-    """An array of numpy after one step."""
-    import numpy as np
-
-    if op is Ops.RESHAPE:
-        return index.reshape(arg)
-    if op is Ops.EXPAND:
-        return np.broadcast_to(index, arg)
-    if op is Ops.PERMUTE:
-        return index.transpose(arg)
-    if op is Ops.FLIP:
-        return np.flip(index, arg)
-    if op is Ops.SHRINK:
-        return index[tuple(slice(now(start), now(end)) for start, end in arg)]
-    if op is Ops.WINDOW:
-        kept = index.ndim - len(arg.size)
-        for axis, (size, stride, dilation) in enumerate(zip(arg.size, arg.stride, arg.dilation, strict=True), kept):
-            reach = (size - 1) * dilation + 1
-            windows = np.lib.stride_tricks.sliding_window_view(index, reach, axis)[..., ::dilation]
-            index = windows[(slice(None),) * axis + (slice(None, None, stride),)]
-    return index

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.lengths import now
-from tinygraft.tensor.state.storage import Steps, indices
+from tinygraft.tensor.state.view_steps import Steps, indices
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import is_concrete, sint
 from tinygraft.uop.uop import UOp

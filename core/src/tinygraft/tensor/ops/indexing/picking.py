@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import AxisError, DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor.primitives import checked, lengths
-from tinygraft.tensor.primitives.base import Scalar, TensorBase, broadcast_shape
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.indexing import REDUCE_OPS, wrapped
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped

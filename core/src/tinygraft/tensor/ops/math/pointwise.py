@@ -14,7 +14,8 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.ops.math.floating import as_operand
 from tinygraft.tensor.primitives import lengths
-from tinygraft.tensor.primitives.base import Scalar, TensorBase
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.movement import sliced
 from tinygraft.tensor.primitives.transcendental import log1p_floats, log_floats
 from tinygraft.uop.ops import Ops

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tinygraft.dtype import DType, DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives.base import Scalar, broadcast_shape
+from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.elementwise import is_inexact, size_root
 from tinygraft.tensor.primitives.reduce import Axis, without_axes
 from tinygraft.tensor.primitives.spellings import either_spelling

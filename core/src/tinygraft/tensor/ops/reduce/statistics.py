@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from tinygraft.dtype import DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import lengths
-from tinygraft.tensor.primitives.base import Scalar, TensorBase
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.elementwise import size_root
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import lengths
-from tinygraft.tensor.primitives.base import TensorBase, broadcast_shape
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.joining import pad_constant, several
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.spellings import either_spelling

@@ -1,0 +1,111 @@
+"""Comparisons, tests for NaN and infinities, and operations on bits. NaN is equal to nothing and in no order."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.tensor.primitives.elementwise import binary, swapped
+from tinygraft.uop.ops import Ops
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+
+def eq(self: Tensor, x: Any) -> Tensor:
+    """Whether both are equal."""
+    return self._op(Ops.CMPEQ, x)
+
+
+def ne(self: Tensor, x: Any) -> Tensor:
+    """Whether both differ; NaN differs from everything."""
+    return self._op(Ops.CMPNE, x)
+
+
+def at_most(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """self <= x. False for NaN, so for floats it is no negated comparison."""
+    if side := self._beyond(x):
+        return self._const((side < 0) is reverse, dtypes.bool)
+    a, b = self._broadcasted(x)
+    a, b = (b, a) if reverse else (a, b)
+    if a._is_float():
+        return a._op(Ops.CMPLT, b)._op(Ops.OR, a._op(Ops.CMPEQ, b))
+    return b._op(Ops.CMPLT, a)._op(Ops.NOT)
+
+
+def isclose(self: Tensor, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether |self - other| <= atol + rtol * |other|. Infinities are close to themselves, NaN only if equal_nan.
+
+    Raises ValueError for a tolerance below zero.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1e-7, 1e-8]).isclose(Tensor([0.0, 0.0])).tolist()
+    [False, True]
+    """
+    if rtol < 0 or atol < 0:
+        raise ValueError(f"isclose needs tolerances of at least 0, got rtol={rtol} and atol={atol}")
+    a, b = (self._in_float() if self._beyond(other) else self)._broadcasted(other)
+    if a.dtype.kind == "complex":
+        return a.isclose(b, rtol, atol, equal_nan)
+    if not a._is_float():
+        a, b = a._cast(dtypes.default_float), b._cast(dtypes.default_float)
+    near = at_most(a._op(Ops.SUB, b).abs(), b.abs()._op(Ops.MUL, rtol)._op(Ops.ADD, atol))
+    close = a._op(Ops.CMPEQ, b)._op(Ops.OR, near._op(Ops.AND, b.isfinite()))
+    return close._op(Ops.OR, a.isnan()._op(Ops.AND, b.isnan())) if equal_nan else close
+
+
+def isnan(self: Tensor) -> Tensor:
+    """Whether it is not a number."""
+    return self._op(Ops.CMPNE, self) if self._is_float() else self._const(False, dtypes.bool)
+
+
+def isinf(self: Tensor, detect_positive: bool = True, detect_negative: bool = True) -> Tensor:
+    """Whether it is infinite, of one of the signs to detect."""
+    wanted = [math.inf] * detect_positive + [-math.inf] * detect_negative
+    if not wanted or not self._is_float():
+        return self._const(False, dtypes.bool)
+    found = self._op(Ops.CMPEQ, wanted[0])
+    return found if len(wanted) == 1 else found._op(Ops.OR, self._op(Ops.CMPEQ, wanted[1]))
+
+
+def isfinite(self: Tensor) -> Tensor:
+    """Whether it is neither infinite nor NaN."""
+    if not self._is_float():
+        return self._const(True, dtypes.bool)
+    return self._op(Ops.CMPLT, math.inf)._op(Ops.AND, swapped(self, Ops.CMPLT, -math.inf))
+
+
+def logical_not(self: Tensor) -> Tensor:
+    """Whether it is zero."""
+    return self._op(Ops.NOT) if self.dtype is dtypes.bool else self._op(Ops.CMPEQ, 0)
+
+
+def bitwise_not(self: Tensor) -> Tensor:
+    """Every bit inverted; the opposite of a bool. Raises DTypeError for floats."""
+    return self._op(Ops.NOT)
+
+
+def bitwise_and(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits in both."""
+    return binary(self, Ops.AND, x, reverse)
+
+
+def bitwise_or(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits in either."""
+    return binary(self, Ops.OR, x, reverse)
+
+
+def bitwise_xor(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits in exactly one."""
+    return binary(self, Ops.XOR, x, reverse)
+
+
+def lshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits moved up by x; 0 when x is the width or more."""
+    return binary(self, Ops.SHL, x, reverse)
+
+
+def rshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """The bits moved down by x, keeping the sign of a signed dtype."""
+    return binary(self, Ops.SHR, x, reverse)
