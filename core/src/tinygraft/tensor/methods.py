@@ -101,11 +101,9 @@ THEMES = (
     ),
     Theme(
         "primitives.indexing",
-        methods=(
-            "__getitem__ __setitem__ __delitem__ gather scatter scatter_reduce where masked_fill masked_select "
-            "nonzero one_hot"
-        ),
+        methods=("__getitem__ __setitem__ __delitem__ gather scatter scatter_reduce"),
     ),
+    Theme("primitives.masking", methods="where masked_fill masked_select nonzero one_hot"),
     # what a tensor is besides its node
     Theme("state.moving", methods="to to_ shard shard_ shard_like _become", properties="sharding"),
     Theme("state.gradient", methods="backward gradient"),
@@ -171,10 +169,15 @@ THEMES = (
         "ops.math.pointwise",
         methods=(
             "lt le gt ge true_divide floor_divide remainder rsub positive bitwise_left_shift bitwise_right_shift "
-            "clamp_min clamp_max logical_and logical_or logical_xor equal isposinf isneginf sgn conj "
-            "conj_physical resolve_conj resolve_neg isreal view_as_complex view_as_real complex polar angle frac "
+            "clamp_min clamp_max logical_and logical_or logical_xor equal isposinf isneginf frac "
             "heaviside fmax fmin gcd lcm hypot atan2 float_power xlogy xlog1py logaddexp2 addcmul addcdiv deg2rad "
             "rad2deg sinc logit"
+        ),
+    ),
+    Theme(
+        "ops.math.complex_parts",
+        methods=(
+            "sgn conj conj_physical resolve_conj resolve_neg isreal view_as_complex view_as_real complex polar angle"
         ),
         properties="real imag",
     ),
@@ -277,10 +280,11 @@ THEMES = (
         "ops.signal.fft",
         methods=(
             "fft ifft rfft irfft hfft ihfft fftn ifftn fft2 ifft2 rfftn irfftn hfftn ihfftn rfft2 irfft2 hfft2 "
-            "ihfft2 fftshift ifftshift _halves"
+            "ihfft2 fftshift ifftshift"
         ),
         classmethods="fftfreq rfftfreq",
     ),
+    Theme("ops.signal.fourier", methods="_halves"),
     Theme("ops.signal.stft", methods="stft istft"),
     Theme(
         "ops.signal.windows",

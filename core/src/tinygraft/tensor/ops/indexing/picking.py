@@ -15,7 +15,7 @@ from tinygraft.errors import AxisError, DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor.primitives import checked, lengths
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
-from tinygraft.tensor.primitives.indexing import REDUCE_OPS, wrapped
+from tinygraft.tensor.primitives.indexing import REDUCE_OPS, from_front
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.spellings import either_spelling
@@ -34,7 +34,7 @@ def _line(self: Tensor, what: str, index: Any, axis: int) -> Any:
     index = checked.given(whole, index, axis, what)
     if index.ndim > 1:
         raise ShapeError(f"{what} needs an index of one axis, got shape {index.shape}\n  made at {index._where()}")
-    return wrapped(index if index.ndim else index.reshape(1), whole.shape[axis])[0]
+    return from_front(index if index.ndim else index.reshape(1), whole.shape[axis])[0]
 
 
 @either_spelling
@@ -166,7 +166,7 @@ def take(self: Tensor, index: Any) -> Tensor:
     """
     flat = self.flatten()
     index = checked.given(flat, index, 0, "take")
-    return flat._join(Ops.GATHER, wrapped(index, flat.shape[0])[0], arg=0)
+    return flat._join(Ops.GATHER, from_front(index, flat.shape[0])[0], arg=0)
 
 
 def put(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tensor:
@@ -186,7 +186,7 @@ def put(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tens
             f"put needs as many indices as elements, got shapes {index.shape} and {source.shape}\n"
             f"  index made at {index._where()}      source made at {source._where()}"
         )
-    places = wrapped(index, flat.shape[0])[0]
+    places = from_front(index, flat.shape[0])[0]
     return _stored_at(self, places, source.reshape(index.shape), Ops.ADD if accumulate else None)
 
 

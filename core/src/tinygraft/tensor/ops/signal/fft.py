@@ -8,23 +8,17 @@ it is ordinary graph, so it fuses, differentiates and runs in batches.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tinygraft.dtype import DTypeLike
-from tinygraft.errors import AxisError, ShapeError
+from tinygraft.tensor.ops.signal.fourier import from_real, to_real, transformed
 from tinygraft.tensor.primitives import lengths
-from tinygraft.tensor.primitives.iota import positions_along
-from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.reduce import Axis
 from tinygraft.tensor.primitives.spellings import either_spelling
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
-
-
-LARGEST = 61  # the greatest prime factor that is transformed by a matrix of its size
 
 
 # One axis
@@ -41,7 +35,7 @@ def fft(self: Tensor, n: int | None = None, dim: int = -1, norm: str | None = No
     >>> Tensor([1.0, 2.0, 3.0, 4.0]).fft().tolist()
     [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
     """
-    return _transformed(self, "fft", [dim], None if n is None else [n], norm, inverse=False)
+    return transformed(self, "fft", [dim], None if n is None else [n], norm, inverse=False)
 
 
 @either_spelling
@@ -52,7 +46,7 @@ def ifft(self: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     >>> Tensor([1.0, 2.0]).fft().ifft().tolist()
     [(1+0j), (2+0j)]
     """
-    return _transformed(self, "ifft", [dim], None if n is None else [n], norm, inverse=True)
+    return transformed(self, "ifft", [dim], None if n is None else [n], norm, inverse=True)
 
 
 @either_spelling
@@ -95,13 +89,13 @@ def ihfft(self: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 @either_spelling
 def fftn(self: Tensor, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Tensor:
     """fft along several axes: those of dim, or the last len(s), or all."""
-    return _transformed(self, "fftn", dim, s, norm, inverse=False)
+    return transformed(self, "fftn", dim, s, norm, inverse=False)
 
 
 @either_spelling
 def ifftn(self: Tensor, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Tensor:
     """The inverse of fftn."""
-    return _transformed(self, "ifftn", dim, s, norm, inverse=True)
+    return transformed(self, "ifftn", dim, s, norm, inverse=True)
 
 
 @either_spelling
@@ -119,25 +113,25 @@ def ifft2(self: Tensor, s: Sequence[int] | None = None, dim: Axis = (-2, -1), no
 @either_spelling
 def rfftn(self: Tensor, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Tensor:
     """rfft along the last of several axes, then fft along the others."""
-    return _from_real(self, "rfftn", s, dim, norm, inverse=False)
+    return from_real(self, "rfftn", s, dim, norm, inverse=False)
 
 
 @either_spelling
 def irfftn(self: Tensor, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Tensor:
     """The inverse of rfftn: real. The length of the last axis is even unless s says otherwise."""
-    return _to_real(self, "irfftn", s, dim, norm, inverse=True)
+    return to_real(self, "irfftn", s, dim, norm, inverse=True)
 
 
 @either_spelling
 def hfftn(self: Tensor, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Tensor:
     """fft along several axes and hfft along the last; real."""
-    return _to_real(self, "hfftn", s, dim, norm, inverse=False)
+    return to_real(self, "hfftn", s, dim, norm, inverse=False)
 
 
 @either_spelling
 def ihfftn(self: Tensor, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Tensor:
     """The inverse of hfftn of a real tensor."""
-    return _from_real(self, "ihfftn", s, dim, norm, inverse=True)
+    return from_real(self, "ihfftn", s, dim, norm, inverse=True)
 
 
 @either_spelling
@@ -211,234 +205,3 @@ def ifftshift(self: Tensor, dim: Axis = None) -> Tensor:
     return (
         self.roll([-(lengths.as_int(self.shape[a], "ifftshift") // 2) for a in axes], axes) if axes else self._again()
     )
-
-
-# What they are made of
-
-
-def _chosen_axes(self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, ndim: int) -> tuple[list[int], list[int]]:
-    """The axes of a transform and its length along each."""
-    if dim is None:
-        chosen = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
-    else:
-        chosen = [dim] if isinstance(dim, int) else list(dim)
-    missing = any(not -ndim <= axis < ndim for axis in chosen)
-    if missing or (s is not None and len(s) != len(chosen)):
-        raise (AxisError if missing else ShapeError)(
-            f"{what} over the axes {chosen} with lengths {None if s is None else list(s)} does not fit shape "
-            f"{self.shape[:ndim]}\n  made at {self._where()}"
-        )
-    axes = [axis % ndim for axis in chosen]
-    if len(set(axes)) != len(axes) or not axes:
-        raise ShapeError(
-            f"{what} needs at least one axis, and different ones, got {chosen} for shape {self.shape[:ndim]}\n"
-            f"  made at {self._where()}"
-        )
-    given = [None] * len(axes) if s is None else [None if n == -1 else n for n in s]
-    sizes = [lengths.as_int(self.shape[a], what) if n is None else n for a, n in zip(axes, given, strict=True)]
-    if min(sizes) < 1:
-        raise ShapeError(f"{what} needs a length of at least 1, got {sizes} for shape {self.shape[:ndim]}")
-    return axes, sizes
-
-
-def _resized(self: Tensor, axis: int, size: int) -> Tensor:
-    """The first size numbers along an axis, or all of them padded with zeros."""
-    now = lengths.as_int(self.shape[axis], "fft")
-    if now >= size:
-        return sliced(self, axis, 0, size) if now > size else self
-    return self.pad([(0, size - now) if a == axis else (0, 0) for a in range(self.ndim)])
-
-
-def _last(self: Tensor, axis: int) -> Tensor:
-    return self.permute(*(a for a in range(self.ndim) if a != axis), axis)
-
-
-def _unlast(self: Tensor, axis: int) -> Tensor:
-    last = self.ndim - 1
-    return self.permute(*range(axis), last, *range(axis, last))
-
-
-def _halves(self: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The real and the imaginary parts, None for what is real."""
-    return self._in_float(), None
-
-
-def _transformed(
-    self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, norm: str | None, inverse: bool
-) -> Tensor:
-    """fft or its inverse along some axes."""
-    real, imaginary = self._halves()
-    axes, sizes = _chosen_axes(self, what, dim, s, real.ndim)
-    for axis, size in zip(axes, sizes, strict=True):
-        real = _resized(real, axis, size)
-        imaginary = None if imaginary is None else _resized(imaginary, axis, size)
-    found = _several(real, imaginary, axes, inverse)
-    return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))  # type: ignore[no-any-return]
-
-
-def _from_real(self: Tensor, what: str, s: Sequence[int] | None, dim: Axis, norm: str | None, inverse: bool) -> Tensor:
-    """The half of the transform of a real tensor that determines the other half."""
-    axes, sizes = _chosen_axes(self, what, dim, s, self.ndim)
-    x = self._in_float()
-    for axis, size in zip(axes, sizes, strict=True):
-        x = _resized(x, axis, size)
-    whole = _fourier(_last(x, axes[-1]), None, inverse)
-    half = sizes[-1] // 2 + 1
-    real, imaginary = (_unlast(sliced(part, part.ndim - 1, 0, half), axes[-1]) for part in whole)
-    found = _several(real, imaginary, axes[:-1], inverse)
-    return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))  # type: ignore[no-any-return]
-
-
-def _to_real(self: Tensor, what: str, s: Sequence[int] | None, dim: Axis, norm: str | None, inverse: bool) -> Tensor:
-    """The transform of the half of a spectrum whose other half mirrors it."""
-    real, imaginary = self._halves()
-    imaginary = real._const(0.0) if imaginary is None else imaginary
-    axes, sizes = _chosen_axes(real, what, dim, s, real.ndim)
-    if s is None or s[-1] == -1:
-        sizes[-1] = 2 * (sizes[-1] - 1)
-    if sizes[-1] < 1:
-        raise ShapeError(f"{what} needs a length of at least 1, got {sizes} for shape {self.shape}")
-    for axis, size in zip(axes[:-1], sizes[:-1], strict=True):
-        real, imaginary = _resized(real, axis, size), _resized(imaginary, axis, size)
-    real, imaginary = _several(real, imaginary, axes[:-1], inverse)
-    half = sizes[-1] // 2 + 1
-    real, imaginary = (_last(_resized(part, axes[-1], half), axes[-1]) for part in (real, imaginary))
-    real, imaginary = _mirrored(real, sizes[-1], 1.0), _mirrored(imaginary, sizes[-1], -1.0)
-    found = _unlast(_fourier(real, imaginary, inverse)[0], axes[-1])
-    whole: Tensor = _scaled((found, found), sizes, norm, inverse)[0]
-    return whole._narrowed(self.dtype)
-
-
-def _mirrored(self: Tensor, size: int, sign: float) -> Tensor:
-    """A whole spectrum from its first half, of which the first and the middle number count as real."""
-    last, half = self.ndim - 1, size // 2 + 1
-    if sign < 0:
-        places = positions_along(self, last)
-        alone = places.eq(0) | places.eq(size // 2) if size % 2 == 0 else places.eq(0)
-        middle = alone.where(0.0, self)
-    else:
-        middle = self
-    rest = sliced(middle, last, 1, size - half + 1).flip(last)
-    return middle.cat(rest if sign > 0 else -rest, dim=-1)
-
-
-def _scaled(parts: tuple[Any, Any], sizes: Sequence[int], norm: str | None, inverse: bool) -> tuple[Any, Any]:
-    """Both parts divided as norm says."""
-    if norm not in (None, "backward", "forward", "ortho"):
-        raise ValueError(f"norm is backward, forward or ortho, got {norm!r}")
-    count = math.prod(sizes)
-    if norm == "ortho":
-        return parts[0] / math.sqrt(count), parts[1] / math.sqrt(count)
-    divide = inverse if norm in (None, "backward") else not inverse
-    return (parts[0] / count, parts[1] / count) if divide else parts
-
-
-def _several(real: Any, imaginary: Any, axes: Sequence[int], inverse: bool) -> tuple[Any, Any]:
-    """The transform along several axes, one after the other."""
-    for axis in reversed(axes):
-        found = _fourier(_last(real, axis), None if imaginary is None else _last(imaginary, axis), inverse)
-        real, imaginary = (_unlast(part, axis) for part in found)
-    return real, real._const(0.0) if imaginary is None else imaginary
-
-
-def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
-    """The transform along the last axis, not divided by anything. imaginary is None for a real tensor."""
-    size = lengths.as_int(real.shape[-1], "fft")
-    factors = _factors(size)
-    if factors and max(factors) > LARGEST:
-        return _bluestein(real, imaginary, size, inverse)
-    like, batch = real, real.shape[:-1]
-    parts: tuple[Any, Any] = (real, imaginary)
-    done, rest = 1, size
-    for factor in factors:
-        after = rest // factor
-        shape = (*batch, done, factor, after)
-        real, imaginary = (None if part is None else reshaped(part, shape) for part in parts)
-        parts = _rotated((real, imaginary), _turns(like, factor, factor, factor, inverse))
-        if after > 1:
-            parts = _times(parts, _turns(like, factor, after, rest, inverse))
-        done, rest = done * factor, after
-    if not factors:
-        return real, real._const(0.0) if imaginary is None else imaginary
-    count = len(batch)
-    order = (*range(count), *range(count + len(factors) - 1, count - 1, -1))
-    found = [reshaped(reshaped(part, (*batch, *factors)).permute(*order), (*batch, size)) for part in parts]
-    return found[0], found[1]
-
-
-def _factors(size: int) -> list[int]:
-    """Small factors of a length, powers of two as eights and fours."""
-    found, rest = [], size
-    for factor in (8, 4, 2):
-        while rest % factor == 0:
-            found.append(factor)
-            rest //= factor
-    factor = 3
-    while factor * factor <= rest:
-        while rest % factor == 0:
-            found.append(factor)
-            rest //= factor
-        factor += 2
-    return [*found, rest] if rest > 1 else found
-
-
-def _turns(like: Any, rows: int, columns: int, size: int, inverse: bool) -> tuple[Any, Any]:
-    """The cosines and sines of -2 pi j k / size (or +, for the inverse) for rows j and columns k."""
-    import numpy as np
-
-    turns = np.outer(np.arange(rows), np.arange(columns)) % size
-    return _circle(like, turns, size, inverse)
-
-
-def _circle(like: Any, turns: Any, size: int, inverse: bool) -> tuple[Any, Any]:
-    """The cosines and sines of parts of a whole turn, as tensors beside another one."""
-    import numpy as np
-
-    angle = turns * (2.0 * np.pi / size)
-    sine = np.sin(angle) if inverse else -np.sin(angle)
-    exact = turns * 4 % size == 0  # quarters of a turn: 0, 1 and -1 are what they are
-    parts = (np.where(exact, np.round(np.cos(angle)), np.cos(angle)), np.where(exact, np.round(sine), sine))
-    make = type(like)
-    cosine, sine = (make(part, device=like.device, dtype=like.dtype, requires_grad=False) for part in parts)
-    return cosine, sine
-
-
-def _rotated(parts: tuple[Any, Any], turns: tuple[Any, Any]) -> tuple[Any, Any]:
-    """A matrix of complex numbers times the columns of both parts."""
-    (real, imaginary), (cosine, sine) = parts, turns
-    if imaginary is None:
-        return cosine.matmul(real), sine.matmul(real)
-    return cosine.matmul(real) - sine.matmul(imaginary), cosine.matmul(imaginary) + sine.matmul(real)
-
-
-def _times(parts: tuple[Any, Any], turns: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Complex numbers times others, element by element."""
-    (real, imaginary), (cosine, sine) = parts, turns
-    if imaginary is None:
-        return real * cosine, real * sine
-    return real * cosine - imaginary * sine, imaginary * cosine + real * sine
-
-
-def _bluestein(real: Any, imaginary: Any, size: int, inverse: bool) -> tuple[Any, Any]:
-    """A transform of any length as a convolution with a chirp, which transforms of a power of two compute.
-
-    Source: Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970.
-    """
-    import numpy as np
-
-    whole = 1 << (2 * size - 1).bit_length()
-    places = np.arange(size)
-    chirp = _circle(real, places * places % (2 * size), 2 * size, inverse)
-    around = np.zeros(whole, np.int64)
-    around[:size] = places * places % (2 * size)
-    around[whole - size + 1 :] = around[1:size][::-1]
-    filled = np.zeros(whole)
-    filled[:size] = filled[whole - size + 1 :] = 1.0
-    back = _circle(real, around, 2 * size, not inverse)
-    mask = type(real)(filled, device=real.device, dtype=real.dtype, requires_grad=False)
-    kernel = _fourier(back[0] * mask, back[1] * mask, inverse=False)
-    last = real.ndim - 1
-    turned = _times((real, imaginary), chirp)
-    spectrum = _fourier(_resized(turned[0], last, whole), _resized(turned[1], last, whole), inverse=False)
-    folded = _fourier(*_times(spectrum, kernel), inverse=True)
-    return _times((sliced(folded[0], last, 0, size) / whole, sliced(folded[1], last, 0, size) / whole), chirp)

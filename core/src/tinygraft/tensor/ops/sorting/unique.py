@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import dtypes
 from tinygraft.tensor.primitives import lengths
 from tinygraft.tensor.primitives.casting import as_positions
-from tinygraft.tensor.primitives.indexing import true_at
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.joining import pad_constant
+from tinygraft.tensor.primitives.masking import true_at
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.reduce import scanned
 from tinygraft.tensor.primitives.spellings import either_spelling
