@@ -123,7 +123,7 @@ def ctrl_c() -> Iterator[None]:
 def nothing_stays_on() -> Iterator[None]:
     """A test that leaves a setting, training mode or no_grad other than it was fails, and no later one does."""
     from tinygraft.config import SETTINGS
-    from tinygraft.tensor.state.quiet import is_quiet
+    from tinygraft.tensor.state.no_grad import is_quiet
 
     before = {name: setting.value for name, setting in SETTINGS.items()}
     yield

@@ -1,8 +1,8 @@
 """Write tensor.pyi: the methods of Tensor with their types, as type checkers and editors see them.
 
 The methods are functions of many modules (`tensor/methods.py` says which), bound when Python runs; a type checker
-does not run it. A parameter that has two names (`tensor/primitives/spellings.py`) is there under both. Run it after a
-method was added or its types were changed: `python docs/write_tensor_stub.py`. A test holds the file to it.
+does not run it. A parameter that has two names (`tensor/primitives/keyword_aliases.py`) is there under both. Run it
+after a method was added or its types were changed: `python docs/write_tensor_stub.py`. A test holds the file to it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tinygraft.tensor import methods
-from tinygraft.tensor.primitives.spellings import ALSO
+from tinygraft.tensor.primitives.keyword_aliases import ALSO
 
 FOLDER = Path(methods.__file__).parent
 FILE = FOLDER / "tensor.pyi"

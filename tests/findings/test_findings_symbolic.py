@@ -18,7 +18,7 @@ import pytest
 from symbolic_programs import Program, digest
 from tinygraft import Context, Tensor, TinyJit, Variable, dtypes
 from tinygraft.errors import DTypeError, GraphError, NumberOutOfRange, ShapeError
-from tinygraft.tensor.primitives.lengths import now
+from tinygraft.tensor.primitives.size_math import now
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, VariableArg
 from tinygraft.uop.uop import UOp

@@ -343,13 +343,13 @@ def test_a_signal_at_any_line_leaves_settings_as_they_were():
             pass
 
     w, seen = Tensor([1.0], requires_grad=True), []
-    for reached in each_line(work, files=("mode.py", "config.py", "interrupt.py", "quiet.py")):
+    for reached in each_line(work, files=("mode.py", "config.py", "interrupt.py", "no_grad.py")):
         assert not Tensor.training, reached
         assert NOOPT.value == DEBUG.value == 0, reached
         assert (w * 2).gradient(w)[0].tolist() == [2.0], reached
         seen.append(reached)
-    assert {name for name in ("config.py", "quiet.py") if any(f"{name}:" in r and "__exit__" in r for r in seen)} == {
-        "config.py", "quiet.py"
+    assert {name for name in ("config.py", "no_grad.py") if any(f"{name}:" in r and "__exit__" in r for r in seen)} == {
+        "config.py", "no_grad.py"
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import pytest
 from tinygraft import Tensor
 from tinygraft.tensor.methods import EAGER, THEMES, load_all
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.primitives.spellings import ALSO, either_spelling
+from tinygraft.tensor.primitives.keyword_aliases import ALSO, either_spelling
 
 KINDS = {
     "methods": "function",

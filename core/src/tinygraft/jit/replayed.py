@@ -24,7 +24,7 @@ from tinygraft.jit.replay import At, BufferType, Replay
 from tinygraft.jit.results import Held, aliases_in, home_of, lender_of
 from tinygraft.jit.trace import Met, Trace
 from tinygraft.tensor.nested import mapped, tensors_in
-from tinygraft.tensor.primitives import parts
+from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE, live_holders, live_tensors
 from tinygraft.tensor.state.made_at import here
@@ -36,7 +36,7 @@ from tinygraft.uop.uop import UOp
 class ReplayedTrace:
     """A trace that is replayed: launches on the buffers of a call, and the result with its tensors taken out."""
 
-    def __init__(self, trace: Trace, met: Met, arguments: Arguments, result: Any, taken: Sequence[parts.Claim],
+    def __init__(self, trace: Trace, met: Met, arguments: Arguments, result: Any, taken: Sequence[size_checks.Claim],
                  filled: Sequence[TensorBase], was_there: Callable[[object], bool]) -> None:  # fmt: skip
         """met is what the compared calls launched, taken is what a replay has to check about symbolic sizes,
         filled tensors that the call gave a grad.
@@ -100,7 +100,7 @@ class ReplayedTrace:
         if self.parts:
             for part in self.parts:
                 part.check(values)
-            parts.note(self.parts)
+            size_checks.note(self.parts)
         overwritten = {node for ref in self.written if (node := ref()) is not None} if self.written else set[UOp]()
         if self.assigned:
             overwritten |= {arguments.buffers[number] for number in self.assigned}

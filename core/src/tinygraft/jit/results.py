@@ -14,7 +14,7 @@ from typing import Any
 
 from tinygraft.dtype import DType
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.state.leaves import leaf
+from tinygraft.tensor.state.leaf_nodes import leaf
 from tinygraft.tensor.state.live import borrows, entry_of
 from tinygraft.tensor.state.made_at import Made
 from tinygraft.tensor.state.storage import SharedStorage, join, share

@@ -41,7 +41,7 @@ from tinygraft.jit.replayed import ReplayedTrace
 from tinygraft.jit.results import values_of
 from tinygraft.jit.trace import Met, Trace, difference, leaves_work
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
-from tinygraft.tensor.primitives import parts
+from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.state.live import assigned_tensors, live_holders, live_tensors
 from tinygraft.uop.uop import UOp
 
@@ -145,7 +145,7 @@ class TinyJit(Generic[P, R]):
         live = live_holders()
         before = Before(live_tensors())
         versions = [t._storage and t._storage.version for t in arguments.tensors]
-        with capturing(live) as capture, parts.noting() as taken:
+        with capturing(live) as capture, size_checks.noting() as taken:
             del live
             result = self.fxn(*args, **kwargs)
             filled = before.filled()

@@ -17,7 +17,7 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError, ShapeError, TrainingError
 from tinygraft.interrupt import guarded
 from tinygraft.nn.parameter import filled
-from tinygraft.tensor.state.leaves import in_memory, own_memory
+from tinygraft.tensor.state.leaf_nodes import in_memory, own_memory
 from tinygraft.tensor.state.strides import have_common
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops

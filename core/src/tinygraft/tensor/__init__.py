@@ -47,7 +47,7 @@ that `collect` looks at: the tensors that are awake and those that rest on overw
 costs the same beside four and beside four thousand tensors. When only one view of a storage is left, it is awake
 again, and may then free the elements of the storage that it does not read.
 
-Symbolic sizes (`uop/index.py`, `tensor/primitives/lengths.py`, `tensor/primitives/parts.py`). The operators of
+Symbolic sizes (`uop/index.py`, `tensor/primitives/size_math.py`, `tensor/primitives/size_checks.py`). The operators of
 a node build it as it is written; a size that reaches a shape is `settled`: one form for all ways to write it, and a
 number where the variables cancel. A slice or a pad is checked by the bounds of the variables where they decide it.
 Otherwise the condition (a slice stays inside its axis, a reshape keeps the number of elements, no size is negative)

@@ -105,7 +105,7 @@ THEMES = (
     ),
     Theme("primitives.masking", methods="where masked_fill masked_select nonzero one_hot"),
     # what a tensor is besides its node
-    Theme("state.moving", methods="to to_ shard shard_ shard_like _become", properties="sharding"),
+    Theme("state.device_transfer", methods="to to_ shard shard_ shard_like _become", properties="sharding"),
     Theme("state.gradient", methods="backward gradient"),
     # values in and out
     Theme(
@@ -132,7 +132,7 @@ THEMES = (
     # the themes
     Theme("ops.custom_kernels", methods="custom_kernel"),
     Theme(
-        "ops.indexing.picking",
+        "ops.indexing.selection",
         methods=(
             "index_select index_add index_copy index_fill index_reduce scatter_add take put index_put "
             "take_along_dim select select_scatter slice_scatter diagonal_scatter as_strided as_strided_scatter "
@@ -206,7 +206,7 @@ THEMES = (
         ),
     ),
     Theme("ops.nn.pooling_windows", methods="avg_pool2d max_pool2d max_unpool2d"),
-    Theme("ops.nn.patches", methods="functional_unfold fold pixel_shuffle pixel_unshuffle channel_shuffle"),
+    Theme("ops.nn.im2col", methods="functional_unfold fold pixel_shuffle pixel_unshuffle channel_shuffle"),
     Theme(
         "ops.nn.normalization", methods="layer_norm rms_norm group_norm instance_norm batch_norm local_response_norm"
     ),
@@ -224,7 +224,7 @@ THEMES = (
     ),
     Theme("ops.nn.ctc", methods="ctc_loss"),
     Theme(
-        "ops.nn.distance_losses",
+        "ops.nn.regression_losses",
         methods=(
             "l1_loss mse_loss smooth_l1_loss huber_loss kl_div poisson_nll_loss gaussian_nll_loss "
             "cosine_similarity pairwise_distance cosine_embedding_loss hinge_embedding_loss margin_ranking_loss "
@@ -232,7 +232,7 @@ THEMES = (
         ),
     ),
     Theme(
-        "ops.nn.margin_losses",
+        "ops.nn.classification_losses",
         methods=(
             "binary_cross_entropy binary_cross_entropy_with_logits soft_margin_loss multilabel_soft_margin_loss "
             "multi_margin_loss multilabel_margin_loss linear_cross_entropy"
@@ -308,7 +308,7 @@ THEMES = (
     ),
 )
 EAGER = (
-    "data.properties", "state.moving", "primitives.movement", "primitives.creation",
+    "data.properties", "state.device_transfer", "primitives.movement", "primitives.creation",
     "primitives.operators", "primitives.elementwise",
 )  # fmt: skip
 

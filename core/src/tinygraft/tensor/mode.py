@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import TRAINING, Context
 from tinygraft.engine.exclusive import import_late
-from tinygraft.tensor.state.quiet import NoGrad
+from tinygraft.tensor.state.no_grad import NoGrad
 
 # The methods that ComplexTensor overrides. A call through the class, as in Tensor.exp(z), takes the override of its
 # first argument. (Not detach: a wrapper around it would hide from storage.py that the user called it.)

@@ -14,7 +14,7 @@ from tinygraft.tensor.data.construct import node_of
 from tinygraft.tensor.methods import bind_all
 from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.state.leaves import leaf, own_memory
+from tinygraft.tensor.state.leaf_nodes import leaf, own_memory
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import Place
 

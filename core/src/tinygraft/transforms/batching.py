@@ -15,7 +15,7 @@ from tinygraft.autograd.batch import batched
 from tinygraft.autograd.build import expand, permute, reshape
 from tinygraft.errors import GraphError, ShapeError
 from tinygraft.tensor.nested import check_ends, mapped, tensors_in
-from tinygraft.tensor.primitives import checked
+from tinygraft.tensor.primitives import index_checks
 from tinygraft.tensor.state.live import live_holders
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import UOp, toposort
@@ -63,13 +63,13 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         named = _paired("in_axes", kwargs, 0, one)
         count = _count(tensors, list(examples.values()))
         before = [(holder, holder.uop) for holder in live_holders()]  # to see which of them the function assigns to
-        with checked.waiting() as uses:
+        with index_checks.waiting() as uses:
             result = function(*given, **named)
         _refuse_kept(before, examples)
         first, *others = tensors
         for index, use in uses:  # with CHECK_INDEX=1: inside the function they had no values
             whole, _ = batched([index.uop], examples, count)[0]
-            checked.read(index._wrap(whole), use)
+            index_checks.read(index._wrap(whole), use)
         made: list[Tensor] = tensors_in(result)  # type: ignore[assignment]
         found = dict(zip(map(id, made), batched([t.uop for t in made], examples, count), strict=True))
 

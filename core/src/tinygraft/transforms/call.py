@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 def stand_in(node: UOp) -> UOp:
     """The same value as a node of its own: no two calls return the same one."""
-    # a negative number: leaves.py numbers its own tags from 1 up, and equal tags would make equal nodes
+    # a negative number: leaf_nodes.py numbers its own tags from 1 up, and equal tags would make equal nodes
     return UOp(Ops.RESHAPE, node.dtype, (node,), node.shape, Own(-next(_numbers)))
 
 

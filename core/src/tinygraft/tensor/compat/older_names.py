@@ -13,7 +13,7 @@ from tinygraft.dtype import DTypeLike
 from tinygraft.engine.plan import work_for
 from tinygraft.errors import GraphError, ShapeError, UnsupportedError
 from tinygraft.tensor.data.realizing import by_parts
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.uop.held import is_constant, is_stored, memory_base
@@ -37,7 +37,7 @@ class Slot:
 
 def max_numel(self: Tensor) -> int:
     """How many elements there are, where symbolic sizes are at their greatest."""
-    return lengths.as_int(lengths.product(self.max_shape), "max_numel")
+    return size_math.as_int(size_math.product(self.max_shape), "max_numel")
 
 
 def is_param(self: Tensor) -> bool:
@@ -94,8 +94,8 @@ def as_param(self: Tensor, slot: int) -> Tensor:
     >>> a.call(b, fxn=body).tolist(), b.call(a, fxn=body).tolist()
     ([13, 24], [31, 42])
     """
-    sizes = lengths.as_ints(self.shape, "a placeholder")
-    memory = UOp.buffer(self.device, lengths.as_int(self.numel(), "a placeholder"), self.dtype)
+    sizes = size_math.as_ints(self.shape, "a placeholder")
+    memory = UOp.buffer(self.device, size_math.as_int(self.numel(), "a placeholder"), self.dtype)
     new = self._wrap(UOp(Ops.RESHAPE, self.dtype, (memory.replace(tag=Slot(slot)),), sizes))
     new.requires_grad = False
     return new

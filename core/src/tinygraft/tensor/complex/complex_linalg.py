@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from tinygraft.tensor.ops.linalg.decompositions import identity_of
 from tinygraft.tensor.ops.linalg.householder import reflectors_applied
 from tinygraft.tensor.ops.linalg.triangles import conjugate_transpose
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import UOp
@@ -77,7 +77,7 @@ class ComplexLinalg(Tensor):
 
     def _apart(self, s: Any, phases: bool) -> Any:
         """As of real numbers, but with `phases` the diagonal is the imaginary part over s squared."""
-        n = lengths.as_int(s.shape[-1], "svd")
+        n = size_math.as_int(s.shape[-1], "svd")
         eye = identity_of(s, n, n)
         off = super()._apart(s, phases) * (1.0 - eye)
         if not phases:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from tinygraft.dtype import DTypeLike, part_of
-from tinygraft.tensor.ops.nn.distance_losses import weighted
+from tinygraft.tensor.ops.nn.regression_losses import weighted
 from tinygraft.tensor.ops.reduce.masked import as_dtype, count_kept, or_else, reduced_axes
 from tinygraft.tensor.primitives.elementwise import size_root
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.reduce import Axis, for_mean, without_axes
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 

@@ -22,7 +22,7 @@ from tinygraft.tensor.complex.complex_arithmetic import ComplexPair
 from tinygraft.tensor.complex.complex_linalg import ComplexLinalg
 from tinygraft.tensor.complex.complex_reductions import ComplexReductions
 from tinygraft.tensor.ops.math.floating import as_operand
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase, _common_dtype, verb
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.elementwise import multiplied_out
@@ -190,7 +190,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         if not axes:
             return self._again()
         kept = [axis for axis in range(self.ndim) if axis not in axes]
-        count = lengths.as_int(lengths.product(self.shape[a] for a in axes), "prod")
+        count = size_math.as_int(size_math.product(self.shape[a] for a in axes), "prod")
         x: Any = self.permute(*kept, *axes).reshape(*(self.shape[a] for a in kept), count)
         while count > 1:
             half = count // 2
@@ -203,7 +203,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
     def _running_product(self, axis: int) -> Any:
         """The running product: each element is multiplied with the one 1, 2, 4, ... indices before it."""
         x: Tensor = self
-        step, length = 1, lengths.as_int(self.shape[axis], "cumprod")
+        step, length = 1, size_math.as_int(self.shape[axis], "cumprod")
         while step < length:
             before = sliced(x, axis, 0, length - step)
             x = sliced(x, axis, 0, step).cat(sliced(x, axis, step, length) * before, dim=axis)

@@ -14,9 +14,9 @@ from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor.data.from_python import refuse_nothing
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape, expand
-from tinygraft.tensor.state import quiet
+from tinygraft.tensor.state import no_grad
+from tinygraft.tensor.state.leaf_nodes import by_itself, leaf, marked, own_memory
 from tinygraft.tensor.state.leaf_rule import is_detached_value, is_leaf
-from tinygraft.tensor.state.leaves import by_itself, leaf, marked, own_memory
 from tinygraft.tensor.state.live import borrows, has_twin, note_assigned
 from tinygraft.tensor.state.made_at import here
 from tinygraft.tensor.state.storage import check_apart, is_detached, whole_value, write
@@ -77,7 +77,7 @@ def _leaf_node(self: Tensor) -> UOp:
     if self.requires_grad or isinstance(node.tag, Own):
         return leaf(node)
     if is_view or memory_base(node).op not in MEMORY:
-        if has_leaf(node) and not is_detached_value(node) and quiet.may_have_gradient(node, None):
+        if has_leaf(node) and not is_detached_value(node) and no_grad.may_have_gradient(node, None):
             return leaf(node)  # a gradient goes on to its sources, so it may not become memory of its own
         stays_view = is_view
     elif borrows(self._storage or self):
@@ -148,8 +148,8 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
         # `t.assign(t)` of an expanded view raises as any write to it does, though no value changes
         check_apart(self, () if view is None else steps_to(view, old), value.shape)
         return
-    if quiet.here.blocks and quiet.is_quiet():
-        value, unrecorded = quiet.cut(value), quiet.may_have_gradient(*whole_value(self))
+    if no_grad.here.blocks and no_grad.is_quiet():
+        value, unrecorded = no_grad.cut(value), no_grad.may_have_gradient(*whole_value(self))
         view = None if view is None else over_moves(view, old)
     if self._storage is not None:
         write(self, value, () if view is None else steps_to(view, old), unrecorded, is_leaf, here())
@@ -166,7 +166,7 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
         own = by_itself(old)
         view, old = rebuild((view,), {old: own})[view], own
     if unrecorded and not stays:
-        value = quiet.unrecorded(value, old if view is None else view)
+        value = no_grad.unrecorded(value, old if view is None else view)
     if view is not None:
         new = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
     elif not shared and (stays or is_whole_buffer(old) or old.op is Ops.ASSIGN):

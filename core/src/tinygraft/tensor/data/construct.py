@@ -12,7 +12,7 @@ from tinygraft.errors import DTypeError
 from tinygraft.files import OpenFile
 from tinygraft.tensor.data.from_python import bytes_node, list_node, number_node, numpy_node
 from tinygraft.tensor.data.ondisk import file_node
-from tinygraft.tensor.primitives import lengths, parts
+from tinygraft.tensor.primitives import size_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import on_device
 from tinygraft.uop.uop import Place, UOp
@@ -73,8 +73,8 @@ def _file(path: Path, device: str, dtype: DType) -> UOp:
 def _existing(node: UOp, device: Place, dtype: Any) -> UOp:
     """A node of the graph, or a symbolic integer, or what is made of some, as a value."""
     if node.dtype is dtypes.index:
-        to = dtype or lengths.dtype_of(node)
-        parts.require(parts.Fits(node, to))
+        to = dtype or size_math.dtype_of(node)
+        size_checks.require(size_checks.Fits(node, to))
         return node.cast(to) + UOp.const(to, 0, Device.canonicalize(device))
     if node.device is None:
         node = on_device(node, Device.canonicalize(device))

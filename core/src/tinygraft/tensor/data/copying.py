@@ -8,7 +8,7 @@ from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.tensor.data.from_python import bytes_node
-from tinygraft.tensor.state.leaves import own_memory
+from tinygraft.tensor.state.leaf_nodes import own_memory
 from tinygraft.uop.ops import Ops, ShardArg
 from tinygraft.uop.sizes import Shape, is_concrete
 from tinygraft.uop.uop import Place, UOp

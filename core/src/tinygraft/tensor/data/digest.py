@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def keccak(self: Tensor, cfg: str | tuple[int, int] = "sha3_256") -> Tensor:
     if rate % 8 or not 0 < rate < 200:
         raise ValueError(f"the rate of keccak is a multiple of 8 bytes between 8 and 192, got {rate}")
     message = _bytes_of(self, "keccak")
-    *batch, length = lengths.as_ints(message.shape, "keccak")
-    count = lengths.as_int(lengths.product(tuple(batch)), "keccak")
+    *batch, length = size_math.as_ints(message.shape, "keccak")
+    count = size_math.as_int(size_math.product(tuple(batch)), "keccak")
     words = _filled_up(message.reshape(count, length), rate, suffix).bitcast(dtypes.uint64)
     state = words._const(0)[:, :1].expand(count, 25)
     constants = [_listed(self, [constant], dtypes.uint64) for constant in _round_constants()]
@@ -93,7 +93,7 @@ def _bytes_of(self: Tensor, what: str) -> Tensor:
 
 def _filled_up(self: Tensor, rate: int, suffix: int) -> Tensor:
     """(count, n) bytes with the suffix after them and the last bit of the last block set, in whole blocks."""
-    length = lengths.as_int(self.shape[1], "keccak")
+    length = size_math.as_int(self.shape[1], "keccak")
     missing = rate - length % rate
     tail = [suffix] + [0] * (missing - 1)
     tail[-1] |= 0x80
@@ -141,7 +141,7 @@ def hash(self: Tensor) -> Tensor:
     """
     flat = self.contiguous().flatten()
     data = flat.bitcast(dtypes.uint8) if self.dtype is not dtypes.bool else flat.cast(dtypes.uint8)
-    length = lengths.as_int(data.shape[0], "hash")
+    length = size_math.as_int(data.shape[0], "hash")
     size = _listed(self, list(length.to_bytes(8, "little")), dtypes.uint8)
     while data.shape[0] > BLOCK - 8:
         missing = -data.shape[0] % BLOCK

@@ -14,7 +14,7 @@ from typing import Any
 from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import DType, bits_of, coerce, dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import inrange
+from tinygraft.tensor.primitives import number_range
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -40,8 +40,8 @@ def number_node(value: bool | int | float | complex, device: str, dtype: DType |
     if isinstance(value, complex):
         return None
     if dtype is None:
-        dtype = inrange.fitting(dtypes.from_py(value), [value])
-    inrange.check(value, dtype)
+        dtype = number_range.fitting(dtypes.from_py(value), [value])
+    number_range.check(value, dtype)
     return UOp.const(dtype, value, device)
 
 
@@ -90,7 +90,7 @@ def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp | No
             raise DTypeError(f"a tensor is made of bool, int, float and complex, got {type(strange).__name__}")
         flat = [float(v) if isinstance(v, float) else int(v) if isinstance(v, int) else v for v in flat]
         kinds = set(map(type, flat))
-    to = dtype or inrange.fitting(dtypes.from_py([kind() for kind in kinds]), flat)
+    to = dtype or number_range.fitting(dtypes.from_py([kind() for kind in kinds]), flat)
     return bytes_node(pack(flat, to), shape, device, to)
 
 
@@ -180,7 +180,7 @@ def pack(values: Sequence[Any], dtype: DType) -> bytes:
     if dtype.kind in ("int", "uint") and values:
         is_ordered = all(value == value for value in values)  # NaN is not
         for value in (min(values), max(values)) if is_ordered else values:
-            inrange.check(value, dtype)
+            number_range.check(value, dtype)
     return struct.pack(f"={len(values)}{fmt}", *(coerce(value, dtype) for value in values))
 
 
@@ -204,7 +204,7 @@ def numpy_node(data: Any, device: str, dtype: DType | None) -> UOp | None:
         and found.size
     ):
         for value in (found.min().item(), found.max().item()):
-            inrange.check(value, dtype)
+            number_range.check(value, dtype)
     if found.ndim == 0 and own.fmt is not None:
         return UOp.const(dtype or own, coerce(found.item(), own), device)
     native = np.ascontiguousarray(found, dtype=found.dtype.newbyteorder("="))

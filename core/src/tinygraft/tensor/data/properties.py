@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.uop import sizes as dimensions
 from tinygraft.uop.sizes import Shape, sint
 from tinygraft.uop.uop import UOp
@@ -36,12 +36,12 @@ def lazydata(self: Tensor) -> UOp:
 
 def numel(self: Tensor) -> sint:
     """How many elements there are."""
-    return lengths.product(self.shape)
+    return size_math.product(self.shape)
 
 
 def size(self: Tensor) -> Size:
     """How many elements there are (at most, where sizes are symbolic); `size()` and `size(dim)` give lengths."""
-    found = Size(lengths.product(dimensions.max_shape(self.shape)))
+    found = Size(size_math.product(dimensions.max_shape(self.shape)))
     found.shape = self.shape
     return found
 
@@ -63,7 +63,7 @@ def element_size(self: Tensor) -> int:
 
 def nbytes(self: Tensor) -> sint:
     """Bytes of all elements."""
-    return lengths.mul(self.numel(), self.dtype.itemsize)
+    return size_math.mul(self.numel(), self.dtype.itemsize)
 
 
 def is_floating_point(self: Tensor) -> bool:
@@ -85,4 +85,4 @@ def __repr__(self: Tensor) -> str:
 def __len__(self: Tensor) -> int:
     if not self.ndim:
         raise TypeError("a tensor without axes has no len()")
-    return lengths.as_int(self.shape[0], "len")
+    return size_math.as_int(self.shape[0], "len")

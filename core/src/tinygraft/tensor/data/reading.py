@@ -17,7 +17,7 @@ from tinygraft.engine.capture import note_read
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.data.element import element
 from tinygraft.tensor.data.from_python import NUMPY_NAME
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.uop.held import is_stored, memories
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.sizes import is_concrete
@@ -87,7 +87,7 @@ def tolist(self: Tensor) -> Any:
     """
     nested: list[Any] = self._numbers()
     for axis in range(self.ndim - 1, 0, -1):
-        length, count = self.shape[axis], lengths.product(self.shape[:axis])
+        length, count = self.shape[axis], size_math.product(self.shape[:axis])
         nested = [nested[i * length : (i + 1) * length] for i in range(count)]
     return nested if self.ndim else nested[0]
 

@@ -20,7 +20,7 @@ from tinygraft.engine.capture import note_read
 from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import DTypeError, ShapeError, UnsupportedError
 from tinygraft.tensor.data.from_python import bytes_node
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.state.strides import StridedLayout, layout_of, row_major
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
@@ -69,13 +69,13 @@ def lent_memory(self: Tensor) -> tuple[memoryview, StridedLayout]:
     shared = self._memory()
     view = None if shared is None else shared.share()
     if view is None:
-        buffer, shape = self._stored(), lengths.as_ints(self.shape, "data")
+        buffer, shape = self._stored(), size_math.as_ints(self.shape, "data")
         view = buffer.share()
         if view is None:
             view = buffer.copy_out(memoryview(bytearray(buffer.nbytes)))
         return view, StridedLayout(0, shape, row_major(shape))
     assert self._storage is not None
-    layout = layout_of(lengths.as_ints(self._storage.uop.shape, "data"), self._chain)
+    layout = layout_of(size_math.as_ints(self._storage.uop.shape, "data"), self._chain)
     if layout is None:
         raise BufferError(
             f"no strides say where the elements of this view are, of shape {self.shape}: it was reshaped where its "
@@ -127,7 +127,7 @@ def from_blob(
     if not isinstance(ptr, int):
         raise DTypeError(f"from_blob needs an address, which is an integer, got {ptr!r} for shape {shape}")
     of = to_dtype(dtype) if dtype is not None else dtypes.default_float
-    sizes = lengths.as_ints(lengths.as_sizes((shape,), "a shape"), "from_blob")
+    sizes = size_math.as_ints(size_math.as_sizes((shape,), "a shape"), "from_blob")
     if min(sizes, default=0) < 0:
         raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
     name = Device.canonicalize(device)
@@ -138,7 +138,7 @@ def from_blob(
 
 def _over(cls: type[Tensor], address: int, shape: tuple[int, ...], dtype: DType, device: str, owner: object) -> Tensor:
     """A tensor over memory that owner keeps alive."""
-    node = UOp.buffer(device, lengths.as_int(lengths.product(shape), "memory"), dtype)
+    node = UOp.buffer(device, size_math.as_int(size_math.product(shape), "memory"), dtype)
     buffer = buffer_of(node)
     if buffer.nbytes:
         buffer.borrow(buffer.backend.allocator.at_address(address, buffer.nbytes), owner)
@@ -279,7 +279,7 @@ def _strided(found: Any) -> bool:
 
 def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -> str:
     """Why a device cannot use borrowed memory; empty when it can."""
-    nbytes = lengths.as_int(lengths.product(shape), "memory") * dtype.itemsize
+    nbytes = size_math.as_int(size_math.product(shape), "memory") * dtype.itemsize
     if not nbytes:
         return ""
     if address <= 0:

@@ -12,7 +12,7 @@ from tinygraft.engine.protect import copied
 from tinygraft.engine.run import run_schedule
 from tinygraft.errors import GraphError
 from tinygraft.interrupt import guarded
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.uop import graph_spec
 from tinygraft.uop.held import is_stored, memory_base
@@ -47,7 +47,7 @@ def custom_kernel(
     [2, 4, 6]
     """
     tensors = (self, *lst)
-    counts = [lengths.as_int(tensor.numel(), "a kernel of one's own") for tensor in tensors]
+    counts = [size_math.as_int(tensor.numel(), "a kernel of one's own") for tensor in tensors]
     params = [UOp(Ops.PARAM, t.dtype, (), ParamArg(i, n)) for i, (t, n) in enumerate(zip(tensors, counts, strict=True))]
     sink = fxn(*params)
     written = _checked(sink, params)

@@ -23,14 +23,14 @@ from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DTypeChoiceError, DTypeError, ShapeError
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import bytes_node
-from tinygraft.tensor.primitives import checked, lengths
+from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.casting import as_positions, bits_as, narrower, wider
 from tinygraft.tensor.primitives.creation import in_complex, laid_as, like_options
-from tinygraft.tensor.primitives.inrange import check, fitting
 from tinygraft.tensor.primitives.iota import iota
-from tinygraft.tensor.primitives.lengths import as_ints, as_sizes
 from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.number_range import check, fitting
+from tinygraft.tensor.primitives.size_math import as_ints, as_sizes
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ScanArg
 from tinygraft.uop.sizes import Shape
@@ -330,10 +330,10 @@ def multinomial(self: Tensor, num_samples: int = 1, replacement: bool = False) -
     """
     if not 1 <= self.ndim <= 2 or num_samples < 1:
         raise ShapeError(f"multinomial needs one or two axes and at least 1 sample, got {self.shape} and {num_samples}")
-    count = lengths.as_int(self.shape[-1], "multinomial")
+    count = size_math.as_int(self.shape[-1], "multinomial")
     if not replacement and num_samples > count:
         raise ShapeError(f"cannot draw {num_samples} of {count} without replacement")
-    checked.weights(self, 1 if replacement else num_samples)
+    index_checks.weights(self, 1 if replacement else num_samples)
     weight = (self.unsqueeze(0) if self.ndim == 1 else self)._cast(dtypes.float32)
     rows = weight.shape[0]
     if replacement or num_samples == 1:

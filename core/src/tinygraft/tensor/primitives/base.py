@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Self
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRange, ShapeError
-from tinygraft.tensor.primitives import parts
+from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape, expand, number_node, on_device, symbols
-from tinygraft.tensor.primitives.inrange import beyond, hint, wrapped
-from tinygraft.tensor.state import quiet
+from tinygraft.tensor.primitives.number_range import beyond, hint, wrapped
+from tinygraft.tensor.state import no_grad
 from tinygraft.tensor.state.live import LiveEntry, enter, entry_of, wake
 from tinygraft.tensor.state.made_at import Made, here, line_of, place
 from tinygraft.tensor.state.storage import SharedStorage, alias, is_declared
@@ -122,8 +122,8 @@ class TensorBase:
         for other in others:
             if flag is not True and other.requires_grad is not False:
                 flag = other.requires_grad
-        if quiet.here.blocks and quiet.is_quiet():
-            uop, flag = quiet.cut(uop), False
+        if no_grad.here.blocks and no_grad.is_quiet():
+            uop, flag = no_grad.cut(uop), False
         new = object.__new__(type(self))
         new._set(uop, flag)
         # its memory may be that of this tensor: a write to it may not reach this one (`borrows` in live.py)
@@ -319,7 +319,7 @@ class TensorBase:
     def _number(self, value: Any, dtype: DType, shape: Shape) -> UOp:
         """A number as a node of a shape, on this device. Raises NumberOutOfRange for one out of the dtype's range."""
         if isinstance(value, UOp):
-            parts.require(parts.Fits(value, dtype, self._where()))
+            size_checks.require(size_checks.Fits(value, dtype, self._where()))
         try:
             return number_node(value, dtype, self.uop.device, shape)
         except NumberOutOfRange as error:

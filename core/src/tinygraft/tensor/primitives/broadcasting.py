@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from tinygraft.dtype import DType
-from tinygraft.tensor.primitives.inrange import check
+from tinygraft.tensor.primitives.number_range import check
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import Shape, is_concrete, sint
 from tinygraft.uop.uop import Place, UOp

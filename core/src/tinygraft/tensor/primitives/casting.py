@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import DType, DTypeLike, dtypes, part_of, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.data import ondisk
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -96,7 +96,7 @@ def narrower(self: Tensor, dtype: DType) -> Tensor:
     parts = bits.expand((*self.shape, count))
     step = _steps(parts, count)._op(Ops.MUL, dtype.bits)
     split = parts._op(Ops.SHR, step)._cast(dtype)
-    return reshaped(split, (*self.shape[:-1], lengths.mul(self.shape[-1], count)))
+    return reshaped(split, (*self.shape[:-1], size_math.mul(self.shape[-1], count)))
 
 
 def wider(self: Tensor, dtype: DType) -> Tensor:
@@ -108,7 +108,7 @@ def wider(self: Tensor, dtype: DType) -> Tensor:
             f"  made at {self._where()}"
         )
     bits = bits_as(self, _UNSIGNED[self.dtype.itemsize])._cast(dtype)
-    parts = reshaped(bits, (*self.shape[:-1], lengths.div(last, count), count))
+    parts = reshaped(bits, (*self.shape[:-1], size_math.div(last, count), count))
     shifted = parts._op(Ops.SHL, _steps(parts, count)._op(Ops.MUL, self.dtype.bits))
     return shifted._reduce(Ops.OR, -1)
 

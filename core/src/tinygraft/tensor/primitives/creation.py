@@ -13,15 +13,15 @@ from tinygraft.autograd.build import laid_like
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, part_of, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import lengths, parts
+from tinygraft.tensor.primitives import size_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, expand
-from tinygraft.tensor.primitives.inrange import check, fitting
 from tinygraft.tensor.primitives.iota import iota
-from tinygraft.tensor.primitives.lengths import as_sizes
 from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.tensor.primitives.number_range import check, fitting
+from tinygraft.tensor.primitives.size_math import as_sizes
 from tinygraft.tensor.primitives.symbolic_range import symbolic_range
-from tinygraft.tensor.state.leaves import leaf, new_memory
+from tinygraft.tensor.state.leaf_nodes import leaf, new_memory
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import Shape, is_concrete, max_shape
 from tinygraft.uop.uop import Place, UOp
@@ -77,7 +77,7 @@ def full(
     [[7, 7], [7, 7]]
     """
     if isinstance(fill_value, UOp):
-        like: DTypeLike = dtype or lengths.dtype_of(fill_value)
+        like: DTypeLike = dtype or size_math.dtype_of(fill_value)
     else:
         like = dtype or fitting(dtypes.from_py(fill_value), [fill_value])
     sizes, to, name = _settings((shape,) if isinstance(shape, (tuple, list)) else shape, device, like)
@@ -335,7 +335,7 @@ def _settings(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape
     if any(isinstance(size, int) and size < 0 for size in sizes):
         raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
     if not is_concrete(sizes):
-        parts.require(parts.CheckedSizes(sizes, "a shape"))
+        size_checks.require(size_checks.CheckedSizes(sizes, "a shape"))
     return sizes, to_dtype(dtype or dtypes.default_float), Device.canonicalize(device)
 
 
@@ -350,4 +350,4 @@ def _power(base: Any, power: Any) -> float:
 
 def numel(tensor: TensorBase) -> Any:
     """How many elements a tensor has."""
-    return lengths.product(tensor.shape)
+    return size_math.product(tensor.shape)

@@ -16,8 +16,8 @@ from tinygraft.dtype import FORMATS, DType, dtypes
 from tinygraft.tensor.primitives.base import BITWISE, TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.casting import bits_as
-from tinygraft.tensor.primitives.inrange import wrapped
-from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
+from tinygraft.tensor.primitives.number_range import wrapped
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor.data.from_python import array_of
-from tinygraft.tensor.primitives import checked, lengths, parts
+from tinygraft.tensor.primitives import index_checks, size_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.movement import every_nth, reshaped
 from tinygraft.uop.index import settled
@@ -196,7 +196,7 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
         return _slice(tensor, item, axis)
     if isinstance(item, UOp) and item.dtype is dtypes.index:
         written = settled(item)
-        return _one(tensor, axis, written, lengths.from_front(written, size))
+        return _one(tensor, axis, written, size_math.from_front(written, size))
     if isinstance(item, UOp):
         item = type(tensor)(item, device=tensor.device)
     if isinstance(item, TensorBase):
@@ -204,7 +204,7 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
             raise DTypeError(
                 f"an index is made of integers or bools, got a tensor of {item.dtype}\n  made at {item._where()}"
             )
-        checked.check(tensor, item, axis)
+        index_checks.check(tensor, item, axis)
         return AxisIndices(item, False)
     if _is_array(item) and item.ndim:
         return _listed(tensor, item, axis)
@@ -213,15 +213,15 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
     except (AttributeError, TypeError):
         raise DTypeError(_no_index(tensor, type(item).__name__)) from None
     if not isinstance(size, int):
-        return _one(tensor, axis, number, number if number >= 0 else lengths.add(size, number))
+        return _one(tensor, axis, number, number if number >= 0 else size_math.add(size, number))
     if not -size <= number < size:
-        checked.use(tensor, axis).check(number)
+        index_checks.use(tensor, axis).check(number)
     return AxisElement(number % size)
 
 
 def _one(tensor: Any, axis: int, written: sint, front: sint) -> AxisElement:
     """A symbolic index, or one of an axis of symbolic size. Raises IndexOutOfRange."""
-    parts.require(parts.IndexBounds(tensor.shape, axis, front, written, tensor._where()))
+    size_checks.require(size_checks.IndexBounds(tensor.shape, axis, front, written, tensor._where()))
     return AxisElement(front)
 
 
@@ -237,8 +237,8 @@ def _listed(tensor: Any, indices: Any, axis: int) -> AxisIndices:
     """An array of integers, all checked here: their values are known, so no kernel has to."""
     import numpy as np
 
-    size = lengths.as_int(tensor.shape[axis], "a list as an index")
-    checked.use(tensor, axis).check(indices)
+    size = size_math.as_int(tensor.shape[axis], "a list as an index")
+    index_checks.use(tensor, axis).check(indices)
     front = np.where(indices < 0, indices.astype(np.int64) + size, indices)  # int64: -1 + 200 is no int8
     return AxisIndices(type(tensor)(front.astype(np.int32 if size < 2**31 else np.int64), device=tensor.device), True)
 
@@ -283,8 +283,8 @@ def _slice(tensor: Any, item: slice, axis: int) -> AxisSlice:
         settled(bound) if isinstance(bound, UOp) else None if bound is None else bound.__index__() for bound in bounds
     ]
     given = [default if end is None else end for end, default in zip(ends, (0, size), strict=True)]
-    start, end = (lengths.slice_end(position, size) for position in given)
-    if high(lengths.sub(end, start)) <= 0 and not any(isinstance(bound, UOp) for bound in bounds):
+    start, end = (size_math.slice_end(position, size) for position in given)
+    if high(size_math.sub(end, start)) <= 0 and not any(isinstance(bound, UOp) for bound in bounds):
         return AxisSlice(0, 0)
     return AxisSlice(start, end)  # `shrink` raises for symbolic bounds where end is below start
 
@@ -299,7 +299,7 @@ def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
         if isinstance(chosen, AxisSlice):
             pairs.append((chosen.start, chosen.end))
         else:
-            pairs.append((chosen.index, lengths.add(chosen.index, 1)) if isinstance(chosen, AxisElement) else None)
+            pairs.append((chosen.index, size_math.add(chosen.index, 1)) if isinstance(chosen, AxisElement) else None)
     view = tensor.shrink(pairs)
     backward = [axis for axis, pick in enumerate(axes) if isinstance(pick, AxisSlice) and pick.reverse]
     if backward:

@@ -17,13 +17,13 @@ from tinygraft.errors import IndexOutOfRange, ShapeError
 from tinygraft.tensor.data import ondisk
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import array_of, refuse_nothing
-from tinygraft.tensor.primitives import checked, lengths
+from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.index_picks import AxisElement, AxisIndices, AxisSlice, Gap, Pick, basic, parse
 from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import FACTS, Ops, ScatterArg
 from tinygraft.uop.sizes import Shape, sint
 
@@ -177,7 +177,7 @@ def _flat_indices(self: Tensor, dim: int, index: Any) -> Any:
 
     -1 for an index that is outside.
     """
-    shape = lengths.as_ints(self.shape, "an index tensor")
+    shape = size_math.as_ints(self.shape, "an index tensor")
     if index.ndim != self.ndim or any(
         n > m for axis, (n, m) in enumerate(zip(index.shape, shape, strict=False)) if axis != dim
     ):
@@ -187,7 +187,7 @@ def _flat_indices(self: Tensor, dim: int, index: Any) -> Any:
             f"  index made at {index._where()}      tensor made at {self._where()}"
         )
     front, fits = from_front(index, shape[dim])
-    strides = [lengths.product(shape[axis + 1 :]) for axis in range(self.ndim)]
+    strides = [size_math.product(shape[axis + 1 :]) for axis in range(self.ndim)]
     total = front if strides[dim] == 1 else front._op(Ops.MUL, strides[dim])
     for axis, (n, stride) in enumerate(zip(index.shape, strides, strict=True)):
         if axis != dim and n > 1:
@@ -208,7 +208,7 @@ def gather(self: Tensor, dim: int, index: TensorBase) -> Tensor:
     [[1, 1], [4, 3]]
     """
     axis = self._axis(dim)
-    index = checked.given(self, index, axis, "gather")
+    index = index_checks.given(self, index, axis, "gather")
     if not self.ndim or not index.ndim:
         return reshaped(_lined(self).gather(0, _lined(index)), index.shape)
     if 0 in index.shape:
@@ -237,7 +237,7 @@ def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> 
     One SCATTER over the flattened tensor, at flat indices. A `src` larger than `index` is cut to its shape.
     """
     axis = self._axis(dim)
-    index = checked.given(self, index, axis, "scatter")
+    index = index_checks.given(self, index, axis, "scatter")
     if not self.ndim or not index.ndim:
         row = _lined(src) if isinstance(src, TensorBase) else src
         return reshaped(_scattered(_lined(self), 0, _lined(index), row, op), self.shape)
@@ -336,7 +336,7 @@ def _plan(view: Any, picks: Sequence[Pick]) -> GatherPlan | None:
     at = [axis for axis, _ in chosen]
     first = at[0]
     order = (*range(first), *at, *(axis for axis in range(first, view.ndim) if axis not in at))
-    total = lengths.product(view.shape[axis] for axis in at)
+    total = size_math.product(view.shape[axis] for axis in at)
     merged = (*view.shape[:first], total, *(view.shape[axis] for axis in order[first + len(at) :]))
     # NumPy: the axes of the index come first where something other than an integer is between two index tensors
     fancy = [i for i, pick in enumerate(picks) if isinstance(pick, (AxisIndices, AxisElement))]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tinygraft.dtype import dtypes, promote
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import lengths
-from tinygraft.tensor.primitives import parts as claims
+from tinygraft.tensor.primitives import size_checks as claims
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
-from tinygraft.tensor.primitives.lengths import as_ints, as_sizes
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import BeforeAfter, own_axis, reshaped, sliced
-from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.tensor.primitives.size_math import as_ints, as_sizes
 from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_arg
@@ -48,12 +48,12 @@ def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | 
     result = self._again()
     for step, dim in zip(steps, axes, strict=True):
         axis = own_axis(self, "roll", dim)
-        size = lengths.as_int(self.shape[axis], "roll")
+        size = size_math.as_int(self.shape[axis], "roll")
         if (
             isinstance(step, UOp) and step.dtype is dtypes.index and size
         ):  # of constant sizes for all values of the shift
-            cut = lengths.mod(lengths.mul(settled(step), -1), size)
-            result = sliced(result.cat(result, dim=axis), axis, cut, lengths.add(cut, size))
+            cut = size_math.mod(size_math.mul(settled(step), -1), size)
+            result = sliced(result.cat(result, dim=axis), axis, cut, size_math.add(cut, size))
             continue
         if not hasattr(step, "__index__"):
             raise DTypeError(
@@ -120,7 +120,7 @@ def repeat(self: Tensor, repeats: Any = (), *args: Any) -> Tensor:
     old = (1,) * (len(times) - self.ndim) + self.shape
     between = tuple(size for n in old for size in (1, n))
     grown = tuple(size for r, n in zip(times, old, strict=True) for size in (r, n))
-    final = tuple(lengths.mul(r, n) for r, n in zip(times, old, strict=True))
+    final = tuple(size_math.mul(r, n) for r, n in zip(times, old, strict=True))
     return reshaped(reshaped(self, between).expand(grown), final)
 
 
@@ -155,7 +155,7 @@ def repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None, output
             f"  made at {self._where()}"
         )
     grown = reshaped(x, (*before, size, 1, *after)).expand((*before, size, repeats, *after))
-    return reshaped(grown, (*before, lengths.mul(size, repeats), *after))
+    return reshaped(grown, (*before, size_math.mul(size, repeats), *after))
 
 
 def _each_repeated(self: Tensor, repeats: Any, axis: int) -> Tensor:
@@ -163,7 +163,7 @@ def _each_repeated(self: Tensor, repeats: Any, axis: int) -> Tensor:
     import numpy as np
 
     times = np.asarray(repeats.numpy() if isinstance(repeats, TensorBase) else repeats)  # type: ignore[attr-defined]
-    size = lengths.as_int(self.shape[axis], "repeat_interleave")
+    size = size_math.as_int(self.shape[axis], "repeat_interleave")
     if times.ndim > 1 or times.dtype.kind not in "iu" or (times.size not in (1, size)) or (times < 0).any():
         raise ShapeError(
             f"repeat_interleave needs a number of 0 or more for each slice of axis {axis} of {self.shape}, "
@@ -251,12 +251,12 @@ def _pad_pairs(self: Tensor, padding: Any) -> list[BeforeAfter]:
 def pad_constant(self: Tensor, pairs: Sequence[BeforeAfter], value: Scalar) -> Tensor:
     """Pad each axis with `value`; a negative number of elements cuts as many off."""
     cut = tuple(
-        (-before if _negative(before) else 0, lengths.add(size, after) if _negative(after) else size)
+        (-before if _negative(before) else 0, size_math.add(size, after) if _negative(after) else size)
         for (before, after), size in zip(pairs, self.shape, strict=True)
     )
     x = self.shrink(cut)
     grow = tuple((0 if _negative(before) else before, 0 if _negative(after) else after) for before, after in pairs)
-    if all(lengths.same(side, 0) for pair in grow for side in pair):
+    if all(size_math.same(side, 0) for pair in grow for side in pair):
         return x
     if any(not is_concrete(pair) for pair in grow):
         claims.require(claims.CheckedSizes(tuple(side for pair in grow for side in pair), "a padding", self._where()))
@@ -272,16 +272,16 @@ def pad_constant(self: Tensor, pairs: Sequence[BeforeAfter], value: Scalar) -> T
 
 def _pad_axis(self: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
     """One axis padded with its own elements."""
-    whole = lengths.as_int(self.shape[axis], "pad")
+    whole = size_math.as_int(self.shape[axis], "pad")
     if mode == "replicate" and whole and min(before, after) <= -whole:  # all are cut but the edge is still repeated
         total, edge = whole + before + after, 0 if before > 0 else whole - 1
         return sliced(self, axis, edge, edge + 1).expand(_with(self.shape, axis, max(total, 0)))
     if mode == "reflect" and before * after < 0:  # the whole is mirrored, then cut
         grown = _pad_axis(self, axis, max(before, 0), max(after, 0), mode)
-        return sliced(grown, axis, max(-before, 0), max(lengths.as_int(grown.shape[axis], "pad") + min(after, 0), 0))
+        return sliced(grown, axis, max(-before, 0), max(size_math.as_int(grown.shape[axis], "pad") + min(after, 0), 0))
     x = sliced(self, axis, max(-before, 0), self.shape[axis] + min(after, 0))
     before, after = max(before, 0), max(after, 0)
-    size = lengths.as_int(x.shape[axis], "pad")
+    size = size_math.as_int(x.shape[axis], "pad")
     limit = {"reflect": size - 1, "circular": size}.get(mode)
     if (limit is not None and max(before, after) > limit) or size == 0:
         raise ShapeError(
@@ -308,7 +308,7 @@ def pad_to(self: Tensor, shape: Any = (), *args: Any, value: Scalar = 0) -> Tens
             f"pad_to needs a size or None for each axis of {self.shape}, got {wanted}\n  made at {self._where()}"
         )
     return self.pad(
-        [None if n is None else (0, lengths.sub(n, old)) for n, old in zip(wanted, self.shape, strict=True)],
+        [None if n is None else (0, size_math.sub(n, old)) for n, old in zip(wanted, self.shape, strict=True)],
         value=value,
     )
 
@@ -321,7 +321,7 @@ def _check_alike(what: str, first: TensorBase, other: TensorBase, free: int | No
     if first.ndim != other.ndim:
         raise ShapeError(f"{both}: they have {first.ndim} and {other.ndim} axes\n{made}")
     for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
-        if axis != free and not lengths.same(a, b):
+        if axis != free and not size_math.same(a, b):
             raise ShapeError(
                 f"{both}{along}: axis {axis} is {show_arg(a)} in the first and {show_arg(b)} in the other\n{made}"
             )

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import checked, lengths
+from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.casting import as_positions
-from tinygraft.tensor.primitives.inrange import check
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.tensor.primitives.number_range import check
 from tinygraft.uop.ops import Ops, ScanArg, ScatterArg
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple
     flat = as_positions(true_at(self.bool().flatten(), size))
     columns = []
     for axis in range(self.ndim):
-        stride = lengths.as_int(lengths.product(self.shape[axis + 1 :]), "nonzero")
-        column = flat._op(Ops.IDIV, max(stride, 1))._op(Ops.MOD, max(lengths.as_int(self.shape[axis], "nonzero"), 1))
+        stride = size_math.as_int(size_math.product(self.shape[axis + 1 :]), "nonzero")
+        column = flat._op(Ops.IDIV, max(stride, 1))._op(Ops.MOD, max(size_math.as_int(self.shape[axis], "nonzero"), 1))
         columns.append(flat._op(Ops.CMPLT, 0)._op(Ops.WHERE, fill_value, column))
     if as_tuple:
         return tuple(columns)
@@ -130,6 +130,6 @@ def one_hot(self: Tensor, num_classes: int = -1) -> Tensor:
             "  hint: give it the number of classes"
         )
     count = num_classes if values is None else max(int(values.max()) + 1, 0)
-    checked.classes(self, count, values)
+    index_checks.classes(self, count, values)
     line = iota(type(self), count, self.device)
     return self.unsqueeze(-1)._op(Ops.CMPEQ, line)._cast(dtypes.default_int)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, promote, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.iota import positions_along
@@ -73,7 +73,7 @@ def _product(self: Tensor, x: Tensor, dtype: DTypeLike | None) -> Tensor:
             f"  left  made at {self._where()}      right made at {x._where()}"
         )
     inner = -1 if x.ndim == 1 else -2
-    if not lengths.same(self.shape[-1], x.shape[inner]):
+    if not size_math.same(self.shape[-1], x.shape[inner]):
         raise ShapeError(
             f"cannot multiply shapes {show_arg(self.shape)} and {show_arg(x.shape)} as matrices: axis -1 of the "
             f"left is {show_arg(self.shape[-1])} and axis {inner} of the right is {show_arg(x.shape[inner])}\n"
@@ -182,7 +182,7 @@ def scaled_dot_product_attention(
     if is_causal and attn_mask is not None:
         raise ValueError("attention takes attn_mask or is_causal, not both: put the causal part into the mask")
     if enable_gqa:
-        repeats = lengths.as_int(self.shape[-3], "attention"), lengths.as_int(key.shape[-3], "attention")
+        repeats = size_math.as_int(self.shape[-3], "attention"), size_math.as_int(key.shape[-3], "attention")
         if repeats[0] % repeats[1]:
             raise ShapeError(f"enable_gqa needs query heads that are a multiple of key heads, got {repeats}")
         key = key.repeat_interleave(repeats[0] // repeats[1], -3)
@@ -242,13 +242,13 @@ def _sizes(formula: str, inputs: Sequence[Sequence[str]], tensors: Sequence[Tens
     for letters, tensor in zip(inputs, tensors, strict=True):
         for axis, (letter, size) in enumerate(zip(letters, tensor.shape, strict=True)):
             known = sizes.get(letter, 1)
-            if not (lengths.same(known, size) or lengths.same(size, 1) or lengths.same(known, 1)):
+            if not (size_math.same(known, size) or size_math.same(size, 1) or size_math.same(known, 1)):
                 other, at = origins[letter]
                 raise ShapeError(
                     f"einsum {formula!r} of shapes {other.shape} and {tensor.shape}: {letter!r} is {known}, axis {at} "
                     f"of the first, and {size}, axis {axis} of the second\n"
                     f"  first made at {other._where()}      second made at {tensor._where()}"
                 )
-            if lengths.same(known, 1):
+            if size_math.same(known, 1):
                 sizes[letter], origins[letter] = size, (tensor, axis)
     return sizes

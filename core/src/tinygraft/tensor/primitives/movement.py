@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.errors import AxisError, IndexOutOfRange, ShapeError
 from tinygraft.tensor.data import ondisk
-from tinygraft.tensor.primitives import lengths, parts
+from tinygraft.tensor.primitives import size_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.primitives.lengths import as_ints, as_sizes
-from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
+from tinygraft.tensor.primitives.size_math import as_ints, as_sizes
 from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops, WindowArg
 from tinygraft.uop.show import show_arg
@@ -45,7 +45,7 @@ def reshape(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
             if axis >= len(old):
                 raise ShapeError(f"None keeps axis {axis} of {old}, which has no such axis\n  made at {self._where()}")
             new[axis] = old[axis]
-    return reshaped(self, _fill(self, tuple(new), lengths.product(old), f"{old}"))
+    return reshaped(self, _fill(self, tuple(new), size_math.product(old), f"{old}"))
 
 
 def _fill(self: Tensor, shape: Shape, total: sint, what: str) -> Shape:
@@ -60,12 +60,12 @@ def _fill(self: Tensor, shape: Shape, total: sint, what: str) -> Shape:
         return shape
     if len(free) > 1:
         raise ShapeError(f"one size can be -1, got {shape} for shape {self.shape}\n  made at {self._where()}")
-    known = lengths.product(size for axis, size in enumerate(shape) if axis != free[0])
+    known = size_math.product(size for axis, size in enumerate(shape) if axis != free[0])
     if isinstance(known, int) and isinstance(total, int) and (known == 0 or total % known):
         raise ShapeError(
             f"cannot reshape {what} to {shape}: {total} elements are no multiple of {known}\n  made at {self._where()}"
         )
-    return (*shape[: free[0]], lengths.div(total, known), *shape[free[0] + 1 :])
+    return (*shape[: free[0]], size_math.div(total, known), *shape[free[0] + 1 :])
 
 
 def reshaped(self: Tensor, shape: Shape) -> Tensor:
@@ -73,7 +73,7 @@ def reshaped(self: Tensor, shape: Shape) -> Tensor:
     if shape == self.shape:
         return self._again()
     if not (is_concrete(shape) and is_concrete(self.shape)):  # concrete shapes are checked where the node is made
-        parts.require(parts.Elements(self.shape, shape, self._where()))
+        size_checks.require(size_checks.Elements(self.shape, shape, self._where()))
     return self._move(Ops.RESHAPE, shape)
 
 
@@ -102,7 +102,7 @@ def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
             f"flatten needs start_dim <= end_dim, got {start_dim} and {end_dim} for shape {self.shape}\n"
             f"  made at {self._where()}"
         )
-    middle = lengths.product(self.shape[start : end + 1])
+    middle = size_math.product(self.shape[start : end + 1])
     return reshaped(self, (*self.shape[:start], middle, *self.shape[end + 1 :]))
 
 
@@ -123,7 +123,7 @@ def unflatten(self: Tensor, dim: int, sizes: Sequence[sint]) -> Tensor:
 def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without the axes of size 1, or without those named if they have size 1."""
     axes = range(self.ndim) if dim is None else self._axes(dim)
-    gone = {axis for axis in axes if self.ndim and lengths.same(self.shape[axis], 1)}
+    gone = {axis for axis in axes if self.ndim and size_math.same(self.shape[axis], 1)}
     return reshaped(self, tuple(size for axis, size in enumerate(self.shape) if axis not in gone))
 
 
@@ -154,7 +154,7 @@ def expand(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
                 f"  made at {self._where()}"
             )
     if not is_concrete(new):
-        parts.require(parts.CheckedSizes(new, "a shape", self._where()))
+        size_checks.require(size_checks.CheckedSizes(new, "a shape", self._where()))
     wide = reshaped(self, old)
     return wide if wide.shape == new else wide._move(Ops.EXPAND, new)
 
@@ -256,11 +256,11 @@ def shrink(self: Tensor, arg: Sequence[BeforeAfter | None]) -> Tensor:
     pairs = settled(
         tuple((0, size) if pair is None else tuple(pair) for pair, size in zip(arg, self.shape, strict=True))
     )
-    if all(lengths.same(a, 0) and lengths.same(b, n) for (a, b), n in zip(pairs, self.shape, strict=True)):
+    if all(size_math.same(a, 0) and size_math.same(b, n) for (a, b), n in zip(pairs, self.shape, strict=True)):
         return self._again()
     for axis, (size, (start, end)) in enumerate(zip(self.shape, pairs, strict=True)):
         if not is_concrete((size, start, end)):  # concrete bounds are checked where the node is made
-            parts.require(parts.AxisBounds(self.shape, axis, start, end, self._where()))
+            size_checks.require(size_checks.AxisBounds(self.shape, axis, start, end, self._where()))
     if self._is_data() and (found := ondisk.part(self.uop, pairs)) is not None:
         return self._wrap(found)
     return self._move(Ops.SHRINK, pairs)
@@ -304,8 +304,8 @@ def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
         raise IndexOutOfRange(
             f"narrow begins at {start}, which is no index of axis {axis} of {self.shape}\n  made at {self._where()}"
         )
-    first = lengths.from_front(start, size)
-    return sliced(self, axis, first, lengths.add(first, length))
+    first = size_math.from_front(start, size)
+    return sliced(self, axis, first, size_math.add(first, length))
 
 
 def every_nth(self: Tensor, steps: Sequence[int]) -> Tensor:
@@ -366,7 +366,7 @@ def split_with_sizes(self: Tensor, split_sizes: Sequence[int], dim: int = 0) -> 
 def chunk(self: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
     """At most that many slices of equal size along dim, the last one smaller; fewer than `chunks`, as in PyTorch."""
     axis = own_axis(self, "chunk", dim)
-    size = lengths.as_int(self.shape[axis], "chunk")
+    size = size_math.as_int(self.shape[axis], "chunk")
     if chunks < 1:
         raise ShapeError(
             f"chunk needs at least 1 part, got {chunks} for axis {axis} of {self.shape}\n  made at {self._where()}"
@@ -379,7 +379,7 @@ def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along dim, without that axis."""
     axis = own_axis(self, "unbind", dim)
     shape = self.shape[:axis] + self.shape[axis + 1 :]
-    size = lengths.as_int(self.shape[axis], "unbind")
+    size = size_math.as_int(self.shape[axis], "unbind")
     return tuple(reshaped(sliced(self, axis, i, i + 1), shape) for i in range(size))
 
 
@@ -394,7 +394,7 @@ def unfold(self: Tensor, dim: int, size: int, step: int) -> Tensor:
     axis = self._axis(dim)
     if not self.ndim:
         return reshaped(reshaped(self, (1,)).unfold(0, size, step), (size,))
-    length = lengths.as_int(self.shape[axis], "unfold")
+    length = size_math.as_int(self.shape[axis], "unfold")
     if not 0 <= size <= length or step < 1:
         raise ShapeError(
             f"windows of size {size} and step {step} do not fit axis {axis} of {self.shape}\n  made at {self._where()}"

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, to_dtype
 from tinygraft.errors import DTypeChoiceError
-from tinygraft.tensor.primitives import lengths, parts
+from tinygraft.tensor.primitives import size_checks, size_math
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.elementwise import size_root
 from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.tensor.primitives.transcendental import exp_below_zero, log_floats
 from tinygraft.uop.ops import Ops, ScanArg
 from tinygraft.uop.sizes import max_shape, sint
@@ -76,7 +76,7 @@ def not_empty(self: Tensor, what: str, axis: Axis) -> tuple[int, ...]:
     """The axes. Raises AxisError if one of them has no elements to choose from."""
     axes = self._axes(axis)
     if builtins.any(not isinstance(self.shape[a], int) or self.shape[a] == 0 for a in axes):
-        parts.require(parts.Filled(self.shape, axes, f"{what} over axis {axis}", self._where()))
+        size_checks.require(size_checks.Filled(self.shape, axes, f"{what} over axis {axis}", self._where()))
     return axes
 
 
@@ -119,7 +119,7 @@ def allclose(self: Tensor, other: object, rtol: float = 1e-5, atol: float = 1e-8
 
 def _count(self: Tensor, axis: Axis) -> sint:
     """How many elements one result of a reduction over axis combines."""
-    return lengths.product(self.shape[a] for a in self._axes(axis))
+    return size_math.product(self.shape[a] for a in self._axes(axis))
 
 
 def mean_floats(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
@@ -335,7 +335,7 @@ def is_among(self: Tensor, extreme: Tensor) -> Tensor:
 def _first_index(self: Tensor, op: Ops, what: str, axis: int | None, keepdim: bool) -> Tensor:
     """The index of the first extreme along `axis`, or of the first NaN; None: in the flattened tensor."""
     if axis is None:
-        result = _first_index(reshaped(self, (lengths.product(self.shape),)), op, what, 0, False)
+        result = _first_index(reshaped(self, (size_math.product(self.shape),)), op, what, 0, False)
         return reshaped(result, (1,) * self.ndim) if keepdim else result
     (axis,) = not_empty(self, what, axis) or (0,)
     if not self.ndim:

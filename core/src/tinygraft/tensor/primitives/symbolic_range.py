@@ -10,7 +10,7 @@ from typing import Any
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DTypeLike, dtypes, promote, to_dtype
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.primitives import lengths, parts
+from tinygraft.tensor.primitives import size_checks, size_math
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.uop.index import settled
 from tinygraft.uop.ops import Ops
@@ -38,16 +38,16 @@ def symbolic_range(of: Any, start: Any, stop: Any, step: Any, dtype: DTypeLike |
             "  hint: multiply what it gives, as in Tensor.arange(n) * 0.5"
         )
     first, end = ends
-    over = lengths.add(lengths.sub(end, first), step - 1 if step > 0 else step + 1)
-    count = lengths.most(lengths.div(over, step) if step > 0 else lengths.div(lengths.mul(over, -1), -step), 0)
-    last = lengths.add(first, lengths.mul(lengths.sub(count, 1), step))
-    own = promote(*[lengths.dtype_of(end) for end in (start, stop) if isinstance(end, UOp)])
+    over = size_math.add(size_math.sub(end, first), step - 1 if step > 0 else step + 1)
+    count = size_math.most(size_math.div(over, step) if step > 0 else size_math.div(size_math.mul(over, -1), -step), 0)
+    last = size_math.add(first, size_math.mul(size_math.sub(count, 1), step))
+    own = promote(*[size_math.dtype_of(end) for end in (start, stop) if isinstance(end, UOp)])
     to = to_dtype(dtype or own)
-    wide = dtypes.int32 if all(lengths.fits(n, dtypes.int32) for n in (first, last)) else dtypes.int64
-    if dtype is None and not all(lengths.fits(n, to) for n in (first, last)):
+    wide = dtypes.int32 if all(size_math.fits(n, dtypes.int32) for n in (first, last)) else dtypes.int64
+    if dtype is None and not all(size_math.fits(n, to) for n in (first, last)):
         to = wide
     for end in (first, last):
-        parts.require(parts.Fits(end, to, count=count))
+        size_checks.require(size_checks.Fits(end, to, count=count))
     line = iota(of, count, Device.canonicalize(device))._cast(wide)
     line = line if step == 1 else line._op(Ops.MUL, line._const(step, wide))
     line = line if isinstance(first, int) and first == 0 else line._op(Ops.ADD, line._const(first, wide))

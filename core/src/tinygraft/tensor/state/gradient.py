@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tinygraft.autograd.build import laid_like
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.data.assigning import rebind
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.paths import GradientPath, Leaves
 from tinygraft.uop.held import memories
@@ -97,7 +97,7 @@ def _seed(self: Tensor, what: str, gradient: Any) -> UOp:
     if self.dtype.kind != "float":
         raise DTypeError(f"{what} needs a tensor of floats, this one is {self.dtype}\n  made at {self._where()}")
     if gradient is None:
-        if not lengths.same(lengths.product(self.shape), 1):
+        if not size_math.same(size_math.product(self.shape), 1):
             raise ShapeError(
                 f"{what} needs a tensor of one element, this one has shape {self.shape}\n"
                 f"  made at {self._where()}\n"

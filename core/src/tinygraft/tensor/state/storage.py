@@ -20,8 +20,8 @@ from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.tape import note_asked
 from tinygraft.errors import ShapeError
 from tinygraft.interrupt import come_again, guarded
-from tinygraft.tensor.state import quiet
-from tinygraft.tensor.state.leaves import by_itself, leaf
+from tinygraft.tensor.state import no_grad
+from tinygraft.tensor.state.leaf_nodes import by_itself, leaf
 from tinygraft.tensor.state.live import LIVE, borrows, note_assigned, wake
 from tinygraft.tensor.state.made_at import Made
 from tinygraft.tensor.state.view_steps import MOVES, Steps, detaches, over, overlaps, steps_to
@@ -230,8 +230,8 @@ def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
 
     Another thread may have written to base or realised it since: then the view is of the node that base has now.
     """
-    if quiet.here.blocks and quiet.is_quiet():
-        made = quiet.cut(made)
+    if no_grad.here.blocks and no_grad.is_quiet():
+        made = no_grad.cut(made)
     steps = steps_to(made, old)
     with exclusive:
         storage = base._storage
@@ -329,7 +329,7 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
           where: Made) -> None:  # fmt: skip
     """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
 
-    unrecorded: gradients go on to the old value, unless that is a leaf (quiet.py). where is the line of the user's
+    unrecorded: gradients go on to the old value, unless that is a leaf (no_grad.py). where is the line of the user's
     code. is_leaf returns whether a storage is a leaf to gradients: a value that is written into one is detached, and so
     is one that is written through a tensor that detach() returned. Raises ShapeError where two elements of the view
     are one element of the storage.
@@ -362,7 +362,7 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         if not whole and (shared or memory_base(old).op is Ops.FUNCTION):
             old = by_itself(old)
         if unrecorded and not stays:
-            value = quiet.unrecorded(value, old if whole else over(moves, old))
+            value = no_grad.unrecorded(value, old if whole else over(moves, old))
         if not whole:
             new = UOp(Ops.ASSIGN, old.dtype, (old, value, over(moves, old)))
         else:

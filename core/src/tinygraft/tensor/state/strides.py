@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.primitives.lengths import now
+from tinygraft.tensor.primitives.size_math import now
 from tinygraft.tensor.state.view_steps import Steps, indices
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import is_concrete, sint

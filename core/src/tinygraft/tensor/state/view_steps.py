@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinygraft.tensor.primitives.lengths import now
+from tinygraft.tensor.primitives.size_math import now
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -36,7 +36,7 @@ def over_moves(view: UOp, old: UOp) -> UOp:
 
 
 def detaches(steps: Steps) -> bool:
-    """Whether there is a DETACH among the steps: of detach, or of a view that is a leaf (`marked` in leaves.py)."""
+    """Whether there is a DETACH among the steps: of detach, or of a view that is a leaf (`marked` in leaf_nodes.py)."""
     return any(op is Ops.DETACH for op, *_ in steps)
 
 

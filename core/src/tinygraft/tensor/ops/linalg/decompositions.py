@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.linalg.triangles import check_matrix, column_at, conjugate_transpose, step_number, stored_now
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced
@@ -34,7 +34,7 @@ class LU(NamedTuple):
 def square_size(self: Tensor, what: str) -> int:
     """The size of square matrices. Raises ShapeError for others."""
     check_matrix(self, what)
-    m, n = lengths.as_ints(self.shape[-2:], what)
+    m, n = size_math.as_ints(self.shape[-2:], what)
     if m != n:
         raise ShapeError(f"{what} needs square matrices, got shape {self.shape}\n  made at {self._where()}")
     return m
@@ -58,7 +58,7 @@ def _with_gradient(
 def pivoted(self: Tensor, what: str) -> tuple[Tensor, Tensor, Tensor]:
     """(L and U in one matrix, the order of rows, for each column the row that was swapped up)."""
     check_matrix(self, what)
-    m, n = lengths.as_ints(self.shape[-2:], what)
+    m, n = size_math.as_ints(self.shape[-2:], what)
     a = self._in_field()
     rows, columns = positions_along(a, a.ndim - 2), positions_along(a, a.ndim - 1)
     order = rows.expand(*a.shape[:-1], 1)
@@ -122,7 +122,7 @@ def lu(self: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
 
 def _unpacked(self: Tensor, order: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """P, L and U from one matrix and the order of rows."""
-    m, n = lengths.as_ints(self.shape[-2:], "lu")
+    m, n = size_math.as_ints(self.shape[-2:], "lu")
     k = min(m, n)
     p = order.unsqueeze(-2).eq(positions_along(order, order.ndim - 1).unsqueeze(-1))._cast(self.dtype)
     low = sliced(self, self.ndim - 1, 0, k).tril(-1)
@@ -156,7 +156,7 @@ def _order_of(self: Tensor, pivots: Tensor) -> Tensor:
     check_matrix(self, "lu_unpack")
     rows = positions_along(self, self.ndim - 2)
     order = rows.expand(*self.shape[:-1], 1)
-    for step in range(lengths.as_int(pivots.shape[-1], "lu_unpack")):
+    for step in range(size_math.as_int(pivots.shape[-1], "lu_unpack")):
         k, best = step_number(self, step), sliced(pivots, pivots.ndim - 1, step, step + 1).unsqueeze(-1) - 1
         swap = rows.eq(k).where(best._cast(dtypes.int32), rows.eq(best).where(k, rows))
         order = stored_now(order.gather(-2, swap.expand(order.shape)))
@@ -211,7 +211,7 @@ def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True,
     if B.is_complex() and not self.is_complex():
         return self._cast(B.dtype).solve_triangular(B, upper=upper, left=left, unitriangular=unitriangular)
     n = square_size(self, "solve_triangular")
-    if B.ndim < 2 or not lengths.same(B.shape[-2 if left else -1], n):
+    if B.ndim < 2 or not size_math.same(B.shape[-2 if left else -1], n):
         raise ShapeError(
             f"solve_triangular of {self.shape} needs {'rows' if left else 'columns'} of {n} numbers on the other "
             f"side, got shape {B.shape}\n  matrix made at {self._where()}      other made at {B._where()}"
@@ -305,7 +305,7 @@ def lu_factor_ex(self: Tensor, *, pivot: bool = True, check_errors: bool = False
 def _first_number(self: Tensor, wrong: Callable[[Tensor], Tensor]) -> Tensor:
     """For each row the number (from 1) of the first element that is wrong, 0 where none is."""
     hit = wrong(self)
-    if not lengths.as_int(self.shape[-1], "info"):
+    if not size_math.as_int(self.shape[-1], "info"):
         return hit.any(-1)._cast(dtypes.int32)
     return hit.any(-1).where(hit._cast(dtypes.int32).argmax(-1)._cast(dtypes.int32) + 1, 0)
 
@@ -331,7 +331,7 @@ def cholesky_inverse(self: Tensor, upper: bool = False) -> Tensor:
 def write_bound(self: Tensor) -> Tensor:
     """The greatest sum of a row, which no eigenvalue exceeds; one number for each matrix."""
     sums = self.abs().sum(-1, keepdim=True)
-    return sums.max(-2, keepdim=True) if lengths.as_int(sums.shape[-2], "a norm") else sums.sum(-2, keepdim=True)
+    return sums.max(-2, keepdim=True) if size_math.as_int(sums.shape[-2], "a norm") else sums.sum(-2, keepdim=True)
 
 
 def _only_pivoted(what: str, pivot: bool) -> None:
@@ -346,10 +346,10 @@ def _common_batch(what: str, a: Tensor, b: Tensor) -> tuple[Any, ...]:
     for left, right in zip(
         (1,) * (count + 2 - a.ndim) + a.shape[:-2], (1,) * (count + 2 - b.ndim) + b.shape[:-2], strict=True
     ):
-        if not (lengths.same(left, right) or lengths.same(left, 1) or lengths.same(right, 1)):
+        if not (size_math.same(left, right) or size_math.same(left, 1) or size_math.same(right, 1)):
             raise ShapeError(
                 f"{what} of matrices {a.shape} and {b.shape}: their leading axes do not broadcast\n"
                 f"  first made at {a._where()}      second made at {b._where()}"
             )
-        found.append(right if lengths.same(left, 1) else left)
+        found.append(right if size_math.same(left, 1) else left)
     return tuple(found)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tinygraft.dtype import dtypes
 from tinygraft.tensor.ops.linalg.decompositions import identity_of, square_size, write_bound
 from tinygraft.tensor.ops.linalg.triangles import check_matrix, conjugate_transpose, stored_now
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tenso
     [2.0, 1.0]
     """
     check_matrix(self, "svd")
-    m, n = lengths.as_ints(self.shape[-2:], "svd")
+    m, n = size_math.as_ints(self.shape[-2:], "svd")
     if m < n:
         u, s, v = conjugate_transpose(self).svd(full_matrices)
         return conjugate_transpose(v), s, conjugate_transpose(u)
@@ -136,7 +136,7 @@ def _apart(self: Tensor, s: Tensor, phases: bool) -> Tensor:
     """x - x' over the differences of the squares of singular values, 0 on the diagonal; but with phases, of complex
     numbers, there what turns the phase of U alone: V has none then.
     """
-    n = lengths.as_int(s.shape[-1], "svd")
+    n = size_math.as_int(s.shape[-1], "svd")
     squares, eye = s * s, identity_of(s, n, n)
     gaps = squares.unsqueeze(-2) - squares.unsqueeze(-1) + eye
     return (self - conjugate_transpose(self)) / gaps
@@ -203,10 +203,10 @@ def _in_one(self: Tensor, batch: int, *others: Tensor) -> list[Tensor]:
     rounding makes of them, and those of one run do not fit those of another.
     """
     shapes = [tensor.shape for tensor in (self, *others)]
-    flat = [reshaped(t, (*t.shape[:batch], lengths.product(t.shape[batch:]))) for t in (self, *others)]
+    flat = [reshaped(t, (*t.shape[:batch], size_math.product(t.shape[batch:]))) for t in (self, *others)]
     whole, found, start = stored_now(flat[0].cat(*flat[1:], dim=-1)), [], 0
     for shape, part in zip(shapes, flat, strict=True):
-        end = start + lengths.as_int(part.shape[-1], "a part")
+        end = start + size_math.as_int(part.shape[-1], "a part")
         found.append(reshaped(sliced(whole, batch, start, end), shape))
         start = end
     return found
@@ -239,7 +239,7 @@ def _greatest_cosine(self: Tensor, rows: int) -> Tensor:
     """The greatest cosine of two columns of each matrix, (..., 1, 1)."""
     top = sliced(self, self.ndim - 2, 0, rows)
     unit = top / (_squares(top).sum(-2, keepdim=True).sqrt() + _tiny(self._real().dtype))
-    n = lengths.as_int(self.shape[-1], "a sweep")
+    n = size_math.as_int(self.shape[-1], "a sweep")
     cosines = (conjugate_transpose(unit) @ unit).abs()
     cosines = cosines * (1.0 - identity_of(cosines, n, n))
     return stored_now(cosines.max((-2, -1), keepdim=True))
@@ -251,7 +251,7 @@ def _turned(self: Tensor, rows: int, small: Tensor | None) -> Tensor:
     All but the first then move on by one position. After a whole tournament the order is the first one again.
     """
     axis = self.ndim - 1
-    count = lengths.as_int(self.shape[axis], "a round")
+    count = size_math.as_int(self.shape[axis], "a round")
     left, right = sliced(self, axis, 0, count // 2), sliced(self, axis, count // 2, count).flip(axis)
     first, second = sliced(left, axis - 1, 0, rows), sliced(right, axis - 1, 0, rows)
     own, others = _squares(first).sum(-2, keepdim=True), _squares(second).sum(-2, keepdim=True)

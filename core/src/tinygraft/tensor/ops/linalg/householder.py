@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.linalg.decompositions import identity_of, row_at
 from tinygraft.tensor.ops.linalg.triangles import check_matrix, column_at, conjugate_transpose, step_number, stored_now
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import sliced
 
@@ -35,7 +35,7 @@ def geqrf(self: Tensor) -> Geqrf:
     ([[-5.0], [0.5]], [1.6])
     """
     check_matrix(self, "geqrf")
-    m, n = lengths.as_ints(self.shape[-2:], "geqrf")
+    m, n = size_math.as_ints(self.shape[-2:], "geqrf")
     a = self._in_field()
     rows, columns = positions_along(a, a.ndim - 2), positions_along(a, a.ndim - 1)
     taus = []
@@ -86,7 +86,7 @@ def ormqr(self: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose
     _reflected(self, "ormqr", tau)
     if not left:
         return conjugate_transpose(self.ormqr(tau, conjugate_transpose(other), transpose=not transpose))
-    if not lengths.same(other.shape[-2], self.shape[-2]):
+    if not size_math.same(other.shape[-2], self.shape[-2]):
         raise ShapeError(
             f"ormqr of {self.shape} needs {self.shape[-2]} rows on the other side, got shape {other.shape}\n"
             f"  reflections made at {self._where()}      other made at {other._where()}"
@@ -97,8 +97,8 @@ def ormqr(self: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose
 def _reflected(self: Tensor, what: str, tau: Tensor) -> tuple[int, int]:
     """The size of a matrix of reflections. Raises ShapeError where it cannot be one."""
     check_matrix(self, what)
-    m, n = lengths.as_ints(self.shape[-2:], what)
-    if tau.ndim != self.ndim - 1 or lengths.as_int(tau.shape[-1], what) > min(m, n):
+    m, n = size_math.as_ints(self.shape[-2:], what)
+    if tau.ndim != self.ndim - 1 or size_math.as_int(tau.shape[-1], what) > min(m, n):
         raise ShapeError(
             f"{what} needs at most as many reflections as there are rows and columns, got shapes {self.shape} and "
             f"{tau.shape}\n  matrix made at {self._where()}      reflections made at {tau._where()}"
@@ -111,7 +111,7 @@ def reflectors_applied(self: Tensor, tau: Tensor, start: Tensor, transpose: bool
     a, number, found = self._in_field(), tau._in_field(), start._in_field()
     number = number._conj() if transpose else number
     rows = positions_along(a, a.ndim - 2)
-    count = lengths.as_int(tau.shape[-1], "reflections")
+    count = size_math.as_int(tau.shape[-1], "reflections")
     for step in range(count) if transpose else reversed(range(count)):
         k = step_number(a, step)
         v = rows.eq(k).where(1.0, (rows > k).where(column_at(a, k), 0.0))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import DTypeLike, part_of
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.elementwise import size_root
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.reduce import Axis
-from tinygraft.tensor.primitives.spellings import either_spelling
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -86,7 +86,7 @@ def matrix_norm(
     if ord in (1, -1, math.inf, -math.inf):
         along, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = x._in_field().abs().sum(along, keepdim=True)
-        if lengths.same(sums.shape[other], 0):
+        if size_math.same(sums.shape[other], 0):
             found = sums.sum(other, keepdim=True)
         else:
             found = sums.max(other, keepdim=True) if ord > 0 else sums.min(other, keepdim=True)
@@ -153,7 +153,7 @@ def cdist(self: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = N
     >>> Tensor([[0.0, 0.0]]).cdist(Tensor([[3.0, 4.0], [0.0, 1.0]])).tolist()
     [[5.0, 1.0]]
     """
-    if self.ndim < 2 or x2.ndim < 2 or not lengths.same(self.shape[-1], x2.shape[-1]):
+    if self.ndim < 2 or x2.ndim < 2 or not size_math.same(self.shape[-1], x2.shape[-1]):
         raise ShapeError(
             f"cdist needs rows of equal length, got shapes {self.shape} and {x2.shape}\n"
             f"  first made at {self._where()}      second made at {x2._where()}"
@@ -165,7 +165,7 @@ def pdist(self: Tensor, p: float = 2.0) -> Tensor:
     """The distances of all pairs of different rows of (n, d), n (n - 1) / 2 of them."""
     if self.ndim != 2:
         raise ShapeError(f"pdist needs rows of numbers (n, d), got shape {self.shape}\n  made at {self._where()}")
-    n = lengths.as_int(self.shape[0], "pdist")
+    n = size_math.as_int(self.shape[0], "pdist")
     first = [i for i in range(n) for _ in range(i + 1, n)]
     second = [j for i in range(n) for j in range(i + 1, n)]
     return (self[first] - self[second]).vector_norm(p, -1)
@@ -193,7 +193,7 @@ def cond(self: Tensor, p: Any = None) -> Tensor:
     """
     if p in (None, 2, -2):
         sizes = self.svdvals()
-        if lengths.same(sizes.shape[-1], 0):
+        if size_math.same(sizes.shape[-1], 0):
             return sizes.sum(-1)
         most, least = sizes.max(-1), sizes.min(-1)
         return least / most if p == -2 else most / least
@@ -202,4 +202,4 @@ def cond(self: Tensor, p: Any = None) -> Tensor:
 
 def _greatest(sizes: Tensor) -> Any:
     """The greatest of singular values; 0 of none."""
-    return sizes.sum(-1) if lengths.same(sizes.shape[-1], 0) else sizes.max(-1)
+    return sizes.sum(-1) if size_math.same(sizes.shape[-1], 0) else sizes.max(-1)

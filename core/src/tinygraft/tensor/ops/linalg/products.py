@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import promote
 from tinygraft.errors import AxisError, ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.matmul import accumulator_dtypes
 from tinygraft.tensor.primitives.movement import reshaped
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def bmm(self: Tensor, mat2: Tensor) -> Tensor:
     [[[3.0]], [[3.0]]]
     """
     _of_rank(self, "bmm", 3, mat2)
-    if not lengths.same(self.shape[0], mat2.shape[0]):
+    if not size_math.same(self.shape[0], mat2.shape[0]):
         raise ShapeError(
             f"bmm needs as many matrices on both sides, got shapes {self.shape} and {mat2.shape}\n"
             f"  left  made at {self._where()}      right made at {mat2._where()}"
@@ -165,7 +165,7 @@ def tensordot(self: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     if len(here) != len(there):
         raise ShapeError(f"tensordot sums over as many axes on both sides, got {here} and {there}")
     for i, j in zip(here, there, strict=True):
-        if not lengths.same(self.shape[i], b.shape[j]):
+        if not size_math.same(self.shape[i], b.shape[j]):
             raise ShapeError(
                 f"tensordot of shapes {self.shape} and {b.shape}: axis {i} of the first is {self.shape[i]}, "
                 f"axis {j} of the second is {b.shape[j]}\n"
@@ -201,7 +201,7 @@ def kron(self: Tensor, other: Tensor) -> Tensor:
     # axes (m, 1) times (1, n), each pair merged to m * n: a broadcast product
     left = reshaped(a, tuple(size for length in a.shape for size in (length, 1)))
     right = reshaped(b, tuple(size for length in b.shape for size in (1, length)))
-    shape = tuple(lengths.mul(m, n) for m, n in zip(a.shape, b.shape, strict=True))
+    shape = tuple(size_math.mul(m, n) for m, n in zip(a.shape, b.shape, strict=True))
     return reshaped((left * right), shape)
 
 
@@ -215,7 +215,7 @@ def cross(self: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """
     along = -1 if dim is None else dim
     for tensor in (self, other):
-        if not tensor.ndim or not lengths.same(tensor.shape[tensor._axis(along)], 3):
+        if not tensor.ndim or not size_math.same(tensor.shape[tensor._axis(along)], 3):
             raise ShapeError(
                 f"cross needs 3 numbers along axis {along}, got shapes {self.shape} and {other.shape}\n"
                 f"  left  made at {self._where()}      right made at {other._where()}"
@@ -247,7 +247,7 @@ def vander(self: Tensor, N: int | None = None, increasing: bool = False) -> Tens
     """
     if not self.ndim:
         raise AxisError(f"vander needs an axis, got shape {self.shape}\n  made at {self._where()}")
-    count = lengths.as_int(self.shape[-1] if N is None else N, "vander")
+    count = size_math.as_int(self.shape[-1] if N is None else N, "vander")
     columns = [self._const(1, self.dtype)]
     for _ in range(1, count):
         columns.append(columns[-1] * self)
@@ -275,8 +275,8 @@ def multi_dot(cls: type[Tensor], tensors: Sequence[Tensor]) -> Tensor:
     for matrix in matrices:
         _of_rank(matrix, "multi_dot", 2)
     sizes = [
-        *lengths.as_ints((matrices[0].shape[0],), "multi_dot"),
-        *(lengths.as_int(m.shape[1], "multi_dot") for m in matrices),
+        *size_math.as_ints((matrices[0].shape[0],), "multi_dot"),
+        *(size_math.as_int(m.shape[1], "multi_dot") for m in matrices),
     ]
     order = _cheapest_order(tuple(sizes))
     done: dict[tuple[int, int], Tensor] = {(i, i): matrix for i, matrix in enumerate(matrices)}

@@ -14,7 +14,7 @@ from tinygraft.dtype import dtypes, part_of
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.linalg.decompositions import identity_of, pivoted, solve_by_lu, square_size, write_bound
 from tinygraft.tensor.ops.linalg.triangles import check_matrix, conjugate_transpose, step_number, stored_now
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.matmul import accumulator_dtypes
 from tinygraft.tensor.primitives.movement import reshaped
@@ -55,7 +55,7 @@ def solve(self: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     n = square_size(self, "solve")
     vector = B.ndim == 1 or (B.ndim == self.ndim - 1 and B.shape == self.shape[:-1])
     right = B.unsqueeze(-1) if vector else B
-    if right.ndim < 2 or not lengths.same(right.shape[-2 if left or vector else -1], n):
+    if right.ndim < 2 or not size_math.same(right.shape[-2 if left or vector else -1], n):
         raise ShapeError(
             f"solve of {self.shape} needs {'rows' if left else 'columns'} of {n} numbers on the other side, "
             f"got shape {B.shape}\n  matrix made at {self._where()}      other made at {B._where()}"
@@ -82,7 +82,8 @@ def _summed_to(self: Tensor, like: Tensor) -> Tensor:
     """A gradient with the axes that a broadcast added or repeated summed up."""
     extra = self.ndim - like.ndim
     grown = (
-        lengths.same(size, 1) and not lengths.same(self.shape[axis + extra], 1) for axis, size in enumerate(like.shape)
+        size_math.same(size, 1) and not size_math.same(self.shape[axis + extra], 1)
+        for axis, size in enumerate(like.shape)
     )
     axes = (*range(extra), *(axis + extra for axis, has in enumerate(grown) if has))
     return reshaped((self.sum(axes, keepdim=True) if axes else self), like.shape)
@@ -218,7 +219,7 @@ def pinverse(self: Tensor, rcond: Any = None) -> Tensor:
 
 def _smallest(self: Tensor, sizes: Tensor, rtol: Any, atol: Any = None) -> Tensor:
     """The bound above which a singular value counts, one number for each matrix."""
-    m, n = lengths.as_ints(self.shape[-2:], "rank")
+    m, n = size_math.as_ints(self.shape[-2:], "rank")
     given = rtol is not None or atol is not None
     default = 0.0 if given and rtol is None else _rounding(self, m, n)
     largest = sizes.max(-1, keepdim=True) if min(m, n) else sizes.sum(-1, keepdim=True)
@@ -256,10 +257,10 @@ def lstsq(self: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = No
     [1.0, 1.0]
     """
     check_matrix(self, "lstsq")
-    m, n = lengths.as_ints(self.shape[-2:], "lstsq")
+    m, n = size_math.as_ints(self.shape[-2:], "lstsq")
     vector = B.ndim == 1
     right = B.unsqueeze(-1) if vector else B
-    if right.ndim < 2 or not lengths.same(right.shape[-2], m):
+    if right.ndim < 2 or not size_math.same(right.shape[-2], m):
         raise ShapeError(
             f"lstsq of {self.shape} needs {m} rows on the other side, got shape {B.shape}\n"
             f"  matrix made at {self._where()}      other made at {B._where()}"
@@ -326,8 +327,8 @@ def matrix_exp(self: Tensor) -> Tensor:
 
 def tensorinv(self: Tensor, ind: int = 2) -> Tensor:
     """The inverse of tensordot with this tensor over its last axes: axes from ind on come first in the result."""
-    rows, columns = lengths.as_ints(self.shape[:ind], "tensorinv"), lengths.as_ints(self.shape[ind:], "tensorinv")
-    found = reshaped(self, (lengths.product(rows), lengths.product(columns))).inv()
+    rows, columns = size_math.as_ints(self.shape[:ind], "tensorinv"), size_math.as_ints(self.shape[ind:], "tensorinv")
+    found = reshaped(self, (size_math.product(rows), size_math.product(columns))).inv()
     return reshaped(found, (*columns, *rows))
 
 
@@ -336,7 +337,7 @@ def tensorsolve(self: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     moved = [axis % self.ndim for axis in (dims or ())]
     a = self.permute(*(axis for axis in range(self.ndim) if axis not in moved), *moved) if moved else self
     shape = a.shape[B.ndim :]
-    return reshaped(reshaped(a, (lengths.product(B.shape), lengths.product(shape))).solve(B.flatten()), shape)
+    return reshaped(reshaped(a, (size_math.product(B.shape), size_math.product(shape))).solve(B.flatten()), shape)
 
 
 def _column_of(number: Any) -> Any:

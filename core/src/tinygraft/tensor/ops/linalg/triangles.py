@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import sliced
 from tinygraft.uop.ops import Ops
@@ -84,7 +84,7 @@ def qr(self: Tensor, mode: str = "complete") -> tuple[Tensor, Tensor]:
     check_matrix(self, "qr")
     if mode not in ("complete", "reduced", "r"):
         raise ValueError(f"the mode of qr is complete, reduced or r, got {mode!r}")
-    m, n = lengths.as_ints(self.shape[-2:], "qr")
+    m, n = size_math.as_ints(self.shape[-2:], "qr")
     q, r = self._in_field()._reflected_to(m, n)
     rows = m if mode == "complete" else min(m, n)
     q, r = sliced(q, q.ndim - 1, 0, rows), sliced(r, r.ndim - 2, 0, rows)
@@ -148,7 +148,7 @@ def newton_schulz(self: Tensor, steps: int, params: Sequence[float], eps: float 
     Each step gives params[0] G + params[1] (G G') G + ..., starting from self over its norm.
     """
     check_matrix(self, "newton_schulz")
-    tall = lengths.as_int(self.shape[-2], "newton_schulz") > lengths.as_int(self.shape[-1], "newton_schulz")
+    tall = size_math.as_int(self.shape[-2], "newton_schulz") > size_math.as_int(self.shape[-1], "newton_schulz")
     x = self.transpose(-2, -1) if tall else self
     norm = x._op(Ops.MUL, x).sum((-2, -1), keepdim=True)._op(Ops.SQRT)
     x = x._op(Ops.FDIV, norm._op(Ops.ADD, eps))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import sliced
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def view_as_complex(self: Tensor) -> Tensor:
     >>> Tensor([[1.0, 2.0], [3.0, 4.0]]).view_as_complex().tolist()
     [(1+2j), (3+4j)]
     """
-    if not self.ndim or not lengths.same(self.shape[-1], 2):
+    if not self.ndim or not size_math.same(self.shape[-1], 2):
         raise ShapeError(f"view_as_complex needs a last axis of 2, got shape {self.shape}\n  made at {self._where()}")
     real, imaginary = (sliced(self, self.ndim - 1, i, i + 1).squeeze(-1) for i in range(2))
     return real.complex(imaginary)

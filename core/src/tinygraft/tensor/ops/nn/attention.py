@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.nn.dropout import dropped
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import reshaped
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def multi_head_attention_forward(
             average_attn_weights,
         )  # fmt: skip
         return out.squeeze(1), None if weights is None else weights.squeeze(0)
-    embed = lengths.as_int(self.shape[-1], "attention")
+    embed = size_math.as_int(self.shape[-1], "attention")
     separate = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
     q, k, v = _projected(self, key, value, in_proj_weight, separate, in_proj_bias)
     if bias_k is not None and bias_v is not None:
@@ -65,7 +65,7 @@ def multi_head_attention_forward(
     if add_zero_attn:
         k, v = (t.cat(t[:, :1] * 0, dim=1) for t in (k, v))
     scores = q.matmul(k.transpose(-2, -1)) * (1 / math.sqrt(embed // num_heads))
-    extra = lengths.as_int(scores.shape[-1], "attention") - lengths.as_int(key.shape[0], "attention")
+    extra = size_math.as_int(scores.shape[-1], "attention") - size_math.as_int(key.shape[0], "attention")
     if attn_mask is not None:
         scores = _without_masked(scores, attn_mask.unsqueeze(0) if attn_mask.ndim == 2 else attn_mask, extra)
     if key_padding_mask is not None:
@@ -89,7 +89,7 @@ def _check_heads(self: Tensor, key: Tensor, value: Tensor, embed: int, num_heads
             f"attention needs queries, keys and values (length, batch, embed) or (length, embed), got "
             f"{self.shape}, {key.shape} and {value.shape}\n  queries made at {self._where()}"
         )
-    if not lengths.same(self.shape[-1], embed) or embed % num_heads:
+    if not size_math.same(self.shape[-1], embed) or embed % num_heads:
         raise ShapeError(
             f"attention of {num_heads} heads over queries of shape {self.shape} needs {embed} numbers each, "
             f"a multiple of the heads\n  queries made at {self._where()}"
@@ -111,7 +111,7 @@ def _projected(
 
 def _by_head(self: Tensor, heads: int) -> Tensor:
     """(length, batch, embed) as (batch * heads, length, embed / heads)."""
-    length, batch, embed = lengths.as_ints(self.shape, "attention")
+    length, batch, embed = size_math.as_ints(self.shape, "attention")
     return reshaped(self, (length, batch * heads, embed // heads)).permute(1, 0, 2)
 
 

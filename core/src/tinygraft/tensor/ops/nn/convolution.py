@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import DTypeLike
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.nn.pooling_windows import Sizes, each_axis, each_side, padded, windows_of
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.matmul import accumulator_dtypes
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops, WindowArg
@@ -48,7 +48,7 @@ def conv2d(
         each = self.unsqueeze(0).conv2d(weight, bias, groups, stride, dilation, padding, dtype)
         return reshaped(each, each.shape[1:])
     _check_conv(self, f"conv{max(n, 1)}d", weight, groups, weight.shape[1:2], weight.shape[:1])
-    kernel = lengths.as_ints(weight.shape[2:], "a kernel")
+    kernel = size_math.as_ints(weight.shape[2:], "a kernel")
     inside, outside = accumulator_dtypes(self, dtype, weight)
     steps, gaps = each_axis("stride", stride, n), each_axis("dilation", dilation, n)
     sides = _named_sides(padding, kernel, steps, gaps) if isinstance(padding, str) else padding
@@ -116,7 +116,7 @@ def conv_transpose2d(
         each = whole.conv_transpose2d(weight, bias, groups, stride, dilation, padding, output_padding)
         return reshaped(each, each.shape[1:])
     _check_conv(self, f"conv_transpose{max(n, 1)}d", weight, groups, (weight.shape[0] // max(groups, 1),), (groups,))
-    kernel, count = lengths.as_ints(weight.shape[2:], "a kernel"), lengths.as_ints(self.shape[2:], "a convolution")
+    kernel, count = size_math.as_ints(weight.shape[2:], "a kernel"), size_math.as_ints(self.shape[2:], "a convolution")
     steps, gaps = each_axis("stride", stride, n), each_axis("dilation", dilation, n)
     extra = each_axis("output_padding", output_padding, n, 0)
     inside, outside = accumulator_dtypes(self, None, weight)

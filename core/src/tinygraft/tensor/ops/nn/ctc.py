@@ -10,7 +10,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.data.from_python import array_of
 from tinygraft.tensor.ops.nn.loss import nan_where, reduced
-from tinygraft.tensor.primitives import checked, lengths
+from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.iota import iota, positions_along
 from tinygraft.tensor.primitives.movement import reshaped
@@ -46,16 +46,16 @@ def ctc_loss(
             f"  made at {self._where()}"
         )
     x = self._in_float() if self.ndim == 3 else self._in_float().unsqueeze(1)
-    classes = lengths.as_int(x.shape[2], "ctc_loss")
+    classes = size_math.as_int(x.shape[2], "ctc_loss")
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss needs a blank of its {classes} classes, got {blank}")
-    ends, late = _lengths(x, "input_lengths", input_lengths, lengths.as_int(x.shape[0], "ctc_loss"))
+    ends, late = _lengths(x, "input_lengths", input_lengths, size_math.as_int(x.shape[0], "ctc_loss"))
     targets = x._argument("ctc_loss", "targets", targets)
-    most = lengths.as_int(targets.shape[-1], "ctc_loss") if targets.ndim else 0
+    most = size_math.as_int(targets.shape[-1], "ctc_loss") if targets.ndim else 0
     sizes, long = _lengths(x, "target_lengths", target_lengths, most)
     labels = _labels(x, targets, target_lengths, sizes)
     counted = positions_along(labels, 1) < sizes.unsqueeze(1)
-    wrong = checked.labels(x, labels, 2, counted=counted)
+    wrong = index_checks.labels(x, labels, 2, counted=counted)
     if wrong is not None:  # what is beyond the lengths may be any number
         labels = (wrong | counted.logical_not()).where(blank, labels)
     alpha = _forward(x, labels, ends, blank)
@@ -86,9 +86,9 @@ def _lengths(self: Tensor, name: str, given: Any, most: int) -> tuple[Tensor, Te
     is_tensor = isinstance(found, TensorBase)
     if not is_tensor or found.dtype.kind not in ("int", "uint"):
         raise DTypeError(f"ctc_loss needs {name} of integers, got {found.dtype if is_tensor else given!r}")
-    if lengths.product(found.shape) != self.shape[1]:
+    if size_math.product(found.shape) != self.shape[1]:
         raise ShapeError(f"ctc_loss needs {name} of {self.shape[1]} integers, got shape {found.shape}")
-    wrong = checked.spans(self, found, most, name, values)
+    wrong = index_checks.spans(self, found, most, name, values)
     line: Tensor = reshaped(found, (self.shape[1],))
     if wrong is None:
         return line._cast(dtypes.int32), None
@@ -99,7 +99,7 @@ def _lengths(self: Tensor, name: str, given: Any, most: int) -> tuple[Tensor, Te
 def _labels(self: Tensor, targets: Tensor, given: Any, sizes: Tensor) -> Tensor:
     """Labels (N, S), also from those of all samples one after another."""
     count = self.shape[1]
-    if targets.ndim == 2 and lengths.same(targets.shape[0], count):
+    if targets.ndim == 2 and size_math.same(targets.shape[0], count):
         return targets
     if targets.ndim != 1:
         raise ShapeError(
@@ -119,8 +119,8 @@ def _labels(self: Tensor, targets: Tensor, given: Any, sizes: Tensor) -> Tensor:
 
 def _forward(self: Tensor, labels: Tensor, ends: Tensor, blank: int) -> Tensor:
     """The log likelihood (N, 2 S + 1) of ending in each state: blank, label, blank, ..., after the last step."""
-    steps, count, _ = lengths.as_ints(self.shape, "ctc_loss")
-    size = 2 * lengths.as_int(labels.shape[1], "ctc_loss") + 1
+    steps, count, _ = size_math.as_ints(self.shape, "ctc_loss")
+    size = 2 * size_math.as_int(labels.shape[1], "ctc_loss") + 1
     wide = labels._cast(dtypes.int32)
     named = reshaped(wide._const(blank).stack(wide, dim=2), (count, size - 1)).pad(((0, 0), (0, 1)), value=blank)
     emitted = self.gather(2, named.unsqueeze(0).expand(steps, count, size)).contiguous()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped
 
@@ -24,7 +24,7 @@ def _check_table(self: Tensor, what: str, weight: Tensor) -> int:
         raise ShapeError(f"{what} needs a table (rows, width), got shape {weight.shape}\n  made at {weight._where()}")
     if self.dtype.kind not in ("int", "uint"):
         raise DTypeError(f"{what} needs integers as numbers of rows, got {self.dtype}\n  made at {self._where()}")
-    return lengths.as_int(weight.shape[0], what)
+    return size_math.as_int(weight.shape[0], what)
 
 
 def _padding_row(self: Tensor, what: str, padding_idx: int | None, count: int) -> int | None:
@@ -123,7 +123,7 @@ def _bags(self: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
     """(bags, n): whether a number is in a bag."""
     if offsets.ndim != 1:
         raise ShapeError(f"embedding_bag needs offsets of one axis, got shape {offsets.shape}")
-    total, bags = lengths.as_int(self.shape[0], "embedding_bag"), lengths.as_int(offsets.shape[0], "embedding_bag")
+    total, bags = size_math.as_int(self.shape[0], "embedding_bag"), size_math.as_int(offsets.shape[0], "embedding_bag")
     if include_last_offset:
         bags, end = bags - 1, offsets[1:]
     else:
@@ -138,7 +138,7 @@ def _of_bags(self: Tensor, real: Tensor, mode: str) -> Tensor:
         found = real.where(self, -math.inf)
         # an empty bag would be -inf
         none = real.any(1).logical_not()
-        if lengths.same(found.shape[1], 0):
+        if size_math.same(found.shape[1], 0):
             return found.sum(1)
         return none.where(0.0, found.max(1))
     total = real.where(self, 0.0)._in_float().sum(1)
@@ -164,6 +164,6 @@ def bilinear(self: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None =
         )
     out, m, n = weight.shape
     # one product of matrices over m, then a sum over n; an einsum of three factors would multiply all of them first
-    left = self.matmul(reshaped(weight.permute(1, 0, 2), (m, lengths.mul(out, n))))
+    left = self.matmul(reshaped(weight.permute(1, 0, 2), (m, size_math.mul(out, n))))
     parts = reshaped(left, (*self.shape[:-1], out, n)) * input2.unsqueeze(-2)
     return parts.sum(-1) if bias is None else parts.sum(-1) + bias

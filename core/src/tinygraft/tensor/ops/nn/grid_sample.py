@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.nn.interpolate import _cubic_weight
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.uop.ops import Ops
@@ -39,8 +39,8 @@ def grid_sample(
     """
     n = self.ndim - 2
     _check_grid(self, grid, n, mode, padding_mode)
-    sizes, batch = lengths.as_ints(self.shape[2:], "grid_sample"), lengths.as_int(self.shape[0], "grid_sample")
-    count, channels = lengths.as_ints(grid.shape[1:-1], "grid_sample"), lengths.as_int(self.shape[1], "grid_sample")
+    sizes, batch = size_math.as_ints(self.shape[2:], "grid_sample"), size_math.as_int(self.shape[0], "grid_sample")
+    count, channels = size_math.as_ints(grid.shape[1:-1], "grid_sample"), size_math.as_int(self.shape[1], "grid_sample")
     x, places = self._in_float(), reshaped(grid._in_float(), (batch, math.prod(count), n))
     corners = bool(align_corners)
     at = [_at_pixel(reshaped(sliced(places, 2, n - 1 - a, n - a), places.shape[:2]), sizes[a], corners)
@@ -75,7 +75,7 @@ def _check_grid(self: Tensor, grid: Tensor, n: int, mode: str, padding_mode: str
         raise ValueError(f"grid_sample takes the modes bilinear, nearest and bicubic, got {mode!r}")
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(f"grid_sample takes the paddings zeros, border and reflection, got {padding_mode!r}")
-    if n not in (2, 3) or grid.ndim != self.ndim or not lengths.same(grid.shape[-1], n) or not lengths.same(
+    if n not in (2, 3) or grid.ndim != self.ndim or not size_math.same(grid.shape[-1], n) or not size_math.same(
         grid.shape[0], self.shape[0]
     ):  # fmt: skip
         raise ShapeError(
@@ -83,7 +83,7 @@ def _check_grid(self: Tensor, grid: Tensor, n: int, mode: str, padding_mode: str
             f"one more axis in all of that, got {self.shape} and {grid.shape}\n"
             f"  images made at {self._where()}      grid made at {grid._where()}"
         )
-    if any(lengths.same(size, 0) for size in self.shape[2:]):
+    if any(size_math.same(size, 0) for size in self.shape[2:]):
         raise ShapeError(f"grid_sample needs images of at least one pixel, got {self.shape}")
     if mode == "bicubic" and n != 2:
         raise ValueError(f"grid_sample by bicubic reads images of two axes, got shape {self.shape}")

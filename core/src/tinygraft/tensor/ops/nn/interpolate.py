@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.nn.pooling import adaptive_avg
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops
@@ -63,7 +63,7 @@ def interpolate(
     first, whole = self.ndim - len(wanted), mode.startswith("nearest")
     result = self if whole else self._in_float()
     for axis, (new, scale) in enumerate(zip(wanted, scales, strict=True), first):
-        old = lengths.as_int(self.shape[axis], "interpolate")
+        old = size_math.as_int(self.shape[axis], "interpolate")
         if whole:
             result = _taken(result, axis, _nearest(result, old, new, mode == "nearest-exact", scale))
         elif mode == "bicubic":
@@ -89,7 +89,7 @@ def _sizes(self: Tensor, size: Any, scale: Any) -> tuple[tuple[int, ...], tuple[
     scales = (float(scale),) * rest if isinstance(scale, (int, float)) else tuple(float(s) for s in scale)
     if len(scales) > self.ndim:
         raise ShapeError(f"interpolate needs a scale for each of the last axes of {self.shape}, got {scale}")
-    old = lengths.as_ints(self.shape[self.ndim - len(scales) :], "interpolate")
+    old = size_math.as_ints(self.shape[self.ndim - len(scales) :], "interpolate")
     return tuple(math.floor(n * s) for n, s in zip(old, scales, strict=True)), scales
 
 

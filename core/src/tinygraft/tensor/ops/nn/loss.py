@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.ops.nn.activation import softplus_floats
-from tinygraft.tensor.primitives import checked
+from tinygraft.tensor.primitives import index_checks
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.elementwise import swapped
 from tinygraft.tensor.primitives.iota import positions_along
@@ -214,7 +214,7 @@ def _wrong_labels(self: Tensor, Y: Tensor, axis: int, ignored: int | None) -> Te
         raise DTypeError(
             f"labels are integers, got {Y.dtype}\n  made at {Y._where()}\n  hint: cast them, as in Y.int()"
         )
-    found: Tensor | None = checked.labels(self, Y, axis, ignored)
+    found: Tensor | None = index_checks.labels(self, Y, axis, ignored)
     return found
 
 

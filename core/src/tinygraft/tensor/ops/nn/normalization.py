@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes, part_of
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import reshaped
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def rms_norm(
 def _channels(self: Tensor, what: str, least: int = 2) -> int:
     if self.ndim < least:
         raise ShapeError(f"{what} needs (batch, channels, ...), got shape {self.shape}\n  made at {self._where()}")
-    return lengths.as_int(self.shape[1], what)
+    return size_math.as_int(self.shape[1], what)
 
 
 def _per_channel(self: Tensor, value: Any) -> Any:
@@ -108,9 +108,9 @@ def group_norm(
         )
     _fitting(self, "group_norm", "weight", weight, (count,))
     _fitting(self, "group_norm", "bias", bias, (count,))
-    if not lengths.product(self.shape):
+    if not size_math.product(self.shape):
         return _affine(self._again(), _per_channel(self, weight), _per_channel(self, bias), self)
-    inner = lengths.product((count // num_groups, *self.shape[2:]))
+    inner = size_math.product((count // num_groups, *self.shape[2:]))
     x = reshaped(self._in_float(), (self.shape[0], num_groups, inner)).layernorm(-1, eps)
     return _affine(reshaped(x, self.shape), _per_channel(self, weight), _per_channel(self, bias), self)
 
@@ -132,7 +132,7 @@ def instance_norm(
     if not use_input_stats:
         return self.batch_norm(running_mean, running_var, weight, bias, False, momentum, eps)
     axes = tuple(range(2, self.ndim))
-    if lengths.same(lengths.product(self.shape[2:]), 1):
+    if size_math.same(size_math.product(self.shape[2:]), 1):
         raise ShapeError(f"instance_norm needs more than 1 value for each channel, got shape {self.shape}")
     for name, given in (("weight", weight), ("bias", bias), ("mean", running_mean), ("variance", running_var)):
         _fitting(self, "instance_norm", name, given, (count,))
@@ -165,7 +165,7 @@ def batch_norm(
         raise ValueError("batch_norm needs running_mean and running_var, or training=True to take its own")
     x, axes = self._in_float(), (0, *range(2, self.ndim))
     if training:
-        if lengths.same(lengths.product(self.shape[a] for a in axes), 1):
+        if size_math.same(size_math.product(self.shape[a] for a in axes), 1):
             raise ShapeError(f"batch_norm needs more than 1 value for each channel to train, got {self.shape}")
         if running_mean is not None and running_var is not None and momentum is not None:
             _move(running_mean, x.mean(axes), momentum)
@@ -190,7 +190,7 @@ def local_response_norm(self: Tensor, size: int, alpha: float = 1e-4, beta: floa
     if size < 1:
         raise ValueError(f"local_response_norm needs a size of at least 1, got {size}")
     x = self._in_float()
-    if not lengths.product(self.shape):
+    if not size_math.product(self.shape):
         return self._again()
     sides = [(0, 0), (size // 2, (size - 1) // 2), *((0, 0),) * (self.ndim - 2)]
     squares = x.square().pad(sides).unfold(1, size, 1).mean(-1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.nn.pooling_windows import Sizes, each_axis, greatest_in_windows
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped, sliced
@@ -31,7 +31,7 @@ def _spatial(self: Tensor, what: str, n: int) -> tuple[int, ...]:
             f"{what} needs (batch, channels, ...) or (channels, ...) with {n} spatial axes, got shape "
             f"{self.shape}\n  made at {self._where()}"
         )
-    sizes = lengths.as_ints(self.shape[self.ndim - n - 1 :], what)
+    sizes = size_math.as_ints(self.shape[self.ndim - n - 1 :], what)
     if 0 in sizes:
         raise ShapeError(
             f"{what} needs channels and spatial axes of at least 1 element, got shape {self.shape}\n"
@@ -191,7 +191,7 @@ def adaptive_avg(self: Tensor, what: str, n: int, output_size: Any) -> Tensor:
     targets = _targets(self, what, n, output_size)
     x = self._in_float()
     for axis, new in enumerate(targets, self.ndim - n):
-        old = lengths.as_int(self.shape[axis], what)
+        old = size_math.as_int(self.shape[axis], what)
         if not new:
             x = sliced(x, axis, 0, 0)
             continue
@@ -294,7 +294,7 @@ def _fractional(
         raise ShapeError(
             f"{what} of shape {self.shape} has no room for {new} windows of {kernel}\n  made at {self._where()}"
         )
-    lead = lengths.as_ints(self.shape[: self.ndim - n], what)
+    lead = size_math.as_ints(self.shape[: self.ndim - n], what)
     if samples is None:
         samples = type(self).rand((*(1,) * (2 - len(lead)), *lead, n), device=self.device)
     drawn = reshaped(samples._in_float(), (math.prod(lead), n))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped
@@ -30,7 +30,7 @@ Sizes = int | Sequence[int]
 
 def windows_of(self: Tensor, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
     """(..., *count, *size): the windows over the last axes."""
-    length = lengths.as_ints(self.shape[self.ndim - len(size) :], "a window")
+    length = size_math.as_ints(self.shape[self.ndim - len(size) :], "a window")
     return self._move(Ops.WINDOW, WindowArg(length, tuple(size), tuple(stride), tuple(dilation)))
 
 
@@ -135,7 +135,7 @@ def max_unpool2d(
             f"max_unpool{n}d needs values and indices of one shape with {n} spatial axes, got {self.shape} and "
             f"{indices.shape}\n  values made at {self._where()}      indices made at {indices._where()}"
         )
-    lead, length = self.shape[: self.ndim - n], lengths.as_ints(self.shape[self.ndim - n :], "max_unpool")
+    lead, length = self.shape[: self.ndim - n], size_math.as_ints(self.shape[self.ndim - n :], "max_unpool")
     if output_size is None:
         steps = kernel if stride is None else each_axis("stride", stride, n)
         gaps, sides = each_axis("dilation", dilation, n), each_side(f"max_unpool{n}d", padding, n)
@@ -167,7 +167,7 @@ class _PoolingSizes:
             raise ShapeError(f"{what} needs a kernel of at least 1 element along each axis, got {kernel}")
         if len(shape) < n:
             raise ShapeError(f"{what} over {n} axes needs as many, got shape {shape}")
-        self.length = lengths.as_ints(shape[len(shape) - n :], what)
+        self.length = size_math.as_ints(shape[len(shape) - n :], what)
         self.stride = self.kernel if stride in (None, (), []) else each_axis("stride", stride, n)
         self.dilation = each_axis("dilation", dilation, n)
         self.given = each_side(what, padding, n)

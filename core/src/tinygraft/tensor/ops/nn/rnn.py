@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.ops.nn.dropout import is_training
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped
-from tinygraft.tensor.primitives.spellings import either_spelling
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -73,15 +73,15 @@ def prelu(self: Tensor, weight: Tensor) -> Tensor:
     >>> Tensor([-4.0, 2.0]).prelu(Tensor([0.25])).tolist()
     [-1.0, 2.0]
     """
-    count = lengths.product(weight.shape)
-    if weight.ndim > 1 or (not self.ndim and not lengths.same(count, 1)):
+    count = size_math.product(weight.shape)
+    if weight.ndim > 1 or (not self.ndim and not size_math.same(count, 1)):
         raise ShapeError(
             f"prelu of shape {self.shape} needs one weight or one for each channel, got shape {weight.shape}\n"
             f"  weight made at {weight._where()}"
         )
-    if lengths.same(count, 1):
+    if size_math.same(count, 1):
         slope = reshaped(weight, ())
-    elif self.ndim < 2 or not lengths.same(self.shape[1], count):
+    elif self.ndim < 2 or not size_math.same(self.shape[1], count):
         raise ShapeError(
             f"prelu of shape {self.shape} needs a weight for each channel, which axis 1 is, got {count} weights\n"
             f"  weight made at {weight._where()}"
@@ -121,7 +121,7 @@ def glu(self: Tensor, dim: int = -1) -> Tensor:
     [2.0]
     """
     axis = self._axis(dim)
-    if not self.ndim or lengths.as_int(self.shape[axis], "glu") % 2:
+    if not self.ndim or size_math.as_int(self.shape[axis], "glu") % 2:
         raise ShapeError(f"glu needs an even size along axis {dim} of shape {self.shape}\n  made at {self._where()}")
     value, gate = self.chunk(2, axis) if self.shape[axis] else (self, self)
     return value * gate.sigmoid()

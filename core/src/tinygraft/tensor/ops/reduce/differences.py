@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes, part_of
 from tinygraft.errors import AxisError, DTypeError, ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.elementwise import is_inexact
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def diff(self: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: 
         return self._again()
     parts = [part for part in (prepend, self, append) if part is not None]
     x: Any = parts[0].cat(*parts[1:], dim=place)
-    size = lengths.as_int(x.shape[place], "diff")
+    size = size_math.as_int(x.shape[place], "diff")
     for left in range(size - 1, max(size - 1 - n, -1), -1):
         after, before = sliced(x, place, 1, left + 1), sliced(x, place, 0, left)
         x = after ^ before if x.dtype is dtypes.bool else after - before
@@ -64,7 +64,7 @@ def _trapezoids(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> tuple[An
     if not self.ndim:
         raise AxisError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
     counted = self._axis(axis)
-    size = lengths.as_int(self.shape[counted], what)
+    size = size_math.as_int(self.shape[counted], what)
     y = self if is_inexact(self) else self._cast(dtypes.default_float)
     # min and max: an axis of no elements has no neighbours, and the slices stay inside it
     sums = sliced(y, counted, min(1, size), size) + sliced(y, counted, 0, max(size - 1, 0))
@@ -108,11 +108,11 @@ def cov(self: Tensor, correction: int = 1, fweights: Any = None, aweights: Any =
     if self.ndim > 2:
         raise ShapeError(f"cov needs at most two axes, got shape {self.shape}\n  made at {self._where()}")
     x = self._in_field()
-    x = reshaped(x, (1, lengths.product(x.shape))) if x.ndim < 2 else x
+    x = reshaped(x, (1, size_math.product(x.shape))) if x.ndim < 2 else x
     weights = _weights(self, "fweights", fweights, False), _weights(self, "aweights", aweights, True)
     given = [w._cast(part_of(x.dtype)) for w in weights if w is not None]
     if not given:
-        count: Any = float(lengths.as_int(x.shape[1], "cov"))
+        count: Any = float(size_math.as_int(x.shape[1], "cov"))
         total: Any = count
         centred = x - x.mean(1, keepdim=True)
         scaled = centred

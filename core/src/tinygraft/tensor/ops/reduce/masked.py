@@ -14,8 +14,8 @@ from tinygraft.dtype import DType, DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.elementwise import is_inexact, size_root
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.reduce import Axis, without_axes
-from tinygraft.tensor.primitives.spellings import either_spelling
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor

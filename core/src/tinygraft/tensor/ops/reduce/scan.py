@@ -9,11 +9,11 @@ import math
 from typing import TYPE_CHECKING
 
 from tinygraft.dtype import DTypeLike, accumulator, dtypes
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.reduce import is_among, scanned
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.tensor.primitives.transcendental import exp_floats, log_floats
 from tinygraft.uop.ops import Ops
 
@@ -87,7 +87,7 @@ def logcumsumexp(self: Tensor, axis: int = 0) -> Tensor:
     most = scanned(x._move(Ops.DETACH, None), Ops.MAX, axis)._move(Ops.CONTIGUOUS, None)
     base = most.isfinite()._op(Ops.WHERE, most, 0.0)
     total, step = exp_floats(x._op(Ops.SUB, base))._move(Ops.CONTIGUOUS, None), 1
-    while step < lengths.as_int(x.shape[axis], "logcumsumexp"):
+    while step < size_math.as_int(x.shape[axis], "logcumsumexp"):
         scale = exp_floats(_later(most, axis, step, -math.inf)._op(Ops.SUB, base))
         total = total._op(Ops.ADD, _later(total, axis, step, 0.0)._op(Ops.MUL, scale))._move(Ops.CONTIGUOUS, None)
         step *= 2
@@ -107,7 +107,7 @@ def _later(self: Tensor, axis: int, step: int, value: float) -> Tensor:
 def _added_up(self: Tensor, axis: int) -> Tensor:
     """logcumsumexp of complex numbers: the same steps by logaddexp."""
     x, step = self, 1
-    while step < lengths.as_int(self.shape[axis], "logcumsumexp"):
+    while step < size_math.as_int(self.shape[axis], "logcumsumexp"):
         x = x.logaddexp(_later(x, axis, step, -math.inf))._move(Ops.CONTIGUOUS, None)
         step *= 2
     return x

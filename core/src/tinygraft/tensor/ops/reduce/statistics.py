@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tinygraft.dtype import DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.elementwise import size_root
 from tinygraft.tensor.primitives.iota import positions_along
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.reduce import Axis, not_empty, scanned
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import Ops, ScatterArg
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _ordered(self: Tensor, what: str, axis: int | None) -> tuple[Tensor, Tensor,
         return _ordered(flat, what, -1)
     (place,) = not_empty(self, what, axis)
     values, places = self.movedim(place, -1).sort(-1)
-    return values, places, lengths.as_int(self.shape[place], what)
+    return values, places, size_math.as_int(self.shape[place], what)
 
 
 def _at_order(
@@ -390,7 +390,7 @@ def _histogram(self: Tensor, bins: Any, range: tuple[float, float] | None, weigh
         edges = type(self).linspace(low, high, bins + 1, device=self.device, dtype=x.dtype)
     elif not isinstance(bins, TensorBase):
         edges = type(self)(bins, device=self.device, dtype=x.dtype)
-    count = lengths.as_int(edges.shape[0], "histogram") - 1
+    count = size_math.as_int(edges.shape[0], "histogram") - 1
     place = edges.searchsorted(x, right=True) - 1
     place = (x == edges[count]).where(count - 1, place)
     inside = (x >= edges[0]) & (x <= edges[count])

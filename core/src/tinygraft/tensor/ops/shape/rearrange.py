@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.sizes import sint
 
@@ -43,7 +43,7 @@ def rearrange(self: Tensor, formula: str, **sizes: int) -> Tensor:
         _split(self, axis, group, known, formula)
     split = reshaped(self, tuple(known[name] for name in names))
     moved = split.permute([names.index(name) for name in found])
-    return reshaped(moved, tuple(lengths.product(known[name] for name in group) for group in right))
+    return reshaped(moved, tuple(size_math.product(known[name] for name in group) for group in right))
 
 
 def _sides(self: Tensor, formula: str) -> tuple[AxisGroups, AxisGroups]:
@@ -63,7 +63,7 @@ def _split(self: Tensor, axis: int, group: list[str], known: dict[str, sint], fo
     """Work out the sizes of the names in one axis."""
     size = self.shape[axis]
     unknown = [name for name in group if name not in known]
-    given = lengths.product(known[name] for name in group if name in known)
+    given = size_math.product(known[name] for name in group if name in known)
     if len(unknown) > 1:
         raise ShapeError(f"the sizes of {' and '.join(unknown)} in {formula!r} are not known: give all but one")
     fits = (
@@ -76,7 +76,7 @@ def _split(self: Tensor, axis: int, group: list[str], known: dict[str, sint], fo
             f"axis {axis} of {self.shape} has {size} elements, which {formula!r} does not split by {given}"
         )
     if unknown:
-        known[unknown[0]] = lengths.div(size, given)
+        known[unknown[0]] = size_math.div(size, given)
 
 
 def _groups(side: str, formula: str, extra: int, expanded: bool = False) -> AxisGroups:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.joining import pad_constant, several
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     >>> Tensor.ones(3, 2).sum_to_size(1, 2).tolist()
     [[3.0, 3.0]]
     """
-    wanted = lengths.as_sizes(size, "a shape")
+    wanted = size_math.as_sizes(size, "a shape")
     if broadcast_shape(self.shape, wanted) != self.shape:
         raise ShapeError(f"{wanted} does not broadcast to {self.shape}, so nothing can be summed to it")
     extra = self.ndim - len(wanted)
@@ -137,7 +137,7 @@ def diag_embed(self: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
     a, b = self._axis(dim1, extra=1), self._axis(dim2, extra=1)
     if a == b:
         raise ShapeError(f"diag_embed needs two axes, got {dim1} and {dim2} for shape {self.shape}")
-    size = lengths.as_int(self.shape[-1], "diag_embed")
+    size = size_math.as_int(self.shape[-1], "diag_embed")
     n = size + abs(offset)
     before, after = (0, offset) if offset >= 0 else (-offset, 0)
     lead = ((0, 0),) * (self.ndim - 1)
@@ -212,7 +212,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
     >>> Tensor.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    sizes = [lengths.as_sizes((s if isinstance(s, (tuple, list)) else (s,),), "a shape") for s in shapes]
+    sizes = [size_math.as_sizes((s if isinstance(s, (tuple, list)) else (s,),), "a shape") for s in shapes]
     if any(isinstance(n, int) and n < 0 for s in sizes for n in s):
         raise ShapeError(f"a shape is made of sizes that are not negative, got {', '.join(map(str, sizes))}")
     found = broadcast_shape(*sizes)
@@ -267,7 +267,7 @@ def block_diag(self: Tensor, *others: Any) -> Tensor:
         if t.ndim > 2:
             raise ShapeError(f"block_diag needs at most two axes, got shape {t.shape}\n  made at {t._where()}")
     blocks = [t.atleast_2d() for t in given]
-    total = sum(lengths.as_int(t.shape[1], "block_diag") for t in blocks)
+    total = sum(size_math.as_int(t.shape[1], "block_diag") for t in blocks)
     start, rows = 0, []
     for t in blocks:
         rows.append(pad_constant(t, [(0, 0), (start, total - start - t.shape[1])], 0))
@@ -295,7 +295,7 @@ def tensor_split(self: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[
         indices_or_sections = indices_or_sections.tolist()  # type: ignore[attr-defined]
     _at_least(self, "tensor_split", 1)
     axis = self._axis(dim)
-    size = lengths.as_int(self.shape[axis], "tensor_split")
+    size = size_math.as_int(self.shape[axis], "tensor_split")
     if isinstance(indices_or_sections, (list, tuple)):
         cuts = [slice(None, c).indices(size)[1] for c in indices_or_sections]
     else:
@@ -378,7 +378,7 @@ def unravel_index(self: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """
     if self.dtype.kind not in ("int", "uint"):
         raise DTypeError(f"unravel_index needs integers, got {self.dtype}\n  made at {self._where()}")
-    sizes = lengths.as_ints(lengths.as_sizes((shape,), "a shape"), "unravel_index")
+    sizes = size_math.as_ints(size_math.as_sizes((shape,), "a shape"), "unravel_index")
     if any(n < 0 for n in sizes):
         raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
     strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
@@ -412,7 +412,7 @@ def combinations(self: Tensor, r: int = 2, with_replacement: bool = False) -> Te
         raise ShapeError(f"combinations needs one axis and r >= 0, got shape {self.shape} and r={r}")
     import numpy as np
 
-    size = lengths.as_int(self.shape[0], "combinations")
+    size = size_math.as_int(self.shape[0], "combinations")
     ways = (
         itertools.combinations_with_replacement(range(size), r)
         if with_replacement

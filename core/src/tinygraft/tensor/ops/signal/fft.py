@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from tinygraft.dtype import DTypeLike
 from tinygraft.tensor.ops.signal.fourier import from_real, to_real, transformed
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.reduce import Axis
-from tinygraft.tensor.primitives.spellings import either_spelling
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -195,7 +195,7 @@ def fftshift(self: Tensor, dim: Axis = None) -> Tensor:
     [-0.5, -0.25, 0.0, 0.25]
     """
     axes = self._axes(dim)
-    return self.roll([lengths.as_int(self.shape[a], "fftshift") // 2 for a in axes], axes) if axes else self._again()
+    return self.roll([size_math.as_int(self.shape[a], "fftshift") // 2 for a in axes], axes) if axes else self._again()
 
 
 @either_spelling
@@ -203,5 +203,5 @@ def ifftshift(self: Tensor, dim: Axis = None) -> Tensor:
     """The inverse of fftshift."""
     axes = self._axes(dim)
     return (
-        self.roll([-(lengths.as_int(self.shape[a], "ifftshift") // 2) for a in axes], axes) if axes else self._again()
+        self.roll([-(size_math.as_int(self.shape[a], "ifftshift") // 2) for a in axes], axes) if axes else self._again()
     )

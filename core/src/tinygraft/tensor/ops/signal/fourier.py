@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.errors import AxisError, ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.reduce import Axis
@@ -38,7 +38,7 @@ def _chosen_axes(self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, nd
             f"  made at {self._where()}"
         )
     given = [None] * len(axes) if s is None else [None if n == -1 else n for n in s]
-    sizes = [lengths.as_int(self.shape[a], what) if n is None else n for a, n in zip(axes, given, strict=True)]
+    sizes = [size_math.as_int(self.shape[a], what) if n is None else n for a, n in zip(axes, given, strict=True)]
     if min(sizes) < 1:
         raise ShapeError(f"{what} needs a length of at least 1, got {sizes} for shape {self.shape[:ndim]}")
     return axes, sizes
@@ -46,7 +46,7 @@ def _chosen_axes(self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, nd
 
 def _resized(self: Tensor, axis: int, size: int) -> Tensor:
     """The first size numbers along an axis, or all of them padded with zeros."""
-    now = lengths.as_int(self.shape[axis], "fft")
+    now = size_math.as_int(self.shape[axis], "fft")
     if now >= size:
         return sliced(self, axis, 0, size) if now > size else self
     return self.pad([(0, size - now) if a == axis else (0, 0) for a in range(self.ndim)])
@@ -144,7 +144,7 @@ def _several(real: Any, imaginary: Any, axes: Sequence[int], inverse: bool) -> t
 
 def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
     """The transform along the last axis, not divided by anything. imaginary is None for a real tensor."""
-    size = lengths.as_int(real.shape[-1], "fft")
+    size = size_math.as_int(real.shape[-1], "fft")
     factors = _factors(size)
     if factors and max(factors) > LARGEST:
         return _bluestein(real, imaginary, size, inverse)

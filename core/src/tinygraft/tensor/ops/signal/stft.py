@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import part_of
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import sliced
 from tinygraft.uop.ops import Ops, WindowArg
 
@@ -57,7 +57,7 @@ def stft(
     if center:
         around = [(0, 0)] * (self.ndim - 1) + [(n_fft // 2, n_fft // 2)]
         signal = signal.pad(tuple(around), mode=pad_mode)
-    length = lengths.as_int(signal.shape[-1], "stft")
+    length = size_math.as_int(signal.shape[-1], "stft")
     if hop < 1 or length < n_fft:
         raise ShapeError(
             f"stft needs a hop of at least 1 and {n_fft} numbers, got {hop} and {length}\n  made at {self._where()}"
@@ -86,10 +86,10 @@ def istft(
     >>> [round(x, 3) for x in signal.stft(4).istft(4).tolist()]
     [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
     """
-    all_there = self.ndim in (2, 3) and lengths.same(self.shape[-2], n_fft) and n_fft != n_fft // 2 + 1
+    all_there = self.ndim in (2, 3) and size_math.same(self.shape[-2], n_fft) and n_fft != n_fft // 2 + 1
     half = not all_there if onesided is None else onesided
     wanted = n_fft // 2 + 1 if half else n_fft
-    if not self.is_complex() or self.ndim not in (2, 3) or not lengths.same(self.shape[-2], wanted):
+    if not self.is_complex() or self.ndim not in (2, 3) or not size_math.same(self.shape[-2], wanted):
         raise ShapeError(
             f"istft needs complex numbers of shape (..., {wanted}, pieces), got {self.dtype} and {self.shape}\n"
             f"  made at {self._where()}"
@@ -104,7 +104,7 @@ def istft(
     weights = _window_of(spectrum.real, "istft", n_fft, win_length, window)
     norm = "ortho" if normalized else None
     pieces = spectrum.ifft(norm=norm) if return_complex else spectrum.irfft(n_fft, norm=norm)
-    count = lengths.as_int(pieces.shape[-2], "istft")
+    count = size_math.as_int(pieces.shape[-2], "istft")
     total = n_fft + hop * (count - 1)
     arg = WindowArg((total,), (n_fft,), (hop,), (1,))
     added = (pieces * weights)._move(Ops.FOLD, arg)

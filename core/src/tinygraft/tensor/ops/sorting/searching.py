@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tinygraft.dtype import dtypes, promote
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.iota import iota
@@ -51,8 +51,8 @@ def searchsorted(
             f"{given.shape}\n  tensor made at {self._where()}      values made at {given._where()}"
         )
     keys, wanted = (t._cast(dtype)._sort_keys(False) for t in (line, given))
-    n = lengths.as_int(line.shape[-1], "searchsorted")
-    rows = lengths.as_int(lengths.product(line.shape[:-1]), "searchsorted")
+    n = size_math.as_int(line.shape[-1], "searchsorted")
+    rows = size_math.as_int(size_math.product(line.shape[:-1]), "searchsorted")
     start = reshaped((iota(type(self), rows, self.device) * n), (*line.shape[:-1], 1)) if line.ndim > 1 else 0
     flat, before = keys.flatten(), type(self).full(given.shape, 0, device=self.device, dtype=dtypes.int32)
     step = 1 << n.bit_length() >> 1

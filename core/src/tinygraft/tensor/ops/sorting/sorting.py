@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.casting import as_positions, bits_as
 from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import Ops, ScatterArg
 from tinygraft.uop.uop import UOp
 
@@ -59,7 +59,7 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool 
         return as_positions(self._const(0, dtypes.int32))
     axis = self._axis(dim)
     last = self.movedim(axis, -1)
-    shape = lengths.as_ints(last.shape, "sort")
+    shape = size_math.as_ints(last.shape, "sort")
     if 0 in shape:
         return as_positions(self._cast(dtypes.int32))
     keys = reshaped(last._sort_keys(descending), (_rows(shape), shape[-1]))
@@ -85,7 +85,7 @@ def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted_: boo
     [[4, 3], [1, 3]]
     """
     axis = self._axis(dim)
-    size = lengths.as_int(self.shape[axis], "topk") if self.ndim else 1
+    size = size_math.as_int(self.shape[axis], "topk") if self.ndim else 1
     if not 0 <= k <= size:
         raise ShapeError(
             f"topk cannot take {k} of {size} elements, axis {axis} of {self.shape}\n  made at {self._where()}"
@@ -114,7 +114,7 @@ def _sort_keys(self: Tensor, descending: bool) -> Tensor:
 
 def _ranked(self: Tensor) -> Tensor:
     """For rows of 32-bit numbers in uint64: the int32 indices of their elements in order."""
-    rows, n = lengths.as_ints(self.shape, "sort")
+    rows, n = size_math.as_ints(self.shape, "sort")
     line = iota(type(self), n, self.device)._cast(dtypes.uint64)
     packed = self._op(Ops.SHL, 32)._op(Ops.OR, line)
     ordered = _counted(packed, rows, n) if rows * n * n <= _COUNTED else _merged(packed, rows, n)
@@ -165,4 +165,4 @@ def _merged(self: Tensor, rows: int, n: int) -> Tensor:
 
 
 def _rows(shape: tuple[int, ...]) -> int:
-    return int(lengths.product(shape[:-1]))
+    return int(size_math.product(shape[:-1]))

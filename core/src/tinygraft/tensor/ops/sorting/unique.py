@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.joining import pad_constant
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.masking import true_at
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.reduce import scanned
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import Ops, ScatterArg
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ def unique_consecutive(
 def _as_rows(self: Tensor, dim: int | None) -> tuple[Tensor, Any]:
     """(what is compared, a row each, the shape of an inverse)."""
     if dim is None:
-        return reshaped(self, (lengths.product(self.shape), 1)), self.shape
+        return reshaped(self, (size_math.product(self.shape), 1)), self.shape
     first = self.movedim(self._axis(dim), 0) if self.ndim else reshaped(self, (1,))
-    return reshaped(first, (first.shape[0], lengths.product(first.shape[1:]))), first.shape[:1]
+    return reshaped(first, (first.shape[0], size_math.product(first.shape[1:]))), first.shape[:1]
 
 
 def _ranks(self: Tensor) -> Tensor:
     """A number for each row: equal for equal rows, and in the order of rows."""
-    count, columns = lengths.as_ints(self.shape, "unique")
+    count, columns = size_math.as_ints(self.shape, "unique")
     if not count or not columns:
         return type(self).full((count,), 0, device=self.device, dtype=dtypes.int32)
     if columns == 1 and not self._is_float():

@@ -14,7 +14,7 @@ from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.nn.loss import reduced
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.elementwise import size_root
-from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor

@@ -384,7 +384,7 @@ def test_the_gradient_of_rows_of_a_table_is_combined() -> None:
 
 def sentence(error: type[Exception], text: str) -> Any:
     """pytest.raises of an error whose whole message this is, <> standing for a place in this file."""
-    place = r"[^\n]*test_moving\.py:\d+"
+    place = r"[^\n]*test_device_transfer\.py:\d+"
     return pytest.raises(error, match="^" + re.escape(text).replace("<>", place) + "$")
 
 

@@ -168,7 +168,7 @@ def test_checked_mode_finds_what_lies_outside() -> None:
     assert x.index_add(0, index, Tensor([5.0, 5.0])).tolist() == [6.0, 2.0]
     sentence = (
         r"^index 2, at \(1,\) of an index of shape \(2,\), is out of range for axis 0 of shape \(2,\): "
-        r"it has 2 elements\n  index made at .*test_picking.py:"
+        r"it has 2 elements\n  index made at .*test_selection.py:"
     )
     for read in (lambda: x[index], lambda: x.gather(0, index), lambda: x.index_select(0, index), lambda: x.take(index)):
         with Context(CHECK_INDEX=1), pytest.raises(IndexOutOfRange, match=sentence):

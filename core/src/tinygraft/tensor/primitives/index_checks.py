@@ -19,9 +19,9 @@ from tinygraft.config import CHECK_INDEX
 from tinygraft.engine.capture import open_captures
 from tinygraft.errors import DTypeError, IndexOutOfRange
 from tinygraft.tensor.data.from_python import array_of
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.primitives.listening import Listening
+from tinygraft.tensor.primitives.listeners import Listening
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import Shape
@@ -61,7 +61,7 @@ class IndexUse:
 
 def _length(shape: Shape, axis: int) -> int | None:
     """How many elements an axis has, as far as it is known; a number counts as one."""
-    return lengths.now(shape[axis] if shape else 1)
+    return size_math.now(shape[axis] if shape else 1)
 
 
 def use(tensor: Any, axis: int, index: Any = None) -> IndexUse:

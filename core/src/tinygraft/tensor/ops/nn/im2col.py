@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.nn.pooling_windows import Sizes, each_axis, each_side, padded, windows_of
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops, WindowArg
 
@@ -42,8 +42,8 @@ def functional_unfold(
     windows = windows_of(padded(self, sides), kernel, steps, gaps)
     batch, channels, rows, columns = windows.shape[:4]
     order = windows.permute(0, 1, 4, 5, 2, 3)
-    height = lengths.product((channels, *kernel))
-    return reshaped(order, (batch, height, lengths.mul(rows, columns)))
+    height = size_math.product((channels, *kernel))
+    return reshaped(order, (batch, height, size_math.mul(rows, columns)))
 
 
 def fold(
@@ -65,8 +65,8 @@ def fold(
     numbers = zip(length, kernel, steps, gaps, strict=True)
     count = tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in numbers)
     each = kernel[0] * kernel[1]
-    rows = lengths.as_int(self.shape[1], "fold") if self.ndim == 3 else 0
-    if self.ndim != 3 or rows % each or not lengths.same(self.shape[2], count[0] * count[1]):
+    rows = size_math.as_int(self.shape[1], "fold") if self.ndim == 3 else 0
+    if self.ndim != 3 or rows % each or not size_math.same(self.shape[2], count[0] * count[1]):
         raise ShapeError(
             f"fold to {size} by windows of {kernel} needs (batch, channels * {each}, {count[0] * count[1]}), "
             f"got shape {self.shape}\n  made at {self._where()}"
@@ -84,7 +84,7 @@ def _grid(self: Tensor, what: str, factor: int) -> tuple[int, int, int]:
             f"{what} needs (..., channels, height, width) and a factor of at least 1, got shape {self.shape} and "
             f"{factor}\n  made at {self._where()}"
         )
-    channels, height, width = lengths.as_ints(self.shape[-3:], what)
+    channels, height, width = size_math.as_ints(self.shape[-3:], what)
     return channels, height, width
 
 
@@ -128,11 +128,11 @@ def channel_shuffle(self: Tensor, groups: int) -> Tensor:
     >>> Tensor.arange(4).reshape(1, 4, 1).channel_shuffle(2).flatten().tolist()
     [0, 2, 1, 3]
     """
-    if self.ndim < 3 or groups < 1 or lengths.as_int(self.shape[1], "channel_shuffle") % groups:
+    if self.ndim < 3 or groups < 1 or size_math.as_int(self.shape[1], "channel_shuffle") % groups:
         raise ShapeError(
             f"channel_shuffle needs (batch, channels, ...) and groups that divide the channels, got shape "
             f"{self.shape} and {groups}\n  made at {self._where()}"
         )
-    each = lengths.as_int(self.shape[1], "channel_shuffle") // groups
+    each = size_math.as_int(self.shape[1], "channel_shuffle") // groups
     parts = reshaped(self, (self.shape[0], groups, each, *self.shape[2:]))
     return reshaped(parts.transpose(1, 2), self.shape)

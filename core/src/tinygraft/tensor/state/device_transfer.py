@@ -13,7 +13,7 @@ from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError, ShapeError
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.primitives.spellings import either_spelling
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.uop.ops import ShardArg
 from tinygraft.uop.sharding import even
 from tinygraft.uop.show import show_arg

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from tinygraft import Tensor
-from tinygraft.tensor.primitives.spellings import ALSO
+from tinygraft.tensor.primitives.keyword_aliases import ALSO
 
 
 def test_either_name_is_taken() -> None:

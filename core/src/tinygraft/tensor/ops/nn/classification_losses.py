@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.ops.nn.activation import softplus_floats
-from tinygraft.tensor.ops.nn.distance_losses import both_floats
 from tinygraft.tensor.ops.nn.loss import check_reduction, nan_where, reduced
-from tinygraft.tensor.primitives import checked, lengths
+from tinygraft.tensor.ops.nn.regression_losses import both_floats
+from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped
 
@@ -82,7 +82,7 @@ def multilabel_soft_margin_loss(self: Tensor, target: Any, weight: Any = None, r
 
 def _scores(self: Tensor, what: str) -> Tensor:
     """(batch, classes) from that, from (classes,), or from one score. Raises ShapeError for no classes."""
-    if self.ndim > 2 or (self.ndim and lengths.same(self.shape[-1], 0)):
+    if self.ndim > 2 or (self.ndim and size_math.same(self.shape[-1], 0)):
         raise ShapeError(
             f"{what} needs scores (batch, classes) or (classes,) of at least 1 class, got shape {self.shape}\n"
             f"  made at {self._where()}"
@@ -129,7 +129,7 @@ def multi_margin_loss(
         )
     _check_labels(target, reduction)
     label = target.reshape(count, 1)
-    wrong = checked.labels(scores, target.reshape(count), 1)
+    wrong = index_checks.labels(scores, target.reshape(count), 1)
     mine = positions_along(scores, 1).eq(label)
     short = (scores - mine.where(scores, 0.0).sum(1, True) + margin).clamp(0.0)
     short = mine.where(0.0, short if p == 1 else short.square())
@@ -160,7 +160,7 @@ def multilabel_margin_loss(self: Tensor, target: Any, reduction: str = "mean") -
     labels = reshaped(target, scores.shape)
     before = (labels < 0).int().cumsum(1)
     real = before.eq(0)
-    wrong = checked.labels(scores, labels, 1, counted=real | (labels < -1))
+    wrong = index_checks.labels(scores, labels, 1, counted=real | (labels < -1))
     wrong = None if wrong is None else wrong.any(1)
     scores = nan_where(scores, None if wrong is None else wrong.unsqueeze(1))
     classes = positions_along(scores, 1).unsqueeze(1)  # (1, 1, classes)
@@ -190,7 +190,7 @@ def linear_cross_entropy(
     linear_weight = self._argument("linear_cross_entropy", "weights", linear_weight)
     target = self._argument("linear_cross_entropy", "labels", target)
     linear_bias = None if linear_bias is None else self._argument("linear_cross_entropy", "biases", linear_bias)
-    if self.ndim not in (1, 2) or linear_weight.ndim < 2 or not lengths.same(
+    if self.ndim not in (1, 2) or linear_weight.ndim < 2 or not size_math.same(
         self.shape[-1], linear_weight.shape[-1]
     ):  # fmt: skip
         raise ShapeError(
@@ -206,7 +206,7 @@ def linear_cross_entropy(
         )
     if self.ndim == 1 and len(outer) > 1:
         raise ShapeError(f"linear_cross_entropy with a weight of shape {linear_weight.shape} needs a batch axis")
-    logits = self.matmul(reshaped(linear_weight, (lengths.product(outer), self.shape[-1])).transpose())
+    logits = self.matmul(reshaped(linear_weight, (size_math.product(outer), self.shape[-1])).transpose())
     logits = reshaped(logits, (*self.shape[:-1], *outer))
     logits = logits if linear_bias is None else logits + linear_bias
     smoothing = label_smoothing

@@ -15,8 +15,8 @@ from typing import Protocol
 
 from tinygraft.dtype import DType
 from tinygraft.errors import AxisError, IndexOutOfRange, NumberOutOfRange, ShapeError
-from tinygraft.tensor.primitives import inrange, lengths
-from tinygraft.tensor.primitives.listening import Listening
+from tinygraft.tensor.primitives import number_range, size_math
+from tinygraft.tensor.primitives.listeners import Listening
 from tinygraft.uop.index import bounds_of, with_values
 from tinygraft.uop.shape import no_reshape
 from tinygraft.uop.show import show_arg
@@ -48,14 +48,14 @@ class AxisBounds:
 
     def certain(self) -> bool:
         """Whether it stays in its axis for all values of its variables."""
-        ordered = low(self.start) >= 0 and low(lengths.sub(self.end, self.start)) >= 0
-        return ordered and low(lengths.sub(self.shape[self.axis], self.end)) >= 0
+        ordered = low(self.start) >= 0 and low(size_math.sub(self.end, self.start)) >= 0
+        return ordered and low(size_math.sub(self.shape[self.axis], self.end)) >= 0
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise ShapeError where it leaves its axis, for these values or else those bound; unbound ones pass."""
-        start, end, size = (lengths.now(n, values) for n in (self.start, self.end, self.shape[self.axis]))
+        start, end, size = (size_math.now(n, values) for n in (self.start, self.end, self.shape[self.axis]))
         if start is not None and end is not None and size is not None and not 0 <= start <= end <= size:
-            shape = tuple(lengths.now(n, values) for n in self.shape)
+            shape = tuple(size_math.now(n, values) for n in self.shape)
             raise ShapeError(
                 f"cannot shrink axis {self.axis} of {shape} to ({start}, {end}), "
                 f"{with_values((*self.shape, self.start, self.end), values)}\n"
@@ -75,12 +75,12 @@ class IndexBounds:
 
     def certain(self) -> bool:
         """Whether it is inside its axis for all values of its variables."""
-        return low(self.front) >= 0 and low(lengths.sub(self.shape[self.axis], self.front)) > 0
+        return low(self.front) >= 0 and low(size_math.sub(self.shape[self.axis], self.front)) > 0
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise IndexOutOfRange where it is not, for these values or else those bound, or where no value can be."""
-        front, size = (lengths.now(n, values) for n in (self.front, self.shape[self.axis]))
-        never = high(self.front) < 0 or high(lengths.sub(self.shape[self.axis], self.front)) <= 0
+        front, size = (size_math.now(n, values) for n in (self.front, self.shape[self.axis]))
+        never = high(self.front) < 0 or high(size_math.sub(self.shape[self.axis], self.front)) <= 0
         if front is None or size is None:
             if never:
                 raise IndexOutOfRange(
@@ -88,10 +88,10 @@ class IndexBounds:
                     f"{show_arg(self.shape)}, where {bounds_of((*self.shape, self.written))}\n  made at {self.made}"
                 )
         elif not 0 <= front < size:
-            shape = tuple(lengths.now(n, values) for n in self.shape)
+            shape = tuple(size_math.now(n, values) for n in self.shape)
             raise IndexOutOfRange(
-                f"index {lengths.now(self.written, values)} is out of range for axis {self.axis} of shape {shape}: it "
-                f"has {size} elements, {with_values((*self.shape, self.written), values)}\n  made at {self.made}"
+                f"index {size_math.now(self.written, values)} is out of range for axis {self.axis} of shape {shape}: "
+                f"it has {size} elements, {with_values((*self.shape, self.written), values)}\n  made at {self.made}"
             )
 
 
@@ -110,9 +110,9 @@ class Filled:
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise AxisError where one has none, for these values or else those bound; unbound ones pass."""
-        if self.certain() or not any(lengths.now(self.shape[axis], values) == 0 for axis in self.axes):
+        if self.certain() or not any(size_math.now(self.shape[axis], values) == 0 for axis in self.axes):
             return
-        shape = tuple(lengths.now(n, values) for n in self.shape)
+        shape = tuple(size_math.now(n, values) for n in self.shape)
         bound = "" if shape == self.shape else f", {with_values(self.shape, values)}"
         raise AxisError(f"{self.what} of shape {shape} has no elements to choose from{bound}\n  made at {self.made}")
 
@@ -128,11 +128,11 @@ class Elements:
     def certain(self) -> bool:
         """Whether they are equal for all values of their variables."""
         positive = all(low(size) >= 0 for size in self.new)
-        return positive and lengths.same(lengths.product(self.old), lengths.product(self.new))
+        return positive and size_math.same(size_math.product(self.old), size_math.product(self.new))
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise ShapeError where they differ, for these values or else those bound; unbound ones pass."""
-        old, new = (tuple([lengths.now(n, values) for n in shape]) for shape in (self.old, self.new))
+        old, new = (tuple([size_math.now(n, values) for n in shape]) for shape in (self.old, self.new))
         known = [tuple([n for n in shape if n is not None]) for shape in (old, new)]
         if known == [old, new] and (why := no_reshape(*known)):
             raise ShapeError(f"{why}, {with_values((*self.old, *self.new), values)}\n  made at {self.made}")
@@ -152,7 +152,7 @@ class CheckedSizes:
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise ShapeError where one is negative, for these values or else those bound; unbound ones pass."""
-        found = tuple([lengths.now(size, values) for size in self.sizes])
+        found = tuple([size_math.now(size, values) for size in self.sizes])
         if any(high(size) < 0 for size in self.sizes) or any(n is not None and n < 0 for n in found):
             raise ShapeError(
                 f"{self.what} is made of sizes that are not negative, got {found}, {with_values(self.sizes, values)}"
@@ -171,15 +171,15 @@ class Fits:
 
     def certain(self) -> bool:
         """Whether it is for all values of its variables."""
-        return self.dtype.kind not in ("int", "uint") or lengths.fits(self.value, self.dtype)
+        return self.dtype.kind not in ("int", "uint") or size_math.fits(self.value, self.dtype)
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise NumberOutOfRange where it is not, for these values or else those bound; unbound ones pass."""
-        found = None if self.certain() else lengths.now(self.value, values)
-        if found is None or lengths.now(self.count, values) == 0:  # a range of no elements has no value out of range
+        found = None if self.certain() else size_math.now(self.value, values)
+        if found is None or size_math.now(self.count, values) == 0:  # a range of no elements has no value out of range
             return
         try:
-            inrange.check(found, self.dtype)
+            number_range.check(found, self.dtype)
         except NumberOutOfRange as error:
             made = f"\n  made at {self.made}" if self.made else ""
             raise NumberOutOfRange(f"{error}, {with_values((self.value, self.count), values)}{made}") from None

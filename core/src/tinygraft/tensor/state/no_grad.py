@@ -11,7 +11,7 @@ from contextlib import ContextDecorator
 from weakref import ReferenceType, ref
 
 from tinygraft.engine import tape
-from tinygraft.tensor.state.leaves import by_itself
+from tinygraft.tensor.state.leaf_nodes import by_itself
 from tinygraft.tensor.state.live import LIVE
 from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import FunctionArg, Ops

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import AxisError, DTypeError, IndexOutOfRange, ShapeError
-from tinygraft.tensor.primitives import checked, lengths
+from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.indexing import REDUCE_OPS, from_front
 from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped
-from tinygraft.tensor.primitives.spellings import either_spelling
 from tinygraft.uop.ops import FACTS, Ops, ScatterArg
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def _line(self: Tensor, what: str, index: Any, axis: int) -> Any:
     """An index of one axis (or none), counted from the front."""
     whole = self if self.ndim else reshaped(self, (1,))
-    index = checked.given(whole, index, axis, what)
+    index = index_checks.given(whole, index, axis, what)
     if index.ndim > 1:
         raise ShapeError(f"{what} needs an index of one axis, got shape {index.shape}\n  made at {index._where()}")
     return from_front(index if index.ndim else index.reshape(1), whole.shape[axis])[0]
@@ -146,8 +146,8 @@ def scatter_add(self: Tensor, dim: int, index: Any, src: Any) -> Tensor:
 
 def _numbered(self: Tensor) -> Tensor:
     """Each element's index in the flat tensor, in this shape."""
-    shape = lengths.as_ints(self.shape, "a flat index")
-    return reshaped(iota(type(self), int(lengths.product(shape)), self.device), shape)
+    shape = size_math.as_ints(self.shape, "a flat index")
+    return reshaped(iota(type(self), int(size_math.product(shape)), self.device), shape)
 
 
 def _stored_at(self: Tensor, places: Any, values: Any, op: Ops | None = None) -> Tensor:
@@ -165,7 +165,7 @@ def take(self: Tensor, index: Any) -> Tensor:
     [4, 1]
     """
     flat = self.flatten()
-    index = checked.given(flat, index, 0, "take")
+    index = index_checks.given(flat, index, 0, "take")
     return flat._join(Ops.GATHER, from_front(index, flat.shape[0])[0], arg=0)
 
 
@@ -177,7 +177,7 @@ def put(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tens
     [8, 2, 7]
     """
     flat = self.flatten()
-    index = checked.given(flat, index, 0, "put")
+    index = index_checks.given(flat, index, 0, "put")
     if not isinstance(source, TensorBase):
         source = self._value_for(source)
         source = source if source.ndim else source.expand(index.size)
@@ -230,7 +230,7 @@ def take_along_dim(self: Tensor, index: Any, dim: int | None = None) -> Tensor:
             f"  tensor made at {self._where()}      index made at {index._where()}"
         )
     axis = self._axis(dim)
-    index = checked.given(self, index, axis, "take_along_dim")
+    index = index_checks.given(self, index, axis, "take_along_dim")
     ones = [tuple(1 if a == axis else n for a, n in enumerate(t.shape)) for t in (self, index)]
     shape = broadcast_shape(*ones)
     if shape is None:
@@ -300,7 +300,7 @@ def _strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_o
     if len(sizes) != len(steps) or any(n < 0 for n in (*sizes, *steps, start)):
         raise ShapeError(f"as_strided needs a stride for each size, none negative, got {sizes}, {steps} and {start}")
     last = start + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
-    total = lengths.as_int(lengths.product(self.shape), "as_strided")
+    total = size_math.as_int(size_math.product(self.shape), "as_strided")
     if 0 not in sizes and last >= total:
         raise IndexOutOfRange(f"as_strided would read index {last} of shape {self.shape}, which has {total} elements")
     places = reshaped(iota(type(self), 1, self.device), (1,) * len(sizes)) + start
